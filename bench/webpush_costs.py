@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from autopush.api.push_metrics import PushMetrics
 from autopush.routing.user_agents import DeliveryResult
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import unshared_metrics
-from autopush.web.push_metrics import PushMetrics
 from autopush.webpush import jwt
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.headers import check_content

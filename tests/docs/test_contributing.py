@@ -87,7 +87,7 @@ def test_the_worked_examples_can_be_followed(copy: Path) -> None:
     for title, test in EXAMPLES.items():
         first, *others = steps(section(title))
         apply(first, copy)
-        web = "packages/autopush/tests/web"
+        web = "packages/autopush/tests/api"
         failing = run(copy, "pytest", "-q", web, "-k", test)
         assert failing.returncode == pytest.ExitCode.TESTS_FAILED, failing.stdout
         for changes in others:

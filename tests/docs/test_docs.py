@@ -18,7 +18,9 @@ from bench import report
 from bench.measures import MEASURES
 from docs._ext import pages, state_diagram
 
-from autopush import cli, request_log
+from autopush import cli
+from autopush.api import request_log
+from autopush.api.signature_queue import MAX_WAITING
 from autopush.net import timers
 from autopush.net.frames import CloseCode
 from autopush.net.websocket import WebSocketProtocol
@@ -31,7 +33,6 @@ from autopush.settings import OPTIONS, Option
 from autopush.settings.reference import option_anchor
 from autopush.store import messages
 from autopush.telemetry import crash_reports, firehose, logs
-from autopush.web.signature_queue import MAX_WAITING
 from autopush.webpush.errors import ERRORS, ErrorKind
 from keytables.sqlite import writer
 from support.paths import PACKAGES, ROOT
@@ -110,7 +111,7 @@ def test_every_close_code_the_session_uses_is_documented() -> None:
 def routes() -> Iterator[str]:
     """The paths of the endpoint: the cases over method and path, each up to its first variable."""
     modules = (
-        PACKAGES / f"autopush/src/autopush/{name}.py" for name in ("web/app", "pages/log_check")
+        PACKAGES / f"autopush/src/autopush/{name}.py" for name in ("api/app", "api/log_check")
     )
     trees = (ast.parse(module.read_text("utf-8")) for module in modules)
     for case in chain.from_iterable(map(ast.walk, trees)):

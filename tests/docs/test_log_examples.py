@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from autopush.api.request_log import RequestLog
+from autopush.api.responses import ErrorResponses, storage_refusal
 from autopush.net.http_messages import Request
-from autopush.request_log import RequestLog
-from autopush.responses import ErrorResponses, storage_refusal
 from autopush.telemetry import logs
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import PushError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from autopush.api.registration import MAX_CHANNELS
+from autopush.api.registration_body import MAX_BODY
 from autopush.bridges.stub import RETRY_AFTER
-from autopush.web.registration import MAX_CHANNELS
-from autopush.web.registration_body import MAX_BODY
 from support.paths import ROOT
 from support.service import running_service
 

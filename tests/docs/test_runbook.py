@@ -55,7 +55,7 @@ def test_the_runbook_shows_lines_of_the_log() -> None:
 def test_a_line_of_the_log_is_one_that_its_module_writes(line: re.Match[str]) -> None:
     module = line["module"].replace(".", "/")
     if module == "request":
-        module = "request_log"
+        module = "api/request_log"
     assert line["event"] in texts(f"{module}.py")
 
 
@@ -63,7 +63,7 @@ def test_a_line_of_the_log_is_one_that_its_module_writes(line: re.Match[str]) ->
 def test_the_fields_of_a_line_are_those_that_its_module_writes(line: re.Match[str]) -> None:
     names = set(re.findall(r" (\w+)=", re.sub(r"'[^']*'|\"[^\"]*\"", "", line["fields"])))
     module = line["module"].replace(".", "/")
-    source = (SOURCES / f"{'request_log' if module == 'request' else module}.py").read_text()
+    source = (SOURCES / f"{'api/request_log' if module == 'request' else module}.py").read_text()
     if "RepeatLimiter" in source:
         names.discard("suppressed")  # which it adds
     missing = {name for name in names if not re.search(rf"\b{name}\b", source)}

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Self
 
+from autopush.api.dockerflow import Dockerflow
 from autopush.connection.limits import UserAgentLimits
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
@@ -17,7 +18,6 @@ from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.client_address import TrustedProxies
 from autopush.net.connection_limits import ConnectionLimits
 from autopush.net.timers import TimerWheel
-from autopush.pages.dockerflow import Dockerflow
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules

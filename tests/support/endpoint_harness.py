@@ -3,25 +3,25 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from autopush.api.app import CommonHeaders, EndpointApp
+from autopush.api.errors_page import ErrorsPage
+from autopush.api.log_check import LogCheck
+from autopush.api.push import DeleteHandler, PushHandler
+from autopush.api.push_limits import PushLimits
+from autopush.api.push_metrics import PushMetrics
+from autopush.api.registration import RegistrationHandler
+from autopush.api.request_log import RequestLog
+from autopush.api.responses import ErrorResponses
+from autopush.api.simplepush import SimplePushHandler
+from autopush.api.start_page import StartPage
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Request, Response
-from autopush.pages.log_check import LogCheck
 from autopush.rates import Rate, TokenBuckets
-from autopush.request_log import RequestLog
-from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
 from autopush.routing.router import Router
 from autopush.routing.stored_limits import StoredLimits
 from autopush.routing.user_agents import UserAgentRouter
 from autopush.telemetry.limit_refusals import LimitRefusals
-from autopush.web.app import CommonHeaders, EndpointApp
-from autopush.web.errors_page import ErrorsPage
-from autopush.web.push import DeleteHandler, PushHandler
-from autopush.web.push_limits import PushLimits
-from autopush.web.push_metrics import PushMetrics
-from autopush.web.registration import RegistrationHandler
-from autopush.web.simplepush import SimplePushHandler
-from autopush.web.start_page import StartPage
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.registration_secret import RegistrationSecrets
 from autopush.webpush.vapid import Verifier

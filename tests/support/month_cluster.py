@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from autopush.connection.handlers import NodeApi
+from autopush.api.node_ports import NodeApi
 from autopush.connection.node import ConnectionNode
 from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.connection_limits import ConnectionLimits

@@ -18,9 +18,9 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from autopush.api.errors_page import ErrorsPage
+from autopush.api.start_page import StartPage
 from autopush.net.http_messages import Request
-from autopush.web.errors_page import ErrorsPage
-from autopush.web.start_page import StartPage
 from autopush.webpush.syntax import encode_base64url
 from support.aiohttp_server import served
 from support.chromium import Chromium, Page

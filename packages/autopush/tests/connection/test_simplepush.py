@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.connection.handlers import NodeApi
+from autopush.api.node_ports import NodeApi
 from autopush.net.http_messages import Response
 from autopush.protocol.rules import Rules
 from autopush.store.messages import row_of

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from autopush.api.node_ports import NodeApi, Reply
+from autopush.api.responses import text
 from autopush.bridges import stub
-from autopush.connection.handlers import NodeApi, Reply
-from autopush.responses import text
 from autopush.routing.bridged import BridgedUser
 from autopush.routing.node_cache import CACHED_FOR, CachedUser, NodeCache
 from autopush.routing.stored_limits import StoredLimits

@@ -6,6 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from autopush.api.client_certificates import ListedClients
+from autopush.api.dockerflow import Dockerflow
+from autopush.api.internal_pages import InternalPages
+from autopush.api.log_check import LogCheck
+from autopush.api.request_log import RequestLog
+from autopush.api.responses import ErrorResponses
 from autopush.bridges.discovery import router_states
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys
@@ -16,12 +22,7 @@ from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.node_auth import instance_url, new_instance
 from autopush.net.timers import TimerWheel
-from autopush.pages.dockerflow import Dockerflow
-from autopush.pages.internal_pages import InternalPages
-from autopush.pages.log_check import LogCheck
 from autopush.rates import TokenBuckets
-from autopush.request_log import RequestLog
-from autopush.responses import ErrorResponses
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import Nodes
 from autopush.service.certificates import Certificates
@@ -32,7 +33,6 @@ from autopush.store import PushStore
 from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
 from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metrics import Metrics, SharedMetrics
-from autopush.web.client_certificates import ListedClients
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.keyring import KeyRing, derive_key
 from keytables.clock_guard import ClockReading

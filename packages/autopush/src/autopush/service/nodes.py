@@ -9,8 +9,17 @@ import asyncio
 from functools import partial
 from typing import Final
 
+from autopush.api.app import CommonHeaders, EndpointApp
+from autopush.api.client_certificates import ClientCertificates
+from autopush.api.errors_page import ErrorsPage
+from autopush.api.node_ports import NodeApi, NodePort, UpgradeHandler
+from autopush.api.push import DeleteHandler, PushHandler
+from autopush.api.push_limits import PushLimits
+from autopush.api.push_metrics import PushMetrics
+from autopush.api.registration import RegistrationHandler
+from autopush.api.simplepush import SimplePushHandler
+from autopush.api.start_page import StartPage
 from autopush.bridges.discovery import load_routers, load_waker
-from autopush.connection.handlers import NodeApi, NodePort, UpgradeHandler
 from autopush.connection.limits import UserAgentLimits
 from autopush.connection.megaphone import BroadcastPoller, Megaphone
 from autopush.connection.node import ConnectionNode
@@ -26,15 +35,6 @@ from autopush.routing.user_agents import UserAgentRouter
 from autopush.service.context import WorkerContext
 from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry.metric_table import LIMIT_REFUSED
-from autopush.web.app import CommonHeaders, EndpointApp
-from autopush.web.client_certificates import ClientCertificates
-from autopush.web.errors_page import ErrorsPage
-from autopush.web.push import DeleteHandler, PushHandler
-from autopush.web.push_limits import PushLimits
-from autopush.web.push_metrics import PushMetrics
-from autopush.web.registration import RegistrationHandler
-from autopush.web.simplepush import SimplePushHandler
-from autopush.web.start_page import StartPage
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.registration_secret import RegistrationSecrets
 from autopush.webpush.vapid import Verifier

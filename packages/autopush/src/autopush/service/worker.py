@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import uvloop
 
+from autopush.api.memory_usage import memory_usage
 from autopush.clock import Clock
 from autopush.net.http_server import HttpServer
 from autopush.net.listener import Listener
-from autopush.pages.memory_usage import memory_usage
 from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext, WorkerContext
 from autopush.service.listeners import BACKLOG

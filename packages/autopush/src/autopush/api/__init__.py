@@ -1,0 +1,1 @@
+"""What HTTP callers see: application servers, browsers, operators and other nodes."""

@@ -1,0 +1,170 @@
+"""The endpoint's routes, and the headers that all its responses carry.
+
+Rule: every refusal leaves as the documented JSON document, and every response carries the headers
+of its route, which are put together once, when the service starts.
+"""
+
+from typing import Final
+from urllib.parse import unquote
+
+from autopush.api import responses
+from autopush.api.dockerflow import Dockerflow
+from autopush.api.errors_page import ErrorsPage
+from autopush.api.log_check import LogCheck
+from autopush.api.push import DeleteHandler, PushHandler
+from autopush.api.registration import METHODS, RegistrationHandler
+from autopush.api.request_log import RequestLog
+from autopush.api.simplepush import SimplePushHandler
+from autopush.api.start_page import StartPage
+from autopush.net.http_messages import HeaderBlock, Request, Response, header_block
+from autopush.webpush.errors import Errno, PushError
+
+PUSH_HEADERS: Final = (
+    "content-encoding,encryption,crypto-key,ttl,encryption-key,content-type,authorization,"
+    "topic,urgency"
+)
+MAX_AGE: Final = "3600"
+
+
+class CommonHeaders:
+    """The header blocks of the routes: CORS, so that web pages may call them, and HSTS.
+
+    `hsts_max_age`: seconds, 0 for no header.
+    """
+
+    def __init__(self, *, cors: bool, hsts_max_age: int) -> None:
+        self._cors = cors
+        self._hsts = hsts_max_age
+        self.push = self._block("POST", PUSH_HEADERS, "location,www-authenticate")
+        self.simplepush = self._block("PUT", "", "")
+        self.delete = self._block("DELETE", "", "location")
+        self.registration = [self._block(methods.replace(" ", ""), "", "") for methods in METHODS]
+        """By the number of parts behind `registration`."""
+        self.other = self._block("", "", "")
+
+    def of(self, path: str) -> HeaderBlock:
+        """The block for that path."""
+        if path.startswith("/wpush/"):
+            return self.push
+        if path.startswith("/spush/"):
+            return self.simplepush
+        if path.startswith("/v1/"):
+            rest = path.partition("/registration")[2].strip("/")
+            parts = rest.count("/") + 1 if rest else 0
+            if "/registration" in path and parts < len(self.registration):
+                return self.registration[parts]
+        return self.delete if path.startswith("/m/") else self.other
+
+    def _block(self, methods: str, allowed: str, exposed: str) -> HeaderBlock:
+        headers: list[tuple[str, str]] = []
+        if self._cors:
+            headers.append(("Access-Control-Allow-Origin", "*"))
+            if methods:
+                headers += [
+                    ("Access-Control-Allow-Methods", methods),
+                    ("Access-Control-Allow-Headers", allowed),
+                    ("Access-Control-Expose-Headers", exposed),
+                    ("Access-Control-Max-Age", MAX_AGE),
+                ]
+        if self._hsts:
+            value = f"max-age={self._hsts};includeSubDomains"
+            headers.append(("Strict-Transport-Security", value))
+        return header_block(headers)
+
+
+class EndpointApp:
+    """Handler of the endpoint port.
+
+    `websocket_url`: where user agents connect. `max_requests`: how many may be in progress at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        push: PushHandler,
+        simplepush: SimplePushHandler,
+        delete: DeleteHandler,
+        registration: RegistrationHandler,
+        dockerflow: Dockerflow,
+        log_check: LogCheck,
+        start_page: StartPage,
+        errors_page: ErrorsPage,
+        requests: RequestLog,
+        headers: CommonHeaders,
+        websocket_url: str,
+        max_requests: int,
+    ) -> None:
+        self._push = push
+        self._simplepush = simplepush
+        self._delete = delete
+        self._registration = registration
+        self._dockerflow = dockerflow
+        self._log_check = log_check
+        self._start_page = start_page
+        self._errors_page = errors_page
+        self._requests = requests
+        self._headers = headers
+        self._websocket_url = websocket_url
+        self._max_requests = max_requests
+        self._in_progress = 0
+
+    @property
+    def in_progress(self) -> int:
+        """How many requests are not answered yet."""
+        return self._in_progress
+
+    async def __call__(self, request: Request) -> Response:
+        """Respond to one request."""
+        if self._in_progress >= self._max_requests:
+            busy = PushError(Errno.BACK_OFF, "Too many requests in progress")
+            response = self._requests.refused(request, busy)
+        else:
+            self._in_progress += 1
+            try:
+                response = await self._respond(request)
+            except PushError as refusal:
+                response = self._requests.refused(request, refusal)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+                response = self._requests.failed(request, error)
+            finally:
+                self._in_progress -= 1
+        if not response.block:
+            response.block = self._headers.of(request.path)
+        return response
+
+    async def _respond(self, request: Request) -> Response:
+        path = request.path if "%" not in request.path else unquote(request.path)
+        match request.method, *path.split("/")[1:]:
+            case "POST", "wpush", version, token if token:
+                return await self._push(request, version, token)
+            case "POST", "wpush", token if token:
+                return await self._push(request, None, token)
+            case ("PUT", "spush", _, token) | ("PUT", "spush", token) if token:
+                return await self._simplepush(request, token)
+            case "DELETE", "m", message_id if message_id:
+                return await self._delete(message_id)
+            case "OPTIONS", *_:
+                return Response(200)
+            case "HEAD", *_:
+                # Of the status pages the status counts; every other path is 200.
+                return await self._dockerflow.respond(request) or Response(200)
+            case "GET", *_ if "websocket" in request.headers.get("upgrade", "").lower():
+                raise responses.websocket_elsewhere(self._websocket_url)
+            case "GET", "errors":
+                return self._errors_page.response()
+            case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
+                return await self._registration(request, kind, app_id, rest)
+            case (_, "wpush", _, token) | (_, "wpush", token) if token:
+                raise responses.method_not_allowed("POST")
+            case (_, "spush", _, token) | (_, "spush", token) if token:
+                raise responses.method_not_allowed("PUT")
+            case _, "m", message_id if message_id:
+                raise responses.method_not_allowed("DELETE")
+        page = (
+            await self._dockerflow.respond(request)
+            or self._log_check.respond(request)
+            or self._start_page.respond(request)
+        )
+        if page is None:
+            raise responses.not_found()
+        return page

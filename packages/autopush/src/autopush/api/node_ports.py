@@ -1,0 +1,284 @@
+"""The two ports of a connection node: WebSockets for user agents, HTTP for other nodes.
+
+Rule: a call on the internal port is carried out only when it is authentic, since it may end
+connections and inject notifications.
+"""
+
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from autopush.api import responses
+from autopush.api.dockerflow import Dockerflow
+from autopush.api.internal_pages import InternalPages
+from autopush.api.log_check import LogCheck
+from autopush.api.responses import ErrorResponses
+from autopush.connection.background import BackgroundWrites
+from autopush.connection.node import ConnectionNode
+from autopush.connection.user_agent import UserAgentConnection
+from autopush.net.handshake import HandshakeRefused, accept
+from autopush.net.http_messages import Answer, Request, Response, Upgrade
+from autopush.net.node_auth import (
+    REQUEST_HEADER,
+    RESPONSE_HEADER,
+    SCHEME,
+    Call,
+    Opened,
+    Sessions,
+    Unauthenticated,
+)
+from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
+from autopush.routing.connected import ConnectedUser, Registry
+from autopush.store.messages import row_of
+from autopush.store.users import SIMPLEPUSH
+from autopush.telemetry import logs
+from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.telemetry.repeats import RepeatLimiter
+from autopush.webpush.identifiers import canonical_uaid, parse_message_id
+from autopush.webpush.keyring import KeyRing
+from autopush.webpush.node_payload import from_node
+from autopush.webpush.notification import Notification
+from autopush.webpush.version_update import VersionUpdate
+from keytables import KeytablesError
+
+SUBPROTOCOL: Final = "push-notification"
+EXPLANATION: Final = (
+    "This is the WebSocket port of a push service. User agents connect to it; set Firefox's\n"
+    "dom.push.serverURL to {url} and see {page} for the rest.\n"
+)
+CONNECTED: Final = "Client connected."
+NOT_CONNECTED: Final = "Client not connected."
+ACKS_NOT_SAVED: Final = "Client gone, its acks are not saved yet."
+ACKS_TIMEOUT: Final = 1.5
+"""Seconds until a node that asks is told to ask again. It waits for three; without any answer this
+node would count as stopped.
+"""
+NODES_ONLY: Final = (("WWW-Authenticate", SCHEME),)
+REFUSALS_INTERVAL: Final = 60.0
+"""Seconds between two log lines about refused calls of one kind."""
+
+_CALLS: Final = ("/i/", "/push/", "/notif/")
+"""How paths of calls begin: the latter two those of the original and of versions before."""
+
+Reply = Response | Coroutine[Any, Any, Response]
+
+_log = logs.get(__name__)
+
+
+class UpgradeHandler:
+    """Upgrades user agents to WebSockets; everything else is answered with an explanation.
+
+    Rule: a request that is no valid upgrade gets a 4xx and the reason, never a 5xx.
+    """
+
+    def __init__(
+        self,
+        node: ConnectionNode,
+        dockerflow: Dockerflow,
+        log_check: LogCheck,
+        errors: ErrorResponses,
+        refusals: LimitRefusals,
+        websocket_url: str,
+        start_page: str,
+    ) -> None:
+        self._node = node
+        self._dockerflow = dockerflow
+        self._log_check = log_check
+        self._errors = errors
+        self._refusals = refusals
+        self._explanation = EXPLANATION.format(url=websocket_url, page=start_page)
+
+    def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
+        """Answer one request; an upgrade at once."""
+        if "upgrade" not in request.headers:
+            return self._page(request)
+        version = "1.0" if request.http10 else "1.1"
+        accepted = accept(request.method, version, request.headers, subprotocols=(SUBPROTOCOL,))
+        if isinstance(accepted, HandshakeRefused):
+            return responses.text(accepted.status, f"{accepted.reason}\n", headers=accepted.headers)
+        if not self._node.is_accepting:
+            self._refusals.add("connections", request.client_address)
+            return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
+        headers = request.headers
+        client = self._node.clients.find(headers.get("user-agent", ""), headers.get("host", ""))
+        return Upgrade(accepted.headers, lambda key: UserAgentConnection(self._node, client, key))
+
+    async def _page(self, request: Request) -> Response:
+        page = await self._dockerflow.respond(request) or self._log_check.respond(request)
+        return page or self._explain(request)
+
+    def _explain(self, request: Request) -> Response:
+        if request.method in ("GET", "HEAD"):
+            return responses.text(200, self._explanation)
+        if request.path != "/":
+            return self._errors.of(responses.not_found())
+        return responses.text(405, self._explanation, headers=(("Allow", "GET, HEAD"),))
+
+
+class NodePort:
+    """Serves the internal port: calls of nodes to this instance, and pages that anyone may read."""
+
+    def __init__(
+        self, api: "NodeApi", sessions: Sessions, pages: InternalPages, errors: ErrorResponses
+    ) -> None:
+        self._api = api
+        self._sessions = sessions
+        self._pages = pages
+        self._errors = errors
+        self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
+
+    def __call__(self, request: Request) -> Reply:
+        """Answer one request; at once where it can be, so that one write answers what was read."""
+        path = request.path
+        if not path.startswith(_CALLS):
+            return self._page(request)
+        signature = request.headers.get(REQUEST_HEADER, "")
+        try:
+            call = self._sessions.receive(request.method, path, request.body, signature)
+        except Unauthenticated as refusal:
+            return self._refuse(request, str(refusal))
+        if isinstance(call, Opened):
+            proof = ((RESPONSE_HEADER, call.proof),)
+            return responses.text(call.status, call.session, proof)
+        reply = self._api(request.method, call.path, request.body)
+        return _signed(call, reply) if isinstance(reply, Response) else _signed_later(call, reply)
+
+    async def _page(self, request: Request) -> Response:
+        page = await self._pages.respond(request)
+        return page or self._errors.of(responses.not_found())
+
+    def _refuse(self, request: Request, reason: str) -> Response:
+        count = self._lines.admit(reason)
+        if count is not None:
+            event = "A call on the internal port was refused"
+            _log.warning(event, reason=reason, peer=request.peer, **count)
+        return responses.text(401, f"Not a call of a node: {reason}.", NODES_ONLY)
+
+
+def _signed(call: Call, response: Response) -> Response:
+    response.headers = ((RESPONSE_HEADER, call.proof(response.status, response.body)),)
+    return response
+
+
+async def _signed_later(call: Call, reply: Coroutine[Any, Any, Response]) -> Response:
+    return _signed(call, await reply)
+
+
+class NodeApi:
+    """What other nodes may ask: `PUT /push`, `PUT /notif`, `DELETE /notif`; and `GET /notif`, which
+    the command `diagnose` asks.
+
+    `PUT /push/{uaid}/subscribed` is for a node that has not read whether the channel is subscribed.
+    Rule: this is in the path, as nodes of a version that does not know it refuse another path, but
+    ignore a member or a header that they do not know.
+
+    User agents are named by UAID, dashed or not.
+    """
+
+    def __init__(self, registry: Registry, background: BackgroundWrites, ring: KeyRing) -> None:
+        self._registry = registry
+        self._background = background
+        self._ring = ring
+        self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
+
+    def __call__(self, method: str, path: str, body: bytes = b"") -> Reply:
+        """Answer one call; headers of the response are the caller's."""
+        match method, *path.strip("/").split("/"):
+            case "PUT", "push", uaid:
+                return self._push(canonical_uaid(uaid), body)
+            case "PUT", "push", uaid, "subscribed":
+                return self._push(canonical_uaid(uaid), body, only_subscribed=True)
+            case "PUT", "notif", uaid:
+                return self._check(canonical_uaid(uaid))
+            case "GET", "notif", uaid:
+                user = self._registry.find(canonical_uaid(uaid) or "")
+                return (
+                    responses.text(200, CONNECTED) if user else responses.text(404, NOT_CONNECTED)
+                )
+            case "DELETE", "notif", uaid, connected_at:
+                return self._end_duplicate(canonical_uaid(uaid), connected_at)
+        return responses.text(400, "No such call.")
+
+    def _push(self, uaid: str | None, body: bytes, *, only_subscribed: bool = False) -> Reply:
+        user = self._registry.find(uaid) if uaid else None
+        if uaid is None or user is None:
+            return self._absent(uaid)
+        try:
+            notification = from_node(uaid, body)
+        except ValueError as error:
+            return responses.text(400, str(error))
+        if isinstance(notification, VersionUpdate) is not (user.messages.router_type == SIMPLEPUSH):
+            return responses.text(400, "The user agent is of another router type.")
+        if only_subscribed and not user.is_subscribed(notification.channel_id):
+            return responses.text(409, "The channel is not known to be subscribed.")
+        is_row_known = self._find_row(notification)
+        if notification.stored:
+            if not is_row_known:
+                return self._read_instead(user)
+            return self._push_stored(user, notification)
+        return _delivered(user.deliver(notification, None))
+
+    def _find_row(self, notification: Notification) -> bool:
+        """Take the sort time that a node of a version before does not send from the id of the
+        message. False if that was made with a key that this node has not.
+        """
+        if notification.topic is not None or notification.sort_time is not None:
+            return True
+        try:
+            notification.sort_time = parse_message_id(self._ring, notification.version).sort_time
+        except ValueError:
+            return False
+        return True
+
+    def _read_instead(self, user: ConnectedUser) -> Response:
+        """Of a message in an unknown row nobody can tell whether it is acked: it is read from
+        there, as every message of the user agent that is stored.
+        """
+        count = self._lines.admit("unreadable id")
+        if count is not None:
+            _log.warning(
+                "The ID of a stored message cannot be read, so storage is read instead: the node "
+                "that sent it uses a crypto_key that this one does not have",
+                **count,
+            )
+        user.check_storage()
+        return _delivered(delivered=False)
+
+    async def _push_stored(self, user: ConnectedUser, notification: Notification) -> Response:
+        try:
+            return _delivered(await user.deliver_from_peer(notification, row_of(notification)))
+        except KeytablesError:
+            # The other node will have the store checked.
+            return responses.text(503, "The store does not answer.")
+
+    def _check(self, uaid: str | None) -> Response:
+        user = self._registry.find(uaid) if uaid else None
+        if user is None:
+            return self._absent(uaid)
+        if user.check_storage():
+            return responses.text(200, "Notification check started")
+        return responses.text(202, "Flagged for Notification check")
+
+    def _absent(self, uaid: str | None) -> Response:
+        """With 404 the router record forgets this node; the next one has to wait for its acks."""
+        if uaid is not None and self._registry.has_undeleted_acks(uaid):
+            return responses.text(503, ACKS_NOT_SAVED)
+        return responses.text(404, NOT_CONNECTED)
+
+    async def _end_duplicate(self, uaid: str | None, connected_at: str) -> Response:
+        if uaid is None:
+            return responses.text(200, "")
+        user = self._registry.find(uaid)
+        is_duplicate = user is not None and connected_at == str(user.connected_at)
+        if user is not None and is_duplicate:
+            user.disconnect(NORMAL_CLOSURE, REPLACED)
+        # The node that asks reads storage next: it must not find what was acked here.
+        await self._background.acks_saved(uaid, ACKS_TIMEOUT)
+        if self._registry.has_undeleted_acks(uaid):
+            return responses.text(503, ACKS_NOT_SAVED)
+        return responses.text(200, "Terminated duplicate" if is_duplicate else "")
+
+
+def _delivered(delivered: bool) -> Response:
+    if delivered:
+        return responses.text(200, "Client accepted for delivery")
+    return responses.text(503, "Client busy.")

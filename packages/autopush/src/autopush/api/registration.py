@@ -1,0 +1,350 @@
+"""The registration API, for user agents that have no WebSocket: devices behind a bridge.
+
+    POST   /v1/{type}/{app_id}/registration                             a new user, one subscription
+    PUT    /v1/{type}/{app_id}/registration/{uaid}                      a new device token
+    GET    /v1/{type}/{app_id}/registration/{uaid}                      its subscriptions
+    DELETE /v1/{type}/{app_id}/registration/{uaid}                      the user, with all of them
+    POST   /v1/{type}/{app_id}/registration/{uaid}/subscription         one more
+    DELETE /v1/{type}/{app_id}/registration/{uaid}/subscription/{chid}  one less
+
+Whoever asks may register users, as many as user agents may be made from one address; what one user
+may change is limited too.
+
+Rule: the secret is checked before anything that depends on whether the UAID exists, and nothing of
+a request is stored before its router has accepted it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+from urllib.parse import quote
+
+import orjson
+from msgspec import Struct
+
+from autopush.api import responses
+from autopush.api.registration_body import (
+    MAX_BODY,
+    RegistrationBody,
+    invalid_member,
+    too_large,
+)
+from autopush.net.client_address import TrustedProxies
+from autopush.net.http_messages import Request, Response
+from autopush.protocol.rules import Rules
+from autopush.rates import Rate, TokenBuckets
+from autopush.routing.bridged import report_defects
+from autopush.routing.nodes import Nodes
+from autopush.routing.router import Router, RouterData, RouterError
+from autopush.store import PushStore, UserRecord
+from autopush.store.messages import Messages
+from autopush.store.rotation import table_of_bridged_user
+from autopush.store.users import WEBPUSH
+from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.telemetry.metric_table import DROP_USER, UA_CONNECTION_CHECK
+from autopush.telemetry.metrics import Metrics
+from autopush.telemetry.user_agent_names import parse_user_agent
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.identifiers import canonical_uaid, canonical_uuid, new_uaid
+from autopush.webpush.registration_secret import CHALLENGE, RegistrationSecrets
+from keytables import KeytablesError, SchemaError, TableNotFound, Value
+
+MAX_CHANNELS: Final = Rules().max_channels
+
+METHODS: Final = ("POST", "GET, POST, PUT, DELETE", "POST", "DELETE")
+"""What a path takes, by its number of parts behind `registration`."""
+
+
+class RegisteredUser(Struct, frozen=True):
+    """A user whose secret was right. `router` is None where no bridge is needed to reach it."""
+
+    record: UserRecord
+    router: Router | None
+    messages: Messages
+
+
+class RegistrationHandler:
+    """Manages users and their subscriptions. `routers`: those of this node, by router type.
+
+    Users of type `webpush` can be registered too; they connect later, with the UAID they get.
+    """
+
+    def __init__(
+        self,
+        *,
+        routers: Mapping[str, Router],
+        store: PushStore,
+        nodes: Nodes,
+        tokens: EndpointTokens,
+        secrets: RegistrationSecrets,
+        metrics: Metrics,
+        proxies: TrustedProxies,
+        new_user_agents: TokenBuckets,
+        changes_rate: Rate | None,
+        refusals: LimitRefusals,
+    ) -> None:
+        self._routers = routers
+        self._store = store
+        self._nodes = nodes
+        self._tokens = tokens
+        self._secrets = secrets
+        self._proxies = proxies
+        self._new_user_agents = new_user_agents
+        self._changes = TokenBuckets(changes_rate)
+        self._refusals = refusals
+        self._dropped = metrics.counter(DROP_USER, errno="101")
+        self._checks = metrics.counters(UA_CONNECTION_CHECK)
+
+    async def __call__(
+        self, request: Request, router_type: str, app_id: str, rest: Sequence[str]
+    ) -> Response:
+        """Respond to a request; `rest` are the parts of its path behind `registration`.
+
+        :raises PushError: it is refused
+        """
+        parts = rest[:-1] if len(rest) > 1 and not rest[-1] else rest
+        if len(parts) >= len(METHODS) or not all(parts) or parts[1:2] not in ([], ["subscription"]):
+            raise responses.not_found()
+        if request.method not in METHODS[len(parts)].split(", "):
+            raise responses.method_not_allowed(METHODS[len(parts)])
+        if router_type != WEBPUSH and router_type not in self._routers:
+            raise PushError(Errno.INVALID_ROUTER_TYPE, "Invalid router")
+        router = None if router_type == WEBPUSH else self._routers[router_type]
+        try:
+            if not parts:
+                return await self._register(request, router_type, router, app_id)
+            user = await self._authorized(request, router_type, router, app_id, parts)
+            match request.method, *parts[1:]:
+                case ("GET",):
+                    names = parse_user_agent(request.headers.get("user-agent", ""))
+                    self._checks[names.metric_os, names.metric_browser].add()
+                    return await self._list(user)
+                case ("DELETE",):
+                    return await self._drop(user)
+                case ("PUT" | "POST",):
+                    return await self._update(user, app_id, request)
+                case "POST", _:
+                    return await self._subscribe(user, request)
+                case _, _, channel_id:
+                    return await self._unsubscribe(user, _id_in_path(canonical_uuid(channel_id)))
+            raise responses.not_found()
+        except KeytablesError as error:
+            if isinstance(error, TableNotFound):  # the next request is to look for another
+                with suppress(KeytablesError):
+                    await self._store.is_gone(error.table)
+            raise responses.storage_refusal(error) from error
+
+    def _admit_user(self, request: Request) -> None:
+        key = self._proxies.limit_key(request.client_address)
+        if wait := self._new_user_agents.take(key):
+            raise self._too_many(request, "new_user_agents", "new user agents of one address", wait)
+
+    def _admit_change(self, request: Request, uaid: str) -> None:
+        if wait := self._changes.take(uaid):
+            raise self._too_many(request, "registration_rate", "changes of this user", wait)
+
+    def _too_many(self, request: Request, limit: str, what: str, wait: float) -> PushError:
+        self._refusals.add(limit, request.client_address)
+        return PushError(Errno.RATE_EXCEEDED, f"Too many {what}", retry_after=wait)
+
+    # ── users ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _register(
+        self, request: Request, router_type: str, router: Router | None, app_id: str
+    ) -> Response:
+        body = RegistrationBody(request.body)
+        channel_id, key = body.channel_id(), body.key()
+        uaid = new_uaid()
+        router_data = _accepted(router, uaid, body.router_data(), app_id)
+        self._admit_user(request)
+        reply: dict[str, object] = {
+            "uaid": uaid,
+            "uuid": uaid,
+            "channelID": channel_id,
+            "endpoint": self._tokens.url(uaid, channel_id, key),
+            "secret": self._secrets.secret(uaid),
+        }
+        if router is not None:
+            with report_defects(router):
+                router.amend_endpoint_response(reply, router_data)
+        messages = self._store.current
+        await _stored(self._store.users.register(uaid, router_type, router_data, messages.name))
+        await messages.add_channel(uaid, channel_id)
+        return responses.json(200, reply)
+
+    async def _authorized(
+        self,
+        request: Request,
+        router_type: str,
+        router: Router | None,
+        app_id: str,
+        parts: Sequence[str],
+    ) -> RegisteredUser:
+        """The user that the path names.
+
+        :raises PushError: 404/102, the path names none; 401/109; 429/203, too many changes;
+            410/103; 400/108, the user has another type; 301, another application
+        """
+        uaid = _id_in_path(canonical_uaid(parts[0]))
+        self._secrets.check(request.headers.get("authorization"), uaid)
+        if request.method != "GET":
+            self._admit_change(request, uaid)
+        record = await self._store.users.get(uaid)
+        if record is None:
+            raise _gone()
+        if record.router_type != router_type:
+            raise PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")
+        if router is None:
+            messages = await self._store.table(record.current_month)  # it moves when it connects
+        else:
+            with report_defects(router):
+                application = router.application(record.router_data or {})
+            if application not in ("", app_id):
+                raise self._moved(router_type, application, parts)
+            messages = await table_of_bridged_user(self._store, record)
+        if messages is None:
+            raise _gone()
+        if record.current_month != messages.name:
+            record = await self._store.users.get(uaid) or record
+        return RegisteredUser(record, router, messages)
+
+    def _moved(self, router_type: str, application: str, parts: Sequence[str]) -> PushError:
+        """301: the same path, with the application the user is registered for."""
+        path = "/".join(quote(part, safe="") for part in (router_type, application))
+        rest = "/".join(quote(part, safe="") for part in parts)
+        location = f"{self._tokens.endpoint_url}/v1/{path}/registration/{rest}"
+        return PushError(
+            Errno.INVALID_ROUTER_TYPE,
+            "The user is registered for another application",
+            status=301,
+            headers=(("Location", location),),
+        )
+
+    async def _update(self, user: RegisteredUser, app_id: str, request: Request) -> Response:
+        body = RegistrationBody(request.body)
+        if user.router is not None:
+            record = user.record
+            merged = {**(record.router_data or {}), **body.router_data()}
+            router_data = _accepted(user.router, record.uaid, merged, app_id)
+            await _stored(self._store.users.update_registration(record, router_data))
+        return responses.json(200, {})
+
+    async def _drop(self, user: RegisteredUser) -> Response:
+        if not await self._store.drop_user(user.record):
+            raise _changed()
+        self._dropped.add()
+        await self._end_session(user)
+        return responses.json(200, {})
+
+    async def _end_session(self, user: RegisteredUser) -> None:
+        """Disconnect a user that is connected by WebSocket: its session does not know what was
+        changed here. When it connects again, it does.
+        """
+        record = user.record
+        if user.router is None and record.node_id is not None:
+            await self._nodes.end_duplicate(record.node_id, record.uaid, record.connected_at)
+
+    # ── subscriptions ────────────────────────────────────────────────────────────────────────────
+
+    async def _list(self, user: RegisteredUser) -> Response:
+        uaid = user.record.uaid
+        channels = sorted(await user.messages.channels(uaid))
+        return responses.json(200, {"uaid": uaid, "uid": uaid, "channelIDs": channels})
+
+    async def _subscribe(self, user: RegisteredUser, request: Request) -> Response:
+        body = RegistrationBody(request.body)
+        channel_id, key = body.channel_id(), body.key()
+        uaid = user.record.uaid
+        channels = await user.messages.channels(uaid)
+        if len(channels) >= MAX_CHANNELS and channel_id not in channels:
+            raise invalid_member("channelID", f"the user has {MAX_CHANNELS} subscriptions already")
+        if user.router is not None:  # before the write: one without subscriptions may be dropped
+            await _stored(self._store.users.refresh_registration(user.record))
+        await self._in_its_table(user, lambda table: table.add_channel(uaid, channel_id))
+        await self._end_session(user)
+        endpoint = self._tokens.url(uaid, channel_id, key)
+        return responses.json(200, {"channelID": channel_id, "endpoint": endpoint})
+
+    async def _unsubscribe(self, user: RegisteredUser, channel_id: str) -> Response:
+        uaid = user.record.uaid
+        removed = await self._in_its_table(user, lambda t: t.remove_channel(uaid, channel_id))
+        if not removed:
+            raise PushError(Errno.INVALID_SUBSCRIPTION, "Invalid endpoint.")
+        await self._end_session(user)
+        return responses.json(200, {})
+
+    async def _in_its_table(
+        self, user: RegisteredUser, write: Callable[[Messages], Awaitable[object]]
+    ) -> object:
+        """Carry out a write in the user's message table, and again in the one that another node has
+        moved the user to meanwhile: the subscriptions may have been copied before the write.
+        """
+        result = await write(user.messages)
+        record = await self._store.users.get(user.record.uaid)
+        if record is None:
+            raise _gone()
+        if record.current_month != user.messages.name:
+            table = await self._store.table(record.current_month)
+            if table is not None and table is not user.messages:
+                result = await write(table) or result
+        return result
+
+
+# ── refusals ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _id_in_path(canonical: str | None) -> str:
+    if canonical is None:
+        raise PushError(Errno.INVALID_ENDPOINT, "Invalid Path")
+    return canonical
+
+
+def _accepted(
+    router: Router | None, uaid: str, router_data: dict[str, Value], app_id: str
+) -> RouterData:
+    """What is to be stored of a registration.
+
+    :raises PushError: the router's refusal; 413/104
+    """
+    if router is None:
+        return {}
+    try:
+        with report_defects(router):
+            router.register(uaid, router_data, app_id)
+    except RouterError as error:
+        if error.status != 401:
+            raise
+        headers = [header for header in error.headers if header[0].lower() != CHALLENGE[0].lower()]
+        headers.append(CHALLENGE)
+        raise PushError(error.errno, error.message, status=401, headers=headers) from error
+    if len(orjson.dumps(router_data, default=str)) > MAX_BODY:
+        raise too_large()
+    return router_data
+
+
+async def _stored(written: Awaitable[bool]) -> None:
+    """Wait for the write of a record with router data.
+
+    :raises PushError: 400/108, the data cannot be stored; 503/202, the record has changed meanwhile
+    """
+    try:
+        was_written = await written
+    except TableNotFound:
+        raise
+    except SchemaError as error:  # nested too deeply, numbers out of range, empty names
+        raise PushError.invalid(
+            Errno.INVALID_ROUTER_TYPE, "the body: it has values that cannot be stored"
+        ) from error
+    if not was_written:
+        raise _changed()
+
+
+def _gone() -> PushError:
+    return PushError(
+        Errno.EXPIRED_ENDPOINT, "Endpoint has expired. Do not send messages to this endpoint."
+    )
+
+
+def _changed() -> PushError:
+    return PushError(Errno.RETRY, "The registration has changed meanwhile, please retry")

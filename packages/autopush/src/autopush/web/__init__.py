@@ -1,1 +1,0 @@
-"""The HTTP API for application servers, and the start page."""

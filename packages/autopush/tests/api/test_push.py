@@ -1,0 +1,601 @@
+"""A push from request to answer: what is refused, in which order, and what a 201 guarantees."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autopush.api.push_limits import PushLimits
+from autopush.net.http_messages import Response
+from autopush.rates import Rate
+from autopush.routing.nodes import NodeAnswer
+from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.telemetry.metric_table import METRICS
+from autopush.webpush.identifiers import parse_message_id
+from keytables import ItemTooLarge, StorageFull, Throttled, Unavailable
+from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, OTHER_NODE, UAID, Harness
+from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
+from support.log_lines import LogFile
+from support.senders import Sender
+
+SENDER, STRANGER = Sender(), Sender()
+BODY = b"\xc3\x28\xa0\xa1\xe2\x28\xa1"
+TTL = {"ttl": "60"}
+
+
+def vapid(harness: Harness, sender: Sender = SENDER, **claims: object) -> str:
+    """Authorization valid for an hour, by default."""
+    return sender.vapid({"aud": ENDPOINT, "exp": harness.clock() + 3600} | claims)
+
+
+async def signed(
+    harness: Harness, endpoint: Endpoint, authorization: str, headers: Mapping[str, str] = TTL
+) -> Response:
+    """A push to an endpoint that is restricted to SENDER."""
+    return await endpoint.push({**headers, "authorization": authorization}, key=SENDER.point)
+
+
+# ── refusals ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    v2 = endpoint.path(key=SENDER.point)
+    headers = {
+        "authorization": "Basic dXNlcg==",
+        "crypto-key": "nonsense",
+        "topic": "not a topic",
+    }
+    path, body = "/wpush/v1/nonsense", b"x" * (MAX_DATA + 1)
+
+    async def answered() -> tuple[int, int]:
+        return refusal(await endpoint.ask("POST", path, headers, body))
+
+    assert await answered() == (404, 102)
+    path = v2.replace("/v2/", "/v1/")
+    assert await answered() == (400, 110)
+    headers["crypto-key"] = "dh=abc"
+    assert await answered() == (401, 109)
+    headers["authorization"] = vapid(harness, STRANGER, exp=harness.clock() - 1)
+    assert await answered() == (404, 102)
+    path = v2
+    assert await answered() == (401, 109)
+    headers["authorization"] = vapid(harness, exp=harness.clock() - 1)
+    assert harness.engine.calls == []
+    assert await answered() == (410, 103)
+    await harness.known_user()
+    harness.change_record(router_type="simplepush")
+    assert await answered() == (400, 108)
+    assert harness.users() == [UAID]
+    harness.change_record(router_type="webpush")
+    harness.change_record(current_month="message_2011_01")
+    assert await answered() == (410, 106)
+    assert harness.users() == []
+    await harness.known_user()
+    await harness.store.current.remove_channel(UAID, CHANNEL)
+    assert await answered() == (410, 106)
+    assert harness.users() == [UAID]
+    await harness.store.current.add_channel(UAID, CHANNEL)
+    assert await answered() == (400, 113)
+    headers["topic"] = "news"
+    assert await answered() == (400, 111)
+    headers["ttl"] = "-1"
+    assert await answered() == (400, 112)
+    headers["ttl"] = "60"
+    assert await answered() == (413, 104)
+    body = body[1:]
+    assert await answered() == (400, 110)
+    headers["content-encoding"] = "aes128gcm"
+    assert await answered() == (400, 110)
+    del headers["crypto-key"]
+    assert await answered() == (401, 109)
+    assert harness.rows() == []
+    headers["authorization"] = vapid(harness)
+    assert (await endpoint.ask("POST", path, headers, body)).status == 201
+
+
+@pytest.mark.parametrize(
+    ("version", "restricted", "authorization", "crypto_key", "outcome"),
+    [
+        # each row is right up to the step it is about, and wrong in all that follow
+        ("v2/", False, "Basic x", "garbage", (400, 110)),
+        ("v2/", False, None, "garbage", (400, 110)),
+        ("v2/", False, "Basic x", "p256ecdsa=*", (401, 109)),
+        ("v2/", False, None, None, (401, 109)),
+        ("v2/", False, "Bearer x", "p256ecdsa=*", (404, 102)),
+        ("v1/", True, "Bearer x", "p256ecdsa=*", (404, 102)),
+        ("", True, None, None, (404, 102)),
+        ("v3/", False, None, None, (404, 102)),
+        ("v2/", True, "Bearer x", "p256ecdsa=*", (401, 109)),
+        ("v1/", False, "Bearer x", "p256ecdsa=*", (410, 103)),
+    ],
+)
+async def test_the_checks_before_the_store_run_in_their_order(
+    harness: Harness,
+    endpoint: Endpoint,
+    version: str,
+    restricted: bool,
+    authorization: str | None,
+    crypto_key: str | None,
+    outcome: tuple[int, int],
+) -> None:
+    sent = {"authorization": authorization, "crypto-key": crypto_key}
+    headers = {name: value for name, value in sent.items() if value is not None}
+    path = endpoint.path(key=SENDER.point if restricted else None)
+    path = path.replace("/v2/" if restricted else "/v1/", f"/{version}")
+    garbage = f"/wpush/{version}gAAAAA"
+    assert refusal(await endpoint.ask("POST", garbage, headers)) == (404, 102)
+    assert harness.engine.calls == []
+    assert refusal(await endpoint.ask("POST", path, headers)) == outcome
+
+
+async def test_a_known_sender_does_not_hide_what_else_is_wrong(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    headers = TTL | {"authorization": vapid(harness)}
+    path = endpoint.path(key=SENDER.point)
+    assert (await endpoint.ask("POST", path, headers)).status == 201
+    assert refusal(await endpoint.ask("POST", "/wpush/v2/gAAAAA", headers)) == (404, 102)
+    garbage = headers | {"crypto-key": "garbage"}
+    assert refusal(await endpoint.ask("POST", path, garbage)) == (400, 110)
+    of_v1, as_v1 = endpoint.path().replace("/v1/", "/v2/"), path.replace("/v2/", "/v1/")
+    assert refusal(await endpoint.ask("POST", of_v1, headers)) == (404, 102)
+    assert refusal(await endpoint.ask("POST", as_v1, headers)) == (404, 102)
+
+
+@pytest.mark.parametrize("token", ["x", "gAAAAA", "e" * 200, "%20", "…", "=" * 8])
+@pytest.mark.parametrize("version", ["v1/", "v2/", ""])
+async def test_a_foreign_token_is_404_102(endpoint: Endpoint, version: str, token: str) -> None:
+    assert refusal(await endpoint.ask("POST", f"/wpush/{version}{token}", TTL)) == (404, 102)
+
+
+@pytest.mark.parametrize("version", ["v0", "v3", "v", "V1", "1"])
+async def test_a_version_that_does_not_exist_is_404_102(endpoint: Endpoint, version: str) -> None:
+    path = endpoint.path().replace("/v1/", f"/{version}/")
+    assert refusal(await endpoint.ask("POST", path, TTL)) == (404, 102)
+
+
+async def test_a_restricted_endpoint_without_authorization_is_401_109(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    assert refusal(await endpoint.push(TTL, key=SENDER.point)) == (401, 109)
+
+
+async def test_a_restricted_endpoint_is_for_its_own_sender_only(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
+    assert (await signed(harness, endpoint, vapid(harness))).status == 201
+    assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"exp": -1},
+        {"exp": 86_400 + 60},
+        {"exp": "soon"},
+        {"exp": None},
+        {"aud": "https://elsewhere.example"},
+        {"aud": None},
+    ],
+    ids=str,
+)
+async def test_a_token_with_wrong_claims_is_401_109(
+    harness: Harness, endpoint: Endpoint, claims: dict[str, Any]
+) -> None:
+    await harness.known_user()
+    if isinstance(claims.get("exp"), int):
+        claims = {"exp": harness.clock() + claims["exp"]}
+    assert refusal(await signed(harness, endpoint, vapid(harness, **claims))) == (401, 109)
+
+
+async def test_an_open_endpoint_does_not_take_a_bad_token_either(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    headers = TTL | {"authorization": vapid(harness, exp=harness.clock() - 1)}
+    assert refusal(await endpoint.push(headers)) == (401, 109)
+
+
+async def test_a_sender_is_checked_at_every_push(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
+    authorization = vapid(harness, exp=harness.clock() + 10)
+    assert (await signed(harness, endpoint, authorization)).status == 201
+    harness.clock.advance(9)
+    assert (await signed(harness, endpoint, authorization)).status == 201
+    harness.clock.advance(2)
+    assert refusal(await signed(harness, endpoint, authorization)) == (401, 109)
+
+
+async def test_a_refused_push_stores_nothing(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
+    assert refusal(await endpoint.push({})) == (400, 111)
+    assert refusal(await endpoint.push({"ttl": "x"})) == (400, 112)
+    assert refusal(await endpoint.push(TTL, channel=OTHER)) == (410, 106)
+    assert harness.rows() == []
+
+
+async def test_a_missing_header_is_named_under_errors(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
+    response = await endpoint.push(TTL | {"content-encoding": "aesgcm"}, BODY)
+    assert refusal(response) == (400, 111)
+    assert "encryption" in json.loads(response.body)["errors"]
+
+
+async def test_a_refusal_carries_the_headers_of_the_route(endpoint: Endpoint) -> None:
+    headers = headers_of(await endpoint.push(TTL))
+    assert headers["access-control-expose-headers"] == "location,www-authenticate"
+    assert headers["cache-control"] == "max-age=86400"
+
+
+# ── 201 ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_201_names_the_message_three_times(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
+    response = await endpoint.push(AES128GCM, BODY)
+    assert response.status == 201
+    headers = headers_of(response)
+    assert headers["content-type"] == "application/json"
+    assert headers["ttl"] == "60"
+    document = json.loads(response.body)
+    assert document.keys() == {"message-id"}
+    assert headers["location"] == f"{ENDPOINT}/m/{document['message-id']}"
+    (row,) = harness.rows()
+    assert row["updateid"] == document["message-id"]
+    message = parse_message_id(harness.ring, document["message-id"])
+    assert (message.uaid, message.channel_id) == (UAID, CHANNEL)
+    assert row["chidmessageid"] == message.sort_key
+
+
+async def test_what_is_stored_is_what_was_sent(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
+    await endpoint.push(AES128GCM, BODY)
+    (row,) = harness.rows()
+    assert row["data"] == "wyigoeIooQ"
+    assert row["headers"] == {"encoding": "aes128gcm"}
+    assert row["ttl"] == 60
+    assert row["timestamp"] == int(harness.clock())
+
+
+async def test_crypto_headers_are_cleaned_for_the_user_agent(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    salt = 'keyid="http://example.org/bob/keys/123";salt="XZwpw6o37R-6qoZjw6KwAw=="'
+    headers = TTL | {"content-encoding": "aesgcm", "encryption": salt, "crypto-key": "dh=BAo="}
+    assert (await endpoint.push(headers, BODY)).status == 201
+    (row,) = harness.rows()
+    assert row["headers"] == {
+        "encoding": "aesgcm",
+        "encryption": "keyid=http://example.org/bob/keys/123;salt=XZwpw6o37R-6qoZjw6KwAw",
+        "crypto_key": "dh=BAo",
+    }
+
+
+async def test_without_a_body_crypto_headers_are_neither_checked_nor_stored(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    headers = TTL | {"content-encoding": "nonsense", "encryption": "salt=x"}
+    assert (await endpoint.push(headers)).status == 201
+    (row,) = harness.rows()
+    assert "data" not in row
+    assert "headers" not in row
+
+
+@pytest.mark.parametrize(
+    ("sent", "applied"),
+    [
+        ("0", 0),
+        ("60", 60),
+        (str(MAX_TTL), MAX_TTL),
+        (str(MAX_TTL + 1), MAX_TTL),
+        ("9" * 30, MAX_TTL),
+    ],
+)
+async def test_the_response_names_the_ttl_that_is_applied(
+    harness: Harness, endpoint: Endpoint, sent: str, applied: int
+) -> None:
+    await harness.known_user()
+    response = await endpoint.push({"ttl": sent})
+    assert (response.status, headers_of(response)["ttl"]) == (201, str(applied))
+    assert [row["ttl"] for row in harness.rows()] == ([applied] if applied else [])
+
+
+async def test_a_ttl_of_0_for_a_disconnected_user_is_201_and_not_stored(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    response = await endpoint.push({"ttl": "0"})
+    assert response.status == 201
+    assert "message-id" in json.loads(response.body)
+    assert harness.rows() == []
+
+
+async def test_a_topic_replaces_the_message_before_it(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
+    first, second = [await endpoint.push(TTL | {"topic": "news"}) for _ in range(2)]
+    assert headers_of(first)["location"] != headers_of(second)["location"]
+    assert harness.stored_versions() == [json.loads(second.body)["message-id"]]
+
+
+async def test_messages_of_one_instant_do_not_overwrite_each_other(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    sent = [json.loads((await endpoint.push()).body)["message-id"] for _ in range(5)]
+    assert harness.stored_versions() == sent
+
+
+@pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
+async def test_a_connected_user_agent_gets_it_at_once(harness: Harness, store_first: bool) -> None:
+    endpoint = Endpoint(harness, store_first=store_first)
+    agent = await harness.subscribed()
+    response = await endpoint.push(AES128GCM, BODY, uaid=agent.uaid)
+    assert response.status == 201
+    assert agent.received() == [
+        {
+            "messageType": "notification",
+            "channelID": CHANNEL,
+            "version": json.loads(response.body)["message-id"],
+            "data": "wyigoeIooQ",
+            "headers": {"encoding": "aes128gcm"},
+        }
+    ]
+    assert len(harness.rows()) == store_first
+
+
+async def test_with_store_first_the_201_waits_for_the_commit(
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await harness.subscribed()
+    committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(harness.engine.tables["message"], "put", lambda item: committed)
+    push = asyncio.ensure_future(endpoint.push(uaid=agent.uaid))
+    await harness.run_until_idle()
+    assert len(agent.versions()) == 1
+    assert not push.done()
+    committed.set_result(None)
+    assert (await push).status == 201
+
+
+async def test_a_push_between_hello_and_its_reply_is_stored_and_delivered_after_it(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    agent = harness.connect()
+    agent.hello(UAID)
+    response = await endpoint.push()
+    assert response.status == 201
+    await harness.run_until_idle()
+    hello, notification = agent.received()
+    assert isinstance(hello, dict)
+    assert isinstance(notification, dict)
+    assert hello["messageType"] == "hello"
+    assert notification["version"] == json.loads(response.body)["message-id"]
+
+
+async def test_a_node_without_the_user_agent_is_cleared(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user(node_id=NODE)
+    assert (await endpoint.push()).status == 201
+    assert (await harness.record()).node_id is None
+
+
+# ── the store fails ─────────────────────────────────────────────────────────────────────────────
+
+FAILURES = pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (Throttled("too many"), (503, 201)),
+        (Unavailable("gone"), (503, 202)),
+        (StorageFull("no space left"), (503, 205)),
+    ],
+    ids=["throttled", "unavailable", "full"],
+)
+
+
+@FAILURES
+@pytest.mark.parametrize("call", ["get router", "get message", "put message"])
+async def test_a_store_that_fails_is_503_and_the_push_may_be_repeated(
+    harness: Harness, endpoint: Endpoint, call: str, error: Exception, answer: tuple[int, int]
+) -> None:
+    await harness.known_user()
+    harness.engine.fail(call, error)
+    assert refusal(await endpoint.push()) == answer
+    assert harness.rows() == []
+    assert (await endpoint.push()).status == 201
+
+
+@FAILURES
+async def test_with_store_first_a_failed_store_is_503_for_a_connected_user_agent_that_does_not_ack(
+    harness: Harness, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
+) -> None:
+    agent = await harness.subscribed()
+    harness.engine.fail("put message", error)
+    assert refusal(await endpoint.push(uaid=agent.uaid)) == answer
+
+
+async def test_with_a_nearly_full_disk_new_messages_are_503_205_and_reach_nobody(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    agent = await harness.subscribed()
+    await harness.known_user()
+    harness.engine.nearly_full = True
+    for uaid in (agent.uaid, UAID):
+        response = await endpoint.push(uaid=uaid)
+        assert refusal(response) == (503, 205)
+        assert headers_of(response)["retry-after"] == "120"
+    assert (harness.rows(), agent.received()) == ([], [])
+    assert (await endpoint.push({"ttl": "0"}, uaid=agent.uaid)).status == 201
+    harness.engine.nearly_full = False
+    assert (await endpoint.push(uaid=agent.uaid)).status == 201
+
+
+async def test_with_a_nearly_full_disk_user_agents_connect_read_ack_and_register(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    assert (await endpoint.push()).status == 201
+    harness.engine.nearly_full = True
+    agent = await harness.hello(UAID)
+    hello, notification = agent.received()
+    assert isinstance(hello, dict)
+    assert hello["status"] == 200
+    agent.ack(notification)
+    agent.register(OTHER)
+    await harness.run_until_idle()
+    assert agent.reply()["status"] == 200
+    assert harness.rows() == []
+    unregister = {"messageType": "unregister", "channelID": OTHER}
+    agent.send_json(unregister)
+    await harness.run_until_idle()
+    assert agent.reply()["status"] == 200
+
+
+@FAILURES
+async def test_an_invalid_record_that_cannot_be_dropped_is_503(
+    harness: Harness, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
+) -> None:
+    await harness.known_user()
+    harness.change_record(current_month=None)
+    harness.engine.fail("delete router", error)
+    assert refusal(await endpoint.push()) == answer
+
+
+@pytest.mark.parametrize("call", ["update router", "get router"])
+async def test_once_it_is_stored_a_failing_call_is_still_201(
+    harness: Harness, endpoint: Endpoint, call: str
+) -> None:
+    await harness.known_user()
+    before = [None] if call == "get router" else []
+    harness.engine.fail(call, *before, Unavailable("gone"))
+    assert (await endpoint.push()).status == 201
+    assert len(harness.rows()) == 1
+
+
+async def test_a_message_too_large_for_the_store_is_413_104(
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await harness.known_user()
+
+    def refuse(item: object) -> None:
+        raise ItemTooLarge(500_000, 409_600)
+
+    monkeypatch.setattr(harness.engine.tables["message"], "put", refuse)
+    assert refusal(await endpoint.push()) == (413, 104)
+
+
+async def test_a_user_that_is_dropped_meanwhile_is_410_105(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    users = harness.engine.tables["router"].items
+    harness.engine.before("put message", users.clear)
+    assert refusal(await endpoint.push()) == (410, 105)
+
+
+# ── by way of the node that took the last message ───────────────────────────────────────────────
+
+
+async def by_way_of_a_node(harness: Harness, **options: Any) -> Endpoint:
+    """The endpoint, after a message of SENDER that another node has taken."""
+    endpoint = Endpoint(harness, store_first=False, **options)
+    await harness.known_user()
+    harness.nodes.push_answer = NodeAnswer.DONE
+    assert (await signed(harness, endpoint, vapid(harness))).status == 201
+    assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
+    harness.nodes.calls.clear()
+    harness.engine.calls.clear()
+    return endpoint
+
+
+async def test_a_second_message_is_checked_as_the_first_one_and_calls_no_store(
+    harness: Harness,
+) -> None:
+    endpoint = await by_way_of_a_node(harness)
+    valid = vapid(harness)
+    expired = vapid(harness, exp=harness.clock() - 1)
+    forged = f"{valid.partition(',k=')[0][:-4]}AAAA,k={SENDER.key_text}"
+    assert refusal(await endpoint.push(TTL, key=SENDER.point)) == (401, 109)
+    assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
+    assert refusal(await signed(harness, endpoint, expired)) == (401, 109)
+    assert refusal(await signed(harness, endpoint, forged)) == (401, 109)
+    assert refusal(await signed(harness, endpoint, valid, {})) == (400, 111)
+    assert harness.nodes.calls == []
+    assert (await signed(harness, endpoint, valid)).status == 201
+    assert harness.nodes.calls == [("push if subscribed", OTHER_NODE, UAID)]
+    assert harness.engine.calls == []
+
+
+async def test_a_second_message_is_subject_to_the_limits_of_senders_and_rates(
+    harness: Harness,
+) -> None:
+    limits = PushLimits(
+        LimitRefusals(harness.metrics),
+        endpoint_rate=Rate(3, "h"),
+        allowed_senders=[SENDER.key_text],
+    )
+    endpoint = await by_way_of_a_node(harness, limits=limits)
+    stranger = {**TTL, "authorization": vapid(harness, STRANGER)}
+    assert refusal(await endpoint.push(stranger)) == (403, 121)
+    assert harness.nodes.calls == []
+    statuses = [(await signed(harness, endpoint, vapid(harness))).status for _ in range(3)]
+    assert statuses == [201, 201, 429]
+    assert harness.nodes.calls == [("push if subscribed", OTHER_NODE, UAID)] * 2
+
+
+async def test_a_second_message_is_counted_and_logged_as_the_first_one(
+    harness: Harness, tmp_path: Path
+) -> None:
+    log = LogFile(tmp_path, level="debug")
+    endpoint = Endpoint(harness, store_first=False)
+    await harness.known_user()
+    harness.nodes.push_answer = NodeAnswer.DONE
+    metrics = harness.metrics.shared
+
+    def counted() -> list[list[float]]:
+        """How often each thing was recorded; of a time not how long it was."""
+        return [
+            [sum(metrics.total(metric)[: len(metric.buckets) + 1])]
+            if metric.unit == "seconds"
+            else list(metrics.total(metric))
+            for metric in METRICS
+        ]
+
+    counts = [counted()]
+    for _ in range(2):
+        assert (await signed(harness, endpoint, vapid(harness))).status == 201
+        counts.append(counted())
+    assert [call[0] for call in harness.nodes.calls] == ["push", "push if subscribed"]
+    first, second = [
+        [
+            [now - then for now, then in zip(*both, strict=True)]
+            for both in zip(after, before, strict=True)
+        ]
+        for before, after in pairwise(counts)
+    ]
+    assert first == second
+    assert sum(map(sum, first)) > 3
+    lines = [
+        {
+            name: value
+            for name, value in fields.items()
+            if name != "request_id" and not name.endswith("_time")
+        }
+        for fields in log.all_fields
+    ]
+    assert lines[0] == lines[1]
+    assert lines[0]["message"] == "Successful delivery"
+    assert len(lines) == 2

@@ -1,0 +1,1074 @@
+"""The registration API: what each call writes and answers, who may make it, and what is refused."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autopush.api.registration import MAX_CHANNELS
+from autopush.api.registration_body import MAX_BODY
+from autopush.bridges import RouterData, RouterError
+from autopush.bridges.stub import RETRY_AFTER, StubRouter
+from autopush.net.http_messages import Response
+from autopush.rates import Rate
+from autopush.store import PushStore, TablePlan
+from autopush.store.users import is_connect_key_of_month
+from autopush.telemetry import logs
+from autopush.telemetry.metric_table import LIMIT_REFUSED, UA_CONNECTION_CHECK
+from autopush.webpush.errors import Errno
+from autopush.webpush.identifiers import dashed
+from autopush.webpush.registration_secret import RegistrationSecrets
+from keytables import Throttled, Unavailable, Value
+from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
+from support.endpoint_harness import Endpoint, headers_of
+from support.log_lines import LogFile
+from support.recorded import recorded
+from support.senders import Sender
+
+SENDER = Sender()
+TOKEN = "11-instance-id-11"
+NEW_TOKEN = "22-instance-id-22"
+REGISTRATION = "/v1/stub/app/registration"
+ANDROID = "Mozilla/5.0 (Android 14; Mobile; rv:127.0) Gecko/127.0 Firefox/127.0"
+BODY = b"\xc3\x28\xa0\xa1"
+PUSH = {"ttl": "60", "content-encoding": "aes128gcm"}
+
+
+class ApnsLikeRouter(StubRouter):
+    """Names its application as APNs does, and knows only some."""
+
+    def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:
+        super().register(uaid, router_data, app_id)
+        if app_id != "firefox":
+            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, "Unknown release channel")
+        router_data["rel_channel"] = router_data.pop("app_id")
+
+    def amend_endpoint_response(self, response: dict[str, object], router_data: object) -> None:
+        pass
+
+    def application(self, router_data: Mapping[str, Value]) -> str:
+        return str(router_data.get("rel_channel", ""))
+
+
+class Client:
+    """A device that keeps what its registration returned."""
+
+    def __init__(self, endpoint: Endpoint, base: str = REGISTRATION) -> None:
+        self.endpoint = endpoint
+        self.base = base
+        self.uaid = self.secret = ""
+
+    @property
+    def path(self) -> str:
+        return f"{self.base}/{self.uaid}"
+
+    async def register(self, token: str = TOKEN, **members: object) -> dict[str, Any]:
+        response = await self.ask("POST", self.base, {"token": token, **members})
+        assert response.status == 200, response.body
+        reply = json.loads(response.body)
+        assert isinstance(reply, dict)
+        self.uaid, self.secret = reply["uaid"], reply["secret"]
+        return reply
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        authorization: str | None = None,
+    ) -> Response:
+        """With the own secret, unless another header is given; "" sends none."""
+        if authorization is None and self.secret:
+            authorization = f"Bearer {self.secret}"
+        headers = {"authorization": authorization} if authorization else {}
+        data = (
+            b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        )
+        return await self.endpoint.ask(method, path, headers, data)
+
+    async def channels(self) -> list[str]:
+        response = await self.ask("GET", f"{self.path}/")
+        assert response.status == 200
+        channels = json.loads(response.body)["channelIDs"]
+        assert isinstance(channels, list)
+        return channels
+
+    async def push(self, endpoint_url: str, body: bytes = BODY) -> Response:
+        return await self.endpoint.ask("POST", endpoint_url.removeprefix(ENDPOINT), PUSH, body)
+
+
+def refusal(response: Response) -> tuple[int, int]:
+    """Status and errno of a refusal of the documented shape. A 401 names the scheme `webpush`."""
+    document = json.loads(response.body)
+    assert document["code"] == response.status
+    assert document.keys() - {"errors"} == {"code", "errno", "error", "message", "more_info"}
+    headers = headers_of(response)
+    assert headers["content-type"] == "application/json"
+    challenge = headers.get("www-authenticate")
+    assert challenge == ("webpush" if response.status == 401 else None)
+    return response.status, document["errno"]
+
+
+@pytest.fixture
+def stub() -> StubRouter:
+    return StubRouter()
+
+
+@pytest.fixture
+def endpoint(harness: Harness, stub: StubRouter) -> Endpoint:
+    return Endpoint(harness, routers={"stub": stub, "apns": ApnsLikeRouter()})
+
+
+@pytest.fixture
+def client(endpoint: Endpoint) -> Client:
+    return Client(endpoint)
+
+
+# ── registration ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_registration_returns_uaid_channel_endpoint_and_secret(client: Client) -> None:
+    reply = await client.register()
+    assert reply.keys() == {"uaid", "uuid", "channelID", "endpoint", "secret", "senderid"}
+    assert reply["uuid"] == reply["uaid"] == UUID(reply["uaid"]).hex
+    assert reply["channelID"] == str(UUID(reply["channelID"]))
+    assert reply["endpoint"].startswith(f"{ENDPOINT}/wpush/v1/")
+    assert reply["secret"] == RegistrationSecrets(["auth-key"]).secret(reply["uaid"])
+    assert reply["senderid"] == "app"
+    assert await client.channels() == [reply["channelID"]]
+
+
+async def test_the_record_of_a_registration_never_expires(client: Client, harness: Harness) -> None:
+    await client.register()
+    item = harness.engine.tables["router"].items[(client.uaid,)]
+    assert str(item.pop("last_connect")).startswith("2027")
+    assert item == {
+        "uaid": client.uaid,
+        "router_type": "stub",
+        "router_data": {"token": TOKEN, "app_id": "app"},
+        "connected_at": int(harness.clock() * 1000),
+        "record_version": 1,
+        "current_month": "message",
+    }
+
+
+@pytest.mark.parametrize(
+    "spelling", [OTHER, OTHER.upper(), OTHER.replace("-", ""), f"urn:uuid:{OTHER}"]
+)
+async def test_a_channel_id_of_the_client_is_taken_in_any_spelling_and_returned_dashed(
+    client: Client, spelling: str
+) -> None:
+    reply = await client.register(channelID=spelling)
+    assert reply["channelID"] == OTHER
+    assert await client.channels() == [OTHER]
+
+
+async def test_a_key_makes_a_v2_endpoint_that_only_its_owner_can_use(
+    client: Client, harness: Harness
+) -> None:
+    reply = await client.register(key=SENDER.key_text)
+    assert reply["endpoint"].startswith(f"{ENDPOINT}/wpush/v2/")
+    assert (await client.push(reply["endpoint"])).status == 401
+    claims = {"aud": ENDPOINT, "exp": harness.clock() + 60}
+    for sender, status in ((Sender(), 401), (SENDER, 201)):
+        headers = {**PUSH, "authorization": sender.vapid(claims)}
+        path = reply["endpoint"].removeprefix(ENDPOINT)
+        assert (await client.endpoint.ask("POST", path, headers, BODY)).status == status
+
+
+async def test_the_payload_names_the_channel_as_the_registration_did(
+    client: Client, stub: StubRouter
+) -> None:
+    reply = await client.register()
+    response = await client.push(reply["endpoint"])
+    assert response.status == 201
+    assert headers_of(response)["location"].startswith(f"{ENDPOINT}/m/")
+    assert headers_of(response)["ttl"] == "60"
+    (delivery,) = stub.delivered
+    assert delivery.token == TOKEN
+    assert delivery.data == {"chid": reply["channelID"], "body": "wyigoQ", "con": "aes128gcm"}
+
+
+async def test_what_a_client_says_of_the_routers_own_members_is_not_stored(
+    client: Client, harness: Harness
+) -> None:
+    await client.register(app_id="x", creds={"auth": "x"}, rel_channel="x", aps={"alert": 1})
+    record = await harness.record(client.uaid)
+    assert record.router_data == {"token": TOKEN, "app_id": "app", "aps": {"alert": 1}}
+
+
+@pytest.mark.parametrize("body", [None, {}, {"token": "any"}, {"channelID": CHANNEL}])
+async def test_a_web_push_user_is_registered_without_a_token_and_can_connect(
+    endpoint: Endpoint, harness: Harness, body: object
+) -> None:
+    client = Client(endpoint, "/v1/webpush/any/registration")
+    reply = json.loads((await client.ask("POST", client.base, body)).body)
+    assert reply.keys() == {"uaid", "uuid", "channelID", "endpoint", "secret"}
+    agent = await harness.identified(reply["uaid"])
+    assert agent.uaid == reply["uaid"]
+    assert (await client.push(reply["endpoint"])).status == 201
+    await harness.run_until_idle()
+    assert agent.reply()["channelID"] == reply["channelID"]
+
+
+async def test_an_update_of_a_connected_web_push_user_leaves_its_connection_on_record(
+    endpoint: Endpoint, harness: Harness
+) -> None:
+    client = Client(endpoint, "/v1/webpush/any/registration")
+    await client.register()
+    await harness.identified(client.uaid)
+    before = await harness.record(client.uaid)
+    response = await client.ask("PUT", client.path, {"token": NEW_TOKEN})
+    assert (response.status, json.loads(response.body)) == (200, {})
+    assert await harness.record(client.uaid) == before
+
+
+@pytest.mark.parametrize(
+    ("method", "tail"),
+    [("POST", "/subscription"), ("DELETE", f"/subscription/{CHANNEL}"), ("DELETE", "")],
+)
+async def test_a_connected_web_push_user_is_disconnected_when_its_subscriptions_change(
+    endpoint: Endpoint, harness: Harness, method: str, tail: str
+) -> None:
+    client = Client(endpoint, "/v1/webpush/any/registration")
+    await client.register(channelID=CHANNEL)
+    await harness.identified(client.uaid)
+    record = await harness.record(client.uaid)
+    assert (await client.ask(method, client.path + tail)).status == 200
+    assert ("end", record.node_id, client.uaid, record.connected_at) in harness.nodes.calls
+
+
+# ── the other calls ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+async def test_an_update_replaces_what_its_body_gives_and_keeps_the_rest(
+    client: Client, harness: Harness, stub: StubRouter, method: str
+) -> None:
+    reply = await client.register(aps={"badge": 3})
+    before = await harness.record(client.uaid)
+    response = await client.ask(method, client.path, {"token": NEW_TOKEN, "app_id": "other"})
+    assert (response.status, json.loads(response.body)) == (200, {})
+    record = await harness.record(client.uaid)
+    assert record.router_data == {"token": NEW_TOKEN, "app_id": "app", "aps": {"badge": 3}}
+    assert record.connected_at > before.connected_at
+    assert (await client.push(reply["endpoint"])).status == 201
+    assert stub.delivered[-1].token == NEW_TOKEN
+
+
+async def test_an_update_keeps_the_release_channel_of_an_apns_user(
+    endpoint: Endpoint, harness: Harness
+) -> None:
+    client = Client(endpoint, "/v1/apns/firefox/registration")
+    await client.register()
+    assert (await client.ask("PUT", client.path, {"token": NEW_TOKEN})).status == 200
+    record = await harness.record(client.uaid)
+    assert record.router_data == {"token": NEW_TOKEN, "rel_channel": "firefox"}
+
+
+async def test_an_update_clears_a_critical_failure(client: Client, harness: Harness) -> None:
+    reply = await client.register(token="critical-token")
+    assert (await client.push(reply["endpoint"])).status == 410
+    assert (await harness.record(client.uaid)).critical_failure is not None
+    assert (await client.ask("PUT", client.path, {"token": TOKEN})).status == 200
+    assert (await harness.record(client.uaid)).critical_failure is None
+    assert (await client.push(reply["endpoint"])).status == 201
+
+
+async def test_an_update_that_meets_another_one_is_503_202(
+    client: Client, harness: Harness
+) -> None:
+    await client.register()
+    harness.engine.before(
+        "update router",
+        lambda: harness.engine.tables["router"].items[(client.uaid,)].update(connected_at=1),
+    )
+    assert refusal(await client.ask("PUT", client.path, {"token": NEW_TOKEN})) == (503, 202)
+    assert (await harness.record(client.uaid)).router_data == {"token": TOKEN, "app_id": "app"}
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_the_subscriptions_are_listed_with_and_without_a_slash_at_the_end(
+    client: Client, slash: str
+) -> None:
+    first = (await client.register())["channelID"]
+    response = await client.ask("POST", f"{client.path}/subscription", {"channelID": OTHER})
+    assert response.status == 200
+    listed = json.loads((await client.ask("GET", f"{client.path}{slash}")).body)
+    expected = sorted([first, OTHER])
+    assert listed == {"uaid": client.uaid, "uid": client.uaid, "channelIDs": expected}
+
+
+async def test_a_look_at_the_subscriptions_is_counted_by_the_kind_of_client(
+    client: Client, endpoint: Endpoint, harness: Harness
+) -> None:
+    await client.register()
+    headers = {"authorization": f"Bearer {client.secret}"}
+    for secret in (headers, {"authorization": "Bearer x"}):
+        await endpoint.ask("GET", client.path, secret | {"user-agent": ANDROID})
+    assert recorded(harness.metrics, UA_CONNECTION_CHECK) == 1
+    assert recorded(harness.metrics, UA_CONNECTION_CHECK, os="Other", browser="Firefox") == 1
+
+
+async def test_a_user_without_subscriptions_has_an_empty_list(client: Client) -> None:
+    channel = (await client.register())["channelID"]
+    response = await client.ask("DELETE", f"{client.path}/subscription/{channel}")
+    assert (response.status, json.loads(response.body)) == (200, {})
+    assert await client.channels() == []
+
+
+@pytest.mark.parametrize("body", [None, {}, {"channelID": None}, {"key": ""}])
+async def test_a_subscription_gets_a_channel_id_if_it_names_none(
+    client: Client, stub: StubRouter, body: object
+) -> None:
+    await client.register()
+    response = await client.ask("POST", f"{client.path}/subscription", body)
+    reply = json.loads(response.body)
+    assert reply.keys() == {"channelID", "endpoint"}
+    assert reply["channelID"] in await client.channels()
+    assert (await client.push(reply["endpoint"])).status == 201
+    assert stub.delivered[-1].data["chid"] == reply["channelID"]
+
+
+async def test_a_subscription_with_its_own_channel_id_returns_it_and_a_new_endpoint(
+    client: Client,
+) -> None:
+    endpoints = {(await client.register())["endpoint"]}
+    for key, version in ((None, "v1"), (SENDER.key_text, "v2")):
+        body = {"channelID": OTHER.replace("-", ""), "key": key}
+        response = await client.ask("POST", f"{client.path}/subscription", body)
+        reply = json.loads(response.body)
+        assert reply["channelID"] == OTHER
+        assert reply["endpoint"].startswith(f"{ENDPOINT}/wpush/{version}/")
+        endpoints.add(reply["endpoint"])
+    assert len(endpoints) == 3
+    assert len(await client.channels()) == 2
+
+
+async def test_a_subscription_notes_once_a_month_that_the_device_was_heard_of(
+    client: Client, harness: Harness
+) -> None:
+    await client.register()
+    first = await harness.store.users.get(client.uaid)
+    assert first is not None
+    harness.clock.advance(200 * 86_400)
+    seen = set()
+    for _ in range(8):
+        response = await client.ask("POST", f"{client.path}/subscription", {})
+        assert response.status == 200
+        record = await harness.store.users.get(client.uaid)
+        assert record is not None
+        seen.add(record.last_connect)
+    [later] = seen
+    assert is_connect_key_of_month(later, harness.clock())
+    assert not is_connect_key_of_month(first.last_connect, harness.clock())
+
+
+async def test_a_subscription_is_ended_once(client: Client) -> None:
+    channel = (await client.register())["channelID"]
+    path = f"{client.path}/subscription/{channel.replace('-', '').upper()}"
+    assert (await client.ask("DELETE", path)).status == 200
+    assert refusal(await client.ask("DELETE", path)) == (410, 106)
+
+
+async def test_a_user_has_a_limited_number_of_subscriptions(
+    client: Client, harness: Harness
+) -> None:
+    await client.register()
+    many = frozenset(dashed(f"{number:032x}") for number in range(MAX_CHANNELS - 1))
+    await harness.store.current.add_channels(client.uaid, many)
+    path = f"{client.path}/subscription"
+    assert refusal(await client.ask("POST", path)) == (400, 108)
+    assert (await client.ask("POST", path, {"channelID": min(many)})).status == 200
+
+
+async def test_a_user_is_deleted_with_its_subscriptions(client: Client, harness: Harness) -> None:
+    reply = await client.register()
+    response = await client.ask("DELETE", client.path)
+    assert (response.status, json.loads(response.body)) == (200, {})
+    assert harness.users() == []
+    assert await harness.store.current.channels(client.uaid) == frozenset()
+    assert refusal(await client.ask("DELETE", client.path)) == (410, 103)
+    assert json.loads((await client.push(reply["endpoint"])).body)["errno"] == 103
+
+
+async def test_uaids_in_paths_may_be_dashed_or_upper_case(client: Client) -> None:
+    await client.register()
+    for uaid in (dashed(client.uaid), client.uaid.upper()):
+        response = await client.ask("GET", f"{REGISTRATION}/{uaid}")
+        assert json.loads(response.body)["uaid"] == client.uaid
+
+
+async def test_deleting_a_message_that_a_bridge_has_is_204_and_takes_nothing_back(
+    client: Client, stub: StubRouter
+) -> None:
+    pushed = await client.push((await client.register())["endpoint"])
+    path = headers_of(pushed)["location"].removeprefix(ENDPOINT)
+    assert (await client.endpoint.ask("DELETE", path)).status == 204
+    assert len(stub.delivered) == 1
+
+
+# ── who may ─────────────────────────────────────────────────────────────────────────────────────
+
+CALLS = [
+    ("PUT", ""),
+    ("POST", ""),
+    ("GET", ""),
+    ("GET", "/"),
+    ("DELETE", ""),
+    ("POST", "/subscription"),
+    ("DELETE", f"/subscription/{CHANNEL}"),
+]
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "WebPush", "webpush", "vapid"])
+@pytest.mark.parametrize("gap", [" ", "   ", "\t "])
+async def test_the_scheme_may_be_written_in_several_ways(
+    client: Client, scheme: str, gap: str
+) -> None:
+    await client.register()
+    response = await client.ask("GET", client.path, authorization=f"{scheme}{gap}{client.secret}")
+    assert response.status == 200
+
+
+@pytest.mark.parametrize(("method", "tail"), CALLS)
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "",
+        " ",
+        "Bearer",
+        "Bearer ",
+        "{secret}",
+        "Basic {secret}",
+        "Bearer {secret}0",
+        "Bearer {secret} {secret}",
+        "Bearer x",
+        "Bearer \xff",
+        "Bearer {other}",
+    ],
+)
+async def test_without_the_right_secret_nothing_is_read_or_written(
+    client: Client, harness: Harness, method: str, tail: str, authorization: str
+) -> None:
+    await client.register()
+    other = RegistrationSecrets(["auth-key"]).secret(UAID)
+    header = authorization.format(secret=client.secret, other=other)
+    harness.engine.calls.clear()
+    path = f"{client.path}{tail}"
+    response = await client.ask(method, path, b"not JSON", authorization=header)
+    assert refusal(response) == (401, 109)
+    expected = "Invalid Authentication" if header.strip() else "Unauthorized"
+    assert json.loads(response.body)["message"] == expected
+    assert harness.engine.calls == []
+
+
+@pytest.mark.parametrize(("method", "tail"), CALLS)
+async def test_a_refused_secret_does_not_tell_whether_the_uaid_exists(
+    client: Client, method: str, tail: str
+) -> None:
+    await client.register()
+    answers = [
+        await client.ask(method, f"{REGISTRATION}/{uaid}{tail}", authorization="Bearer x")
+        for uaid in (client.uaid, UAID)
+    ]
+    assert answers[0].status == answers[1].status == 401
+    assert answers[0].body == answers[1].body
+
+
+@pytest.mark.parametrize(("method", "tail"), CALLS)
+async def test_the_right_secret_of_an_unknown_uaid_is_410_103(
+    client: Client, method: str, tail: str
+) -> None:
+    client.uaid, client.secret = UAID, RegistrationSecrets(["auth-key"]).secret(UAID)
+    assert refusal(await client.ask(method, f"{client.path}{tail}")) == (410, 103)
+
+
+async def test_a_new_key_in_front_signs_while_secrets_of_the_old_one_stay_valid(
+    harness: Harness, stub: StubRouter
+) -> None:
+    clients: list[Client] = []
+    for keys, right in ((["a"], [0]), (["b", "a"], [0, 1]), (["b"], [1])):
+        endpoint = Endpoint(harness, routers={"stub": stub}, auth_keys=keys)
+        if len(clients) < 2:
+            clients.append(Client(endpoint))
+            await clients[-1].register()
+        for number, client in enumerate(clients):
+            client.endpoint = endpoint
+            expected = 200 if number in right else 401
+            assert (await client.ask("GET", client.path)).status == expected
+
+
+@pytest.mark.parametrize("keys", [[], [""], ["a", ""]])
+def test_there_is_no_registration_api_without_a_key(harness: Harness, keys: list[str]) -> None:
+    with pytest.raises(ValueError, match="auth_key"):
+        Endpoint(harness, auth_keys=keys)
+
+
+# ── another application, another type ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("method", "tail"), CALLS)
+async def test_the_url_of_another_application_is_301_with_the_right_one(
+    client: Client, harness: Harness, method: str, tail: str
+) -> None:
+    client.base = "/v1/stub/an%20app%3F/registration"
+    await client.register(channelID=CHANNEL)
+    before = await harness.record(client.uaid)
+    wrong = f"{REGISTRATION}/{client.uaid}{tail}"
+    response = await client.ask(method, wrong, {"token": NEW_TOKEN})
+    assert refusal(response) == (301, 108)
+    location = headers_of(response)["location"]
+    assert location == f"{ENDPOINT}{client.path}{tail.rstrip('/')}"
+    assert await harness.record(client.uaid) == before
+    again = await client.ask(method, location.removeprefix(ENDPOINT), {"token": NEW_TOKEN})
+    assert again.status == 200
+
+
+async def test_the_location_of_301_names_the_application_as_the_router_does(
+    endpoint: Endpoint,
+) -> None:
+    client = Client(endpoint, "/v1/apns/firefox/registration")
+    await client.register()
+    response = await client.ask("GET", f"/v1/apns/beta/registration/{client.uaid}")
+    assert response.status == 301
+    assert headers_of(response)["location"] == f"{ENDPOINT}{client.path}"
+
+
+async def test_no_redirect_without_the_secret(client: Client) -> None:
+    await client.register()
+    path = f"/v1/stub/other/registration/{client.uaid}"
+    assert refusal(await client.ask("GET", path, authorization="Bearer x")) == (401, 109)
+
+
+@pytest.mark.parametrize("router_type", ["apns", "webpush"])
+@pytest.mark.parametrize(("method", "tail"), CALLS)
+async def test_the_url_of_another_router_type_is_400_108_and_changes_nothing(
+    client: Client, harness: Harness, router_type: str, method: str, tail: str
+) -> None:
+    await client.register()
+    before = await harness.record(client.uaid)
+    path = f"/v1/{router_type}/app/registration/{client.uaid}{tail}"
+    assert refusal(await client.ask(method, path, {"token": NEW_TOKEN})) == (400, 108)
+    assert await harness.record(client.uaid) == before
+
+
+@pytest.mark.parametrize("router_type", ["gcm", "simplepush", "STUB", "none", "../stub"])
+@pytest.mark.parametrize(("method", "tail"), [("POST", None), *CALLS])
+async def test_a_type_without_a_router_is_400_108(
+    client: Client, harness: Harness, router_type: str, method: str, tail: str | None
+) -> None:
+    path = f"/v1/{router_type.replace('/', '%5C')}/app/registration"
+    if tail is not None:
+        path += f"/{UAID}{tail}"
+    assert refusal(await client.ask(method, path, {"token": TOKEN})) == (400, 108)
+    assert harness.users() == []
+
+
+async def test_a_record_of_a_type_without_a_router_here_stays(
+    client: Client, harness: Harness, stub: StubRouter
+) -> None:
+    reply = await client.register()
+    client.endpoint = Endpoint(harness)
+    client.endpoint.tokens.open.cache_clear()  # type: ignore[attr-defined]
+    response = await client.push(reply["endpoint"])
+    assert (response.status, json.loads(response.body)["errno"]) == (400, 108)
+    assert refusal(await client.ask("DELETE", client.path)) == (400, 108)
+    assert harness.users() == [client.uaid]
+
+
+# ── bad input ───────────────────────────────────────────────────────────────────────────────────
+
+BAD_BODIES = [
+    b"{",
+    b"not JSON",
+    b"[]",
+    b"null",
+    b'"text"',
+    b"5",
+    b"\xff\xfe",
+    b'{"token": NaN}',
+    b'{"token": "\\ud800aaaaaaaa"}',
+    b"[" * 5000,
+    b'{"a":' * 1500,
+]
+
+
+@pytest.mark.parametrize("body", BAD_BODIES)
+@pytest.mark.parametrize("call", [None, ("PUT", ""), ("POST", ""), ("POST", "/subscription")])
+async def test_a_body_that_is_no_json_object_is_400_108(
+    client: Client, harness: Harness, call: tuple[str, str] | None, body: bytes
+) -> None:
+    await client.register()
+    users = harness.users()
+    method, path = ("POST", REGISTRATION) if call is None else (call[0], client.path + call[1])
+    assert refusal(await client.ask(method, path, body)) == (400, 108)
+    assert harness.users() == users
+
+
+@pytest.mark.parametrize(
+    "aps",
+    [
+        json.loads('{"a":' * 40 + "1" + "}" * 40),
+        {"": 1},
+        1e200,
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_values_that_no_table_can_hold_are_400_108(
+    client: Client, harness: Harness, method: str, aps: object
+) -> None:
+    await client.register()
+    path = REGISTRATION if method == "POST" else client.path
+    body = {"token": NEW_TOKEN, "aps": aps}
+    assert refusal(await client.ask(method, path, body)) == (400, 108)
+    assert harness.users() == [client.uaid]
+    assert (await harness.record(client.uaid)).router_data == {"token": TOKEN, "app_id": "app"}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_a_body_above_the_limit_is_413_104(client: Client, method: str) -> None:
+    await client.register()
+    path = REGISTRATION if method == "POST" else client.path
+    body = {"token": "t" * MAX_BODY}
+    assert refusal(await client.ask(method, path, body)) == (413, 104)
+
+
+async def test_updates_cannot_add_up_to_more_than_the_limit(client: Client) -> None:
+    await client.register()
+    answers = [
+        (await client.ask("PUT", client.path, {f"member {number}": "x" * 6000})).status
+        for number in range(4)
+    ]
+    assert answers == [200, 200, 413, 413]
+
+
+@pytest.mark.parametrize(
+    ("members", "outcome"),
+    [
+        ({}, (401, 109)),
+        ({"token": None}, (401, 109)),
+        ({"token": ""}, (400, 108)),
+        ({"token": "short"}, (400, 108)),
+        ({"token": "has a space"}, (400, 108)),
+        ({"token": 12345678}, (400, 108)),
+        ({"token": ["12345678"]}, (400, 108)),
+        ({"token": {"a": 1}}, (400, 108)),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_a_missing_token_is_401_and_a_malformed_one_400(
+    client: Client,
+    harness: Harness,
+    method: str,
+    members: dict[str, object],
+    outcome: tuple[int, int],
+) -> None:
+    if method == "POST":
+        assert refusal(await client.ask("POST", REGISTRATION, members)) == outcome
+        assert harness.users() == []
+        return
+    await client.register()
+    response = await client.ask("PUT", client.path, members)
+    if members:
+        assert refusal(response) == outcome
+    else:
+        assert response.status == 200  # the stored one stays
+    assert (await harness.record(client.uaid)).router_data == {"token": TOKEN, "app_id": "app"}
+
+
+WRONG_IDS = ["", "x", OTHER[:-1], OTHER + "0", OTHER.replace("9", "g"), 5, True, [], {}, [OTHER]]
+
+
+@pytest.mark.parametrize("channel", WRONG_IDS)
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_channel_id_in_a_body_that_is_no_uuid_is_400_108(
+    client: Client, harness: Harness, is_new: bool, channel: object
+) -> None:
+    await client.register(channelID=CHANNEL)
+    path = REGISTRATION if is_new else f"{client.path}/subscription"
+    response = await client.ask("POST", path, {"token": TOKEN, "channelID": channel})
+    assert refusal(response) == (400, 108)
+    assert json.loads(response.body)["errors"] == {"channelID": ["expected a UUID"]}
+    assert harness.users() == [client.uaid]
+    assert await client.channels() == [CHANNEL]
+
+
+@pytest.mark.parametrize("key", ["*", "a", "=", 5, [], {"k": 1}, "é"])
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_key_that_is_not_base64url_is_400_108(
+    client: Client, harness: Harness, is_new: bool, key: object
+) -> None:
+    await client.register(channelID=CHANNEL)
+    path = REGISTRATION if is_new else f"{client.path}/subscription"
+    response = await client.ask("POST", path, {"token": TOKEN, "key": key})
+    assert refusal(response) == (400, 108)
+    assert "key" in json.loads(response.body)["errors"]
+    assert harness.users() == [client.uaid]
+    assert await client.channels() == [CHANNEL]
+
+
+@pytest.mark.parametrize("uaid", ["x", UAID[:-1], UAID + "0", UAID.replace("0", "g"), "%00", "é"])
+@pytest.mark.parametrize(("method", "tail"), CALLS)
+async def test_a_uaid_in_the_path_that_is_no_uuid_is_404_102(
+    client: Client, method: str, tail: str, uaid: str
+) -> None:
+    response = await client.ask(method, f"{REGISTRATION}/{uaid}{tail}")
+    assert refusal(response) == (404, 102)
+    assert json.loads(response.body)["message"] == "Invalid Path"
+
+
+@pytest.mark.parametrize("channel", ["x", OTHER[:-1], OTHER + "0", OTHER.replace("9", "g"), "é"])
+async def test_a_channel_id_in_the_path_that_is_no_uuid_is_404_102(
+    client: Client, channel: str
+) -> None:
+    await client.register()
+    response = await client.ask("DELETE", f"{client.path}/subscription/{channel}")
+    assert refusal(response) == (404, 102)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1//app/registration"),
+        ("POST", "/v1/stub//registration"),
+        ("POST", "/v1/stub/registration"),
+        ("POST", "/v1/stub/app/registrations"),
+        ("POST", f"/v1/stub/app/registration//{UAID}"),
+        ("POST", f"/v1/stub/app/registration/{UAID}/subscriptions"),
+        ("DELETE", f"/v1/stub/app/registration/{UAID}/subscription//"),
+        ("DELETE", f"/v1/stub/app/registration/{UAID}/subscription/{CHANNEL}/more"),
+    ],
+)
+async def test_a_path_of_another_form_is_404_102(client: Client, method: str, path: str) -> None:
+    assert refusal(await client.ask(method, path, {"token": TOKEN})) == (404, 102)
+
+
+@pytest.mark.parametrize(
+    ("tail", "wrong", "allowed"),
+    [
+        ("", ["GET", "PUT", "DELETE", "PATCH"], "POST"),
+        (f"/{UAID}", ["PATCH"], "GET, POST, PUT, DELETE"),
+        (f"/{UAID}/subscription", ["GET", "PUT", "DELETE"], "POST"),
+        (f"/{UAID}/subscription/{CHANNEL}", ["GET", "PUT", "POST"], "DELETE"),
+    ],
+)
+async def test_a_method_that_a_path_does_not_take_is_405(
+    client: Client, tail: str, wrong: list[str], allowed: str
+) -> None:
+    for method in wrong:
+        response = await client.ask(method, REGISTRATION + tail)
+        assert refusal(response) == (405, 102)
+        assert headers_of(response)["allow"] == f"{allowed}, OPTIONS, HEAD"
+
+
+@pytest.mark.parametrize(
+    ("tail", "methods"),
+    [
+        ("", "POST"),
+        (f"/{UAID}", "GET,POST,PUT,DELETE"),
+        (f"/{UAID}/", "GET,POST,PUT,DELETE"),
+        (f"/{UAID}/subscription", "POST"),
+        (f"/{UAID}/subscription/{CHANNEL}", "DELETE"),
+    ],
+)
+async def test_each_path_says_which_methods_web_pages_may_use(
+    client: Client, tail: str, methods: str
+) -> None:
+    for method in ("OPTIONS", "HEAD", "PATCH"):
+        headers = headers_of(await client.ask(method, REGISTRATION + tail))
+        assert headers["access-control-allow-methods"] == methods
+        assert headers["access-control-allow-origin"] == "*"
+
+
+# ── routers and the store ───────────────────────────────────────────────────────────────────────
+
+
+async def test_what_a_router_refuses_is_not_stored(endpoint: Endpoint, harness: Harness) -> None:
+    client = Client(endpoint, "/v1/apns/unknown/registration")
+    response = await client.ask("POST", client.base, {"token": TOKEN})
+    assert refusal(response) == (410, 105)
+    assert harness.users() == []
+    assert harness.engine.calls == []
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(Throttled("t"), (503, 201)), (Unavailable("u"), (503, 202))]
+)
+@pytest.mark.parametrize("what", ["get router", "get message", "update router", "update message"])
+async def test_errors_of_the_store_are_503_and_a_retry_succeeds(
+    client: Client, harness: Harness, what: str, error: Exception, outcome: tuple[int, int]
+) -> None:
+    if what.startswith("update"):
+        harness.engine.fail(what, error)
+        assert refusal(await client.ask("POST", REGISTRATION, {"token": TOKEN})) == outcome
+    await client.register()
+    calls = {
+        "get router": ("GET", "", None),
+        "get message": ("GET", "", None),
+        "update router": ("PUT", "", {"token": NEW_TOKEN}),
+        "update message": ("POST", "/subscription", {"channelID": OTHER}),
+    }
+    method, tail, body = calls[what]
+    harness.engine.fail(what, error)
+    assert refusal(await client.ask(method, client.path + tail, body)) == outcome
+    assert (await client.ask(method, client.path + tail, body)).status == 200
+
+
+async def test_a_token_that_the_bridge_has_replaced_is_kept_with_the_rest(
+    client: Client, harness: Harness
+) -> None:
+    reply = await client.register(token="moved-11-instance", aps={"badge": 1})
+    assert (await client.push(reply["endpoint"])).status == 201
+    record = await harness.record(client.uaid)
+    assert record.router_data == {"token": "new-11-instance", "app_id": "app", "aps": {"badge": 1}}
+    assert (await client.push(reply["endpoint"])).status == 201
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "errno"),
+    [("busy-token", 503, 201), ("outage-token", 502, 902), ("gone-token", 410, 106)],
+)
+async def test_the_token_of_a_stub_device_says_how_a_push_ends(
+    client: Client, harness: Harness, stub: StubRouter, token: str, status: int, errno: int
+) -> None:
+    reply = await client.register(token=token)
+    response = await client.push(reply["endpoint"])
+    assert (response.status, json.loads(response.body)["errno"]) == (status, errno)
+    if status == 503:
+        assert headers_of(response)["retry-after"] == str(RETRY_AFTER)
+    assert harness.users() == ([] if status == 410 else [client.uaid])
+    assert not stub.delivered
+
+
+class DefectiveRouter(StubRouter):
+    """Raises what no router should, at the method that the token names."""
+
+    def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:
+        super().register(uaid, router_data, app_id)
+        if router_data["token"] == "register":
+            raise KeyError(router_data["token"])
+
+    def amend_endpoint_response(self, response: dict[str, object], router_data: RouterData) -> None:
+        if router_data["token"] == "amendment":
+            raise KeyError(router_data["token"])
+
+    def application(self, router_data: RouterData) -> str:
+        if router_data["token"] == "application":
+            raise KeyError(router_data["token"])
+        return super().application(router_data)
+
+
+async def test_a_defect_of_a_router_is_500_999_and_its_text_is_not_logged(
+    harness: Harness, tmp_path: Path
+) -> None:
+    lines = LogFile(tmp_path, level="info")
+    client = Client(Endpoint(harness, routers={"stub": DefectiveRouter()}))
+    for token in ("register", "amendment"):
+        assert refusal(await client.ask("POST", REGISTRATION, {"token": token})) == (500, 999)
+        assert harness.users() == []
+    endpoint_url = (await client.register("application"))["endpoint"]
+    assert refusal(await client.ask("GET", client.path)) == (500, 999)
+    assert refusal(await client.push(endpoint_url)) == (500, 999)
+    logs.shutdown()
+    defects = [fields for fields in lines.all_fields if "defect" in fields["message"]]
+    assert len(defects) == 4
+    for fields in defects:
+        assert fields.keys() == {"message", "level", "router", "error", "at"}
+        assert (fields["router"], fields["error"]) == ("DefectiveRouter", "KeyError")
+
+
+async def test_a_message_table_that_was_dropped_is_503_once(
+    client: Client, harness: Harness
+) -> None:
+    await client.register()
+    await harness.engine.drop_table("message")
+    assert refusal(await client.ask("GET", client.path)) == (503, 202)
+    assert await client.channels() == []
+
+
+async def test_a_table_that_cannot_be_looked_for_is_503(client: Client, harness: Harness) -> None:
+    await client.register()
+    await harness.engine.drop_table("message")
+    harness.engine.fail("table_names", Unavailable("u"))
+    assert refusal(await client.ask("GET", client.path)) == (503, 202)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+MEMBERS = st.sampled_from(["token", "channelID", "key", "aps", "app_id", "creds", "other"])
+
+
+@given(
+    body=st.binary(max_size=40)
+    | st.dictionaries(MEMBERS, JSON_VALUES).map(lambda value: json.dumps(value).encode())
+)
+def test_no_body_makes_an_answer_that_is_not_documented(body: bytes) -> None:
+    async def ask() -> None:
+        harness = await Harness.open()
+        client = Client(Endpoint(harness, routers={"stub": StubRouter()}))
+        response = await client.ask("POST", REGISTRATION, body)
+        if response.status != 200:
+            assert refusal(response) in {(400, 108), (401, 109)}
+            assert harness.users() == []
+        await client.register()
+        for method, tail in (("PUT", ""), ("POST", "/subscription")):
+            response = await client.ask(method, client.path + tail, body)
+            if response.status != 200:
+                assert refusal(response) in {(400, 108), (401, 109)}
+        assert (await harness.record(client.uaid)).router_data
+
+    asyncio.run(ask())
+
+
+# ── months ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def month(number: int) -> float:
+    return datetime(2027, number, 10, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture
+async def rotating(harness: Harness, stub: StubRouter) -> Client:
+    """A user that was registered in the month before the current one."""
+    harness.clock.now = month(1)
+    plan = TablePlan(rotating=True)
+    harness.store = await PushStore.open(harness.engine, plan, key_hash="", clock=harness.clock)
+    client = Client(Endpoint(harness, routers={"stub": stub}))
+    await client.register(channelID=CHANNEL)
+    assert (await harness.record(client.uaid)).current_month == "message_2027_01"
+    harness.clock.now = month(2)
+    await harness.store.rotate()
+    return client
+
+
+@pytest.mark.parametrize(
+    ("method", "tail", "channels"),
+    [
+        ("PUT", "", [CHANNEL]),
+        ("GET", "", [CHANNEL]),
+        ("POST", "/subscription", [CHANNEL, OTHER]),
+        ("DELETE", f"/subscription/{CHANNEL}", []),
+    ],
+)
+async def test_every_call_takes_a_user_to_the_table_of_the_month_with_its_subscriptions(
+    rotating: Client, harness: Harness, method: str, tail: str, channels: list[str]
+) -> None:
+    response = await rotating.ask(method, rotating.path + tail, {"channelID": OTHER})
+    assert response.status == 200
+    assert (await harness.record(rotating.uaid)).current_month == "message_2027_02"
+    await harness.engine.drop_table("message_2027_01")
+    assert await rotating.channels() == channels
+
+
+async def test_a_user_of_last_month_is_deleted(rotating: Client, harness: Harness) -> None:
+    assert (await rotating.ask("DELETE", rotating.path)).status == 200
+    assert harness.users() == []
+
+
+async def test_a_user_whose_table_is_gone_stays_and_starts_without_subscriptions(
+    rotating: Client, harness: Harness, stub: StubRouter
+) -> None:
+    url = rotating.endpoint.tokens.url(rotating.uaid, CHANNEL, None)
+    await harness.engine.drop_table("message_2027_01")
+    assert (await rotating.push(url)).status == 201
+    assert refusal(await rotating.ask("DELETE", f"{rotating.path}/subscription/{CHANNEL}")) == (
+        410,
+        106,
+    )
+    assert await rotating.channels() == []
+    assert (await harness.record(rotating.uaid)).current_month == "message_2027_02"
+
+
+@pytest.mark.parametrize("call", ["subscribe", "unsubscribe"])
+async def test_a_change_while_another_node_moves_the_user_is_made_in_both_tables(
+    rotating: Client, harness: Harness, call: str
+) -> None:
+    # The clock of this node is behind: for it the old table is the current one.
+    behind = await PushStore.open(
+        harness.engine, TablePlan(rotating=True), key_hash="", clock=lambda: month(1)
+    )
+    ahead, harness.store = harness.store, behind
+    late = Client(Endpoint(harness, routers={"stub": StubRouter()}))
+    late.uaid, late.secret = rotating.uaid, rotating.secret
+    tables = harness.engine.tables
+
+    def move() -> None:  # as the other node does it
+        row = tables["message_2027_01"].items[rotating.uaid, " "]
+        tables["message_2027_02"].items[rotating.uaid, " "] = dict(row)
+        tables["router"].items[(rotating.uaid,)]["current_month"] = "message_2027_02"
+
+    harness.engine.before("update message_2027_01", move)
+    if call == "subscribe":
+        path, method = f"{late.path}/subscription", "POST"
+    else:
+        path, method = f"{late.path}/subscription/{CHANNEL}", "DELETE"
+    assert (await late.ask(method, path, {"channelID": OTHER})).status == 200
+    harness.store = ahead
+    expected = [CHANNEL, OTHER] if call == "subscribe" else []
+    assert await rotating.channels() == expected
+
+
+async def test_two_moves_at_once_keep_what_is_added_meanwhile(
+    rotating: Client, harness: Harness
+) -> None:
+    answers = await asyncio.gather(
+        *(rotating.ask("GET", rotating.path) for _ in range(3)),
+        rotating.ask("POST", f"{rotating.path}/subscription", {"channelID": OTHER}),
+        rotating.ask("PUT", rotating.path, {"token": NEW_TOKEN}),
+    )
+    assert {answer.status for answer in answers} == {200}
+    assert await rotating.channels() == [CHANNEL, OTHER]
+    record = await harness.record(rotating.uaid)
+    assert record.current_month == "message_2027_02"
+    assert record.router_data == {"token": NEW_TOKEN, "app_id": "app"}
+
+
+# ── limits ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_address_registers_only_so_many_user_agents_in_a_time(
+    harness: Harness, stub: StubRouter
+) -> None:
+    client = Client(Endpoint(harness, routers={"stub": stub}, new_user_agents_rate=Rate(2, "h")))
+    assert (await client.ask("POST", REGISTRATION, {"no": "token"})).status == 401
+    await client.register()
+    await client.register()
+    calls = list(harness.engine.calls)
+    response = await client.ask("POST", REGISTRATION, {"token": TOKEN}, authorization="")
+    assert refusal(response) == (429, 203)
+    assert 0 < int(headers_of(response)["retry-after"]) <= 1800
+    assert harness.engine.calls == calls
+    assert recorded(harness.metrics, LIMIT_REFUSED, limit="new_user_agents") == 1
+    assert await client.channels(), "those that are registered are served"
+
+
+async def test_more_changes_of_a_user_than_its_rate_are_429_203_before_the_store_is_read(
+    harness: Harness, stub: StubRouter
+) -> None:
+    endpoint = Endpoint(harness, routers={"stub": stub}, changes_rate=Rate(1, "h"))
+    client, other = Client(endpoint), Client(endpoint)
+    await client.register()
+    await other.register()
+    subscription = f"{client.path}/subscription"
+    wrong = await client.ask("POST", subscription, {}, authorization="Bearer wrong")
+    assert refusal(wrong) == (401, 109), "it takes nothing of the rate"
+    assert (await client.ask("POST", subscription, {})).status == 200
+    harness.engine.calls.clear()
+    assert refusal(await client.ask("POST", subscription, {})) == (429, 203)
+    assert refusal(await client.ask("DELETE", client.path)) == (429, 203)
+    assert harness.engine.calls == []
+    assert recorded(harness.metrics, LIMIT_REFUSED, limit="registration_rate") == 2
+    assert len(await client.channels()) == 2
+    assert (await other.ask("POST", f"{other.path}/subscription", {})).status == 200

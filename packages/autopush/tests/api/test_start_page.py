@@ -1,0 +1,237 @@
+import re
+from importlib.resources import files
+
+import pytest
+
+from autopush.api.start_page import StartPage
+from autopush.net.http_messages import Request, Response
+from autopush.version import VERSION
+from support.html_tags import Tags
+
+ENDPOINT = "http://127.0.0.1:8082"
+WEBSOCKET = "ws://127.0.0.1:8080/"
+STATIC = {file.name: file.read_bytes() for file in (files("autopush.api") / "static").iterdir()}
+SCRIPTS = sorted(name for name in STATIC if name.endswith(".js"))
+
+
+def start_page(endpoint: str = ENDPOINT, websocket: str = WEBSOCKET) -> StartPage:
+    return StartPage(endpoint_url=endpoint, websocket_url=websocket)
+
+
+def ask(page: StartPage, path: str = "/", method: str = "GET") -> Response | None:
+    return page.respond(Request(method, path, "", {}, "127.0.0.1"))
+
+
+def text_of(page: StartPage, path: str = "/") -> str:
+    response = ask(page, path)
+    assert response is not None, path
+    return response.body.decode()
+
+
+def directives(page: StartPage, path: str = "/") -> dict[str, list[str]]:
+    response = ask(page, path)
+    assert response is not None
+    policy = dict(response.headers)["Content-Security-Policy"]
+    return {words[0]: words[1:] for words in (part.split() for part in policy.split(";"))}
+
+
+def test_the_addresses_and_the_version_stand_in_the_page_without_any_script() -> None:
+    text = text_of(start_page())
+    assert text.count(f">{WEBSOCKET}</code>") >= 2
+    assert f">{ENDPOINT}</code>" in text
+    assert f"version {VERSION}" in text
+    assert "{{" not in text
+
+
+def test_an_address_cannot_become_markup() -> None:
+    text = text_of(start_page(websocket='wss://push.example/"><script>alert(1)</script>'))
+    assert "<script>alert" not in text
+    assert "wss://push.example/&quot;&gt;&lt;script&gt;" in text
+
+
+def test_an_invalid_endpoint_url_is_refused_at_the_start() -> None:
+    with pytest.raises(ValueError, match="absolute URL"):
+        start_page(endpoint="push.example")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "origin"),
+    [
+        (ENDPOINT, ENDPOINT),
+        ("https://push.example:443", "https://push.example"),
+        ("https://push.example/some/path", "https://push.example"),
+    ],
+)
+def test_the_policy_lets_the_page_reach_itself_and_its_endpoints_only(
+    endpoint: str, origin: str
+) -> None:
+    policy = directives(start_page(endpoint=endpoint))
+    assert policy.pop("connect-src") == ["'self'", origin]
+    assert {source for sources in policy.values() for source in sources} == {"'self'", "'none'"}
+    assert policy["default-src"] == ["'none'"]
+
+
+def test_every_file_carries_the_policy_and_is_not_sniffed() -> None:
+    page = start_page()
+    for path in [
+        "/",
+        "/service-worker.js",
+        *(f"/start/{name}" for name in ("demo.js", "icon.svg")),
+    ]:
+        response = ask(page, path)
+        assert response is not None
+        headers = dict(response.headers)
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-cache"
+
+
+def test_every_static_file_is_served_with_its_type() -> None:
+    page = start_page()
+    types = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg"}
+    for name in STATIC.keys() - {"errors.html"}:  # it is served at /errors
+        path = {"index.html": "/", "service-worker.js": "/service-worker.js"}.get(
+            name, f"/start/{name}"
+        )
+        response = ask(page, path)
+        assert response is not None, f"{name} is not served"
+        assert (response.content_type or "").startswith(types[name.rpartition(".")[2]])
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/start/"),
+        ("GET", "/start/index.html"),
+        ("GET", "/start/../start_page.py"),
+        ("GET", "/elsewhere"),
+        ("POST", "/"),
+        ("PUT", "/start/demo.js"),
+    ],
+)
+def test_anything_but_a_get_of_a_file_has_no_response(method: str, path: str) -> None:
+    assert ask(start_page(), path, method) is None
+
+
+def test_headers_added_to_one_response_do_not_change_the_next() -> None:
+    page = start_page()
+    first = ask(page)
+    assert first is not None
+    first.headers = (*first.headers, ("Set-Cookie", "x"))
+    second = ask(page)
+    assert second is not None
+    assert "Set-Cookie" not in dict(second.headers)
+
+
+def test_what_the_page_and_its_scripts_name_is_served() -> None:
+    page = start_page()
+    tags = Tags(text_of(page))
+    named = [name for name in tags.values("src") + tags.values("href") if name[0] != "#"]
+    for script in SCRIPTS:
+        source = STATIC[script].decode()
+        named += [f"/start/{name}" for name in re.findall(r'from "\./([^"]+)"', source)]
+        named += re.findall(r'"(/[a-z/-]+\.(?:js|svg))"', source)
+    for path in set(named) - {"/health"}:
+        assert ask(page, path) is not None, path
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    tags = Tags(STATIC["index.html"].decode())
+    for name in tags.values("src") + tags.values("href"):
+        assert re.match(r"/(?!/)|#", name), name
+    for name, body in STATIC.items():
+        source = body.decode()
+        assert not re.search(r"@import|\burl\(", source), name
+        assert not re.search(r"""(?:from|import|fetch|importScripts)[ (]+["'`]\w+:""", source), name
+
+
+def test_neither_script_nor_style_is_inline() -> None:
+    source = STATIC["index.html"].decode()
+    for tag, attributes in Tags(source).tags:
+        assert tag != "style"
+        assert tag != "script" or attributes.get("src")
+        assert not [name for name in attributes if name == "style" or name.startswith("on")]
+    for script in SCRIPTS:
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|eval\(", STATIC[script].decode()
+        )
+
+
+def test_ids_are_unique_and_every_reference_has_its_target() -> None:
+    tags = Tags(STATIC["index.html"].decode())
+    ids = tags.values("id")
+    assert len(ids) == len(set(ids))
+    targets = [
+        name[1:] for name in tags.values("href") + tags.values("data-copy") if name[0] == "#"
+    ]
+    for name in (*targets, *tags.values("for"), *tags.values("aria-labelledby")):
+        assert name in ids, name
+    for script in SCRIPTS:
+        for name in re.findall(r'(?:querySelector|Step)\("#([a-z-]+)"', STATIC[script].decode()):
+            assert name in ids, f"{script}: #{name}"
+
+
+def test_every_control_has_a_label_of_its_own() -> None:
+    tags = Tags(STATIC["index.html"].decode())
+    labelled = tags.values("for")
+    for tag, attributes in tags.tags:
+        if tag in ("textarea", "select", "input"):
+            assert attributes["id"] in labelled
+    copies = [attributes for tag, attributes in tags.tags if attributes.get("class") == "copy"]
+    labels = [attributes["aria-label"] for attributes in copies]
+    assert len(labels) == len(set(labels)) > 0
+
+
+def test_the_settings_of_firefox_are_named_and_can_be_copied() -> None:
+    text = text_of(start_page())
+    for words in ("about:config", "dom.push.serverURL", "dom.push.testing.allowInsecureServerURL"):
+        found = re.search(rf'<code id="([a-z-]+)">{re.escape(words)}</code>', text)
+        assert found, words
+        assert f'data-copy="#{found[1]}"' in text
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("front", "ground", "least"),
+    [
+        ("text", "ground", 4.5),
+        ("text", "card", 4.5),
+        ("text", "code", 4.5),
+        ("text", "bad-ground", 4.5),
+        ("quiet", "ground", 4.5),
+        ("quiet", "card", 4.5),
+        ("quiet", "code", 4.5),
+        ("accent", "ground", 4.5),
+        ("accent", "card", 4.5),
+        ("accent", "code", 4.5),
+        ("on-accent", "accent", 4.5),
+        ("on-accent", "accent-hover", 4.5),
+        ("good", "card", 4.5),
+        ("good", "ground", 4.5),
+        ("good", "good-ground", 4.5),
+        ("bad", "bad-ground", 4.5),
+        ("bad", "ground", 4.5),
+        ("field", "card", 3.0),
+        ("field", "ground", 3.0),
+    ],
+)
+def test_contrast_reaches_aa(scheme: str, front: str, ground: str, least: float) -> None:
+    light, dark = re.findall(r":root \{(.*?)\}", STATIC["style.css"].decode(), re.DOTALL)
+    colours = dict(
+        re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", light if scheme == "light" else dark)
+    )
+    assert contrast(colours[front], colours[ground]) >= least

@@ -1,0 +1,213 @@
+"""The WebSocket port: upgrades of user agents, and what other HTTP clients get."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autopush.api.log_check import LogCheck
+from autopush.api.node_ports import UpgradeHandler
+from autopush.api.request_log import RequestLog
+from autopush.api.responses import ErrorResponses
+from autopush.connection.user_agent import UserAgentConnection
+from autopush.net.http_messages import Request, Response, Upgrade
+from autopush.rates import TokenBuckets
+from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.webpush.endpoint_token import EndpointTokens
+from keytables import Unavailable
+from support import wire
+from support.connection_harness import ERRORS, UAID, Harness
+from support.fake_transport import FakeTransport
+from support.log_lines import LogFile
+
+URL, PAGE = "wss://push.example/", "https://updates.example/"
+UPGRADE = {
+    "upgrade": "websocket",
+    "connection": "keep-alive, Upgrade",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+
+
+async def call(
+    harness: Harness,
+    method: str = "GET",
+    path: str = "/",
+    headers: dict[str, str] | None = None,
+    *,
+    http10: bool = False,
+) -> Response | Upgrade:
+    dockerflow = harness.status_pages()
+    errors = ErrorResponses(ERRORS)
+    requests = RequestLog(EndpointTokens(harness.ring, PAGE), errors, harness.store.uaid_hash)
+    refusals = LimitRefusals(harness.metrics)
+    log_check = LogCheck(errors, requests, TokenBuckets(None), refusals)
+    handler = UpgradeHandler(harness.node, dockerflow, log_check, errors, refusals, URL, PAGE)
+    answer = handler(Request(method, path, "", headers or {}, "127.0.0.1", http10=http10))
+    return answer if isinstance(answer, Response | Upgrade) else await answer
+
+
+async def not_upgraded(
+    harness: Harness,
+    method: str = "GET",
+    path: str = "/",
+    headers: dict[str, str] | None = None,
+    *,
+    http10: bool = False,
+) -> Response:
+    response = await call(harness, method, path, headers, http10=http10)
+    assert isinstance(response, Response)
+    return response
+
+
+@pytest.mark.parametrize("path", ["/", "/anything", "/wpush/v1/token"])
+async def test_a_plain_get_is_answered_with_an_explanation(harness: Harness, path: str) -> None:
+    response = await not_upgraded(harness, "GET", path)
+    assert response.status == 200
+    assert response.content_type == "text/plain; charset=utf-8"
+    text = response.body.decode()
+    assert URL in text
+    assert PAGE in text
+
+
+async def test_a_head_is_answered_like_a_get(harness: Harness) -> None:
+    response = await not_upgraded(harness, "HEAD")
+    assert response.status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/err", "/v1/err/crit", "/__error__"])
+async def test_the_log_check_is_served(harness: Harness, path: str) -> None:
+    assert (await not_upgraded(harness, "GET", path)).status == 418
+    assert (await not_upgraded(harness, "HEAD", path)).status == 200
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
+async def test_other_methods_are_405(harness: Harness, method: str) -> None:
+    response = await not_upgraded(harness, method)
+    assert response.status == 405
+    assert dict(response.headers)["Allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
+@pytest.mark.parametrize("path", [f"/push/{UAID}", f"/notif/{UAID}", f"/notif/{UAID}/5"])
+async def test_the_paths_of_the_internal_port_are_404(
+    harness: Harness, method: str, path: str
+) -> None:
+    response = await not_upgraded(harness, method, path)
+    assert response.status == 404
+
+
+@pytest.mark.parametrize("path", ["/status", "/health", "/__version__", "/__heartbeat__"])
+async def test_the_status_pages_are_on_this_port_too(harness: Harness, path: str) -> None:
+    harness.connect()
+    response = await not_upgraded(harness, "GET", path)
+    assert response.status == 200
+    document = json.loads(response.body)
+    assert "version" in document
+    assert document.get("clients") in (None, 1)
+
+
+async def test_an_upgrade_to_the_path_of_a_status_page_becomes_a_connection(
+    harness: Harness,
+) -> None:
+    assert isinstance(await call(harness, "GET", "/health", UPGRADE), Upgrade)
+
+
+async def test_health_is_503_when_the_store_fails(harness: Harness) -> None:
+    harness.engine.fail("get router", Unavailable("gone"))
+    response = await not_upgraded(harness, "GET", "/health")
+    assert response.status == 503
+
+
+@pytest.mark.parametrize("path", ["/", "/any/path"])
+async def test_a_valid_upgrade_becomes_a_connection(harness: Harness, path: str) -> None:
+    response = await call(harness, "GET", path, UPGRADE)
+    assert isinstance(response, Upgrade)
+    headers = dict(response.headers)
+    assert headers["Sec-WebSocket-Accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    assert "Sec-WebSocket-Protocol" not in headers
+    first, second = response.protocol_factory(""), response.protocol_factory("")
+    assert isinstance(first, UserAgentConnection)
+    assert first is not second
+
+
+async def test_the_subprotocol_of_firefox_is_accepted(harness: Harness) -> None:
+    offered = UPGRADE | {"sec-websocket-protocol": "other, push-notification"}
+    response = await call(harness, headers=offered)
+    assert isinstance(response, Upgrade)
+    assert dict(response.headers)["Sec-WebSocket-Protocol"] == "push-notification"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"upgrade": "h2c"}, 426),
+        ({"connection": "close"}, 426),
+        ({"sec-websocket-version": "8"}, 426),
+        ({"sec-websocket-version": ""}, 426),
+        ({"sec-websocket-key": "short"}, 400),
+        ({"sec-websocket-key": "\xe9" * 24}, 400),
+    ],
+)
+async def test_an_invalid_upgrade_is_refused_with_a_reason_and_never_5xx(
+    harness: Harness, changes: dict[str, str], status: int
+) -> None:
+    response = await not_upgraded(harness, headers=UPGRADE | changes)
+    assert response.status == status
+    assert response.body.endswith(b".\n")
+    if status == 426:
+        assert dict(response.headers)["Upgrade"] == "websocket"
+
+
+@pytest.mark.parametrize("missing", ["connection", "sec-websocket-version", "sec-websocket-key"])
+async def test_an_upgrade_that_lacks_a_header_is_a_4xx(harness: Harness, missing: str) -> None:
+    headers = {name: value for name, value in UPGRADE.items() if name != missing}
+    assert (await not_upgraded(harness, headers=headers)).status in (400, 426)
+
+
+async def test_an_upgrade_by_another_method_or_over_http_1_0_is_400(harness: Harness) -> None:
+    assert (await not_upgraded(harness, "POST", headers=UPGRADE)).status == 400
+    assert (await not_upgraded(harness, headers=UPGRADE, http10=True)).status == 400
+
+
+async def test_too_many_connections_are_503_with_retry_after() -> None:
+    harness = await Harness.open(max_connections=1)
+    agent = harness.connect()
+    response = await not_upgraded(harness, headers=UPGRADE)
+    assert response.status == 503
+    assert int(dict(response.headers)["Retry-After"]) > 0
+    agent.disconnect()
+    await harness.run_until_idle()
+    assert isinstance(await call(harness, headers=UPGRADE), Upgrade)
+
+
+async def test_at_the_limit_the_status_pages_are_still_served() -> None:
+    harness = await Harness.open(max_connections=1)
+    harness.connect()
+    response = await not_upgraded(harness, "GET", "/health")
+    assert response.status == 200
+
+
+async def test_a_node_that_shuts_down_refuses_upgrades(harness: Harness) -> None:
+    await harness.node.shutdown(1)
+    assert (await not_upgraded(harness, headers=UPGRADE)).status == 503
+
+
+async def test_the_log_knows_the_headers_of_the_upgrade(harness: Harness, tmp_path: Path) -> None:
+    log = LogFile(tmp_path)
+    agent = "Mozilla/5.0 (Windows NT 10.0; rv:128.0) Gecko/20100101 Firefox/128.0"
+    response = await call(harness, headers=UPGRADE | {"user-agent": agent, "host": "push.example"})
+    assert isinstance(response, Upgrade)
+    connection = response.protocol_factory("")
+    assert isinstance(connection, UserAgentConnection)
+    transport = FakeTransport(harness.loop, connection)
+    connection.data_received(wire.text(b'{"messageType":"hello","use_webpush":true}'))
+    await harness.run_until_idle()
+    transport.reset()
+    await harness.run_until_idle()
+    (line,) = log.fields("Session")
+    assert (line["host"], line["ua_os_family"], line["ua_browser_ver"]) == (
+        "push.example",
+        "Windows",
+        "128.0",
+    )
