@@ -127,6 +127,11 @@ def test_a_node_is_local_when_its_url_means_another_machine_elsewhere(
         (Settings(router_hostname="gone", host="0.0.0.0"), "0.0.0.0", "gone"),
         (Settings(router_hostname="node", host="192.0.2.9"), "192.0.2.9", "node"),
         (Settings(router_hostname="node", router_host="192.0.2.9"), "192.0.2.9", "node"),
+        (Settings(router_hostname="localhost", host="0.0.0.0"), "127.0.0.1", "localhost"),
+        (Settings(router_hostname="127.0.0.1", host="0.0.0.0"), "127.0.0.1", "127.0.0.1"),
+        (Settings(router_hostname="[::1]", host="::"), "::1", "[::1]"),
+        (Settings(hostname="localhost", store="dynamodb://", host="::"), "127.0.0.1", "localhost"),
+        (Settings(router_hostname="debian", host="0.0.0.0"), "0.0.0.0", "debian"),
     ],
 )
 def test_the_internal_port_is_not_on_every_interface_only_because_the_others_are(
@@ -136,7 +141,8 @@ def test_the_internal_port_is_not_on_every_interface_only_because_the_others_are
     monkeypatch.setattr(options, "own_address", lambda name: own.get(name, ""))
     assert settings.router_address == listens
     assert settings.node_host == called
-    assert settings.router_is_everywhere is (settings.router_hostname == "gone")
+    everywhere = settings.router_hostname in ("gone", "debian")
+    assert settings.router_is_everywhere is everywhere
 
 
 def test_an_own_address_is_one_that_this_machine_has_and_others_reach(
@@ -181,6 +187,15 @@ def test_with_an_ini_file_of_the_original_its_daemons_listen_on_every_interface(
     path.write_text("host = 192.0.2.7\n")
     if file in files:
         assert sources.load(command=command, files=files).settings.host == "192.0.2.7"
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+def test_a_file_of_the_original_with_a_local_name_keeps_metrics_from_everybody(
+    sources: SettingSources, name: str
+) -> None:
+    sources.write("weak", f"router_hostname = {name}\n", IniFile.CONNECTION)
+    settings = sources.load(command="connection").settings
+    assert (settings.host, settings.router_address) == ("0.0.0.0", "127.0.0.1")
 
 
 @pytest.mark.parametrize("command", ["connection", "endpoint"])

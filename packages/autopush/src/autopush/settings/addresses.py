@@ -47,6 +47,16 @@ def is_loopback(host: str) -> bool:
     return any(address is not None and address.is_loopback for address in addresses)
 
 
+def literal_loopback(host: str) -> str:
+    """The loopback address that the host is on every machine (`localhost`, RFC 6761 section 6.3);
+    empty for any other, even one that this machine resolves to loopback.
+    """
+    if host.lower() == "localhost" or host.lower().endswith(".localhost"):
+        return LOOPBACK
+    address = _address(host)
+    return str(address) if address is not None and address.is_loopback else ""
+
+
 def own_address(host: str) -> str:
     """The address of that name which this machine has and other machines can reach; the first, as
     this machine resolves it, if there is one of IPv4 and one of IPv6. Empty if there is none, or

@@ -22,6 +22,7 @@ from autopush.settings.addresses import (
     LOOPBACK,
     ipv4_address,
     is_loopback,
+    literal_loopback,
     own_address,
 )
 from autopush.settings.declaration import (
@@ -827,7 +828,9 @@ class Settings:
             return self.router_host or self.host
         if self._is_its_only_node:
             return LOOPBACK
-        return own_address(self.node_name) or self.host
+        # By "localhost" no other machine reaches this one: listening elsewhere only exposes it.
+        name = self.node_name
+        return literal_loopback(name) or own_address(name) or self.host
 
     @property
     def _is_its_only_node(self) -> bool:
