@@ -200,13 +200,41 @@ def test_an_unknown_flag_is_refused_with_the_closest_one(
 
 
 @pytest.mark.parametrize(
-    "words", [["serve", KEY], ["serve", DASHED_KEY], ["serve", f"--authkey={KEY}"]]
+    "words",
+    [
+        ["serve", KEY],
+        ["serve", DASHED_KEY],
+        ["serve", f"--authkey={KEY}"],
+        ["serve", "--debug", KEY, "off"],
+        ["serve", KEY, "off"],
+        ["serve", f"--crypto-key={KEY}", "off"],
+    ],
 )
 def test_a_key_in_the_wrong_place_is_not_shown(
     service: Service, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     assert cli.main(words) == 2
     assert KEY[2:] not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (
+            ["--no-table-rotation", "false"],
+            "--no-table-rotation takes no value, got 'false'; its opposite is --table-rotation",
+        ),
+        (["--no_debug", "1"], "--no-debug takes no value, got '1'; its opposite is --debug"),
+        (["--debug", "geheim"], "--debug takes no value, got one of 6 characters; its opposite is"),
+        (["--port", "1", "off"], "there is an argument too many: 'off'"),
+        (["--port=1", "off"], "there is an argument too many after --port: 'off'"),
+    ],
+)
+def test_an_argument_too_many_is_named(
+    service: Service, capsys: pytest.CaptureFixture[str], words: list[str], refusal: str
+) -> None:
+    assert cli.main(["serve", *words]) == 2
+    assert f"autopush serve: error: {refusal}" in capsys.readouterr().err
 
 
 def test_flags_are_not_abbreviated(service: Service) -> None:

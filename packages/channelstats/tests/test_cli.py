@@ -196,6 +196,15 @@ def test_wrong_usage_has_a_code_of_its_own(
     assert re.match(r"channelstats[a-z -]*: error: .+; see channelstats[a-z -]* --help$", line)
 
 
+def test_a_value_of_a_switch_is_refused_by_the_name_of_the_switch(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["sync", "--include-private", "yes"])
+    assert caught.value.code == USAGE
+    assert "error: --include-private takes no value, got 'yes';" in capfd.readouterr().err
+
+
 def test_a_date_that_is_none_is_told_with_what_was_expected(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -28,6 +28,8 @@ STARTUP_FAILED: Final = 3
 INTERRUPTED: Final = 130
 """What shells report for a program that Ctrl-C has ended."""
 _FLAG: Final = re.compile(r"--[a-z][a-z-]{0,40}|-[a-z]")
+_HARMLESS: Final = re.compile(r"true|false|yes|no|on|off|[0-9]{1,5}", re.IGNORECASE)
+"""An argument that is no secret, and shown where it does not belong."""
 _WITHOUT_COMMAND: Final = ("-h", "--help", "--version")
 
 
@@ -112,13 +114,23 @@ _DEFAULT_COMMAND: Final = "connection"
 """What `autopush` without a command runs, as the original's script does."""
 
 
-def _refuse(parser: argparse.ArgumentParser, command: Command | None, word: str) -> NoReturn:
-    """Exit with code 2 and a hint at what the unknown word may mean."""
+def _refuse(
+    parser: argparse.ArgumentParser, command: Command | None, words: Sequence[str], word: str
+) -> NoReturn:
+    """Exit with code 2 and a hint at what `word`, an unknown one of `words`, may mean."""
     name = word.partition("=")[0]
     if name in {known.name for known in COMMANDS}:
         parser.error(f"the command comes first: autopush {name} [options]")
     if not _FLAG.fullmatch(name):
-        parser.error("there is an argument too many")  # it could be a key, so it is not shown
+        # Most texts could be a key, so they are not shown.
+        shown = repr(word) if _HARMLESS.fullmatch(word) else f"one of {len(word)} characters"
+        before = words[words.index(word) - 1].partition("=")[0]
+        switch = next((row for row in OPTIONS if before in (row.flag, row.off_flag)), None)
+        if switch is not None and switch.value_type.is_flag:
+            other = switch.off_flag if before == switch.flag else switch.flag
+            parser.error(f"{before} takes no value, got {shown}; its opposite is {other}")
+        after = f" after {before}" if _FLAG.fullmatch(before) else ""
+        parser.error(f"there is an argument too many{after}: {shown}")
     for option in OPTIONS:
         if name in (option.short, option.flag, option.off_flag) and command is not None:
             others = " and ".join(f"`autopush {other}`" for other in option.commands)
@@ -171,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments, unknown = parser.parse_known_args(words)
         command: Command | None = getattr(arguments, "command", None)
         if unknown:
-            _refuse(getattr(arguments, "parser", parser), command, unknown[0])
+            _refuse(getattr(arguments, "parser", parser), command, words, unknown[0])
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 2
     if command is None:

@@ -17,7 +17,9 @@ one line.
 """
 
 import argparse
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from typing import Final, NamedTuple, NoReturn
 
 DONE: Final = 0
@@ -25,10 +27,18 @@ WITH_PROBLEMS: Final = 1
 USAGE: Final = 2
 NOT_DONE: Final = 3
 """Exit codes."""
+_SWITCH_VALUES: Final = frozenset(("true", "false", "yes", "no", "on", "off"))
 
 
 class Parser(argparse.ArgumentParser):
     """Reports wrong usage in one line that names the help, instead of printing all options."""
+
+    def refuse_switch_values(self, words: Sequence[str]) -> None:
+        """Refuse `--switch yes`, whose `yes` argparse would take for another argument."""
+        for flag, word in pairwise(words):
+            action = self._option_string_actions.get(flag)
+            if action is not None and action.nargs == 0 and word.lower() in _SWITCH_VALUES:
+                self.error(f"{flag} takes no value, got {word!r}")
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: error: {message}; see {self.prog} --help\n")

@@ -300,6 +300,7 @@ def run(
 ) -> int:
     """Run a command; return its exit code."""
     parser = make_parser(listed)
+    parser.refuse_switch_values(words)
     # Intermixed, so that settings may stand between the words of `report user NAME`; but before
     # the first word that forgets a `--`, after which nothing is a flag.
     is_mixed = "--" not in words or not words[0].startswith("-")
