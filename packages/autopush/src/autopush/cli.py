@@ -203,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             log.warning(warning)
         return command.run(loaded.settings, arguments)
     except StartupError as error:
-        print(f"autopush: {error}", file=sys.stderr)
+        logs.print_error(f"autopush: {error}")
         return STARTUP_FAILED
     except KeyboardInterrupt:  # before there was a signal handler
         return INTERRUPTED

@@ -81,6 +81,27 @@ def test_a_port_in_use_is_named_with_the_flag_that_changes_it(
     assert flag in line
 
 
+@some_workers
+def test_the_reason_why_it_does_not_start_is_an_error_in_the_journal_of_systemd(
+    tmp_path: Path, workers: str
+) -> None:
+    journal, output = os.pipe()
+    found = os.fstat(output)
+    variables = clean_environment(JOURNAL_STREAM=f"{found.st_dev}:{found.st_ino}")
+    with taken_port() as port:
+        command = [sys.executable, "-m", "autopush.cli", "serve", "--data", str(tmp_path)]
+        command += [*ANY_PORTS, "--port", port, "--workers", workers]
+        subprocess.run(
+            command, stdout=output, stderr=output, env=variables, timeout=TIMEOUT, check=False
+        )
+    os.close(output)
+    with open(journal) as lines:
+        errors = [line for line in lines if line.startswith("<3>")]
+    assert len(errors) == 1
+    assert errors[0].startswith("<3>autopush: ")
+    assert port in errors[0]
+
+
 def test_a_port_of_another_autopush_with_workers_is_in_use_too(tmp_path: Path) -> None:
     # Its workers share the port by SO_REUSEPORT; another program must not share it too.
     with running_service(tmp_path / "one", "--workers", "2") as first:

@@ -29,13 +29,23 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FirehoseServer]:
 
 
 @pytest.fixture
-def lost() -> Lost:
+def lost() -> Iterator[Lost]:
     """What was reported as lost."""
-    return []
+    reports: Lost = []
+
+    class Reports(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            fields = record.__dict__["fields"]
+            reports.append((fields["lost"], fields["cause"]))
+
+    logger, handler = logging.getLogger("autopush.telemetry.firehose"), Reports()
+    logger.addHandler(handler)
+    yield reports
+    logger.removeHandler(handler)
 
 
 @pytest.fixture
-def start(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DeliveryStream]]:
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DeliveryStream]]:
     """Started streams, which are closed at the end, however long sending takes."""
     monkeypatch.setattr("autopush.telemetry.firehose.CLOSE_TIMEOUT", 50)
     streams: list[DeliveryStream] = []
@@ -47,7 +57,7 @@ def start(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[...,
         stream = DeliveryStream(
             name, connect, capacity=capacity, flush_interval=flush_interval, first_pause=0.01
         )
-        stream.start(lambda number, cause: lost.append((number, cause)))
+        stream.start()
         streams.append(stream)
         return stream
 
@@ -190,7 +200,7 @@ class StuckClient:
 def test_lines_beyond_the_capacity_are_dropped_and_counted(lost: Lost) -> None:
     client = StuckClient()
     stream = DeliveryStream(STREAM, lambda: client, capacity=10, flush_interval=0)
-    stream.start(lambda number, cause: lost.append((number, cause)))
+    stream.start()
     stream.put(b"first\n")
     assert client.called.wait(20)
     for _ in range(15):
@@ -207,7 +217,7 @@ def test_the_end_does_not_wait_for_a_service_that_is_stuck(
     monkeypatch.setattr("autopush.telemetry.firehose.CLOSE_TIMEOUT", 0.05)
     client = StuckClient()
     stream = DeliveryStream(STREAM, lambda: client, capacity=10, flush_interval=0)
-    stream.start(lambda _number, _cause: None)
+    stream.start()
     stream.put(b"first\n")
     assert client.called.wait(20)
     stream.close()
@@ -230,7 +240,7 @@ def test_the_thread_sleeps_while_there_is_nothing_to_do() -> None:
             return get(timeout=timeout)
 
     stream._lines = Counting()  # type: ignore[assignment]
-    stream.start(lambda _number, _cause: None)
+    stream.start()
     assert stream._thread is not None
     stream._thread.join(0.2)
     stream.close()
@@ -274,7 +284,7 @@ def test_what_is_lost_is_in_the_other_output(server: FirehoseServer, tmp_path: P
     assert lines.all_fields[-1]["lost"] == 1
 
 
-def test_a_blocked_output_does_not_keep_lines_from_the_stream(lost: Lost) -> None:
+def test_a_blocked_output_does_not_keep_lines_from_the_stream() -> None:
     class Client:
         def __init__(self) -> None:
             self.records: list[bytes] = []
@@ -295,11 +305,14 @@ def test_a_blocked_output_does_not_keep_lines_from_the_stream(lost: Lost) -> Non
     os.set_blocking(writer, True)
     client = Client()
     stream = DeliveryStream(STREAM, lambda: client, capacity=10, flush_interval=0)
-    handler = LineHandler(writer, logging.Formatter(), stream=stream)
-    handler.start()
-    handler.handle(logging.makeLogRecord({"msg": "a"}))
+    handler = LineHandler(writer, logging.Formatter())
+    for each in (handler, stream):
+        each.setFormatter(logging.Formatter())
+        each.start()
+        each.handle(logging.makeLogRecord({"msg": "a"}))
     assert client.done.wait(20)
     assert client.records == [b"\x1ea\n"]
     os.close(reader)
     handler.close()
+    stream.close()
     os.close(writer)

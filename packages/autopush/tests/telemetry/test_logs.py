@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.telemetry import logs
+from autopush.telemetry.firehose import DeliveryStream
 from autopush.telemetry.log_format import REDACTED, SECRET_FIELDS, JsonFormatter, TextFormatter
 from autopush.telemetry.logs import REPORT_INTERVAL, LineHandler
 
@@ -577,6 +578,61 @@ def test_lines_of_several_processes_do_not_mix_in_a_pipe(
         handler.handle(record_of(f"{number:099}"))
     assert handler.wait_until_written(5)
     assert written == [b"%099d\n" % number for number in range(400)]
+
+
+# systemd's journal
+
+TO_JOURNAL = """
+import os, sys
+found = os.fstat(1)
+os.environ["JOURNAL_STREAM"] = f"{found.st_dev}:{found.st_ino}"
+from autopush.telemetry import logs
+logs.configure(output="stdout", human=sys.argv[1] == "text", level="debug")
+log = logs.get("x")
+for write in (log.critical, log.error, log.warning, log.info, log.debug):
+    write("m")
+log.exception("failed", error=ValueError("first\\nsecond"))
+os.dup2(1, 2)
+logs.shutdown()
+logs.print_error("autopush: it does not start")
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_in_the_journal_each_line_has_the_priority_of_its_record(form: str) -> None:
+    program = [sys.executable, "-c", TO_JOURNAL, form]
+    lines = subprocess.run(program, capture_output=True, check=True, text=True).stdout.splitlines()
+    assert [line[:3] for line in lines[:5]] == ["<2>", "<3>", "<4>", "<6>", "<7>"]
+    *failed, reason = lines[5:]
+    assert len(failed) == (3 if form == "text" else 1)  # the traceback has lines of its own
+    assert {line[:3] for line in failed} == {"<3>"}
+    assert reason == "<3>autopush: it does not start"
+
+
+def test_a_variable_of_the_journal_for_another_output_changes_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOURNAL_STREAM", "1:2")
+    logs.configure(output="stdout", human=True)
+    logs.get("x").error("m")
+    logs.shutdown()
+    logs.print_error("reason")
+    out, err = capfd.readouterr()
+    assert out.startswith("20")
+    assert err == "reason\n"
+
+
+def test_only_the_output_has_priorities_and_not_a_delivery_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = DeliveryStream("s", lambda: pytest.fail("not yet"), capacity=10, flush_interval=60)
+    lines: list[bytes] = []
+    monkeypatch.setattr(stream, "put", lines.append)
+    monkeypatch.setattr("autopush.telemetry.logs.is_journal", lambda _: True)
+    logs.configure(output="stdout", human=False, stream=stream)
+    logs.get("x").error("m")
+    logs.shutdown()
+    assert [line[:1] for line in lines] == [b"{"]
 
 
 PROGRAM = """

@@ -5,7 +5,6 @@ Rule: whatever is wrong with a start is found before a worker serves, and report
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -125,7 +124,7 @@ def _serve(service: ServiceContext, manager: ServiceManager, stop: StopSignal) -
                 reload=slot.reload,
             )
         except StartupError as error:
-            print(f"autopush: {error}", file=sys.stderr, flush=True)
+            logs.print_error(f"autopush: {error}")
             return STARTUP_FAILED
 
     metrics = service.metrics

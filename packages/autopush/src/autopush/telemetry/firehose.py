@@ -7,6 +7,7 @@ Each record is one line after the byte 0x1E, so that readers can tell the record
 (RFC 7464).
 """
 
+import logging
 import queue
 import random
 import threading
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypedDict, cast
 
+from .log_format import render
 from .repeats import RepeatLimiter
 
 SEPARATOR: Final = b"\x1e"
@@ -31,8 +33,7 @@ CALL_TIMEOUT: Final = 10.0
 REPORT_INTERVAL: Final = 10.0
 DEFAULT_REGION: Final = "us-east-1"
 
-OnLost = Callable[[int, str], None]
-"""Is told how many lines were lost since it was told the last time, and why the last ones were."""
+_log: Final = logging.getLogger(__name__)
 
 
 class _Record(TypedDict):
@@ -50,19 +51,26 @@ class FirehoseClient(Protocol):
     ) -> dict[str, object]: ...
 
 
-class DeliveryStream:
-    """A delivery stream. `capacity`: lines that may wait; `connect` is called in the thread."""
+class DeliveryStream(logging.Handler):
+    """Sends each record's line, from `start` on, to the delivery stream of that name.
+
+    `capacity`: lines that may wait; `connect` is called in the thread. Lost lines are logged at
+    most every `REPORT_INTERVAL`, and at the end.
+    """
 
     def __init__(
         self,
-        name: str,
+        stream: str,
         connect: Callable[[], FirehoseClient],
         *,
         capacity: int,
         flush_interval: float = FLUSH_INTERVAL,
         first_pause: float = FIRST_PAUSE,
     ) -> None:
-        self._name = name
+        super().__init__()
+        # What it reports itself would only be lost too.
+        self.addFilter(lambda record: record.name != __name__)
+        self._stream = stream
         self._connect = connect
         self._client: FirehoseClient | None = None
         self._capacity = capacity
@@ -70,7 +78,6 @@ class DeliveryStream:
         self._first_pause = first_pause
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._on_lost: OnLost = lambda _, __: None
         self._closing = threading.Event()
         self._dropped = 0  # counted by those who log
         self._undelivered = 0  # counted by the thread
@@ -82,19 +89,18 @@ class DeliveryStream:
         """Lines that were dropped or could not be delivered, so far."""
         return self._dropped + self._undelivered
 
-    def start(self, on_lost: OnLost) -> None:
-        """Send from now on; lines that were put before are not sent. `on_lost` is called in the
-        thread, at most every `REPORT_INTERVAL`, and at the end.
-        """
+    def start(self) -> None:
+        """Send in a thread from now on."""
         if self._thread is None:
-            self._on_lost = on_lost
             self._thread = threading.Thread(target=self._run, name="firehose", daemon=True)
             self._thread.start()
 
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._thread is not None and self.formatter is not None:
+            self.put(render(self.formatter, record))
+
     def put(self, line: bytes) -> None:
         """Send a line some time later."""
-        if self._thread is None:
-            return
         if self._lines.qsize() < self._capacity and len(line) < MAX_RECORD_BYTES:
             self._lines.put(SEPARATOR + line)
         else:
@@ -102,6 +108,7 @@ class DeliveryStream:
 
     def close(self) -> None:
         """Send what waits, each batch once, for at most `CLOSE_TIMEOUT`."""
+        super().close()
         if self._thread is not None:
             self._closing.set()
             self._lines.put(None)
@@ -159,7 +166,7 @@ class DeliveryStream:
         if self._client is None:
             self._client = self._connect()
         answer = self._client.put_record_batch(
-            DeliveryStreamName=self._name, Records=[{"Data": record} for record in batch]
+            DeliveryStreamName=self._stream, Records=[{"Data": record} for record in batch]
         )
         if not answer.get("FailedPutCount"):
             return [], ""
@@ -173,7 +180,8 @@ class DeliveryStream:
         lost = self.lost - self._reported
         if lost and (is_last or self._reports.admit("lost") is not None):
             self._reported += lost
-            self._on_lost(lost, cause or "the queue was full")
+            fields = {"lost": lost, "cause": cause or "the queue was full"}
+            _log.error("Log lines lost: Firehose did not take them", extra={"fields": fields})
 
 
 def open_stream(name: str, *, capacity: int) -> DeliveryStream:

@@ -21,6 +21,13 @@ SECRET_FIELDS: Final = frozenset(
 )
 _FLATTENED: Final = frozenset({"client_info", "timings"})
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS
+_PRIORITIES: Final = (
+    (logging.CRITICAL, 2),
+    (logging.ERROR, 3),
+    (logging.WARNING, 4),
+    (logging.INFO, 6),
+)
+"""Of syslog(3), by the lowest level that has them; 7 is debugging."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -75,6 +82,50 @@ class TextFormatter(logging.Formatter):
                 is_word = text.isprintable() and text and " " not in text
                 words.append(f"{_printable(name)}={text if is_word else repr(text)}")
         return " ".join(words) + traceback
+
+
+class JournalFormatter(logging.Formatter):
+    """Another formatter's lines, each with its priority for systemd's journal (sd-daemon(3))."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        return with_priority(self._inner.format(record), record.levelno)
+
+
+def with_priority(text: str, level: int) -> str:
+    """The lines of a text as the journal reads them: it takes each for an entry of its own."""
+    priority = next((number for lowest, number in _PRIORITIES if level >= lowest), 7)
+    return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
+
+
+def is_journal(descriptor: int) -> bool:
+    """Whether what is written there goes to systemd's journal (systemd.exec(5))."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+def render(formatter: logging.Formatter, record: logging.LogRecord) -> bytes:
+    """The line of a record; of one that cannot be rendered without its arguments and fields."""
+    try:
+        text = formatter.format(record)
+    except Exception as error:  # noqa: BLE001 - a log call never raises
+        event = record.msg if isinstance(record.msg, str) else "A log record cannot be rendered"
+        text = formatter.format(
+            new_record(record.name, record.levelno, event, log_error=type(error).__name__)
+        )
+    return text.encode(errors="backslashreplace") + b"\n"
+
+
+def new_record(name: str, level: int, event: str, **fields: object) -> logging.LogRecord:
+    """A record of a logger of that name."""
+    values = {"name": name, "levelno": level, "levelname": logging.getLevelName(level)}
+    return logging.makeLogRecord({**values, "msg": event, "fields": fields})
 
 
 def redact(fields: Mapping[str, object]) -> dict[str, object]:

@@ -23,7 +23,16 @@ from typing import Final
 
 from .crash_reports import CrashReports
 from .firehose import DeliveryStream
-from .log_format import NAMESPACE, JsonFormatter, TextFormatter
+from .log_format import (
+    NAMESPACE,
+    JournalFormatter,
+    JsonFormatter,
+    TextFormatter,
+    is_journal,
+    new_record,
+    render,
+    with_priority,
+)
 
 CAPACITY: Final = 20_000
 """Lines that may wait to be written."""
@@ -132,13 +141,12 @@ class FailureLog:
 
 
 class LineHandler(QueueHandler):
-    """Writes each record as one line to a file descriptor, and to a delivery stream if there is
-    one. `path`: the file behind the descriptor, which `reopen` opens again.
+    """Writes each record as one line to a file descriptor. `path`: the file behind it, which
+    `reopen` opens again.
 
     Before `start` a line is written at once, if the descriptor takes it without blocking; from then
     on lines wait in a bounded queue for a thread. What finds no room is dropped and counted, and
-    the number is reported as soon as lines can be written again. The stream has a queue of its own,
-    and gets lines from `start` on.
+    the number is reported as soon as lines can be written again.
     """
 
     queue: SimpleQueue[bytes | threading.Event | None]
@@ -151,7 +159,6 @@ class LineHandler(QueueHandler):
         close_descriptor: bool = False,
         path: str = "",
         capacity: int = CAPACITY,
-        stream: DeliveryStream | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(SimpleQueue())
@@ -159,7 +166,6 @@ class LineHandler(QueueHandler):
         self._descriptor = descriptor
         self._close_descriptor = close_descriptor
         self._path = path
-        self._stream = stream
         self._capacity = capacity
         self._monotonic = monotonic
         self._listener: _LineListener | None = None
@@ -173,18 +179,11 @@ class LineHandler(QueueHandler):
         """Lines that were dropped or could not be written, so far."""
         return self._dropped + self._unwritten
 
-    @property
-    def lost_everywhere(self) -> int:
-        """Those, and the ones that the stream did not take."""
-        return self.lost + (self._stream.lost if self._stream is not None else 0)
-
     def start(self) -> None:
         """Write in a thread from now on."""
         if self._listener is None:
             self._listener = _LineListener(self)
             self._listener.start()
-        if self._stream is not None:
-            self._stream.start(self._report_undelivered)
 
     def reopen(self) -> None:
         """Continue in a new file of that name: the old one was renamed.
@@ -198,26 +197,16 @@ class LineHandler(QueueHandler):
             os.close(descriptor)
 
     def prepare(self, record: logging.LogRecord) -> bytes:
-        return self.format(record).encode(errors="backslashreplace") + b"\n"
+        assert self.formatter is not None
+        return render(self.formatter, record)
 
     def enqueue(self, line: bytes) -> None:  # type: ignore[override]  # as `prepare` returns it
-        if self._stream is not None:
-            self._stream.put(line)
-        self._enqueue(line)
-
-    def _enqueue(self, line: bytes) -> None:
         if self._listener is None:
             self.write(line)
         elif self.queue.qsize() < self._capacity:
             self.queue.put(line)
         else:
             self._dropped += 1
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base's name
-        """Log what can be rendered of a record: not its arguments, not its fields."""
-        event = record.msg if isinstance(record.msg, str) else "A log record cannot be rendered"
-        error = type(sys.exception()).__name__
-        self.enqueue(self._line(record.name, record.levelno, event, log_error=error))
 
     def write(self, line: bytes) -> None:
         """Write a line, and how many were lost before it when that is due."""
@@ -240,8 +229,6 @@ class LineHandler(QueueHandler):
     def close(self) -> None:
         """Write what waits, for at most `FLUSH_TIMEOUT`; `logging` calls this at exit too."""
         super().close()
-        if self._stream is not None:
-            self._stream.close()
         if not self.wait_until_written(FLUSH_TIMEOUT):
             return  # the reader is stuck: the thread, a daemon, still uses the descriptor
         if self._listener is not None:
@@ -256,16 +243,8 @@ class LineHandler(QueueHandler):
     def _report(self) -> None:
         lost = self.lost - self._reported
         event = "Log lines lost: the log output was too slow"
-        if self._put(self._line(__name__, logging.ERROR, event, lost=lost)):
+        if self._put(self.prepare(new_record(__name__, logging.ERROR, event, lost=lost))):
             self._reported += lost
-
-    def _report_undelivered(self, lost: int, cause: str) -> None:
-        event = "Log lines lost: Firehose did not take them"
-        self._enqueue(self._line(__name__, logging.ERROR, event, lost=lost, cause=cause))
-
-    def _line(self, name: str, level: int, event: str, **fields: object) -> bytes:
-        values = {"name": name, "levelno": level, "levelname": logging.getLevelName(level)}
-        return self.prepare(logging.makeLogRecord({**values, "msg": event, "fields": fields}))
 
     def _put(self, line: bytes) -> bool:
         if self._listener is None and not _takes_a_line(self._descriptor):
@@ -325,8 +304,9 @@ def configure(
 
     :raises OSError: the file cannot be opened; the logs stay as they were
     """
-    formatter = _formatter(output, human, f"{program}-{version}" if version else program, hostname)
-    handler = _open(output, formatter, capacity, stream)
+    logger = f"{program}-{version}" if version else program
+    formatter = _formatter(output, human, logger, hostname)
+    handler = _open(output, formatter, capacity)
     shutdown()
     root = logging.getLogger()
     _teardown.callback(root.setLevel, root.level)
@@ -334,7 +314,10 @@ def configure(
         library = logging.getLogger(name)
         _teardown.callback(library.setLevel, library.level)
         library.setLevel(logging.WARNING)
-    for each in filter(None, (handler, crash_reports)):
+    if stream is not None:
+        stream.setFormatter(formatter)
+    # The output is closed last: the others report their failures there.
+    for each in filter(None, (handler, stream, crash_reports)):
         _teardown.callback(each.close)
         _teardown.callback(root.removeHandler, each)
         root.addHandler(each)
@@ -344,15 +327,14 @@ def configure(
 
 
 def lost() -> int:
-    """Lines that this process has lost so far, on the way to the output or to the stream."""
-    handlers = logging.getLogger().handlers
-    return sum(handler.lost_everywhere for handler in handlers if isinstance(handler, LineHandler))
+    """Lines that this process has lost so far, on the way to the output or to Firehose."""
+    return sum(getattr(handler, "lost", 0) for handler in logging.getLogger().handlers)
 
 
 def start_background() -> None:
     """Write and send in threads from now on; a process that forks calls this in its children."""
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, LineHandler | CrashReports):
+        if isinstance(handler, LineHandler | DeliveryStream | CrashReports):
             handler.start()
 
 
@@ -371,26 +353,29 @@ def reopen() -> None:
                 )
 
 
+def print_error(text: str) -> None:
+    """Print on standard error why a program does not start; in systemd's journal, as an error."""
+    if is_journal(_DESCRIPTORS["stderr"]):
+        text = with_priority(text, logging.ERROR)
+    print(text, file=sys.stderr, flush=True)
+
+
 def shutdown() -> None:
     """Write what is waiting, and leave `logging` as it was before `configure`."""
     _teardown.close()
 
 
-def _open(
-    output: str, formatter: logging.Formatter, capacity: int, stream: DeliveryStream | None
-) -> logging.Handler:
-    if output == "none" and stream is None:
+def _open(output: str, formatter: logging.Formatter, capacity: int) -> logging.Handler:
+    if output == "none":
         return logging.NullHandler()
     if output in _DESCRIPTORS:
-        return LineHandler(_DESCRIPTORS[output], formatter, capacity=capacity, stream=stream)
-    path = os.devnull if output == "none" else os.path.abspath(os.path.expanduser(output))
+        descriptor = _DESCRIPTORS[output]
+        if is_journal(descriptor):
+            formatter = JournalFormatter(formatter)
+        return LineHandler(descriptor, formatter, capacity=capacity)
+    path = os.path.abspath(os.path.expanduser(output))
     return LineHandler(
-        _open_file(path),
-        formatter,
-        close_descriptor=True,
-        path=path,
-        capacity=capacity,
-        stream=stream,
+        _open_file(path), formatter, close_descriptor=True, path=path, capacity=capacity
     )
 
 
