@@ -43,6 +43,19 @@ def unused_port() -> int:
                 return port
 
 
+def unused_ports(number: int) -> int:
+    """The first of so many ports in a row, all of them as `unused_port`."""
+    while True:
+        first = unused_port()
+        others = range(first + 1, first + number)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as bound:
+            for port in others:
+                bound.enter_context(socket.create_server(("127.0.0.1", port)))
+            if _given.isdisjoint(others):
+                _given.update(others)
+                return first
+
+
 @contextlib.contextmanager
 def silent_port() -> Iterator[int]:
     """A port whose connections are accepted by the kernel and never answered."""

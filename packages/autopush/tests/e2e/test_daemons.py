@@ -14,6 +14,7 @@ from support.application_server import ApplicationServer
 from support.cluster import ServiceCluster, cluster, new_store, running_cluster
 from support.raw_client import raw_client
 from support.service import Service, new_subscriber, refusal, running_service, service
+from support.sockets import unused_port
 from support.user_agent import UserAgent
 
 
@@ -157,9 +158,14 @@ async def test_daemons_work_beside_a_whole_service_on_its_folder(
 async def test_workers_of_a_connection_node_have_an_internal_port_each(
     tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
-    nodes = cluster(tmp_path, "", "--workers", "2", connections=1, endpoints=1)
+    port = unused_port()
+    variables = {"AUTOPUSH_WORKER_ROUTER_PORT": str(port)}
+    nodes = cluster(tmp_path, "", "--workers", "2", connections=1, endpoints=1, **variables)
     async with nodes as running:
         (node,) = running.connections
+        async with raw_client(port) as client:
+            client.send("GET /status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert (await client.answer()).status == 200
         assert len(node.workers) == len(running.endpoints[0].workers) == 2
         for _ in range(12):  # the kernel deals them out: some to each
             agent, endpoint = await new_subscriber(node, agents)

@@ -10,7 +10,7 @@ import pytest
 
 from autopush.service.listeners import Sockets, bind, close
 from autopush.settings import Settings, StartupError
-from support.sockets import unused_port
+from support.sockets import unused_port, unused_ports
 
 Bind = Callable[..., tuple[Settings, list[Sockets]]]
 OPTIONS = ("port", "endpoint_port", "router_port")
@@ -176,6 +176,17 @@ def test_each_worker_has_its_own_internal_port_and_the_first_the_requested_one(
     settings, workers = bound(workers=3, router_port=port)
     assert settings.router_port == port_of(workers[0]["router"]) == port
     assert len({port_of(each["router"]) for each in workers}) == 3
+
+
+def test_further_workers_listen_on_the_ports_from_the_one_that_is_given(bound: Bind) -> None:
+    first = unused_ports(2)
+    _, workers = bound(workers=3, worker_router_port=first)
+    assert [port_of(each["router"]) for each in workers[1:]] == [first, first + 1]
+    with (
+        socket.create_server(("127.0.0.1", unused_ports(2))) as other,
+        pytest.raises(StartupError, match="--worker-router-port"),
+    ):
+        bound(workers=3, worker_router_port=port_of(other))
 
 
 def test_requested_public_ports_are_shared_too(bound: Bind) -> None:

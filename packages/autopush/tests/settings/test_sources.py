@@ -101,6 +101,20 @@ def test_only_the_ports_a_command_listens_on_must_differ(sources: SettingSources
     assert sources.load({"port": ["8082"]}, command="connection").settings.endpoint_port == 8082
 
 
+def test_the_internal_ports_of_further_workers_are_no_others_and_exist(
+    sources: SettingSources,
+) -> None:
+    flags = {"workers": ["3"], "worker_router_port": ["8081"]}
+    assert sources.refusal(flags) == (
+        "worker_router_port and router_port are both 8081; each needs its own"
+    )
+    flags["worker_router_port"] = ["65535"]
+    assert sources.refusal(flags) == "worker_router_port: 3 workers need a port above 65535"
+    assert sources.load(flags | {"workers": ["2"]}).settings.worker_router_ports == range(
+        65535, 65536
+    )
+
+
 def test_a_connection_node_must_know_the_port_of_endpoint_urls(sources: SettingSources) -> None:
     unknown = {"endpoint_port": ["0"]}
     assert "endpoint_port" in sources.refusal(unknown, command="connection")

@@ -28,8 +28,8 @@ _LOOPBACK: Final = "127.0.0.1"
 def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
     """Bind every port of the command for every worker; returns the settings with the ports bound.
 
-    The public ports are shared. The internal port belongs to the first worker; the others take any
-    free one, since other nodes must reach each worker separately.
+    The public ports are shared. The internal port belongs to the first worker; each of the others
+    has one of its own, since other nodes must reach exactly the worker that holds a connection.
 
     :raises StartupError: a port is in use or not allowed
     """
@@ -40,9 +40,13 @@ def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
             port = getattr(settings, option)
             send_buffer = settings.send_buffer if purpose in PUBLIC else None
             if purpose == "router":
+                further = settings.worker_router_ports
                 taken[purpose] = [
-                    undo.enter_context(_bind(settings.router_address, number, option))
-                    for number in (port, *[0] * (settings.workers - 1))
+                    undo.enter_context(_bind(settings.router_address, number, name))
+                    for number, name in (
+                        (port, option),
+                        *((number, "worker_router_port") for number in further),
+                    )
                 ]
             else:
                 # What is read there is for debugging alone.

@@ -25,6 +25,8 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Options that do nothing unless one of others is given."""
 
+MAX_PORT: Final = 65_535
+
 BOTO_FILES: Final = ("/etc/boto.cfg", "~/.boto")
 """Where the original finds the address of its database."""
 _BOTO_PROXY: Final = re.compile(r"^\s*proxy\s*[=:]", re.MULTILINE)
@@ -39,9 +41,13 @@ def check_together(settings: Settings) -> None:
     """
     if settings.data is NO_FOLDER and settings.needs_data_folder:
         raise StartupError("no home folder to keep data in; name a folder with --data")
+    listeners = [(name, getattr(settings, name)) for name in settings.listeners.values()]
+    if settings.has_sockets:
+        listeners += [("worker_router_port", number) for number in settings.worker_router_ports]
     ports: dict[int, str] = {}
-    for name in settings.listeners.values():
-        number = getattr(settings, name)
+    for name, number in listeners:
+        if number > MAX_PORT:
+            raise StartupError(f"{name}: {settings.workers} workers need a port above {MAX_PORT}")
         if number and number in ports:
             raise StartupError(f"{name} and {ports[number]} are both {number}; each needs its own")
         ports[number] = name

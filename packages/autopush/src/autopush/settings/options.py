@@ -9,7 +9,7 @@ Values that depend on other options when they are not given are computed here.
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -173,6 +173,13 @@ class Settings:
         "internal port between nodes, which must not be public; 0 takes any free port",
         commands=NODES,
         short="-r",
+    )
+    worker_router_port: Port = ADDRESSES.option(
+        0,
+        "internal port of the second worker; each further worker has the port after that of the "
+        "one before it",
+        default_text="any free port for each",
+        commands=NODES,
     )
     router_host: HostName = ADDRESSES.option(
         "",
@@ -783,6 +790,12 @@ class Settings:
             if getattr(self, option) is not None:
                 purposes[purpose] = option
         return purposes
+
+    @property
+    def worker_router_ports(self) -> Sequence[int]:
+        """The internal ports of all workers but the first; 0 is any free one."""
+        first, number = self.worker_router_port, self.workers - 1
+        return range(first, first + number) if first else [0] * number
 
     @property
     def trusted_networks(self) -> tuple[str, ...]:
