@@ -263,6 +263,23 @@ def test_a_hello_in_an_overload_closes_without_a_reply_after_a_pause_of_4_to_8_s
     assert session.on_timer(TimerReason.CLOSE, NOW) == [Close(1013, "try again")]
 
 
+def test_a_hello_that_waits_for_the_store_at_the_hello_timeout_is_closed_4_to_8_s_later() -> None:
+    session = new_session()
+    session.receive(frame(messageType="hello", use_webpush=True), NOW)
+    assert session.on_hello_timeout() == [SetTimer((4, 8), TimerReason.CLOSE)]
+    assert session.on_timer(TimerReason.CLOSE, NOW) == [Close(1013, "try again")]
+
+
+def test_a_hello_that_the_store_answers_before_its_close_continues() -> None:
+    session = new_session()
+    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
+    session.on_hello_timeout()
+    session.on_result(request, Identified("a" * 32, 1, new=True), NOW)
+    assert session.on_timer(TimerReason.CLOSE, NOW) == ()
+    assert session.on_hello_timeout() == ()
+    assert session.state is State.ACTIVE
+
+
 # ── frames that cannot be understood ────────────────────────────────────────────────────────────
 
 

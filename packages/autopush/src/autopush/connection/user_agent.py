@@ -376,7 +376,7 @@ class UserAgentConnection(WebSocketProtocol):
         self._carry_out(self.session.on_timer(wanted.reason, self._node.clock()))
 
     def _on_hello_timeout(self) -> None:
-        self.disconnect(PROTOCOL_VIOLATION, "no hello in time")
+        self._carry_out(self.session.on_hello_timeout())
 
     def _ping(self) -> None:
         if broadcasts := self.session.on_ping_due():

@@ -357,12 +357,22 @@ class Session:
         self._broadcasts, news = self._broadcasts.take_changes()
         return [Send(messages.broadcast(news))] if news else ()
 
+    def on_hello_timeout(self) -> Sequence[Effect]:
+        """`hello_timeout` is over. A hello that waits for the store by then came in time."""
+        if self.state is State.CONNECTED:
+            return self.close(PROTOCOL_VIOLATION, "no hello in time")
+        if self.state is State.IDENTIFYING:
+            return [SetTimer(CLOSE_DELAY, TimerReason.CLOSE)]
+        return ()
+
     def on_timer(self, reason: TimerReason, now: float) -> Sequence[Effect]:
         """The time of a `SetTimer` is over."""
         if self.state is State.CLOSED:
             return ()
         match reason:
             case TimerReason.CLOSE:
+                if self.state is not State.IDENTIFYING:
+                    return ()  # the store has answered after all
                 refusal = self._refuse_hello(503, "error - overloaded")
                 return [*refusal, *self.close(TRY_AGAIN_LATER, "try again")]
             case TimerReason.IDLE:
