@@ -379,10 +379,10 @@ def test_register_refuses_a_bad_channel_id_with_401(channel: object, reason: str
     assert session.state is State.ACTIVE
 
 
-def test_register_without_a_channel_id_is_refused_without_a_reason() -> None:
+def test_register_without_a_channel_id_is_refused_with_the_reason_that_it_is_missing() -> None:
     (reply,) = sent(identified().receive(frame(messageType="register"), NOW))
-    assert reply["status"] == 401
-    assert "reason" not in reply
+    assert (reply["status"], reply["reason"]) == (401, "Missing ChannelID")
+    assert "channelID" not in reply
 
 
 @pytest.mark.parametrize("key", ["af1883%&!@#*(", 7, ["AQID"], {"k": 1}])

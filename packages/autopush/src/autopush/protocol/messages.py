@@ -18,6 +18,7 @@ WEBSOCKET_ANCHOR: Final = "errors-websocket"
 """The fragment, in the page of errors, of refusals on the WebSocket."""
 BAD_UUID_FORMAT: Final = "Bad UUID format, use lower case, dashed format"
 INVALID_UUID: Final = "Invalid UUID specified"
+MISSING_CHANNEL: Final = "Missing ChannelID"
 PONG: Final = b"{}"
 MAX_CODE: Final = 999
 MAX_VALUES: Final = 4096
@@ -184,18 +185,16 @@ def refused(
     message_type: str,
     channel_id: object,
     status: int,
-    reason: str | None,
+    reason: str,
     more_info: str,
     retry_after: float | None = None,
 ) -> bytes:
     """A reply that says no; the channel is echoed when it is text, so that the user agent can
     match it. `more_info`: the URL that explains it. `retry_after`: seconds until it may be yes.
     """
-    reply: dict[str, object] = {"messageType": message_type, "status": status}
+    reply: dict[str, object] = {"messageType": message_type, "status": status, "reason": reason}
     if isinstance(channel_id, str):
         reply["channelID"] = channel_id
-    if reason is not None:
-        reply["reason"] = reason
     if retry_after is not None:
         reply["retry_after"] = ceil(retry_after)
     reply["more_info"] = more_info

@@ -215,7 +215,7 @@ class Session:
     def _register(self, message: ClientMessage) -> Sequence[Effect]:
         channel, channels = message.channel_id, self.channels or ()
         if not is_channel_id(channel):
-            reason = None if channel is UNSET else messages.INVALID_UUID
+            reason = messages.MISSING_CHANNEL if channel is UNSET else messages.INVALID_UUID
             if canonical_uuid(channel) is not None:
                 reason = messages.BAD_UUID_FORMAT
             return self._refuse("register", channel, 401, reason)
@@ -230,7 +230,7 @@ class Session:
     def _unregister(self, message: ClientMessage) -> Sequence[Effect]:
         spelling = message.channel_id
         if spelling is UNSET:
-            return self._refuse("unregister", None, 401, "Missing ChannelID")
+            return self._refuse("unregister", None, 401, messages.MISSING_CHANNEL)
         channel = canonical_uuid(spelling)
         if channel is None or not isinstance(spelling, str):
             return self._refuse("unregister", spelling, 401, "Invalid ChannelID")
@@ -241,7 +241,7 @@ class Session:
         message_type: str,
         channel: object,
         status: int,
-        reason: str | None,
+        reason: str,
         retry_after: float | None = None,
     ) -> list[Effect]:
         self._step(Event.FAILED)

@@ -53,10 +53,9 @@ def replies() -> Iterator[tuple[str, Message, Message]]:
     ):
         register = {"messageType": "register", "channelID": channel}
         yield f"register {name}", register, reply | {"channelID": channel}
-    missing = {"messageType": "register", "status": 401, "reason": None, "channelID": None}
-    yield "register nothing", {"messageType": "register"}, missing
-    missing = {"messageType": "unregister", "status": 401, "reason": "Missing ChannelID"}
-    yield "unregister nothing", {"messageType": "unregister"}, missing
+    for kind in ("register", "unregister"):
+        missing = {"messageType": kind, "status": 401, "reason": "Missing ChannelID"}
+        yield f"{kind} nothing", {"messageType": kind}, missing | {"channelID": None}
     for name, uaid in (("of another", uuid.uuid4().hex), ("without UAID", None)):
         hello = {"messageType": "hello", "use_webpush": True, "uaid": uaid}
         refused = {"messageType": "hello", "status": 401, "reason": "duplicate hello"}
