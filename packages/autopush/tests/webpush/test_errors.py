@@ -60,6 +60,10 @@ def test_the_status_implies_a_header(errno: int, header: tuple[str, str]) -> Non
     assert PushError(errno, "x").headers == (header,)
 
 
+def test_an_error_that_may_be_retried_at_once_names_no_pause() -> None:
+    assert PushError(Errno.RETRY, "x").headers == ()
+
+
 def test_an_error_of_another_status_implies_no_header() -> None:
     assert PushError(Errno.INVALID_TTL, "x").headers == ()
 

@@ -294,7 +294,8 @@ class PushError(Exception):
     """A refused request: ``errno``, ``status``, ``message``, and headers of the response.
 
     ``status`` defaults to the one of the table. ``headers`` win over the ones the status implies
-    (401 ``WWW-Authenticate: vapid``, 410 ``Cache-Control``, 429 and 503 ``Retry-After``).
+    (401 ``WWW-Authenticate: vapid``, 410 ``Cache-Control``, 429 and 503 ``Retry-After``, but not
+    with errno 202).
     ``retry_after``: the seconds of that header, where they are known.
     ``errors`` maps a field to its complaints where the request lacks something by its shape.
     ``phrase`` replaces the name of the status.
@@ -341,6 +342,8 @@ class PushError(Exception):
     def headers(self) -> tuple[Header, ...]:
         """The headers of the response, apart from ``Content-Type: application/json``."""
         implied = _STATUS_HEADERS.get(self.status)
+        if self.errno == Errno.RETRY:
+            implied = None  # it means "at once", which a pause would contradict
         if implied is None or any(n.lower() == implied[0].lower() for n, _ in self._own_headers):
             return self._own_headers
         return (*self._own_headers, implied)
