@@ -32,7 +32,7 @@ from autopush.routing.router import Router
 from autopush.settings import OPTIONS, Option
 from autopush.settings.reference import option_anchor
 from autopush.store import messages
-from autopush.telemetry import crash_reports, firehose, logs
+from autopush.telemetry import log_handlers, logs
 from autopush.webpush.errors import ERRORS, ErrorKind
 from keytables.sqlite import writer
 from support.paths import PACKAGES, ROOT
@@ -152,10 +152,10 @@ IN_WORDS = {3: "three", 5: "five", 10: "ten", 0.0005: "half a millisecond"}
         ("operations", f"up to {logs.CAPACITY:,} lines wait"),
         ("operations", f"before the process ends, for at most {logs.FLUSH_TIMEOUT:g} s"),
         ("operations", f"{IN_WORDS[request_log.LINES_PER_SECOND]} lines a second at most"),
-        ("operations", f"{IN_WORDS[crash_reports.REPORTS_PER_MINUTE]} events a minute of one type"),
-        ("operations", f"when it is full, and after {firehose.FLUSH_INTERVAL:g} s"),
-        ("operations", f"is sent again, {IN_WORDS[firehose.RETRIES]} times"),
-        ("operations", f"the rest is sent, for at most {firehose.CLOSE_TIMEOUT:g} s"),
+        ("operations", f"{IN_WORDS[log_handlers.REPORTS_PER_MINUTE]} events a minute of one type"),
+        ("operations", f"when it is full, and after {log_handlers.FLUSH_INTERVAL:g} s"),
+        ("operations", f"is sent again, {IN_WORDS[log_handlers.RETRIES]} times"),
+        ("operations", f"the rest is sent, for at most {log_handlers.CLOSE_TIMEOUT:g} s"),
         ("protocol", f"{IN_WORDS[messages.PAGE]} at most at a time"),
         ("protocol", f"{WebSocketProtocol.message_timeout:g} s from its first byte to its last"),
         ("protocol", f"has to be read within {WebSocketProtocol.output_timeout:g} s"),

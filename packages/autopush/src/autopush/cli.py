@@ -4,6 +4,7 @@ Exit codes: 2 for wrong usage, 3 when the start failed, which is one line on sta
 """
 
 import argparse
+import logging
 import re
 import signal
 import socket
@@ -20,8 +21,7 @@ from autopush.settings.declaration import DAEMONS, IniFile
 from autopush.settings.original import reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
 from autopush.telemetry import logs
-from autopush.telemetry.crash_reports import open_crash_reports
-from autopush.telemetry.firehose import open_stream
+from autopush.telemetry.log_handlers import open_crash_reports, open_stream
 from autopush.version import VERSION
 
 STARTUP_FAILED: Final = 3
@@ -218,17 +218,20 @@ def start_logs(settings: Settings) -> None:
         StartupError: the log file cannot be opened, or what an output needs is not installed.
     """
     hostname = settings.hostname or socket.gethostname()
-    stream = reports = None
+    handlers: list[logging.Handler] = []
     with _needed_by("firehose_stream_name", extra="firehose"):
         if settings.firehose_stream_name:
-            stream = open_stream(settings.firehose_stream_name, capacity=settings.log_queue)
+            stream = settings.firehose_stream_name
+            handlers.append(open_stream(stream, capacity=settings.log_queue))
     with _needed_by("sentry_dsn", extra="sentry"):
         if settings.sentry_dsn:
-            reports = open_crash_reports(
-                settings.sentry_dsn,
-                release=f"autopush@{VERSION}",
-                environment=settings.env,
-                hostname=hostname,
+            handlers.append(
+                open_crash_reports(
+                    settings.sentry_dsn,
+                    release=f"autopush@{VERSION}",
+                    environment=settings.env,
+                    hostname=hostname,
+                )
             )
     try:
         logs.configure(
@@ -240,8 +243,7 @@ def start_logs(settings: Settings) -> None:
             version=VERSION,
             hostname=hostname,
             capacity=settings.log_queue,
-            stream=stream,
-            crash_reports=reports,
+            handlers=handlers,
         )
     except OSError as error:
         raise StartupError(f"cannot log to {settings.log_output}: {error.strerror}") from None

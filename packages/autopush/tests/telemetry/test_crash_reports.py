@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from autopush.telemetry import logs
-from autopush.telemetry.crash_reports import (
+from autopush.telemetry.log_format import REDACTED
+from autopush.telemetry.log_handlers import (
     REPORTS_PER_MINUTE,
     CrashReports,
     open_crash_reports,
 )
-from autopush.telemetry.log_format import REDACTED
 from support.log_lines import LogFile
 from support.sentry_server import SentryServer
 
@@ -37,7 +37,7 @@ def open_reports(dsn: str) -> CrashReports:
 @pytest.fixture
 def lines(server: SentryServer, tmp_path: Path) -> Iterator[LogFile]:
     """Logs whose errors go to the server too."""
-    lines = LogFile(tmp_path, level="debug", crash_reports=open_reports(server.dsn))
+    lines = LogFile(tmp_path, level="debug", handlers=[open_reports(server.dsn)])
     logs.start_background()
     yield lines
     logs.shutdown()
@@ -131,7 +131,7 @@ def test_events_of_one_type_are_bounded_and_the_rest_is_counted(
 ) -> None:
     now = [0.0]
     connect = open_reports(server.dsn)._connect
-    LogFile(tmp_path, level="debug", crash_reports=CrashReports(connect, monotonic=lambda: now[0]))
+    LogFile(tmp_path, level="debug", handlers=[CrashReports(connect, monotonic=lambda: now[0])])
     logs.start_background()
     log = logs.get("x")
     for _ in range(100):
@@ -148,7 +148,7 @@ def test_events_of_one_type_are_bounded_and_the_rest_is_counted(
 def test_nothing_is_sent_before_the_start_which_comes_after_a_fork(
     server: SentryServer, tmp_path: Path
 ) -> None:
-    LogFile(tmp_path, level="debug", crash_reports=open_reports(server.dsn))
+    LogFile(tmp_path, level="debug", handlers=[open_reports(server.dsn)])
     log_failure()
     logs.start_background()
     logs.get("x").exception("failed", error=ValueError("bad"))
@@ -161,7 +161,7 @@ def test_a_service_that_refuses_or_is_not_there_disturbs_nothing(
 ) -> None:
     server.status = 500
     for dsn in (server.dsn, "http://key@127.0.0.1:1/7"):
-        lines = LogFile(tmp_path, level="debug", crash_reports=open_reports(dsn))
+        lines = LogFile(tmp_path, level="debug", handlers=[open_reports(dsn)])
         logs.start_background()
         log_failure()
         logs.shutdown()

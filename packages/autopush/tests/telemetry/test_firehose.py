@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from autopush.telemetry import logs
-from autopush.telemetry.firehose import MAX_RECORD_BYTES, RETRIES, DeliveryStream, open_stream
+from autopush.telemetry.log_handlers import MAX_RECORD_BYTES, RETRIES, DeliveryStream, open_stream
 from autopush.telemetry.logs import LineHandler
+from keytables.retries import Backoff
 from support.firehose_server import MAX_BATCH, MAX_RECORDS, STREAM, FirehoseServer
 from support.log_lines import LogFile
 
@@ -38,7 +39,7 @@ def lost() -> Iterator[Lost]:
             fields = record.__dict__["fields"]
             reports.append((fields["lost"], fields["cause"]))
 
-    logger, handler = logging.getLogger("autopush.telemetry.firehose"), Reports()
+    logger, handler = logging.getLogger("autopush.telemetry.log_handlers"), Reports()
     logger.addHandler(handler)
     yield reports
     logger.removeHandler(handler)
@@ -47,7 +48,7 @@ def lost() -> Iterator[Lost]:
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DeliveryStream]]:
     """Started streams, which are closed at the end, however long sending takes."""
-    monkeypatch.setattr("autopush.telemetry.firehose.CLOSE_TIMEOUT", 50)
+    monkeypatch.setattr("autopush.telemetry.log_handlers.CLOSE_TIMEOUT", 50)
     streams: list[DeliveryStream] = []
 
     def started(
@@ -55,7 +56,11 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DeliveryStr
     ) -> DeliveryStream:
         connect = open_stream(name, capacity=1)._connect
         stream = DeliveryStream(
-            name, connect, capacity=capacity, flush_interval=flush_interval, first_pause=0.01
+            name,
+            connect,
+            capacity=capacity,
+            flush_interval=flush_interval,
+            pauses=Backoff(0.01, 0.02),
         )
         stream.start()
         streams.append(stream)
@@ -214,7 +219,7 @@ def test_lines_beyond_the_capacity_are_dropped_and_counted(lost: Lost) -> None:
 def test_the_end_does_not_wait_for_a_service_that_is_stuck(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("autopush.telemetry.firehose.CLOSE_TIMEOUT", 0.05)
+    monkeypatch.setattr("autopush.telemetry.log_handlers.CLOSE_TIMEOUT", 0.05)
     client = StuckClient()
     stream = DeliveryStream(STREAM, lambda: client, capacity=10, flush_interval=0)
     stream.start()
@@ -254,7 +259,7 @@ def test_log_lines_go_to_the_output_and_to_the_stream(
     server: FirehoseServer, tmp_path: Path
 ) -> None:
     stream = open_stream(STREAM, capacity=100)
-    lines = LogFile(tmp_path, level="info", stream=stream)
+    lines = LogFile(tmp_path, level="info", handlers=[stream])
     logs.get("x").info("before a fork")
     logs.start_background()
     logs.get("x").info("a", number=1)
@@ -266,14 +271,14 @@ def test_log_lines_go_to_the_output_and_to_the_stream(
 
 
 def test_without_another_output_lines_go_to_the_stream(server: FirehoseServer) -> None:
-    logs.configure(output="none", stream=open_stream(STREAM, capacity=100))
+    logs.configure(output="none", handlers=[open_stream(STREAM, capacity=100)])
     logs.get("x").info("a")
     logs.shutdown()
     assert len(server.records) == 1
 
 
 def test_what_is_lost_is_in_the_other_output(server: FirehoseServer, tmp_path: Path) -> None:
-    lines = LogFile(tmp_path, level="info", stream=open_stream("other", capacity=100))
+    lines = LogFile(tmp_path, level="info", handlers=[open_stream("other", capacity=100)])
     logs.start_background()
     logs.get("x").info("a")
     logs.shutdown()

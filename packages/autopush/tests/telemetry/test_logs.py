@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.telemetry import logs
-from autopush.telemetry.firehose import DeliveryStream
 from autopush.telemetry.log_format import REDACTED, SECRET_FIELDS, JsonFormatter, TextFormatter
+from autopush.telemetry.log_handlers import DeliveryStream
 from autopush.telemetry.logs import REPORT_INTERVAL, LineHandler
 
 
@@ -629,7 +629,7 @@ def test_only_the_output_has_priorities_and_not_a_delivery_stream(
     lines: list[bytes] = []
     monkeypatch.setattr(stream, "put", lines.append)
     monkeypatch.setattr("autopush.telemetry.logs.is_journal", lambda _: True)
-    logs.configure(output="stdout", human=False, stream=stream)
+    logs.configure(output="stdout", human=False, handlers=[stream])
     logs.get("x").error("m")
     logs.shutdown()
     assert [line[:1] for line in lines] == [b"{"]

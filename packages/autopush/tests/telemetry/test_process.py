@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from autopush.telemetry import logs
-from autopush.telemetry.firehose import DeliveryStream
+from autopush.telemetry.log_handlers import DeliveryStream
 from autopush.telemetry.metric_table import (
     LOG_LOST,
     LOOP_LAG,
@@ -68,7 +68,7 @@ def test_log_lines_that_were_lost_are_counted_also_those_that_only_firehose_was_
     monkeypatch.setattr(DeliveryStream, "start", lambda *_: None)
     monkeypatch.setattr(stream, "_thread", threading.current_thread())
     monkeypatch.setattr(DeliveryStream, "close", lambda _: None)
-    logs.configure(output="none", stream=stream)
+    logs.configure(output="none", handlers=[stream])
     running = process_metrics(metrics, loop)
     running.start()
     assert recorded(metrics, LOG_LOST) == 0

@@ -1,4 +1,4 @@
-from autopush.telemetry.repeats import MAX_KINDS, RepeatLimiter
+from autopush.telemetry.logs import MAX_KINDS, RepeatLimiter
 
 
 class Clock:

@@ -32,7 +32,7 @@ from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
 from autopush.telemetry.limit_refusals import LimitRefusals
-from autopush.telemetry.repeats import RepeatLimiter
+from autopush.telemetry.logs import RepeatLimiter
 from autopush.webpush.identifiers import canonical_uaid, parse_message_id
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.node_payload import from_node

@@ -16,7 +16,7 @@ from autopush.api.responses import ErrorResponses
 from autopush.net.http_messages import Request, Response
 from autopush.routing.user_agents import DeliveryResult
 from autopush.telemetry import logs
-from autopush.telemetry.repeats import RepeatLimiter
+from autopush.telemetry.logs import RepeatLimiter
 from autopush.webpush import jwt
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import PushError

@@ -18,9 +18,9 @@ from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.session import Session
 from autopush.protocol.states import UserState
 from autopush.telemetry import logs
+from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.telemetry.metrics import Metrics
-from autopush.telemetry.repeats import RepeatLimiter
 from autopush.webpush.identifiers import message_id_hash
 
 NO_CLOSE_FRAME: Final = 1006

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from autopush.telemetry import logs
-from autopush.telemetry.repeats import RepeatLimiter
+from autopush.telemetry.logs import RepeatLimiter
 
 RESERVE: Final = 2
 """Descriptors kept for libuv."""

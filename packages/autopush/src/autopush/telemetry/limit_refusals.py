@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from autopush.telemetry import logs
+from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.telemetry.metrics import Metrics
-from autopush.telemetry.repeats import RepeatLimiter
 
 INTERVAL: Final = 60.0
 """Seconds between two lines about one limit."""

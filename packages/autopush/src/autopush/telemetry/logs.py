@@ -15,15 +15,13 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
 from typing import Final
 
-from .crash_reports import CrashReports
-from .firehose import DeliveryStream
-from .log_format import (
+from autopush.telemetry.log_format import (
     NAMESPACE,
     JournalFormatter,
     JsonFormatter,
@@ -40,6 +38,9 @@ FLUSH_TIMEOUT: Final = 2.0
 """Seconds that the end of the process waits for lines to be written."""
 REPORT_INTERVAL: Final = 10.0
 """Seconds between two reports of lost lines."""
+
+MAX_KINDS: Final = 1000
+"""Kinds of events that a `RepeatLimiter` knows at once; with more all are forgotten."""
 
 TALKATIVE: Final = ("botocore", "google", "hpack", "httpcore", "httpx", "urllib3")
 """Libraries that log URLs, headers or credentials below the level of a warning."""
@@ -138,6 +139,50 @@ class FailureLog:
         if self._is_failing:
             self._log.info(self._working)
         self._is_failing = False
+
+
+class RepeatLimiter:
+    """Admits up to `limit` events of a kind in each `interval` seconds, and counts the others."""
+
+    def __init__(
+        self,
+        limit: int,
+        interval: float = 1.0,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limit = limit
+        self._interval = interval
+        self._monotonic = monotonic
+        self._windows: dict[int | str, _Window] = {}
+
+    def admit(self, kind: int | str) -> dict[str, int] | None:
+        """Whether to report this event: None if not; else the fields for its line, `suppressed` if
+        events of its kind were not reported since the last one.
+        """
+        now = self._monotonic()
+        window = self._windows.get(kind)
+        if window is None:
+            if len(self._windows) >= MAX_KINDS:
+                self._windows.clear()
+            window = self._windows[kind] = _Window(now)
+        if now - window.start >= self._interval:
+            window.start, window.admitted = now, 0
+        if window.admitted >= self._limit:
+            window.suppressed += 1
+            return None
+        window.admitted += 1
+        suppressed, window.suppressed = window.suppressed, 0
+        return {"suppressed": suppressed} if suppressed else {}
+
+
+class _Window:
+    __slots__ = ("admitted", "start", "suppressed")
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+        self.admitted = 0
+        self.suppressed = 0
 
 
 class LineHandler(QueueHandler):
@@ -292,11 +337,10 @@ def configure(
     version: str = "",
     hostname: str = "",
     capacity: int = CAPACITY,
-    stream: DeliveryStream | None = None,
-    crash_reports: CrashReports | None = None,
+    handlers: Sequence[logging.Handler] = (),
 ) -> None:
     """Send all logs to `output`: stdout, stderr, none, or the name of a file to append to; and to
-    `stream`. Errors with a traceback go to `crash_reports` too.
+    `handlers`, as those of `log_handlers`.
 
     `human`: as text; None means, when the output is a terminal. `hostname`: what records name in
     place of this machine. Without `background` no thread is started, so that the process may still
@@ -314,10 +358,10 @@ def configure(
         library = logging.getLogger(name)
         _teardown.callback(library.setLevel, library.level)
         library.setLevel(logging.WARNING)
-    if stream is not None:
-        stream.setFormatter(formatter)
     # The output is closed last: the others report their failures there.
-    for each in filter(None, (handler, stream, crash_reports)):
+    for each in (handler, *handlers):
+        if each.formatter is None:
+            each.setFormatter(formatter)
         _teardown.callback(each.close)
         _teardown.callback(root.removeHandler, each)
         root.addHandler(each)
@@ -334,8 +378,9 @@ def lost() -> int:
 def start_background() -> None:
     """Write and send in threads from now on; a process that forks calls this in its children."""
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, LineHandler | DeliveryStream | CrashReports):
-            handler.start()
+        start = getattr(handler, "start", None)
+        if start is not None:
+            start()
 
 
 def reopen() -> None:

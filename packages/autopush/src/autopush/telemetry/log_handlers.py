@@ -1,24 +1,151 @@
-"""Sends log lines to a delivery stream of Amazon Data Firehose.
-
-Rule: a line is handed over without waiting, and what cannot be delivered is dropped and counted:
-lines wait in a bounded queue for one thread, which sleeps until there is something to do.
-
-Each record is one line after the byte 0x1E, so that readers can tell the records of a file apart
-(RFC 7464).
+"""Handlers of `logging` for two services: Sentry gets errors with a traceback, a delivery stream of
+Amazon Data Firehose all lines. Each sends in a thread, with a bounded queue in front of it.
 """
 
 import logging
 import queue
-import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypedDict, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, cast
 
-from .log_format import render
-from .repeats import RepeatLimiter
+from autopush.telemetry.log_format import redact, render
+from autopush.telemetry.logs import RepeatLimiter
+from keytables.retries import Backoff
+
+if TYPE_CHECKING:
+    from sentry_sdk import Client
+    from sentry_sdk.types import Event, Hint
+
+_log: Final = logging.getLogger(__name__)
+
+# ── Sentry ────────────────────────────────────────────────────────────────────────────────────────
+
+REPORTS_PER_MINUTE: Final = 10
+"""Of one type of exception."""
+SENTRY_TIMEOUT: Final = 2.0
+"""Seconds that the end of the process waits for reports to be sent."""
+
+_SENDERS: Final = ("sentry_sdk", "urllib3")
+"""Loggers of what sends: a failure to send must not be sent."""
+_OF_REQUEST: Final = ("request_id", "method", "uri")
+"""What of `client_info` leaves."""
+
+
+class CrashReports(logging.Handler):
+    """Sends a report of each record that has an exception, from `start` on.
+
+    Rule: what leaves is the traceback without variables and source lines, the text of the
+    exception, and the fields of the record without those of the client. No integration of the SDK
+    is used, so it sees neither requests nor the command line.
+    """
+
+    def __init__(
+        self,
+        connect: "Callable[[], Client]",
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(logging.ERROR)
+        self._connect = connect
+        self._client: Client | None = None
+        self._limiter = RepeatLimiter(REPORTS_PER_MINUTE, 60.0, monotonic=monotonic)
+
+    def start(self) -> None:
+        """Open the client: after a fork, since it has a thread."""
+        if self._client is None:
+            self._client = self._connect()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if self._client is None or error is None or record.name.startswith(_SENDERS):
+            return
+        count = self._limiter.admit(type(error).__qualname__)
+        if count is None:
+            return
+        try:
+            self._report(self._client, record, error, count)
+        except Exception as failure:  # noqa: BLE001 - a log call never raises
+            # Without the exception, so that it does not come here again.
+            reason = type(failure).__name__
+            _log.error("An error cannot be reported to Sentry: %s", reason)
+
+    def close(self) -> None:
+        """Send what waits, for at most `SENTRY_TIMEOUT` seconds."""
+        super().close()
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.close(timeout=SENTRY_TIMEOUT)
+
+    def _report(
+        self,
+        client: "Client",
+        record: logging.LogRecord,
+        error: BaseException,
+        count: dict[str, int],
+    ) -> None:
+        from sentry_sdk.utils import event_from_exception  # noqa: PLC0415 - an optional dependency
+
+        mechanism = {"type": "logging", "handled": True}
+        event, hint = event_from_exception(error, client.options, mechanism)
+        event["level"] = "fatal" if record.levelno >= logging.CRITICAL else "error"
+        event["logger"] = record.name
+        event["logentry"] = {"message": record.getMessage()}
+        event["extra"] = _extra(record) | count
+        client.capture_event(event, hint)
+
+
+def open_crash_reports(dsn: str, *, release: str, environment: str, hostname: str) -> CrashReports:
+    """Reports to the project of that DSN.
+
+    :raises ModuleNotFoundError: the SDK is not installed
+    :raises ValueError: not a DSN
+    """
+    import sentry_sdk  # noqa: PLC0415 - an optional dependency
+    from sentry_sdk.utils import Dsn  # noqa: PLC0415
+
+    Dsn(dsn)
+
+    def connect() -> sentry_sdk.Client:
+        return sentry_sdk.Client(
+            dsn=dsn,
+            release=release,
+            environment=environment,
+            server_name=hostname,
+            before_send=_scrub,
+            debug=False,
+            default_integrations=False,
+            auto_enabling_integrations=False,
+            auto_session_tracking=False,
+            enable_backpressure_handling=False,
+            include_local_variables=False,
+            include_source_context=False,
+            max_breadcrumbs=0,
+            max_request_body_size="never",
+            propagate_traces=False,
+            spotlight=False,
+        )
+
+    return CrashReports(connect)
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    fields: Mapping[str, object] = getattr(record, "fields", {})
+    extra = {name: fields[name] for name in fields if name not in ("client_info", "timings")}
+    info = fields.get("client_info")
+    if isinstance(info, dict):
+        extra |= {name: info[name] for name in _OF_REQUEST if name in info}
+    return extra
+
+
+def _scrub(event: "Event", _: "Hint") -> "Event":
+    return cast("Event", redact(event))
+
+
+# ── Firehose ──────────────────────────────────────────────────────────────────────────────────────
 
 SEPARATOR: Final = b"\x1e"
+"""Before each record, so that readers can tell the records of a file apart (RFC 7464)."""
 MAX_RECORDS: Final = 500
 MAX_BYTES: Final = 3 * 1024 * 1024
 """Of the records of one batch: in base64, as they are sent, just 4 MiB, the limit."""
@@ -26,14 +153,12 @@ MAX_RECORD_BYTES: Final = 1_000 * 1024
 FLUSH_INTERVAL: Final = 30.0
 """Seconds that a line waits for others at most."""
 RETRIES: Final = 3
-FIRST_PAUSE: Final = 0.5
-"""Seconds before the first retry; before each further one, twice as long."""
+PAUSES: Final = Backoff(0.5, 2.0, jitter=0.5)
+"""Before each retry."""
 CLOSE_TIMEOUT: Final = 3.0
 CALL_TIMEOUT: Final = 10.0
 REPORT_INTERVAL: Final = 10.0
 DEFAULT_REGION: Final = "us-east-1"
-
-_log: Final = logging.getLogger(__name__)
 
 
 class _Record(TypedDict):
@@ -65,7 +190,7 @@ class DeliveryStream(logging.Handler):
         *,
         capacity: int,
         flush_interval: float = FLUSH_INTERVAL,
-        first_pause: float = FIRST_PAUSE,
+        pauses: Backoff = PAUSES,
     ) -> None:
         super().__init__()
         # What it reports itself would only be lost too.
@@ -75,7 +200,7 @@ class DeliveryStream(logging.Handler):
         self._client: FirehoseClient | None = None
         self._capacity = capacity
         self._flush_interval = flush_interval
-        self._first_pause = first_pause
+        self._pauses = pauses
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -145,15 +270,12 @@ class DeliveryStream(logging.Handler):
                 batch, size = [], 0
 
     def _send(self, batch: list[bytes]) -> None:
-        pause = self._first_pause
         cause = ""
         for attempt in range(RETRIES + 1):
             if not batch:
                 break
-            if attempt:
-                if self._closing.wait(pause * random.uniform(0.5, 1)):  # noqa: S311 - spreads load
-                    break
-                pause *= 2
+            if attempt and self._closing.wait(self._pauses.delay(attempt)):
+                break
             try:
                 batch, cause = self._put(batch)
             except Exception as error:  # noqa: BLE001 - of botocore, whatever it is
