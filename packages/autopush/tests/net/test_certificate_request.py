@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autopush.net.certificate_request import CertificateRequestContext
 from autopush.net.tls import ServerTls
 from support.certificates import Authority, self_signed
 
@@ -27,9 +26,7 @@ class Contexts:
         self.folder = folder
         self.authority = Authority(folder)
         issued = self.authority.issue(folder)
-        self.tls = ServerTls(
-            str(issued.certificate), str(issued.key), new_context=CertificateRequestContext
-        )
+        self.tls = ServerTls(str(issued.certificate), str(issued.key), asks_clients=True)
         self.own = self_signed(folder / "client.pem")
 
     def client(self, certificate: Path | None, version: str = "TLSv1_3") -> ssl.SSLContext:

@@ -1,111 +1,76 @@
-"""A server's TLS context that asks clients for a certificate and accepts any, or none.
+"""TLS that asks clients for a certificate and accepts any, or none.
 
 What a certificate is worth is decided for each request. The ssl module cannot leave that open: it
-ends the handshake unless the certificate leads to a CA that it knows. So pyOpenSSL speaks TLS here.
-The event loop needs nothing of a context but `wrap_bio`, and of what that returns nothing but the
-methods of `CertificateRequestTls`.
-
-Rule: these behave as those of `ssl.SSLObject`. Above all, `pending` is not 0 while `read` has more
-to return: uvloop reads no further when nothing is pending.
+ends the handshake unless the certificate leads to a CA that it knows. So pyOpenSSL speaks TLS here,
+behind the one method of a context that event loops call, `wrap_bio`.
 """
 
 import ssl
-from collections.abc import Iterable
-from typing import Any, Final, Self, cast
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeVar, TypeVarTuple, cast
 
 from OpenSSL import SSL
-from OpenSSL.crypto import FILETYPE_ASN1, X509, dump_certificate
+from OpenSSL.crypto import FILETYPE_ASN1, dump_certificate
 
-_PURPOSE: Final = b"autopush client certificates"
-"""What sessions belong to. OpenSSL resumes none with a certificate when it is not said."""
-_RECORD: Final = 16384
-"""Bytes of data in one record of TLS, at most."""
+_T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
+
+_RECORD: Final = 16384  # bytes of data in one record of TLS, at most
 _CHUNK: Final = 65536
 
 
 class CertificateRequestContext(ssl.SSLContext):
-    """For a server, of TLS 1.2 and later. What its methods load and set is in force, not what is
-    assigned to its properties.
+    """The context of a server."""
 
-    Its server name callback may choose another context of this class; it is not told the name.
-    """
+    _tls: SSL.Context
 
-    tls: SSL.Context
+    def load(self, certificate: str, key: str, dh_parameters: str, ciphers: str) -> None:
+        """Use these files and rules, as `ServerTls` has them, for new connections.
 
-    def __new__(cls) -> Self:
-        self = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
-        self.tls = tls = SSL.Context(SSL.TLS_SERVER_METHOD)
+        :raises ssl.SSLError: a file cannot be used; nothing has changed
+        """
+        tls = SSL.Context(SSL.TLS_SERVER_METHOD)
         tls.set_min_proto_version(SSL.TLS1_2_VERSION)
         tls.set_options(
             SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHER_SERVER_PREFERENCE
         )
         tls.set_mode(SSL.MODE_RELEASE_BUFFERS)
         tls.set_session_cache_mode(SSL.SESS_CACHE_OFF)  # tickets do without
-        tls.set_session_id(_PURPOSE)
-        tls.set_verify(SSL.VERIFY_PEER, _accept)
+        # OpenSSL resumes no session with a certificate where it is not said what it belongs to.
+        tls.set_session_id(b"autopush client certificates")
+        tls.set_verify(SSL.VERIFY_PEER, lambda *_: True)
         tls.set_verify_depth(0)  # the rest of a chain is worth no time
-        return self
-
-    def set_ciphers(self, cipherlist: str, /) -> None:
-        super().set_ciphers(cipherlist)
-        self.tls.set_cipher_list(cipherlist.encode())
-
-    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
-        names = [name.encode() for name in alpn_protocols]
-        super().set_alpn_protocols(name.decode() for name in names)
-
-        def choose(_: SSL.Connection, offered: list[bytes]) -> bytes | SSL._NoOverlappingProtocols:
-            return next((name for name in names if name in offered), SSL.NO_OVERLAPPING_PROTOCOLS)
-
-        self.tls.set_alpn_select_callback(choose)
-
-    def load_cert_chain(  # type: ignore[override]  # with names of files only
-        self, certfile: str, keyfile: str, password: Any = None
-    ) -> None:
-        super().load_cert_chain(certfile, keyfile, password)
+        tls.set_cipher_list(ciphers.encode())
+        tls.set_alpn_select_callback(_http_1_1)
         try:
-            self.tls.use_certificate_chain_file(certfile)
-            self.tls.use_privatekey_file(keyfile)
+            tls.use_certificate_chain_file(certificate)
+            tls.use_privatekey_file(key)
+            if dh_parameters:
+                tls.load_tmp_dh(dh_parameters)
         except SSL.Error as error:
             raise _translated(error) from None
-
-    def load_dh_params(self, path: str, /) -> None:
-        super().load_dh_params(path)
-        try:
-            self.tls.load_tmp_dh(path)
-        except SSL.Error as error:
-            raise _translated(error) from None
+        self._tls = tls
 
     def wrap_bio(
-        self,
-        incoming: ssl.MemoryBIO,
-        outgoing: ssl.MemoryBIO,
-        server_side: bool = False,
-        server_hostname: str | bytes | None = None,
-        session: ssl.SSLSession | None = None,
+        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *_server: Any, **_options: Any
     ) -> ssl.SSLObject:
-        if not server_side or server_hostname is not None or session is not None:
-            raise ValueError("a CertificateRequestContext is for servers")
-        tls = CertificateRequestTls(self, incoming, outgoing)
-        return cast(ssl.SSLObject, tls)
+        return cast(ssl.SSLObject, CertificateRequestTls(self._tls, incoming, outgoing))
 
 
 class CertificateRequestTls:
-    """The TLS of one connection, between two memory BIOs: what the event loop uses of
-    `ssl.SSLObject`, with `getpeercert` for who asks who the client is.
+    """The TLS of one connection between two memory BIOs: of `ssl.SSLObject` what event loops use,
+    and `getpeercert`.
+
+    Rule: `pending` is not 0 while `read` has more to return, as uvloop reads no further then.
     """
 
-    __slots__ = ("_connection", "_failure", "_incoming", "_outgoing", "_unread", "context")
+    __slots__ = ("_connection", "_failure", "_incoming", "_outgoing", "_unread")
 
-    def __init__(
-        self, context: CertificateRequestContext, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO
-    ) -> None:
-        self.context = context
-        if context.sni_callback is not None:  # it may assign another one to `context`
-            context.sni_callback(cast(ssl.SSLObject, self), "", context)
+    def __init__(self, tls: SSL.Context, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
-        self._connection = SSL.Connection(self.context.tls)
+        self._connection = SSL.Connection(tls)
         self._connection.set_accept_state()
         self._failure: ssl.SSLError | None = None  # behind the data that `read` returned
         # The connection was given something, or knows of an end or a failure, and `read` has not
@@ -113,13 +78,7 @@ class CertificateRequestTls:
         self._unread = False
 
     def do_handshake(self) -> None:
-        self._receive()
-        try:
-            self._connection.do_handshake()
-        except SSL.Error as error:
-            raise _translated(error) from None
-        finally:
-            self._send()
+        self._call(self._connection.do_handshake)
 
     def read(self, size: int, buffer: bytearray | memoryview | None = None) -> bytes | int:
         """Up to so many bytes of what has come; none at the end."""
@@ -131,14 +90,7 @@ class CertificateRequestTls:
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Returns how many bytes were taken: those of one record."""
-        if not data:
-            return 0
-        try:
-            return self._connection.send(data)
-        except SSL.Error as error:
-            raise _translated(error) from None
-        finally:
-            self._send()
+        return self._call(self._connection.send, data) if data else 0
 
     def pending(self) -> int:
         return self._connection.pending() or int(self._unread)
@@ -148,14 +100,7 @@ class CertificateRequestTls:
 
         :raises ssl.SSLWantReadError: the client has not said that yet
         """
-        self._receive()
-        try:
-            ended = self._connection.shutdown() or self._connection.shutdown()
-        except SSL.Error as error:
-            raise _translated(error) from None
-        finally:
-            self._send()
-        if not ended:
+        if not (self._call(self._connection.shutdown) or self._call(self._connection.shutdown)):
             raise ssl.SSLWantReadError
 
     def getpeercert(self, binary_form: bool = False) -> dict[str, str] | bytes | None:
@@ -167,12 +112,11 @@ class CertificateRequestTls:
             return None
         return dump_certificate(FILETYPE_ASN1, certificate) if binary_form else {}
 
-    def cipher(self) -> tuple[str, str, int] | None:
+    def cipher(self) -> tuple[str | None, str | None, int | None]:
         """The cipher's name, its oldest protocol, and the bits of its key."""
         connection = self._connection
-        name, version = connection.get_cipher_name(), connection.get_cipher_version()
-        bits = connection.get_cipher_bits()
-        return None if name is None or version is None or bits is None else (name, version, bits)
+        version, bits = connection.get_cipher_version(), connection.get_cipher_bits()
+        return connection.get_cipher_name(), version, bits
 
     def compression(self) -> None:
         """There is none."""
@@ -180,38 +124,40 @@ class CertificateRequestTls:
     def _read(self, size: int) -> bytes:
         if self._failure is not None:
             raise self._failure
-        self._receive()
         parts: list[bytes] = []
         try:
             while size:
-                parts.append(self._connection.recv(min(size, _RECORD)))
+                parts.append(self._call(self._connection.recv, min(size, _RECORD)))
                 size -= len(parts[-1])
-        except SSL.WantReadError:
+        except ssl.SSLWantReadError:
             self._unread = False
             if not parts:
-                raise ssl.SSLWantReadError from None
-        except SSL.ZeroReturnError:  # the next call gets here again, if there are parts now
+                raise
+        except ssl.SSLZeroReturnError:  # the next call gets here again, if there are parts now
             pass
-        except SSL.Error as error:
-            self._failure = _translated(error)
+        except ssl.SSLError as error:
+            self._failure = error
             if not parts:
-                raise self._failure from None
-        finally:
-            self._send()
+                raise
         return b"".join(parts)
 
-    def _receive(self) -> None:
+    def _call(self, function: Callable[[*_Args], _T], *args: *_Args) -> _T:
+        """Call pyOpenSSL with what has come, then pass on what it wants to send."""
         if self._incoming.pending:
             self._connection.bio_write(self._incoming.read())
             self._unread = True
-
-    def _send(self) -> None:
         try:
-            while len(part := self._connection.bio_read(_CHUNK)) == _CHUNK:
-                self._outgoing.write(part)
-        except SSL.WantReadError:  # there is nothing
-            return
-        self._outgoing.write(part)
+            return function(*args)
+        except SSL.Error as error:
+            raise _translated(error) from None
+        finally:
+            with suppress(SSL.WantReadError):  # raised when nothing is left
+                while True:
+                    self._outgoing.write(self._connection.bio_read(_CHUNK))
+
+
+def _http_1_1(_: object, offered: list[bytes]) -> bytes | SSL._NoOverlappingProtocols:
+    return b"http/1.1" if b"http/1.1" in offered else SSL.NO_OVERLAPPING_PROTOCOLS
 
 
 _ERRORS: Final[dict[type[SSL.Error], type[ssl.SSLError]]] = {
@@ -232,7 +178,3 @@ def _translated(error: SSL.Error) -> ssl.SSLError:
     translated = ssl.SSLError(ssl.SSL_ERROR_SSL, reason)
     translated.reason = reason.upper().replace(" ", "_")
     return translated
-
-
-def _accept(_connection: SSL.Connection, _certificate: X509, *_result: int) -> bool:
-    return True

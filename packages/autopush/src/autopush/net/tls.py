@@ -6,7 +6,8 @@ was read before stays in use.
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 # Loading `cryptography.x509` is a tenth of the start, and most services have no certificate.
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
+
+    from autopush.net.certificate_request import CertificateRequestContext
 
 # What Mozilla recommends for servers of general purpose ("intermediate"); TLS 1.3 has a list of its
 # own, which OpenSSL's default is.
@@ -48,16 +51,12 @@ class TlsFileError(Exception):
         self.part = part
 
 
-def _new_context() -> ssl.SSLContext:
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-
-
 class ServerTls:
     """The TLS of one listener, from PEM files.
 
     `certificate`: the server's certificate, then those that lead to its CA. `key`: its private key,
     without a passphrase; the same file may hold both. `dh_parameters`: empty for none.
-    `new_context`: makes a context that is not set up yet.
+    `asks_clients`: they are asked for a certificate, and any is accepted; this needs pyOpenSSL.
 
     `context` is for `loop.create_server` and `loop.start_tls`; it stays the same when the files are
     read again. Tickets of earlier sessions stay valid then.
@@ -65,30 +64,32 @@ class ServerTls:
     :raises TlsFileError: a file cannot be used
     """
 
-    __slots__ = ("_current", "_files", "context")
-
     def __init__(
-        self,
-        certificate: str,
-        key: str,
-        dh_parameters: str = "",
-        new_context: Callable[[], ssl.SSLContext] = _new_context,
+        self, certificate: str, key: str, dh_parameters: str = "", *, asks_clients: bool = False
     ) -> None:
-        self._files = _Files(certificate, key, dh_parameters, new_context)
-        self._current = self._files.load()
-        self.context = self._current.context
-        # Called for every handshake, also of a client that names no host.
-        self.context.sni_callback = self._choose
+        self._certificate_file = certificate
+        self._key_file = key
+        self._dh_file = dh_parameters
+        self._asking: CertificateRequestContext | None = None
+        if asks_clients:
+            from autopush.net import certificate_request  # noqa: PLC0415 - needs an extra library
+
+            self._asking = certificate_request.CertificateRequestContext(ssl.PROTOCOL_TLS_SERVER)
+        self.reload()
+        self.context: ssl.SSLContext = self._asking or self._loaded.context
+        if self._asking is None:
+            # Called for every handshake, also of a client that names no host.
+            self.context.sni_callback = self._choose
 
     @property
     def names(self) -> tuple[str, ...]:
         """The host names and addresses that the certificate is for."""
-        return _names(self._current.certificate)
+        return _names(self._loaded.certificate)
 
     @property
     def expires(self) -> datetime:
         """The end of the certificate's validity, in UTC."""
-        return self._current.certificate.not_valid_after_utc
+        return self._loaded.certificate.not_valid_after_utc
 
     def reload(self) -> None:
         """Read the files again, for connections that are made from now on.
@@ -97,27 +98,70 @@ class ServerTls:
 
         :raises TlsFileError: a file cannot be used; nothing has changed
         """
-        self._current = self._files.load()
+        self._loaded = self._load()
 
     def warnings(self, now: float) -> list[str]:
         """What an operator should know of the files. `now`: seconds since the epoch."""
         found = []
-        certificate = self._current.certificate
-        path = self._files.certificate
+        path, certificate = self._certificate_file, self._loaded.certificate
         if certificate.not_valid_after_utc.timestamp() < now:
             found.append(f"{path}: the certificate expired on {_day(self.expires)}")
         elif certificate.not_valid_before_utc.timestamp() > now:
             day = _day(certificate.not_valid_before_utc)
             found.append(f"{path}: the certificate is not valid before {day}")
-        mode = self._current.key_mode
+        mode = self._loaded.key_mode
         if mode & _READABLE_BY_OTHERS:
-            path = self._files.key
+            path = self._key_file
             found.append(f"{path} is open to other users (mode {mode:o}): chmod o= {path}")
         return found
 
     def _choose(self, tls: ssl.SSLObject, _name: str | None, _context: object) -> None:
         # Only the certificate changes by that; what was set on `context` stays in force.
-        tls.context = self._current.context
+        tls.context = self._loaded.context
+
+    def _load(self) -> "_Loaded":
+        from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415 - see above
+
+        with _reading(CERTIFICATE, self._certificate_file, "no PEM file with a certificate"):
+            content = Path(self._certificate_file).read_bytes()
+            certificate = load_pem_x509_certificates(content)[0]
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= (
+            ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+        )
+        ciphers = ":".join(_CIPHERS + (_DH_CIPHERS if self._dh_file else ()))
+        context.set_ciphers(ciphers)
+        context.set_alpn_protocols(["http/1.1"])
+        with _reading(KEY, self._key_file, "no PEM file with a private key"):
+            key_mode = Path(self._key_file).stat().st_mode & 0o777
+            Path(self._key_file).open("rb").close()  # OpenSSL would not say what is wrong with it
+            self._load_chain(context)
+        if self._dh_file:
+            reason = "no PEM file with Diffie-Hellman parameters that are safe to use"
+            with _reading(DH_PARAMETERS, self._dh_file, reason):
+                context.load_dh_params(self._dh_file)
+        if self._asking is not None:
+            with _reading(KEY, self._key_file, "the files changed while they were read"):
+                self._asking.load(self._certificate_file, self._key_file, self._dh_file, ciphers)
+        return _Loaded(context, certificate, key_mode)
+
+    def _load_chain(self, context: ssl.SSLContext) -> None:
+        def refuse() -> str:  # else OpenSSL would ask at the terminal
+            raise TlsFileError(
+                KEY, self._key_file, "the key has a passphrase; store it without one"
+            )
+
+        try:
+            context.load_cert_chain(self._certificate_file, self._key_file, refuse)
+        except ssl.SSLError as error:
+            if error.reason == "KEY_VALUES_MISMATCH":
+                reason = f"not the key of the first certificate in {self._certificate_file}"
+                raise TlsFileError(KEY, self._key_file, reason) from None
+            if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
+                reason = "the certificate has too short a key or a signature that is not safe"
+                raise TlsFileError(CERTIFICATE, self._certificate_file, reason) from None
+            raise
 
 
 class _Loaded(NamedTuple):
@@ -125,65 +169,6 @@ class _Loaded(NamedTuple):
     certificate: "Certificate"
     key_mode: int
     """The permissions of the key's file."""
-
-
-class _Files(NamedTuple):
-    certificate: str
-    key: str
-    dh_parameters: str
-    new_context: Callable[[], ssl.SSLContext]
-
-    def load(self) -> _Loaded:
-        certificate = self._read_certificate()
-        context = self.new_context()
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= (
-            ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-        )
-        ciphers = _CIPHERS + (_DH_CIPHERS if self.dh_parameters else ())
-        context.set_ciphers(":".join(ciphers))
-        context.set_alpn_protocols(["http/1.1"])
-        key_mode = self._load_key(context)
-        if self.dh_parameters:
-            try:
-                context.load_dh_params(self.dh_parameters)
-            except ssl.SSLError:
-                reason = "no PEM file with Diffie-Hellman parameters that are safe to use"
-                raise TlsFileError(DH_PARAMETERS, self.dh_parameters, reason) from None
-            except OSError as error:
-                raise _unreadable(DH_PARAMETERS, self.dh_parameters, error) from None
-        return _Loaded(context, certificate, key_mode)
-
-    def _read_certificate(self) -> "Certificate":
-        from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415 - see above
-
-        try:
-            return load_pem_x509_certificates(Path(self.certificate).read_bytes())[0]
-        except OSError as error:
-            raise _unreadable(CERTIFICATE, self.certificate, error) from None
-        except ValueError:
-            reason = "no PEM file with a certificate"
-            raise TlsFileError(CERTIFICATE, self.certificate, reason) from None
-
-    def _load_key(self, context: ssl.SSLContext) -> int:
-        def refuse() -> str:  # else OpenSSL would ask at the terminal
-            raise TlsFileError(KEY, self.key, "the key has a passphrase; store it without one")
-
-        try:
-            mode = Path(self.key).stat().st_mode
-            with Path(self.key).open("rb"):  # OpenSSL would not say what is wrong with it
-                context.load_cert_chain(self.certificate, self.key, refuse)
-        except ssl.SSLError as error:
-            if error.reason == "KEY_VALUES_MISMATCH":
-                reason = f"not the key of the first certificate in {self.certificate}"
-                raise TlsFileError(KEY, self.key, reason) from None
-            if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
-                reason = "the certificate has too short a key or a signature that is not safe"
-                raise TlsFileError(CERTIFICATE, self.certificate, reason) from None
-            raise TlsFileError(KEY, self.key, "no PEM file with a private key") from None
-        except OSError as error:
-            raise _unreadable(KEY, self.key, error) from None
-        return mode & 0o777
 
 
 class ClientTls:
@@ -227,18 +212,20 @@ class ClientTls:
             return context
         # A node's own certificate may be in the file, also one that is no CA's.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        try:
+        with _reading(AUTHORITIES, self._authorities, "no PEM file with certificates"):
             context.load_verify_locations(self._authorities)
-        except ssl.SSLError:
-            reason = "no PEM file with certificates"
-            raise TlsFileError(AUTHORITIES, self._authorities, reason) from None
-        except OSError as error:
-            raise _unreadable(AUTHORITIES, self._authorities, error) from None
         return context
 
 
-def _unreadable(part: str, path: str, error: OSError) -> TlsFileError:
-    return TlsFileError(part, path, error.strerror or type(error).__name__)
+@contextmanager
+def _reading(part: str, path: str, reason: str) -> Iterator[None]:
+    """Failures to read a file become a TlsFileError; `reason`: what it says of wrong content."""
+    try:
+        yield
+    except (ssl.SSLError, ValueError):
+        raise TlsFileError(part, path, reason) from None
+    except OSError as error:
+        raise TlsFileError(part, path, error.strerror or type(error).__name__) from None
 
 
 def _names(certificate: "Certificate") -> tuple[str, ...]:

@@ -4,8 +4,6 @@ Rule: the files are read before anything is bound, and what is wrong with them s
 is wrong with them later, when they are read again, is logged, and the former ones stay in use.
 """
 
-import ssl
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from autopush.net.tls import ClientTls, ServerTls, TlsFileError
@@ -118,22 +116,12 @@ def _load(settings: Settings, options: _Options) -> ServerTls | None:
         if not getattr(settings, missing):
             raise StartupError(f"{given} needs {missing}")
     try:
-        if options.asks_clients:
-            return ServerTls(certificate, key, dh_parameters, _certificate_request_context())
-        return ServerTls(certificate, key, dh_parameters)
+        return ServerTls(certificate, key, dh_parameters, asks_clients=options.asks_clients)
     except TlsFileError as error:
         raise StartupError(f"{getattr(options, error.part)}: {error}") from None
-
-
-def _certificate_request_context() -> Callable[[], ssl.SSLContext]:
-    try:
-        from autopush.net.certificate_request import (  # noqa: PLC0415 - needs an extra library
-            CertificateRequestContext,
-        )
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "OpenSSL":
             raise
         raise StartupError(
             "client_certs needs pyOpenSSL: pip install 'autopush-server[client-certificates]'"
         ) from None
-    return CertificateRequestContext
