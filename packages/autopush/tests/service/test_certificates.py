@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from autopush import net
 from autopush.net.certificate_request import CertificateRequestContext
 from autopush.service.certificates import Certificates
 from autopush.settings import Settings, StartupError
@@ -42,6 +43,7 @@ def test_the_library_that_is_missing_is_named(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "autopush.net.certificate_request")
+    monkeypatch.delattr(net, "certificate_request")
     monkeypatch.setitem(sys.modules, "OpenSSL", None)
     with pytest.raises(StartupError, match=r"client_certs needs pyOpenSSL: pip install .*\[client"):
         Certificates(settings)
