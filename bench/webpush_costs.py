@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autopush.api.push_metrics import PushMetrics
-from autopush.routing.user_agents import DeliveryResult
+from autopush.delivery.router import DeliveryResult
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import unshared_metrics
 from autopush.webpush import jwt

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from autopush import bridges, cli
+from autopush.delivery.metrics import REASONS
 from autopush.protocol.states import TRANSITIONS, Event, State
-from autopush.routing.metrics import REASONS
 from autopush.settings import OPTIONS
 from autopush.settings.declaration import IniFile
 from autopush.settings.reference import (

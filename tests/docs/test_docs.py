@@ -21,14 +21,14 @@ from docs._ext import pages, state_diagram
 from autopush import cli
 from autopush.api import request_log
 from autopush.api.signature_queue import MAX_WAITING
+from autopush.delivery import bridged
+from autopush.delivery.bridge_contract import Router
 from autopush.net import timers
 from autopush.net.frames import CloseCode
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol import messages as client_messages
 from autopush.protocol import rules
 from autopush.protocol.states import TRANSITIONS, Event, State
-from autopush.routing import bridged
-from autopush.routing.router import Router
 from autopush.settings import OPTIONS, Option
 from autopush.settings.reference import option_anchor
 from autopush.store import messages

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.connection import session_log
+from autopush.delivery import session_log
 from autopush.protocol import rules
 from autopush.protocol.effects import DropReason
 from autopush.protocol.session_metrics import NACK_CODES, UNREGISTER_CODES

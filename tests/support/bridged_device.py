@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from autopush.delivery.bridge_contract import Router
 from autopush.net.http_messages import Response
-from autopush.routing.router import Router
 from autopush.store import UserRecord
 from keytables import Value
 from support.connection_harness import ENDPOINT, UAID, Harness

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from autopush.api.dockerflow import Dockerflow
-from autopush.connection.limits import UserAgentLimits
-from autopush.connection.node import ConnectionNode
-from autopush.connection.user_agent import UserAgentConnection
+from autopush.delivery.connected import Registry
+from autopush.delivery.limits import UserAgentLimits
+from autopush.delivery.node import ConnectionNode
+from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.user_agent import UserAgentConnection
 from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.client_address import TrustedProxies
 from autopush.net.connection_limits import ConnectionLimits
@@ -22,8 +24,6 @@ from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
 from autopush.rates import Rate, TokenBuckets
-from autopush.routing.connected import Registry
-from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import WORKER_HEARTBEAT, WORKER_READY

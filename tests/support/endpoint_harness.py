@@ -14,13 +14,13 @@ from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
 from autopush.api.simplepush import SimplePushHandler
 from autopush.api.start_page import StartPage
+from autopush.delivery.bridge_contract import Router
+from autopush.delivery.bridged import Bridges
+from autopush.delivery.router import UserAgentRouter
+from autopush.delivery.stored_limits import StoredLimits
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.rates import Rate, TokenBuckets
-from autopush.routing.bridged import Bridges
-from autopush.routing.router import Router
-from autopush.routing.stored_limits import StoredLimits
-from autopush.routing.user_agents import UserAgentRouter
 from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno

@@ -12,18 +12,18 @@ from typing import cast
 import pytest
 
 from autopush.api.node_ports import NodeApi
-from autopush.connection.node import ConnectionNode
+from autopush.delivery.bridged import BridgedUser, Bridges
+from autopush.delivery.connected import Registry
+from autopush.delivery.node import ConnectionNode
+from autopush.delivery.node_cache import NodeCache
+from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.router import DeliveryResult, UserAgentRouter
+from autopush.delivery.stored_limits import StoredLimits
 from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.connection_limits import ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
-from autopush.routing.bridged import BridgedUser, Bridges
-from autopush.routing.connected import Registry
-from autopush.routing.node_cache import NodeCache
-from autopush.routing.nodes import NodeAnswer, Nodes
-from autopush.routing.stored_limits import StoredLimits
-from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
 from autopush.telemetry.metrics import Metrics

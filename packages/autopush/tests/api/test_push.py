@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from autopush.api.push_limits import PushLimits
+from autopush.delivery.peers import NodeAnswer
 from autopush.net.http_messages import Response
 from autopush.rates import Rate
-from autopush.routing.nodes import NodeAnswer
 from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import METRICS
 from autopush.webpush.identifiers import parse_message_id

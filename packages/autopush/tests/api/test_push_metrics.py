@@ -3,7 +3,7 @@
 import pytest
 
 from autopush.bridges import RouterError
-from autopush.routing.router import Router, RouterResponse
+from autopush.delivery.bridge_contract import Router, RouterResponse
 from autopush.store import UserRecord
 from autopush.telemetry.metric_table import (
     DROP_USER,

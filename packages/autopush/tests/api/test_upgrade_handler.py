@@ -9,7 +9,7 @@ from autopush.api.log_check import LogCheck
 from autopush.api.node_ports import UpgradeHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
-from autopush.connection.user_agent import UserAgentConnection
+from autopush.delivery.user_agent import UserAgentConnection
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.rates import TokenBuckets
 from autopush.telemetry.limit_refusals import LimitRefusals

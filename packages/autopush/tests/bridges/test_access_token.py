@@ -7,7 +7,7 @@ import pytest
 
 from autopush.bridges import access_token
 from autopush.bridges.access_token import AHEAD, LEAST_VALIDITY, PAUSE, Grant, TokenCache
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from autopush.webpush.errors import Errno
 from support.clocks import ManualClock
 

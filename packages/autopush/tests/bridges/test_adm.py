@@ -12,7 +12,7 @@ import pytest
 from autopush.bridges import adm
 from autopush.bridges.adm import AdmRouter, Profile
 from autopush.bridges.provider import Provider
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
 from keytables import Value

@@ -24,9 +24,9 @@ from autopush.bridges import apns
 from autopush.bridges.apns import ApnsRouter
 from autopush.bridges.apns_credentials import TOKEN_LIFETIME, TOKEN_SHORTEST, release_channels
 from autopush.bridges.discovery import load_routers
+from autopush.delivery.bridge_contract import RouterError
+from autopush.delivery.bridged import Bridges
 from autopush.net.http2_pool import Http2Pool
-from autopush.routing.bridged import Bridges
-from autopush.routing.router import RouterError
 from autopush.settings import Settings, StartupError
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs

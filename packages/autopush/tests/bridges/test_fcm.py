@@ -14,8 +14,8 @@ import pytest
 
 from autopush.bridges import fcm
 from autopush.bridges.discovery import load_routers
-from autopush.routing.bridged import BridgedUser, Bridges
-from autopush.routing.router import Router, RouterError, RouterResponse
+from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
+from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.settings import Settings, StartupError
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs

@@ -9,7 +9,7 @@ import pytest
 
 from autopush.bridges.discovery import load_routers
 from autopush.bridges.fcm_legacy import FcmLegacyRouter, legacy_router
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
 from keytables import Value
 from support.bridged_device import BridgedDevice

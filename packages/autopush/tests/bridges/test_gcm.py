@@ -11,7 +11,7 @@ import pytest
 
 from autopush.bridges import gcm
 from autopush.bridges.gcm_api import MAX_DATA
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
 from keytables import Value

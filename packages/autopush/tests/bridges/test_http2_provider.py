@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from autopush.bridges.http2_provider import Http2Provider, tls_context
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from support.apns_server import ApnsServer
 from support.certificates import self_signed
 

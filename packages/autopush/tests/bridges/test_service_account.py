@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from autopush.bridges.access_token import PAUSE, TokenCache
 from autopush.bridges.provider import Provider
 from autopush.bridges.service_account import ServiceAccount, read_key
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from support.clocks import ManualClock
 from support.fcm_server import SCOPE, TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
 from support.sockets import unused_port

@@ -11,7 +11,7 @@ from autopush.commands.diagnosis import (
     judge,
     parse_endpoint_url,
 )
-from autopush.routing.nodes import NodeAnswer
+from autopush.delivery.peers import NodeAnswer
 from autopush.store.inspection import PendingMessages, UserInspection, UserTable
 from autopush.store.users import UserRecord
 from autopush.webpush.endpoint_token import Endpoint

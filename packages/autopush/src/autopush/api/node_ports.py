@@ -12,9 +12,10 @@ from autopush.api.dockerflow import Dockerflow
 from autopush.api.internal_pages import InternalPages
 from autopush.api.log_check import LogCheck
 from autopush.api.responses import ErrorResponses
-from autopush.connection.background import BackgroundWrites
-from autopush.connection.node import ConnectionNode
-from autopush.connection.user_agent import UserAgentConnection
+from autopush.delivery.background import BackgroundWrites
+from autopush.delivery.connected import ConnectedUser, Registry
+from autopush.delivery.node import ConnectionNode
+from autopush.delivery.user_agent import UserAgentConnection
 from autopush.net.handshake import HandshakeRefused, accept
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.net.node_auth import (
@@ -27,7 +28,6 @@ from autopush.net.node_auth import (
     Unauthenticated,
 )
 from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
-from autopush.routing.connected import ConnectedUser, Registry
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs

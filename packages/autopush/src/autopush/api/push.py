@@ -12,11 +12,11 @@ from autopush.api.push_metrics import PushMetrics, router_type_of
 from autopush.api.request_log import PushLine, RequestLog
 from autopush.api.signature_queue import SignatureQueue
 from autopush.clock import Clock
+from autopush.delivery.bridge_contract import RouterResponse
+from autopush.delivery.bridged import BridgedUser, Bridges
+from autopush.delivery.router import DeliveryResult, UserAgentRouter
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
-from autopush.routing.bridged import BridgedUser, Bridges
-from autopush.routing.router import RouterResponse
-from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store import PushStore
 from autopush.store.users import WEBPUSH
 from autopush.webpush.endpoint_token import EndpointTokens

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Final
 
-from autopush.routing.bridged import BridgedUser
-from autopush.routing.metrics import platform
-from autopush.routing.node_cache import CachedUser
-from autopush.routing.user_agents import DeliveryResult, Recipient
+from autopush.delivery.bridged import BridgedUser
+from autopush.delivery.metrics import platform
+from autopush.delivery.node_cache import CachedUser
+from autopush.delivery.router import DeliveryResult, Recipient
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
 from autopush.telemetry.metric_table import (
     ENCODING_AES128GCM,

@@ -29,13 +29,13 @@ from autopush.api.registration_body import (
     invalid_member,
     too_large,
 )
+from autopush.delivery.bridge_contract import Router, RouterData, RouterError
+from autopush.delivery.bridged import report_defects
+from autopush.delivery.peers import Nodes
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
 from autopush.rates import Rate, TokenBuckets
-from autopush.routing.bridged import report_defects
-from autopush.routing.nodes import Nodes
-from autopush.routing.router import Router, RouterData, RouterError
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
 from autopush.store.rotation import table_of_bridged_user

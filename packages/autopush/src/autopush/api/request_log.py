@@ -13,8 +13,8 @@ from typing import Final
 from uuid import uuid4
 
 from autopush.api.responses import ErrorResponses
+from autopush.delivery.router import DeliveryResult
 from autopush.net.http_messages import Request, Response
-from autopush.routing.user_agents import DeliveryResult
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
 from autopush.webpush import jwt

@@ -12,8 +12,8 @@ from autopush.api.push_limits import PushLimits
 from autopush.api.push_metrics import PushMetrics, router_type_of
 from autopush.api.request_log import PushLine, RequestLog
 from autopush.clock import Clock
+from autopush.delivery.router import DeliveryResult, UserAgentRouter
 from autopush.net.http_messages import HeaderBlock, Request, Response
-from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
 from autopush.webpush.errors import Errno, PushError

@@ -4,7 +4,7 @@
 of another distribution needs only these names.
 """
 
-from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
+from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import StartupError
 from autopush.store.users import UserRecord
 from autopush.webpush.errors import Errno

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from autopush.clock import Clock
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from autopush.telemetry import logs
 from autopush.webpush.errors import Errno
 

@@ -24,7 +24,7 @@ from autopush.bridges.payload import (
 )
 from autopush.bridges.provider import MAX_CONNECTIONS, Provider, Reply, retry_after
 from autopush.clock import Clock
-from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
+from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
 from autopush.settings.value_types import is_auth_key
 from autopush.store.users import UserRecord

@@ -24,7 +24,7 @@ from autopush.bridges.http2_provider import BUSY_RETRY, Http2Provider
 from autopush.bridges.payload import MAX_TTL, check_size, check_token, device_token, message_data
 from autopush.bridges.provider import Reply, retry_after
 from autopush.clock import Clock
-from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
+from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs

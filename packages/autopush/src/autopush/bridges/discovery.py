@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Final, Protocol, cast
 
 from autopush.clock import Clock
-from autopush.routing.router import Router
+from autopush.delivery.bridge_contract import Router
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.store.users import CONNECTING, UserRecord
 

@@ -46,7 +46,7 @@ from autopush.bridges.payload import (
 from autopush.bridges.provider import Provider, Reply, retry_after
 from autopush.bridges.service_account import ServiceAccount, read_key
 from autopush.clock import Clock
-from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
+from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs

@@ -11,7 +11,7 @@ from msgspec import Struct
 from autopush.bridges.gcm_api import LATER, GcmApi, sender_id, server_keys
 from autopush.bridges.provider import MAX_CONNECTIONS
 from autopush.clock import Clock
-from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
+from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs

@@ -8,7 +8,7 @@ from typing import Final
 from autopush.bridges.gcm_api import LATER, GcmApi, sender_id, server_keys
 from autopush.bridges.provider import MAX_CONNECTIONS
 from autopush.clock import Clock
-from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
+from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings
 from autopush.store.users import UserRecord
 from autopush.webpush.errors import Errno

@@ -19,7 +19,7 @@ from autopush.bridges.payload import (
 )
 from autopush.bridges.provider import Provider, Reply, retry_after
 from autopush.clock import Clock
-from autopush.routing.router import RouterData, RouterError
+from autopush.delivery.bridge_contract import RouterData, RouterError
 from autopush.settings import StartupError
 from autopush.settings.value_types import is_auth_key
 from autopush.store.users import UserRecord

@@ -14,9 +14,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from autopush.bridges.provider import Reply, json_object, unreachable
+from autopush.delivery.bridge_contract import RouterError
 from autopush.net.http2_connection import Http2Error
 from autopush.net.http2_pool import Http2Pool, PoolBusyError
-from autopush.routing.router import RouterError
 from autopush.telemetry import logs
 
 BUSY_RETRY: Final = 5

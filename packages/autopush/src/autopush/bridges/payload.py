@@ -12,7 +12,7 @@ Without a payload only `chid`. Rule: sizes are checked on the final text, when e
 import re
 from typing import Final
 
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from autopush.store.users import UserRecord
 from autopush.webpush.errors import Errno
 from autopush.webpush.notification import Notification

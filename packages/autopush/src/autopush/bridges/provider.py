@@ -16,7 +16,7 @@ import httpx
 import orjson
 from msgspec import Struct
 
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from autopush.webpush.errors import Errno
 
 MAX_REPLY: Final = 65_536

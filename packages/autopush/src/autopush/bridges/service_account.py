@@ -16,7 +16,7 @@ from google.oauth2.service_account import Credentials
 from autopush.bridges.access_token import Grant
 from autopush.bridges.provider import Provider, Reply, retry_after
 from autopush.clock import Clock
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from autopush.webpush.errors import Errno
 
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from autopush.bridges.provider import Provider
-from autopush.routing.router import RouterError
+from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs

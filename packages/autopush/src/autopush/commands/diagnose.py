@@ -25,11 +25,11 @@ from autopush.commands.diagnosis import (
     parse_endpoint_url,
 )
 from autopush.commands.running import INCOMPLETE, opened_engine, print_error, run_until_signal
+from autopush.delivery.connected import Registry
+from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.keys import existing_crypto_keys
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, TlsFileError
-from autopush.routing.connected import Registry
-from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.service.context import node_keys
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError

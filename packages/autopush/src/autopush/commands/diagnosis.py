@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from autopush.routing.nodes import NodeAnswer
+from autopush.delivery.peers import NodeAnswer
 from autopush.store.inspection import UserInspection
 from autopush.store.users import CONNECTING, SIMPLEPUSH
 from autopush.webpush.endpoint_token import Endpoint

@@ -14,6 +14,8 @@ from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
 from autopush.bridges.discovery import router_states
 from autopush.clock import Clock
+from autopush.delivery.connected import Registry
+from autopush.delivery.peers import Nodes
 from autopush.keys import ServiceKeys
 from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.client_address import TrustedProxies
@@ -23,8 +25,6 @@ from autopush.net.http_server import HttpServer
 from autopush.net.node_auth import instance_url, new_instance
 from autopush.net.timers import TimerWheel
 from autopush.rates import TokenBuckets
-from autopush.routing.connected import Registry
-from autopush.routing.nodes import Nodes
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets
 from autopush.service.open_files import connections_allowed, internal_connections_allowed

@@ -20,18 +20,18 @@ from autopush.api.registration import RegistrationHandler
 from autopush.api.simplepush import SimplePushHandler
 from autopush.api.start_page import StartPage
 from autopush.bridges.discovery import load_routers, load_waker
-from autopush.connection.limits import UserAgentLimits
-from autopush.connection.megaphone import BroadcastPoller, Megaphone
-from autopush.connection.node import ConnectionNode
-from autopush.connection.outage import OutageRecovery
+from autopush.delivery.bridged import Bridges
+from autopush.delivery.limits import UserAgentLimits
+from autopush.delivery.megaphone import BroadcastPoller, Megaphone
+from autopush.delivery.node import ConnectionNode
+from autopush.delivery.outage import OutageRecovery
+from autopush.delivery.router import UserAgentRouter
+from autopush.delivery.stored_limits import StoredLimits
 from autopush.net.http_messages import Handler, Limits
 from autopush.net.node_auth import Sessions
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
-from autopush.routing.bridged import Bridges
-from autopush.routing.stored_limits import StoredLimits
-from autopush.routing.user_agents import UserAgentRouter
 from autopush.service.context import WorkerContext
 from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry.metric_table import LIMIT_REFUSED

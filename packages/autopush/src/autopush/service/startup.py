@@ -11,9 +11,9 @@ from contextlib import closing
 from pathlib import Path
 
 from autopush.bridges.discovery import load_routers, load_waker
-from autopush.connection.megaphone import Megaphone, PollError
+from autopush.delivery.bridge_contract import Router
+from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.keys import ServiceKeys, save_keys, service_keys
-from autopush.routing.router import Router
 from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close

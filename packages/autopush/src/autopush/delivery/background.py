@@ -1,0 +1,178 @@
+"""Writes to the store in the background: acked rows to delete, undelivered messages to save.
+
+Rule: a write that the store cannot do now is retried, with longer and longer pauses, until it is
+done or the process ends; how many may wait for a retry is bounded.
+
+Rule: what was acked on this node is not sent by it again, nor carried to another table, however
+long the store takes to delete it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from autopush.clock import Clock
+from autopush.delivery.acked_rows import AckedRows
+from autopush.delivery.peers import Nodes
+from autopush.net.timers import TimerWheel
+from autopush.protocol.effects import Row, Undelivered
+from autopush.store import PushStore, UserRecord
+from autopush.store.messages import UserMessages, row_of
+from autopush.store.rotation import follow
+from autopush.store.users import SIMPLEPUSH
+from autopush.telemetry import logs
+from keytables import TableNotFound, Throttled, Unavailable
+
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 60.0
+MAX_RETRIES: Final = 100_000
+RETRY_CHECK_INTERVAL: Final = 0.05
+CONCURRENT_SAVES: Final = 64
+"""Connections whose undelivered messages are saved at the same time."""
+
+Write = Callable[[], Awaitable[object]]
+
+_log = logs.get(__name__)
+
+
+class BackgroundWrites:
+    """The writes of one node that are under way, and those that wait for a retry."""
+
+    def __init__(self, store: PushStore, nodes: Nodes, wheel: TimerWheel, clock: Clock) -> None:
+        self._store = store
+        self._nodes = nodes
+        self._wheel = wheel
+        self._running: set[asyncio.Future[object]] = set()
+        self._retries = 0
+        self._save_slots = asyncio.Semaphore(CONCURRENT_SAVES)
+        self._acked = AckedRows(clock)
+        self._deleted: dict[str, asyncio.Future[None]] = {}
+
+    # --- acked rows -------------------------------------------------------------------------------
+
+    def delete_acked(self, messages: UserMessages, uaid: str, rows: Sequence[Row]) -> None:
+        """Delete rows that were acked, or need not be delivered any more."""
+        self._acked.add(uaid, rows, may_recur=messages.router_type == SIMPLEPUSH)
+        self._start(
+            partial(messages.delete_all, uaid, rows), on_end=partial(self._on_deleted, uaid, rows)
+        )
+
+    def acked(self, uaid: str) -> frozenset[Row]:
+        """The user's rows that were acked and are not known to be deleted yet. Get them before
+        reading the store, as a delete may take effect in between.
+        """
+        return self._acked.undeleted(uaid)
+
+    def was_acked(self, uaid: str, row: Row) -> bool:
+        """Whether that row was acked in the last minute, or is not deleted since. False of a
+        version, which may be stored once more, as soon as it is deleted.
+        """
+        return self._acked.has(uaid, row) or row in self._acked.undeleted(uaid)
+
+    def knows_acks_since(self, then: float) -> bool:
+        """Whether `was_acked` knows everything that was acked after that time (epoch seconds)."""
+        return self._acked.remembers_since(then)
+
+    def has_undeleted_acks(self, uaid: str) -> bool:
+        """Whether `acked` has any."""
+        return bool(self._acked.undeleted(uaid))
+
+    async def acks_saved(self, uaid: str, seconds: float) -> None:
+        """Wait until all acked rows of that user are deleted, for at most so long."""
+        if self._acked.undeleted(uaid):
+            if uaid not in self._deleted:
+                self._deleted[uaid] = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._deleted[uaid]], timeout=seconds)
+
+    def _on_deleted(self, uaid: str, rows: Iterable[Row]) -> None:
+        if self._acked.deleted(uaid, rows) and uaid in self._deleted:
+            self._deleted.pop(uaid).set_result(None)
+
+    # --- users ------------------------------------------------------------------------------------
+
+    def save_undelivered(
+        self, messages: UserMessages, uaid: str, connected_at: int, undelivered: Undelivered
+    ) -> None:
+        """Save what was accepted and not acked by a connection that was opened at `connected_at`
+        (ms), and have the node that has the user by now read it.
+        """
+        unsaved = {notification.version: notification for notification in undelivered.unsaved}
+        rows = [*undelivered.stored, *map(row_of, undelivered.unsaved)]
+
+        async def save() -> None:
+            async with self._save_slots:
+                errors = await asyncio.gather(
+                    *map(messages.save, unsaved.values()), return_exceptions=True
+                )
+            # A retry saves only what failed: the rest may have been delivered and acked by then.
+            for version, error in zip([*unsaved], errors, strict=True):
+                if error is None:
+                    del unsaved[version]
+            for error in filter(None, errors):
+                raise error
+            record = await self._store.users.get(uaid)
+            if record is None:
+                await messages.delete_all(uaid, rows)  # versions would stay forever
+                return
+            await follow(self._store, record, rows, messages)
+            if record.node_id is not None and record.connected_at != connected_at:
+                await self._nodes.check(record.node_id, uaid)
+
+        self._start(save)
+
+    def drop_user(self, messages: UserMessages, uaid: str, connected_at: int) -> None:
+        """Delete the user, unless it has another connection; its next hello gets a new UAID."""
+        record = UserRecord(uaid, messages.router_type, connected_at, current_month=messages.name)
+        self._start(partial(self._store.drop_user, record))
+
+    def refresh_last_connect(self, uaid: str, connected_at: int) -> None:
+        """Record that a connection made months ago still exists."""
+        self._start(
+            partial(self._store.users.refresh_last_connect, uaid, self._nodes.own_id, connected_at)
+        )
+
+    # --- retries ----------------------------------------------------------------------------------
+
+    async def finished(self, seconds: float) -> None:
+        """Wait until all writes are done, for at most so long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while (self._running or self._retries) and (left := deadline - loop.time()) > 0:
+            if self._running:
+                await asyncio.wait(self._running, timeout=left)
+            else:  # all that is left has failed and waits for its retry
+                await asyncio.sleep(min(left, RETRY_CHECK_INTERVAL))
+
+    def _start(
+        self, write: Write, on_end: Callable[[], None] | None = None, pause: float = FIRST_PAUSE
+    ) -> None:
+        future = asyncio.ensure_future(write())
+        self._running.add(future)
+        future.add_done_callback(partial(self._on_done, write, on_end, pause))
+
+    def _on_done(
+        self,
+        write: Write,
+        on_end: Callable[[], None] | None,
+        pause: float,
+        future: asyncio.Future[object],
+    ) -> None:
+        self._running.discard(future)
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, TableNotFound):
+            _log.warning("A table is gone, and with it what was to be written", table=error.table)
+        elif isinstance(error, Throttled | Unavailable):
+            if self._retries < MAX_RETRIES:
+                self._retries += 1
+                self._wheel.after(pause, self._retry, write, on_end, min(pause * 2, LONGEST_PAUSE))
+                return
+            _log.error("Write given up: too many wait for a retry", error=type(error).__name__)
+        elif error is not None:
+            _log.exception("Write failed", error=error)
+        if on_end is not None:
+            on_end()
+
+    def _retry(self, write: Write, on_end: Callable[[], None] | None, pause: float) -> None:
+        self._retries -= 1
+        self._start(write, on_end, pause)

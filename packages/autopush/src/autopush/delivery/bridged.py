@@ -1,0 +1,263 @@
+"""Users who are reached through a bridge: from the router record to the router of its type.
+
+Rule: an outage of a bridge costs its own users and no one else. Each application of each bridge has
+a limit on how many notifications are under way, a timeout, and a circuit that opens after
+`MAX_FAILURES` outages in a row; while it is open, its notifications are refused at once. All
+bridges together may not take the place of requests for others.
+
+Rule: a record whose type this node does not serve stays as it is: another node may serve it.
+"""
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
+from autopush.delivery.metrics import BridgeMetrics
+from autopush.store import PushStore, UserRecord
+from autopush.telemetry import logs
+from autopush.telemetry.metrics import Metrics
+from autopush.webpush.errors import ERRORS, Errno, PushError
+from autopush.webpush.notification import Notification
+from keytables import KeytablesError
+
+MAX_UNDER_WAY: Final = 5000
+"""Notifications that wait for any bridge at the same time."""
+MAX_CIRCUITS: Final = 1000
+MAX_FAILURES: Final = 5
+CIRCUIT_RESET: Final = 30.0
+"""Seconds after which an open circuit lets one notification through, to see how the bridge is."""
+CLOSE_TIMEOUT: Final = 2.0
+"""Seconds that a router has to close its connections when the service stops."""
+BUSY_RETRY: Final = 5
+"""Seconds after which a sender may try again when too many notifications are under way."""
+
+_log = logs.get(__name__)
+
+
+CircuitKey = tuple[str, str]
+"""A router type and an application."""
+
+
+class BridgedUser(Struct, frozen=True):
+    """A user that is reached through a bridge."""
+
+    record: UserRecord
+    router: Router
+
+
+class Bridges:
+    """The routers of this node, by router type. `max_under_way`: notifications of all of them."""
+
+    def __init__(
+        self,
+        routers: Mapping[str, Router],
+        store: PushStore,
+        metrics: Metrics,
+        *,
+        max_under_way: int = MAX_UNDER_WAY,
+    ) -> None:
+        self.routers = routers
+        self._store = store
+        self._metrics = BridgeMetrics(metrics)
+        self._max_under_way = max_under_way
+        self._under_way = 0
+        self._circuits: dict[CircuitKey, Circuit] = {}
+
+    def find(self, record: UserRecord) -> BridgedUser:
+        """The user of that record.
+
+        :raises PushError: 410/105, it can never be reached again; 400/108, not from this node
+        """
+        if record.critical_failure is not None:
+            raise _critical(record.critical_failure)
+        router = self.routers.get(record.router_type)
+        if router is None:
+            raise PushError(
+                Errno.INVALID_ROUTER_TYPE, "The bridge of this device is not configured here"
+            )
+        return BridgedUser(record, router)
+
+    async def route(self, user: BridgedUser, notification: Notification) -> RouterResponse:
+        """Deliver through the bridge, and note what it says of the user.
+
+        :raises PushError: it was not delivered
+        """
+        try:
+            response = await self._route(user, notification)
+        except PushError as refusal:
+            self._metrics.refused(user.record.router_type, refusal)
+            raise
+        self._metrics.sent(user.record.router_type)
+        return response
+
+    async def _route(self, user: BridgedUser, notification: Notification) -> RouterResponse:
+        record, router = user.record, user.router
+        with report_defects(router):
+            key = record.router_type, router.application(record.router_data or {})
+        circuit = self._circuits.get(key)
+        if circuit is None:
+            if len(self._circuits) >= MAX_CIRCUITS:  # only with applications nobody configured
+                del self._circuits[next(iter(self._circuits))]
+            circuit = self._circuits[key] = Circuit(key, router)
+        if self._under_way >= self._max_under_way:
+            raise _busy()
+        self._under_way += 1
+        try:
+            response = await circuit.call(notification, record)
+        except RouterError as error:
+            if error.critical_failure is not None:
+                _log.error("A bridge user failed for good", bridge=key[0], application=key[1])
+                write = self._store.users.set_critical_failure(record, error.critical_failure)
+                await self._change(key, write)
+                raise _critical(error.critical_failure) from error
+            await self._apply(key, record, error.router_data)
+            raise
+        finally:
+            self._under_way -= 1
+        await self._apply(key, record, response.router_data)
+        if not 200 <= response.status_code < 300:
+            errno = Errno.UNKNOWN if response.errno is None else response.errno
+            if errno not in ERRORS:
+                errno = Errno.UNKNOWN
+            message = response.response_body or "The bridge did not take the message"
+            raise PushError(errno, message, status=response.status_code, headers=response.headers)
+        return response
+
+    async def close(self) -> None:
+        """Close the connections to all bridges; each has `CLOSE_TIMEOUT` for it."""
+        for name, router in self.routers.items():
+            try:
+                async with asyncio.timeout(CLOSE_TIMEOUT):
+                    await router.close()
+            except Exception as error:  # noqa: BLE001 - the others are closed all the same
+                _log.error("A router was not closed", bridge=name, error=type(error).__name__)
+
+    async def _apply(
+        self, key: CircuitKey, record: UserRecord, router_data: RouterData | None
+    ) -> None:
+        if router_data:
+            await self._change(key, self._store.users.set_router_data(record, router_data))
+        elif router_data is not None and await self._change(key, self._store.drop_user(record)):
+            self._metrics.dropped.add()
+
+    async def _change(self, key: CircuitKey, write: Awaitable[bool]) -> bool:
+        """Change a record. What became of the message is known by then: a failure does not change
+        what its sender is answered, and the bridge says the same of the next message.
+        """
+        try:
+            return await write
+        except KeytablesError as error:
+            kind = type(error).__name__
+            _log.warning("Bridge user not changed", bridge=key[0], application=key[1], error=kind)
+            return False
+
+
+class Circuit:
+    """Guards the calls to one application of one bridge."""
+
+    def __init__(self, key: CircuitKey, router: Router) -> None:
+        self._key = key
+        self._router = router
+        self._under_way = 0
+        self._failures = 0
+        self._opened_at: float | None = None
+
+    async def call(self, notification: Notification, record: UserRecord) -> RouterResponse:
+        """Have the router deliver it.
+
+        :raises RouterError: the router's, or 503/201 where it may not be asked now
+        """
+        now = asyncio.get_running_loop().time()
+        if self._opened_at is not None:
+            left = self._opened_at + CIRCUIT_RESET - now
+            if left > 0:
+                raise RouterError.retry_after(
+                    int(left) + 1, "The bridge of this device does not work at the moment"
+                )
+            self._opened_at = now  # this call is the trial; others wait for its outcome
+        if self._under_way >= self._router.max_under_way:
+            raise _busy()
+        self._under_way += 1
+        try:
+            response = await self._call(notification, record)
+        except RouterError as error:
+            self._note(error.errno if error.is_outage else None)
+            raise
+        finally:
+            self._under_way -= 1
+        self._note(None)
+        return response
+
+    async def _call(self, notification: Notification, record: UserRecord) -> RouterResponse:
+        """What the router says; whatever else happens as an outage."""
+        try:
+            async with asyncio.timeout(self._router.timeout):
+                return await self._router.route_notification(notification, record)
+        except RouterError:
+            raise
+        except TimeoutError:
+            errno, message = Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time"
+        except OSError:
+            errno, message = Errno.BRIDGE_UNREACHABLE, "The bridge cannot be reached"
+        except Exception as error:  # noqa: BLE001 - routers of other packages may raise anything
+            _log_defect(self._router, error)
+            errno, message = Errno.UNKNOWN, "The router failed"
+        raise RouterError(errno, message, is_outage=True)
+
+    def _note(self, outage: int | None) -> None:
+        """Count an outage (its errno), or note that the bridge works."""
+        bridge, application = self._key
+        if outage is None:
+            if self._failures >= MAX_FAILURES:
+                _log.info("A bridge works again", bridge=bridge, application=application)
+            self._failures = 0
+            self._opened_at = None
+            return
+        self._failures += 1
+        if self._failures in (1, MAX_FAILURES):  # not each: there may be hundreds
+            _log.warning(
+                "A bridge failed",
+                bridge=bridge,
+                application=application,
+                errno=outage,
+                in_a_row=self._failures,
+            )
+        if self._failures >= MAX_FAILURES:
+            self._opened_at = asyncio.get_running_loop().time()
+
+
+@contextmanager
+def report_defects(router: Router) -> Iterator[None]:
+    """For calls of a router that do not wait: whatever it raises but a refusal is 500/999."""
+    try:
+        yield
+    except PushError:
+        raise
+    except Exception as error:  # noqa: BLE001 - routers of other packages may raise anything
+        _log_defect(router, error)
+        raise RouterError(Errno.UNKNOWN, "The router failed") from None
+
+
+def _log_defect(router: Router, error: Exception) -> None:
+    # Not its text, which may repeat a token or a message: its type, and where it was raised.
+    frames = traceback.extract_tb(error.__traceback__)
+    _log.error(
+        "A router has a defect",
+        router=type(router).__qualname__,
+        error=type(error).__name__,
+        at=[f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames],
+    )
+
+
+def _busy() -> RouterError:
+    return RouterError.retry_after(BUSY_RETRY, "The bridge of this device is busy")
+
+
+def _critical(reason: str) -> PushError:
+    return PushError(Errno.ENDPOINT_UNAVAILABLE, f"Critical Failure: {reason}")

@@ -1,0 +1,330 @@
+"""Calls from node to node: deliver a notification, check storage, end a duplicate connection.
+
+Rule: every outcome of a call is one of five answers; callers never see a socket error. Only a node
+that is known to be gone (unreachable) may be removed from the records of its users. One that is
+unresponsive keeps them, as they may be connected to it: the circuit of its link opens, so that
+further calls fail at once, and a check it missed is repeated until it answers.
+
+Rule: calls are authenticated both ways (:mod:`~autopush.net.node_auth`). A process that has none of
+our keys is unresponsive, whatever it answers: it may be a node with the wrong ones. What it was not
+given is stored.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from itertools import islice
+from typing import Final
+from urllib.parse import urlsplit
+from zlib import crc32
+
+from autopush.delivery.connected import Registry
+from autopush.delivery.metrics import NodeMetrics
+from autopush.net.link import Link, LinkError, LinkInsecure, LinkRefused, LinkUnauthentic
+from autopush.net.node_auth import is_instance_path
+from autopush.net.timers import TimerWheel
+from autopush.net.tls import ClientTls
+from autopush.protocol.effects import Row
+from autopush.telemetry import logs
+from autopush.telemetry.metrics import Metrics
+from autopush.webpush.notification import Notification
+
+MAX_LINKS: Final = 4096
+SLOW_LANES: Final = 8
+"""Links to one node for calls that take it a while, as answers come in order."""
+
+RETRY_INTERVAL: Final = 1.0
+"""Seconds between two calls to an unresponsive node."""
+END_DUPLICATE_CALLS: Final = 5
+"""Each takes up to 1.5 s; Firefox waits ten seconds for the reply to its hello."""
+CONCURRENT_CHECKS: Final = 256
+MAX_PENDING: Final = 100_000
+PENDING_TIMEOUT: Final = 3600.0
+"""Seconds. By then every user agent has noticed whether its node is gone (Firefox pings every half
+hour), and a user agent that connects again reads storage.
+"""
+
+_log = logs.get(__name__)
+
+
+class NodeAnswer(Enum):
+    """What another node answered, or that it did not."""
+
+    DONE = "the node has taken it"
+    BUSY = "the user agent is connected but cannot take more now; it will read storage"
+    ABSENT = "the user agent is not connected there"
+    UNREACHABLE = "it is gone: nothing listens there, or another process"
+    UNRESPONSIVE = "no answer; the node may be slow, stopped, cut off or overloaded"
+
+    @property
+    def means_gone(self) -> bool:
+        """Whether the router record may stop naming this node."""
+        return self in (NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE)
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the node did not take part: it is gone, or nobody knows."""
+        return self in (NodeAnswer.UNREACHABLE, NodeAnswer.UNRESPONSIVE)
+
+
+class Nodes:
+    """All nodes of the service as seen from one of them; calls to itself need no network.
+
+    A node ID is the URL of an instance (`node_auth.instance_url`). One without an instance, as that
+    of a node of the original or of versions before, cannot be called: such a node counts as gone.
+
+    `keys`: what nodes know each other by, newest first. `connect_timeout` and `request_timeout`:
+    seconds for the connection, and for the whole call. `tls`: for nodes whose id is an https URL;
+    without it the CAs of the system are trusted.
+    """
+
+    def __init__(
+        self,
+        own_id: str,
+        registry: Registry,
+        wheel: TimerWheel,
+        metrics: Metrics,
+        *,
+        keys: Sequence[bytes],
+        connect_timeout: float,
+        request_timeout: float = 3.0,
+        tls: ClientTls | None = None,
+    ) -> None:
+        self.own_id = own_id
+        self._keys = keys
+        self._tls = tls or ClientTls()
+        self._distrusted: set[str] = set()
+        self._registry = registry
+        self._wheel = wheel
+        self._metrics = NodeMetrics(metrics)
+        self._connect_timeout = connect_timeout
+        self._request_timeout = request_timeout
+        self._links: dict[tuple[str, int], Link] = {}
+        self._pending = PendingChecks(self._check)
+
+    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+        """Have a notification delivered by the node that holds its user agent.
+
+        `row`: where it is stored, if it is.
+        """
+        if node_id != self.own_id:
+            # For one that is stored the other node asks the store, which takes a while.
+            lane = _lane(notification.uaid) if row else 0
+            return await self._call(
+                node_id, "PUT", f"/push/{notification.uaid}", notification.to_node(), lane=lane
+            )
+        user = self._registry.find(notification.uaid)
+        if user is None:
+            return self._absent(notification.uaid)
+        delivered = await user.deliver_from_peer(notification, row)
+        return NodeAnswer.DONE if delivered else NodeAnswer.BUSY
+
+    async def push_if_subscribed(self, node_id: str, notification: Notification) -> NodeAnswer:
+        """Have a notification that is not stored delivered by another node, if its user agent is
+        connected there and has subscribed to the channel; `push` does not ask for the latter.
+
+        BUSY: also when it has not, or the node is of another version, which does not know the call.
+        """
+        path = f"/push/{notification.uaid}/subscribed"
+        return await self._call(node_id, "PUT", path, notification.to_node())
+
+    async def check(self, node_id: str, uaid: str) -> NodeAnswer:
+        """Have the node read storage for that user agent; repeated while it is unresponsive."""
+        if node_id != self.own_id:
+            answer = await self._check(node_id, uaid)
+            if answer is NodeAnswer.UNRESPONSIVE:
+                self._pending.add(node_id, uaid)
+            return answer
+        user = self._registry.find(uaid)
+        if user is None:
+            return self._absent(uaid)
+        user.check_storage()
+        return NodeAnswer.DONE
+
+    def _absent(self, uaid: str) -> NodeAnswer:
+        is_finishing = self._registry.has_undeleted_acks(uaid)
+        return NodeAnswer.BUSY if is_finishing else NodeAnswer.ABSENT
+
+    async def is_connected(self, node_id: str, uaid: str) -> NodeAnswer:
+        """Ask the node whether that user agent is connected to it; nothing else happens there.
+
+        BUSY: it is one of another version, which does not know the question.
+        """
+        if node_id != self.own_id:
+            return await self._call(node_id, "GET", f"/notif/{uaid}")
+        return NodeAnswer.DONE if self._registry.find(uaid) else NodeAnswer.ABSENT
+
+    async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
+        """Have the node close an older connection of that user agent.
+
+        It answers when the acks that connection has read are in the store. As that may take a
+        while, such calls have links of their own. A node whose store takes longer says so in time,
+        as no answer would count as that of a node that is stopped, and is asked again.
+        """
+        path = f"/notif/{uaid}/{connected_at}"
+        for _ in range(END_DUPLICATE_CALLS):
+            answer = await self._call(node_id, "DELETE", path, lane=_lane(uaid))
+            if answer is not NodeAnswer.BUSY:
+                return
+
+    async def finish(self, seconds: float) -> None:
+        """Give unresponsive nodes so much time to answer pending checks."""
+        await self._pending.finished(seconds)
+
+    def close(self) -> None:
+        """Close every link; pending checks are dropped."""
+        self._pending.close()
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    async def _check(self, node_id: str, uaid: str) -> NodeAnswer:
+        return await self._call(node_id, "PUT", f"/notif/{uaid}")
+
+    async def _call(
+        self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
+    ) -> NodeAnswer:
+        link = self._link(node_id, lane)
+        if link is None:
+            self._metrics.unreachable.add()
+            return NodeAnswer.UNREACHABLE
+        try:
+            response = await link.request(method, path, body)
+        except (LinkRefused, ValueError):  # ValueError: no host can have that name
+            self._metrics.unreachable.add()
+            return NodeAnswer.UNREACHABLE
+        except (LinkInsecure, LinkUnauthentic) as error:
+            self._report(node_id, error)
+            self._metrics.unanswered.add()
+            return NodeAnswer.UNRESPONSIVE
+        except LinkError:
+            self._metrics.unanswered.add()
+            return NodeAnswer.UNRESPONSIVE
+        if self._distrusted:
+            self._distrusted.discard(node_id)
+        if response.status in (200, 202):
+            return NodeAnswer.DONE
+        if response.status == 404:
+            return NodeAnswer.ABSENT
+        is_broken = response.status >= 500 and response.status != 503
+        return NodeAnswer.UNRESPONSIVE if is_broken else NodeAnswer.BUSY
+
+    def _report(self, node_id: str, error: LinkInsecure | LinkUnauthentic) -> None:
+        """Log, once until it has answered, that a node is not to be trusted."""
+        if node_id in self._distrusted or len(self._distrusted) >= MAX_LINKS:
+            return
+        self._distrusted.add(node_id)
+        reason = str(error)
+        if isinstance(error, LinkInsecure):
+            _log.error("A node cannot be called over TLS", node=node_id, reason=reason)
+        else:
+            _log.error(
+                "A node has no crypto_key in common with this one: messages for its user agents "
+                "are stored, until all nodes have the same crypto_key",
+                node=node_id,
+                reason=reason,
+            )
+
+    def _link(self, node_id: str, lane: int) -> Link | None:
+        link = self._links.get((node_id, lane))
+        if link is None:
+            try:
+                parts = urlsplit(node_id)
+                host, port = parts.hostname, parts.port
+            except ValueError:
+                return None
+            if not host or not port or not is_instance_path(parts.path):
+                return None
+            if len(self._links) >= MAX_LINKS:
+                self._links.pop(next(iter(self._links))).close()
+            link = self._links[node_id, lane] = Link(
+                host,
+                port,
+                connect_timeout=self._connect_timeout,
+                timeout=self._request_timeout,
+                wheel=self._wheel,
+                tls=self._tls if parts.scheme == "https" else None,
+                keys=self._keys,
+                base=parts.path,
+            )
+        return link
+
+
+def _lane(uaid: str) -> int:
+    return 1 + crc32(uaid.encode()) % SLOW_LANES
+
+
+class PendingChecks:
+    """Checks of storage that unresponsive nodes missed, by node and UAID.
+
+    `check(node_id, uaid)` calls the node once.
+
+    Rule: a check is repeated until the node answers or is gone, so that a stored message never
+    waits for a node that was only slow, stopped or cut off. A node that stays so costs one call
+    at a time, however many checks are pending.
+    """
+
+    def __init__(self, check: Callable[[str, str], Awaitable[NodeAnswer]]) -> None:
+        self._check = check
+        self._pending: dict[str, dict[str, None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._full = False
+
+    def __len__(self) -> int:
+        """How many checks are pending; those under way do not count."""
+        return sum(map(len, self._pending.values()))
+
+    def add(self, node_id: str, uaid: str) -> None:
+        """Repeat this check, for the first time in a second."""
+        if len(self) >= MAX_PENDING:
+            if not self._full:
+                _log.warning("Too many checks are pending: stored messages may come late")
+            self._full = True
+            return
+        self._full = False
+        self._pending.setdefault(node_id, {})[uaid] = None
+        if node_id not in self._tasks:
+            _log.info("A node does not respond", node=node_id)
+            self._tasks[node_id] = asyncio.ensure_future(self._repeat(node_id))
+
+    async def finished(self, seconds: float) -> None:
+        """Wait until none is pending, for at most so long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self._tasks and (left := deadline - loop.time()) > 0:
+            await asyncio.wait(self._tasks.values(), timeout=left)
+
+    def close(self) -> None:
+        """Drop them all."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+        self._pending.clear()
+
+    async def _repeat(self, node_id: str) -> None:
+        loop = asyncio.get_running_loop()
+        pending = self._pending[node_id]
+        began, answered_at, count = loop.time(), loop.time(), 1
+        answers: list[NodeAnswer] = []
+        while pending and loop.time() < answered_at + PENDING_TIMEOUT:
+            if count == 1:
+                await asyncio.sleep(RETRY_INTERVAL)
+            uaids = list(islice(pending, count))
+            for uaid in uaids:  # what is added from here on stays pending
+                del pending[uaid]
+            answers = await asyncio.gather(*(self._check(node_id, uaid) for uaid in uaids))
+            if NodeAnswer.UNREACHABLE in answers:
+                # The node has no connections any more; a user agent that reconnects reads storage.
+                break
+            unanswered = [
+                uaid
+                for uaid, answer in zip(uaids, answers, strict=True)
+                if answer is NodeAnswer.UNRESPONSIVE
+            ]
+            pending.update(dict.fromkeys(unanswered))
+            if not unanswered:
+                answered_at = loop.time()
+            count = 1 if unanswered else CONCURRENT_CHECKS
+        del self._pending[node_id], self._tasks[node_id]
+        last = answers[0].name.lower() if answers else "none"
+        _log.info("A node did not respond", node=node_id, answer=last, seconds=loop.time() - began)

@@ -1,0 +1,261 @@
+"""Carries out the store requests of sessions.
+
+Rule: a user agent is in the registry before its router record names this node, and storage is read
+after that, so that a node that looks for it meanwhile finds it here and no message is missed.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from autopush.delivery.background import BackgroundWrites
+from autopush.delivery.connected import ConnectedUser, Registry
+from autopush.delivery.peers import Nodes
+from autopush.protocol.effects import (
+    ChangeTable,
+    DropReason,
+    Identified,
+    Identify,
+    ReadStored,
+    StoredPage,
+    StoreRequest,
+    StoreResult,
+    Subscribe,
+    Unsubscribe,
+)
+from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
+from autopush.store import PushStore, UserRecord
+from autopush.store.messages import Messages, UserMessages
+from autopush.store.rotation import end_move, move_late_messages, move_user
+from autopush.store.users import CONNECTING, RECORD_VERSION, SIMPLEPUSH
+from autopush.telemetry.metrics import Counter
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.identifiers import new_uaid
+from keytables import TableNotFound, Throttled, Unavailable
+
+CONNECT_ATTEMPTS: Final = 3
+
+
+class StoreRequests:
+    """Carries out the requests of one node's sessions.
+
+    `on_dropped` is called with the UAID of a user that is deleted at its hello. `already_connected`
+    counts hellos that another connection of the user interfered with.
+    """
+
+    def __init__(
+        self,
+        store: PushStore,
+        nodes: Nodes,
+        registry: Registry,
+        tokens: EndpointTokens,
+        background: BackgroundWrites,
+        *,
+        on_dropped: Callable[[str, DropReason], None],
+        already_connected: Counter,
+    ) -> None:
+        self._store = store
+        self._nodes = nodes
+        self._registry = registry
+        self._tokens = tokens
+        self._background = background
+        self._on_dropped = on_dropped
+        self._already_connected = already_connected
+
+    async def execute(self, user: ConnectedUser, request: StoreRequest) -> StoreResult:
+        """The result of a session's request.
+
+        :raises TableNotFound: the user's message table does not exist any more
+        :raises KeytablesError: the store cannot do it
+        """
+        try:
+            match request:
+                case ReadStored():
+                    return await self._read(user, request.after)
+                case Identify():
+                    return await self._identify(user, request)
+                case Subscribe():
+                    return await self._subscribe(user, request)
+                case Unsubscribe():
+                    await user.messages.remove_channel(user.uaid or "", request.channel_id)
+                    return None
+                case ChangeTable():
+                    return await self._change_table(user)
+        except TableNotFound as error:
+            if error.table == user.messages.name and await self._store.is_gone(error.table):
+                raise
+            raise Unavailable(str(error)) from error
+
+    # --- hello ------------------------------------------------------------------------------------
+
+    async def _identify(self, user: ConnectedUser, request: Identify) -> Identified:
+        """Record the connection of a user agent that says hello with that UAID.
+
+        :raises Throttled: it connects in too many places at once
+        """
+        uaid, superseded = request.uaid, list[UserRecord]()
+        table = self._store.versions if request.is_simplepush else self._store.current
+        user.messages = table
+        for _ in range(CONNECT_ATTEMPTS):
+            known = await self._find_user(uaid, table.router_type) if uaid else None
+            if known is None:
+                return self._new_user(user, table)
+            record, messages = known
+            uaid = record.uaid
+            if not self._claim(user, uaid):  # its successor's record is not ours to write
+                break
+            superseded.append(record)
+            connected_at = max(user.connected_at, record.connected_at + 1)
+            replaced = await self._store.users.connect(
+                record, self._nodes.own_id, connected_at, request.wake_data
+            )
+            if replaced is not None:
+                # Where the reply to the first try got lost, `replaced` is what that try wrote.
+                await self._end_duplicates([*superseded, replaced])
+                return await self._known_user(user, replaced, messages, connected_at)
+            self._already_connected.add()
+        raise Throttled("the user connects in too many places at once")
+
+    async def _find_user(
+        self, uaid: str, router_type: str
+    ) -> tuple[UserRecord, UserMessages] | None:
+        """The record and message table of a user. One that has no table is dropped, and one that
+        connected as the other router type before: its connection ends too.
+        """
+        record = await self._store.users.get(uaid)
+        if record is None or record.router_type not in CONNECTING:
+            return None
+        reason = DropReason.ROUTER_TYPE_CHANGED
+        if record.router_type == router_type:
+            messages = await self._store.messages_of(record)
+            if messages is not None:
+                return record, messages
+            reason = DropReason.NO_MESSAGE_TABLE
+        if not await self._store.drop_user(record):
+            return None
+        self._on_dropped(uaid, reason)
+        if reason is DropReason.ROUTER_TYPE_CHANGED:
+            previous = self._registry.find(uaid)
+            if previous is not None:
+                previous.disconnect(NORMAL_CLOSURE, REPLACED)
+            await self._end_duplicates([record])
+        return None
+
+    def _new_user(self, user: ConnectedUser, table: UserMessages) -> Identified:
+        self._registry.release(user)
+        user.is_recorded = False
+        user.messages = table
+        uaid = new_uaid()
+        self._claim(user, uaid)
+        return Identified(uaid, user.connected_at, new=True)
+
+    async def _known_user(
+        self, user: ConnectedUser, record: UserRecord, messages: UserMessages, connected_at: int
+    ) -> Identified:
+        if record.current_month != messages.name:  # it changed tables a moment ago
+            changed = await self._store.messages_of(record)
+            if changed is None:
+                if await self._store.drop_user(record):
+                    self._on_dropped(record.uaid, DropReason.NO_MESSAGE_TABLE)
+                return self._new_user(user, self._store.current)
+            messages = changed
+        user.messages = messages
+        if record.moved_from is not None:
+            acked = self._background.acked(record.uaid)
+            await end_move(self._store, record, self._nodes.own_id, connected_at, acked)
+        return Identified(
+            record.uaid,
+            connected_at,
+            new=False,
+            reset=record.record_version < RECORD_VERSION,
+            old_table=self._store.is_behind(messages),
+        )
+
+    def _claim(self, user: ConnectedUser, uaid: str) -> bool:
+        """Enter the user agent into the registry; False if it has disconnected meanwhile."""
+        user.uaid = uaid
+        if not user.is_connected:
+            return False
+        previous = self._registry.claim(uaid, user)
+        if previous is not None:
+            previous.disconnect(NORMAL_CLOSURE, REPLACED)
+        return True
+
+    async def _end_duplicates(self, records: Iterable[UserRecord]) -> None:
+        """Have the nodes on record finish with the user agent before storage is read here."""
+        nodes = {record.node_id: record for record in records}
+        calls = [
+            self._nodes.end_duplicate(node_id, record.uaid, record.connected_at)
+            for node_id, record in nodes.items()
+            if node_id is not None and node_id != self._nodes.own_id
+        ]
+        if calls:
+            await asyncio.gather(*calls)
+
+    # --- afterwards -------------------------------------------------------------------------------
+
+    async def _read(self, user: ConnectedUser, after: str | None) -> StoredPage:
+        uaid, background = user.uaid or "", self._background
+        acked = background.acked(uaid)
+        page = await user.messages.read(uaid, after)
+        channels = page.channels
+        messages = [stored for stored in page.messages if stored.row not in acked]
+        left = [stored.row for stored in messages if background.was_acked(uaid, stored.row)]
+        if left:
+            # Acked meanwhile. Or its delete did nothing: by a clock that was ahead it had expired,
+            # or a put of it took effect afterwards.
+            background.delete_acked(user.messages, uaid, left)
+            messages = [stored for stored in messages if stored.row not in left]
+        listed = user.is_subscribed if channels is None else channels.__contains__
+        if not all(listed(stored.notification.channel_id) for stored in messages):
+            # The known list is from before the page: a register may have completed in between.
+            read_later = await user.messages.channels(uaid)
+            channels = read_later if isinstance(read_later, frozenset) else None
+        return StoredPage(messages, page.last, channels, page.read_to)
+
+    async def _subscribe(self, user: ConnectedUser, request: Subscribe) -> str:
+        uaid = user.uaid or ""
+        if user.messages.router_type == SIMPLEPUSH:
+            return await self._subscribe_simplepush(user, uaid, request)
+        endpoint = self._tokens.url(uaid, request.channel_id, request.key)
+        if user.is_recorded:
+            await user.messages.add_channel(uaid, request.channel_id)
+            return endpoint
+        user.messages = self._store.current  # the connection may have been silent for months
+        await asyncio.gather(
+            user.messages.add_channel(uaid, request.channel_id),
+            self._store.users.create(
+                uaid, self._nodes.own_id, user.connected_at, user.messages.name
+            ),
+        )
+        user.is_recorded = True
+        return endpoint
+
+    async def _subscribe_simplepush(
+        self, user: ConnectedUser, uaid: str, request: Subscribe
+    ) -> str:
+        """Nothing is stored of the channel; whoever has its endpoint may send."""
+        if not user.is_recorded:
+            await self._store.users.create_simplepush(
+                uaid, self._nodes.own_id, user.connected_at, request.wake_data
+            )
+            user.is_recorded = True
+        return self._tokens.simplepush_url(uaid, request.channel_id)
+
+    async def _change_table(self, user: ConnectedUser) -> bool:
+        uaid, old = user.uaid or "", user.messages
+        if not isinstance(old, Messages) or not self._store.is_behind(old):
+            return True
+        new = await move_user(
+            self._store, uaid, old, node_id=self._nodes.own_id, connected_at=user.connected_at
+        )
+        if new is None:
+            return False
+        user.messages = new
+        try:
+            await move_late_messages(uaid, old, new, self._background.acked(uaid))
+        except Throttled as error:
+            # There is no way back to the old table, and the new one is not read before this is
+            # done: the next connection does it first of all.
+            raise Unavailable(str(error)) from error
+        return True

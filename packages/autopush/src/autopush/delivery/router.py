@@ -1,0 +1,357 @@
+"""The way of a notification from the endpoint to a user agent that connects to this service.
+
+    connected to this worker?  → its session takes it
+    took one a moment ago      → the same node takes it, with `bypass`
+    otherwise router record    → the node on record takes it
+    otherwise                  → stored; then the record is read again: the message
+                                 is put into the table that is on it by now, and the
+                                 node reads storage
+
+Messages of Web Push and versions of SimplePush take the same way; what differs is the table that
+stores them. A version does not expire, so it counts as a message with a TTL.
+
+Rule: with `store-first` a message is committed before it is answered, or acked by its user agent;
+with `bypass` only a message that no session takes is stored. A TTL of 0 never touches storage. The
+second read of the record closes the race with a user agent that reconnects, or changes to the table
+of another month, while its message is being stored.
+
+Rule: a message that its user agent has acked is accepted, whatever the store says of it.
+
+Rule: no push drops a user because it is of another router type: a hello of its own does.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from time import perf_counter
+from typing import Final
+
+from msgspec import Struct
+
+from autopush.delivery.bridged import BridgedUser, Bridges
+from autopush.delivery.connected import ConnectedUser, Registry, is_acked
+from autopush.delivery.metrics import RouteMetrics
+from autopush.delivery.node_cache import CachedUser, NodeCache
+from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.stored_limits import StoredLimits
+from autopush.protocol.rules import NORMAL_CLOSURE, USER_RESET
+from autopush.store import PushStore, UserRecord
+from autopush.store.messages import UserMessages, row_of
+from autopush.store.rotation import follow
+from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH
+from autopush.telemetry import logs
+from autopush.telemetry.metrics import Metrics
+from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.notification import Notification
+from keytables import KeytablesError, TableNotFound, Unavailable
+
+ACK_TIMEOUT: Final = 5.0
+"""Seconds that a message which the store failed to take waits for its user agent's ack."""
+
+_log = logs.get(__name__)
+
+
+class DeliveryResult(Enum):
+    """What became of a message."""
+
+    DELIVERED = "the user agent or its node has it"
+    STORED = "it waits in storage"
+    DISCARDED = "the user agent is not connected and the TTL is 0"
+
+
+class UserOnRecord(Struct, frozen=True):
+    """A user that is not connected to this worker: its router record and its message table."""
+
+    record: UserRecord
+    messages: UserMessages
+
+    @property
+    def connected_at(self) -> int:
+        """When it connected last, in milliseconds."""
+        return self.record.connected_at
+
+
+Recipient = ConnectedUser | UserOnRecord | CachedUser
+"""A user that this router serves."""
+
+FailedCall = tuple[CachedUser, NodeAnswer]
+"""A call to a node that was not made by the router record, and what came of it."""
+
+
+Wake = Callable[[UserRecord], None]
+
+
+class UserAgentRouter:
+    """Finds recipients and routes messages to them.
+
+    `wake` is called with the record of a user that could not be reached and has wake data.
+    `limits`: how much is stored for each user agent; without it there is no limit.
+    `ack_timeout`: seconds that the user agent has to ack a message that the store failed to take.
+    `cache`: for `bypass`; with `store-first` the record is read anyway.
+    """
+
+    def __init__(
+        self,
+        store: PushStore,
+        registry: Registry,
+        nodes: Nodes,
+        bridges: Bridges,
+        metrics: Metrics,
+        *,
+        store_first: bool,
+        limits: StoredLimits | None = None,
+        wake: Wake | None = None,
+        ack_timeout: float = ACK_TIMEOUT,
+        cache: NodeCache | None = None,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._nodes = nodes
+        self._bridges = bridges
+        self._metrics = RouteMetrics(metrics)
+        self._store_first = store_first
+        self._limits = limits
+        self._wake = wake
+        self._ack_timeout = ack_timeout
+        self._cache: NodeCache | None = None
+        if not store_first:
+            self._cache = NodeCache() if cache is None else cache
+
+    async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
+        """The user a subscription belongs to. Of a user behind a bridge the channel is not checked:
+        the application on the device knows its channels.
+
+        :raises PushError: 410/103, no such user; 410/106, no such subscription; 400/108, it is a
+            user of SimplePush
+        """
+        user = self._registry.find(uaid)
+        if user is not None and user.is_subscribed(channel_id):
+            if user.messages.router_type != WEBPUSH:
+                raise _wrong_url()
+            return user
+        if self._cache is not None and (cached := self._cache.find(uaid)) is not None:
+            return cached
+        return await self._find_by_record(uaid, channel_id)
+
+    async def _find_by_record(self, uaid: str, channel_id: str) -> UserOnRecord | BridgedUser:
+        record = await self._record(uaid)
+        if record.router_type not in CONNECTING:
+            return self._bridges.find(record)
+        if record.router_type != WEBPUSH:
+            raise _wrong_url()
+        messages = await self._store.messages_of(record)
+        if messages is None:
+            raise await self._drop_user(record)
+        try:
+            channels = await messages.channels(uaid)
+        except TableNotFound as error:
+            raise await self._on_table_not_found(record, messages, error) from error
+        if channel_id not in channels:
+            raise PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
+        return UserOnRecord(record, messages)
+
+    async def find_simplepush(self, uaid: str) -> Recipient:
+        """The user an endpoint of SimplePush belongs to; every channel of it counts as subscribed.
+
+        :raises PushError: 410/103, no such user; 400/108, it is none of SimplePush
+        """
+        user = self._registry.find(uaid)
+        if user is not None and user.is_recorded and user.messages is self._store.versions:
+            return user
+        record = await self._record(uaid)
+        if record.router_type != SIMPLEPUSH:
+            raise _wrong_url()
+        return UserOnRecord(record, self._store.versions)
+
+    async def _record(self, uaid: str) -> UserRecord:
+        record = await self._store.users.get(uaid)
+        if record is None:
+            raise PushError(Errno.EXPIRED_ENDPOINT, "UAID not found")
+        return record
+
+    async def route(self, recipient: Recipient, notification: Notification) -> DeliveryResult:
+        """Deliver or store.
+
+        :raises PushError: 410/105, the user was dropped meanwhile; 410/106, its message table was;
+            429/204, too much is stored for it; as `find`, where that has not read the store
+        :raises KeytablesError: it could not be stored
+        """
+        if (
+            not self._store_first
+            and not isinstance(recipient, (UserOnRecord, CachedUser))
+            and recipient.has_acked_all
+            and recipient.deliver(notification, None)
+        ):
+            return DeliveryResult.DELIVERED
+        limits, failed = self._limits, None
+        must_count = limits is not None and notification.ttl and not limits.take(notification)
+        if isinstance(recipient, CachedUser):
+            if not must_count:
+                answer = await self._nodes.push_if_subscribed(recipient.node_id, notification)
+                if answer is NodeAnswer.DONE:
+                    return DeliveryResult.DELIVERED
+                failed = recipient, answer
+            recipient = await self._find_again(notification)
+        if must_count and limits is not None:
+            await limits.admit(notification, recipient.messages, recipient.connected_at)
+        messages = recipient.messages  # which may have changed while its rows were counted
+        try:
+            if isinstance(recipient, UserOnRecord):
+                return await self._route_by_record(recipient, notification, failed)
+            return await self._route_to_socket(recipient, messages, notification)
+        except TableNotFound as error:
+            if isinstance(recipient, UserOnRecord):
+                record = recipient.record
+            else:
+                record = UserRecord(
+                    notification.uaid,
+                    messages.router_type,
+                    recipient.connected_at,
+                    current_month=messages.name,
+                )
+            raise await self._on_table_not_found(record, messages, error) from error
+
+    async def _find_again(self, notification: Notification) -> UserOnRecord:
+        """The user on record, after what was known of it did not do."""
+        uaid = notification.uaid
+        if self._cache is not None:
+            self._cache.remove(uaid)
+        user = await self._find_by_record(uaid, notification.channel_id)
+        if isinstance(user, BridgedUser):
+            raise Unavailable("the user has changed its router type meanwhile")
+        return user
+
+    async def _route_to_socket(
+        self, user: ConnectedUser, messages: UserMessages, notification: Notification
+    ) -> DeliveryResult:
+        if not notification.ttl:
+            delivered = user.deliver(notification, None)
+            return DeliveryResult.DELIVERED if delivered else DeliveryResult.DISCARDED
+        if not self._store_first and user.deliver(notification, None):
+            return DeliveryResult.DELIVERED
+        # Submitted first and delivered at once: the ack's delete is queued behind this write.
+        began = perf_counter()
+        committed = asyncio.ensure_future(messages.store(notification))
+        if committed.done():  # refused at once: the store is too busy
+            await committed
+        delivered = self._store_first and user.deliver(notification, row_of(notification))
+        sent = user.in_flight(notification.version) if delivered else None
+        try:
+            await committed
+        except KeytablesError:
+            # Refused, it would be sent again, under a new id, to a user agent that has it already.
+            if sent is None or not await is_acked(
+                user, notification.version, sent, self._ack_timeout
+            ):
+                raise
+            return DeliveryResult.DELIVERED
+        self._metrics.save_time.observe(perf_counter() - began)
+        if delivered and (user.is_connected or (sent is not None and sent.is_acked)):
+            return DeliveryResult.DELIVERED
+        return await self._notify_node(notification, messages)
+
+    async def _route_by_record(
+        self, user: UserOnRecord, notification: Notification, failed: FailedCall | None
+    ) -> DeliveryResult:
+        record, messages = user.record, user.messages
+        row = None
+        if self._store_first and notification.ttl:
+            await self._store_message(messages, notification)
+            notification.stored = messages.name
+            notification.unsettled = not await messages.is_settled(notification)
+            row = row_of(notification)
+        if record.node_id is not None:
+            answer = _answer_of(failed, record)
+            if answer is None:
+                answer = await self._nodes.push(record.node_id, notification, row)
+            if answer is NodeAnswer.DONE:
+                if self._cache is not None and record.node_id != self._nodes.own_id:
+                    self._cache.add(record, record.node_id)
+                return DeliveryResult.DELIVERED
+            await self._note_failure(answer, record)
+        if not notification.ttl:
+            return DeliveryResult.DISCARDED
+        if row is None:
+            await self._store_message(messages, notification)
+        return await self._notify_node(notification, messages)
+
+    async def _notify_node(
+        self, notification: Notification, messages: UserMessages
+    ) -> DeliveryResult:
+        """The message is stored: whichever node has the user agent by now has to read it. If the
+        user has changed to another table meanwhile, the message is carried there. A device that
+        is on no node is woken.
+        """
+        try:
+            record = await self._store.users.get(notification.uaid)
+        except KeytablesError:
+            if self._store.is_superseded(messages):
+                raise
+            return DeliveryResult.STORED
+        if record is None:
+            self._metrics.deleted.add()
+            if messages.router_type == SIMPLEPUSH:  # what is stored now would stay forever
+                await messages.delete(notification.uaid, row_of(notification))
+            raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
+        await follow(self._store, record, [row_of(notification)], messages)
+        if record.node_id is not None:
+            answer = await self._nodes.check(record.node_id, notification.uaid)
+            if answer is NodeAnswer.DONE:
+                return DeliveryResult.DELIVERED
+            await self._note_failure(answer, record)
+        if record.wake_data is not None and self._wake is not None:
+            self._wake(record)
+        return DeliveryResult.STORED
+
+    async def _store_message(self, messages: UserMessages, notification: Notification) -> None:
+        began = perf_counter()
+        await messages.store(notification)
+        self._metrics.save_time.observe(perf_counter() - began)
+
+    async def _note_failure(self, answer: NodeAnswer, record: UserRecord) -> None:
+        """The node on record did not take a message: if it is gone, the record forgets it."""
+        if answer.is_failure:
+            self._metrics.host_gone.add()
+        if not answer.means_gone:
+            return
+        try:
+            await self._store.users.clear_node(record)
+        except KeytablesError as error:
+            # The next message finds the same stale node and tries again.
+            _log.warning("Node not cleared", error=type(error).__name__)
+
+    async def _drop_user(self, record: UserRecord) -> PushError | KeytablesError:
+        """Drop a user without a message table, unless its record has changed; returns what the
+        sender is answered.
+        """
+        if await self._store.drop_user(record):
+            known = record.current_month is not None
+            (self._metrics.table_gone if known else self._metrics.without_table).add()
+            return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
+        return Unavailable("the user has connected or changed tables meanwhile")
+
+    async def _on_table_not_found(
+        self, record: UserRecord, messages: UserMessages, error: TableNotFound
+    ) -> PushError | KeytablesError:
+        """If the missing table is the user's message table, the user is gone with it."""
+        if error.table != messages.name or not await self._store.is_gone(messages.name):
+            return error
+        user = self._registry.find(record.uaid)
+        if user is not None and user.messages is messages:
+            user.disconnect(NORMAL_CLOSURE, USER_RESET)
+        return await self._drop_user(record)
+
+
+def _answer_of(failed: FailedCall | None, record: UserRecord) -> NodeAnswer | None:
+    """What a call to the node on record would bring, if a call a moment ago shows that. A second
+    one would count its failure twice, and find a node that is gone only unresponsive.
+    """
+    if failed is None:
+        return None
+    user, answer = failed
+    is_same = (user.node_id, user.connected_at) == (record.node_id, record.connected_at)
+    return answer if is_same and answer is not NodeAnswer.BUSY else None
+
+
+def _wrong_url() -> PushError:
+    return PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")

@@ -1,0 +1,140 @@
+"""What the node logs about sessions, one line for each event.
+
+Of each kind that a user agent can cause as often as it likes, a number of lines is written each
+second; the next one says how many are missing.
+
+Rule: no line holds a UAID, a message ID, an endpoint or a text that the user agent chose freely,
+but for what its User-Agent and Host headers say, shortened.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from autopush.delivery.clients import Client
+from autopush.net.buffered_bytes import TOO_MUCH
+from autopush.net.frames import CloseCode
+from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
+from autopush.protocol.session import Session
+from autopush.protocol.states import UserState
+from autopush.telemetry import logs
+from autopush.telemetry.logs import RepeatLimiter
+from autopush.telemetry.metric_table import UA_EXPIRATION
+from autopush.telemetry.metrics import Metrics
+from autopush.webpush.identifiers import message_id_hash
+
+NO_CLOSE_FRAME: Final = 1006
+"""Of RFC 6455, 7.1.5."""
+
+BY_CLIENT: Final = "closed by the client"
+LOST: Final = "connection lost"
+NO_PONG: Final = "no pong"
+PROTOCOL_ERROR: Final = "protocol error"
+
+_PROTOCOL_ERRORS: Final = frozenset({1002, 1003, 1007, 1008, 1009})
+_DROP_CODES: Final = {
+    DropReason.ROUTER_TYPE_CHANGED: 102,
+    DropReason.INCOMPLETE_RECORD: 104,
+    DropReason.NO_MESSAGE_TABLE: 105,
+}
+"""Those of the original, where it has one."""
+
+LINES_PER_SECOND: Final = 100
+"""Of each kind."""
+
+_log: Final = logs.get(__name__)
+
+
+class SessionLog:
+    """The events of one node. `uaid_hash`: what is logged in place of a UAID."""
+
+    def __init__(
+        self,
+        uaid_hash: Callable[[str], str],
+        metrics: Metrics,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._hash = uaid_hash
+        self._drops = {
+            reason: metrics.counter(UA_EXPIRATION, reason=reason.value) for reason in DropReason
+        }
+        self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
+
+    def registered(self, uaid: str, channel_id: str) -> None:
+        """A channel was registered."""
+        self._write("Register", uaid, {"channel_id": channel_id})
+
+    def unregistered(self, uaid: str, request: Unsubscribe) -> None:
+        """A channel was unregistered."""
+        fields: dict[str, object] = {"channel_id": request.channel_id}
+        if request.code is not None:
+            fields["code"] = request.code
+        self._write("Unregister", uaid, fields)
+
+    def nacked(self, uaid: str, nack: ReportNack) -> None:
+        """The user agent could not process a notification."""
+        fields: dict[str, object] = {"message_id_hash": message_id_hash(nack.version)}
+        if nack.channel_id is not None:
+            fields["channel_id"] = nack.channel_id
+        if nack.code is not None:
+            fields["code"] = nack.code
+        self._write("Nack", uaid, fields)
+
+    def dropped(self, uaid: str, reason: DropReason) -> None:
+        """A user is deleted: it gets a new UAID. This is counted too."""
+        self._drops[reason].add()
+        fields = {"code": _DROP_CODES[reason]} if reason in _DROP_CODES else {}
+        _log.info("Dropping User", uaid_hash=self._hash(uaid), reason=reason.value, **fields)
+
+    def ended(
+        self,
+        session: Session,
+        client: Client,
+        *,
+        seconds: float,
+        direct_storage: int,
+        reason: str,
+        code: int,
+    ) -> None:
+        """A connection has ended whose hello was answered. `code`: of its close frame, 1006 if
+        there was none.
+        """
+        names, counts = client.names, session.counts
+        _log.info(
+            "Session",
+            uaid_hash=self._hash(session.uaid or ""),
+            uaid_reset=session.is_reset,
+            existing_uaid=session.user is not None and UserState.EXISTING in session.user,
+            connection_type="webpush" if session.simplepush is None else "simplepush",
+            host=client.host,
+            ua_name=names.name,
+            ua_category=names.category,
+            ua_os_family=names.os_family,
+            ua_os_ver=names.os_version,
+            ua_browser_family=names.browser_family,
+            ua_browser_ver=names.browser_version,
+            connection_time=round(seconds, 3),
+            direct_acked=counts.direct_acked,
+            direct_storage=direct_storage,
+            stored_retrieved=counts.stored_retrieved,
+            stored_acked=counts.stored_acked,
+            nacks=counts.nacks,
+            registers=counts.registers,
+            unregisters=counts.unregisters,
+            disconnect_reason=reason,
+            close_code=code,
+        )
+
+    def _write(self, event: str, uaid: str, fields: Mapping[str, object]) -> None:
+        count = self._limiter.admit(event)
+        if count is not None:
+            _log.info(event, uaid_hash=self._hash(uaid), **fields, **count)
+
+
+def reason_of_client(code: int) -> str:
+    """Why a connection ended that its session did not end; what the client says is not logged."""
+    if code == NO_CLOSE_FRAME:
+        return LOST
+    if code == CloseCode.TRY_AGAIN_LATER:
+        return TOO_MUCH
+    return PROTOCOL_ERROR if code in _PROTOCOL_ERRORS else BY_CLIENT

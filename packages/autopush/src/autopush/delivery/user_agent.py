@@ -1,0 +1,391 @@
+"""One user agent's socket: frames go to its session, the session's effects are carried out.
+
+Rule: callbacks run everything; a task exists only while the store is awaited. While the session
+waits for the store (a hello, a register, a change of tables), the socket is not read, so messages
+take effect in the order they were sent.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from autopush.delivery.clients import Client
+from autopush.delivery.node import ConnectionNode
+from autopush.delivery.session_log import NO_CLOSE_FRAME, NO_PONG, reason_of_client
+from autopush.net.buffered_bytes import BufferedBytes
+from autopush.net.timers import Timer
+from autopush.net.websocket import WebSocketProtocol
+from autopush.protocol.drain import Unacked
+from autopush.protocol.effects import (
+    Close,
+    DeleteMessages,
+    DropUser,
+    Effect,
+    Identify,
+    Registration,
+    ReportNack,
+    Row,
+    Send,
+    SetTimer,
+    StoreFailure,
+    StoreRequest,
+    StoreResult,
+    Subscribe,
+    Unsubscribe,
+)
+from autopush.protocol.rules import PROTOCOL_VIOLATION, TOO_MANY_MESSAGES
+from autopush.protocol.session import Session
+from autopush.protocol.states import BLOCKED_STATES, State
+from autopush.store.messages import UserMessages
+from autopush.telemetry import logs
+from autopush.webpush.notification import Notification
+from keytables import KeytablesError, TableNotFound, Throttled
+
+CLOCKS_DIFFER: Final = 10.0
+"""Seconds by which the clock of the node that took a message may be ahead of this one's."""
+
+_log: Final = logs.get(__name__)
+
+
+class UserAgentConnection(WebSocketProtocol):
+    """See the module. It is the `ConnectedUser` of routing."""
+
+    __slots__ = (
+        "_address_key",
+        "_client",
+        "_is_detached",
+        "_node",
+        "_session_timers",
+        "_timer",
+        "is_recorded",
+        "messages",
+        "session",
+    )
+
+    def __init__(self, node: ConnectionNode, client: Client, address_key: str) -> None:
+        """`address_key`: what the client's address counts as, as `connection_limits` of the node
+        admitted it.
+        """
+        super().__init__(node.wheel)
+        self._address_key = address_key
+        self._node = node
+        self._client = client
+        self._is_detached = False
+        self._timer: Timer | None = None
+        self._session_timers: tuple[Timer, ...] = ()
+        connected_at = int(node.clock() * 1000)
+        self.session = Session(node.rules, connected_at, client.metrics, node.broadcasts)
+        self.messages: UserMessages = node.store.current
+        self.is_recorded = True
+
+    @property
+    def close_timeout(self) -> float:
+        """Seconds for the closing handshake, as the operator set them."""
+        return self._node.close_timeout
+
+    @property
+    def buffered(self) -> BufferedBytes:
+        """What the connections of the worker have received in part."""
+        return self._node.buffered
+
+    # --- socket events ----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._node.registry.sockets[self] = None
+        self._node.connections.add(1)
+        if self._node.hello_timeout:
+            self._timer = self._node.wheel.after(self._node.hello_timeout, self._on_hello_timeout)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._node.connection_limits.release(self._address_key)
+
+    def text_received(self, payload: bytes) -> None:
+        session = self.session
+        effects = session.receive(payload, self._node.clock())
+        if effects:  # an ack has none as a rule
+            self._carry_out(effects)
+        if session.counted_messages >= self._node.limits.message_batch:
+            self._count_messages()
+
+    def frame_received(self) -> None:
+        session = self.session
+        session.counted_messages += 1
+        if session.counted_messages >= self._node.limits.message_batch:
+            self._count_messages()
+
+    def binary_received(self) -> None:
+        self._carry_out(self.session.receive_binary())
+
+    def pong_received(self, payload: bytes) -> None:  # noqa: ARG002 - the base class's hook
+        if self.uaid is not None:
+            self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+
+    def output_paused(self) -> None:
+        self.session.output_paused = True
+
+    def output_resumed(self) -> None:
+        self._carry_out(self.session.output_resumed())
+
+    def connection_closed(self, code: int | None, reason: str) -> None:  # noqa: ARG002
+        self._node.registry.sockets.pop(self, None)
+        self._node.connections.add(-1)
+        code = NO_CLOSE_FRAME if code is None else code
+        self._detach(reason_of_client(code), code)
+
+    # --- what routing asks ------------------------------------------------------------------------
+
+    @property
+    def uaid(self) -> str | None:
+        """The session's UAID; None before its hello."""
+        return self.session.uaid
+
+    @uaid.setter
+    def uaid(self, uaid: str | None) -> None:
+        self.session.uaid = uaid
+
+    @property
+    def connected_at(self) -> int:
+        """Milliseconds, as in the router record."""
+        return self.session.connected_at
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the session has not ended."""
+        return self.session.state is not State.CLOSED
+
+    def is_subscribed(self, channel_id: str) -> bool:
+        """Whether the channel is known to be subscribed."""
+        channels = self.session.channels
+        return channels is not None and channel_id in channels
+
+    @property
+    def has_acked_all(self) -> bool:
+        """Whether it has acked all messages, those included that were stored."""
+        return not self.session.unacked and self.session.drain is None
+
+    def deliver(self, notification: Notification, row: Row | None) -> bool:
+        """Send now, or return False: busy. A message that is unacked already is not sent again, nor
+        an outdated version.
+        """
+        session = self.session
+        if notification.version in session.unacked:
+            return True
+        if session.simplepush is not None and session.is_outdated(notification):
+            return True
+        if not session.accept(notification, row):
+            return False
+        self.send_text(notification.to_client())
+        return True
+
+    def in_flight(self, version: str) -> Unacked | None:
+        """The message of that version, if it was sent and is not acked yet."""
+        return self.session.unacked.get(version)
+
+    async def deliver_from_peer(self, notification: Notification, row: Row | None) -> bool:
+        """As `deliver`, for a message that another worker has.
+
+        If it is stored, it may have been read and even acked before this call: then it is not sent
+        again. What was acked on this connection is remembered; of a message that may be older than
+        the connection, or was replaced meanwhile (a topic), the row is looked up.
+
+        If it is stored in another table than this connection reads, it is not taken: its user has
+        changed tables or is about to, and the node that stored it moves it.
+        """
+        if row is not None:
+            if notification.stored != self.messages.name:
+                self.check_storage()
+                return False
+            if notification.unsettled:
+                self.messages.note_unsettled(notification)
+            if await self._is_acked(notification, row):
+                return True
+        return self.deliver(notification, row)
+
+    async def _is_acked(self, notification: Notification, row: Row) -> bool:
+        uaid, background = notification.uaid, self._node.background
+        if background.was_acked(uaid, row):
+            return True
+        taken = notification.timestamp - CLOCKS_DIFFER
+        is_of_connection = row.update_id is None and taken > self.connected_at / 1000
+        if is_of_connection and background.knows_acks_since(taken):
+            return False
+        is_stored = await self.messages.has(uaid, row)
+        # It may have been acked and deleted since the store has read it.
+        return not is_stored or background.was_acked(uaid, row)
+
+    def check_storage(self) -> bool:
+        """Read the stored messages, now (True) or when that is possible (False)."""
+        effects = self.session.check_storage()
+        self._carry_out(effects)
+        if effects:
+            self._node.notification_checks.add()
+        return bool(effects)
+
+    def schedule_table_change(self) -> None:
+        """Change to this month's message table some time in the next half hour."""
+        self._carry_out(self.session.schedule_table_change())
+
+    def disconnect(self, code: int, reason: str = "") -> None:
+        """End the connection with a close frame; what is unacked is saved."""
+        self._carry_out(self.session.close(code, reason))
+
+    # --- the session's effects --------------------------------------------------------------------
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        queue = deque(effects)
+        while queue:
+            effect = queue.popleft()
+            if isinstance(effect, Send):
+                texts = [effect.payload]
+                while queue and isinstance(following := queue[0], Send):
+                    texts.append(following.payload)
+                    queue.popleft()
+                self.send_texts(texts)
+            elif isinstance(effect, DeleteMessages):
+                self._node.background.delete_acked(self.messages, self._known_uaid, effect.rows)
+            elif isinstance(effect, Close):
+                self._detach(effect.reason, effect.code)
+                self.close(effect.code, effect.reason)
+            elif isinstance(effect, SetTimer):
+                self._set_session_timer(effect)
+            elif isinstance(effect, ReportNack):
+                self._node.log.nacked(self._known_uaid, effect)
+            elif isinstance(effect, DropUser):
+                self._node.log.dropped(self._known_uaid, effect.reason)
+                self._node.background.drop_user(self.messages, self._known_uaid, self.connected_at)
+            else:
+                self._request(effect)
+
+    def _request(self, request: StoreRequest) -> None:
+        """Have the node carry out a request; the session continues when its task ends."""
+        if isinstance(request, Registration) and self._is_refused(request):
+            return
+        if self.session.state in BLOCKED_STATES:
+            self.pause_reading()
+        task = asyncio.get_running_loop().create_task(self._node.requests.execute(self, request))
+        task.add_done_callback(partial(self._on_task_done, request))
+
+    def _on_task_done(self, request: StoreRequest, task: "asyncio.Task[StoreResult]") -> None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is None:
+            self._carry_out(self._on_result(request, task.result()))
+        else:
+            self._carry_out(self._on_failure(request, error))
+        if self.session.state not in BLOCKED_STATES:
+            self.resume_reading()
+
+    def _on_result(self, request: StoreRequest, result: StoreResult) -> Sequence[Effect]:
+        effects = self.session.on_result(request, result, self._node.clock())
+        if isinstance(request, Identify):
+            self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+        elif effects and isinstance(request, Subscribe):
+            self._node.log.registered(self._known_uaid, request.channel_id)
+        elif effects and isinstance(request, Unsubscribe):
+            self._node.log.unregistered(self._known_uaid, request)
+        return effects  # none if the session has ended meanwhile
+
+    def _on_failure(self, request: StoreRequest, error: BaseException) -> Sequence[Effect]:
+        failure = StoreFailure.BROKEN
+        if isinstance(error, Throttled):
+            failure = StoreFailure.OVERLOADED
+        elif isinstance(error, TableNotFound):
+            failure = StoreFailure.TABLE_GONE
+        elif not isinstance(error, KeytablesError | asyncio.CancelledError):  # cancelled: shutdown
+            _log.error("Unexpected error", where=type(request).__name__, exc_info=error)
+        return self.session.on_failure(request, failure)
+
+    @property
+    def _known_uaid(self) -> str:
+        if self.session.uaid is None:
+            raise RuntimeError("a session without UAID has nothing in storage")
+        return self.session.uaid
+
+    def _detach(self, reason: str, code: int) -> None:
+        """Leave the registry, save what is unacked and log the session, as soon as the end is
+        certain. Only the first call counts.
+        """
+        if self._is_detached:
+            return
+        self._is_detached = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for timer in self._session_timers:
+            timer.cancel()
+        self._session_timers = ()
+        self._node.registry.release(self)
+        session = self.session
+        undelivered = session.on_closed()
+        if undelivered.unsaved or undelivered.stored:
+            self._node.background.save_undelivered(
+                self.messages, self._known_uaid, self.connected_at, undelivered
+            )
+        if session.user is not None:
+            # Negative when a clock was set back, here or on the node that had the user before.
+            seconds = max(0.0, self._node.clock() - self.connected_at / 1000)
+            session.metrics.lifespan.observe(seconds)
+            self._node.log.ended(
+                session,
+                self._client,
+                seconds=seconds,
+                direct_storage=undelivered.direct,
+                reason=reason,
+                code=code,
+            )
+
+    # --- limits -----------------------------------------------------------------------------------
+
+    def _count_messages(self) -> None:
+        self.session.counted_messages = 0
+        if self._node.limits.admits_messages(self.uaid or id(self), self._address_key):
+            return
+        if self.is_connected:
+            self.disconnect(PROTOCOL_VIOLATION, TOO_MANY_MESSAGES)
+        else:
+            self.abort()  # it goes on although it was sent a close frame
+
+    def _is_refused(self, request: Registration) -> bool:
+        refusal = self._node.limits.refuse_registration(
+            self._known_uaid, self._address_key, is_new=not self.is_recorded
+        )
+        if refusal is None:
+            return False
+        self._carry_out(self.session.on_refused(request, refusal))
+        return True
+
+    # --- timers -----------------------------------------------------------------------------------
+
+    def _set_timer(self, seconds: float, callback: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        is_wanted = seconds and self.is_connected
+        self._timer = self._node.wheel.after(seconds, callback) if is_wanted else None
+
+    def _set_session_timer(self, wanted: SetTimer) -> None:
+        if self.session.state in BLOCKED_STATES:
+            self.pause_reading()
+        seconds = self._node.uniform(*wanted.between)
+        timer = self._node.wheel.after(seconds, self._on_session_timer, wanted)
+        self._session_timers = (*(timer for timer in self._session_timers if timer.pending), timer)
+
+    def _on_session_timer(self, wanted: SetTimer) -> None:
+        self._carry_out(self.session.on_timer(wanted.reason, self._node.clock()))
+
+    def _on_hello_timeout(self) -> None:
+        self._carry_out(self.session.on_hello_timeout())
+
+    def _ping(self) -> None:
+        if broadcasts := self.session.on_ping_due():
+            self._carry_out(broadcasts)
+            self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+            return
+        self.ping()
+        self._set_timer(self._node.auto_ping_timeout, self._on_pong_timeout)
+
+    def _on_pong_timeout(self) -> None:
+        self._detach(NO_PONG, NO_CLOSE_FRAME)
+        self.abort()

@@ -1,0 +1,608 @@
+"""Calls from node to node: to the own node without a link, to others over HTTP."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from autopush.delivery import peers
+from autopush.delivery.peers import END_DUPLICATE_CALLS, NodeAnswer, Nodes
+from autopush.net.http_messages import Request, Response
+from autopush.net.timers import TimerWheel
+from autopush.net.tls import ClientTls
+from autopush.protocol.effects import Row
+from autopush.store.messages import row_of
+from autopush.webpush.notification import Notification
+from support.certificates import tls_pair
+from support.connection_harness import CHANNEL, UAID, Harness
+from support.coroutines import at_once
+from support.http_shell import serving
+from support.node_server import KEYS, AuthenticNode, node_serving
+from support.node_server import node_at as at
+from support.sockets import full_port, silent_port, unused_port
+
+OWN = "http://127.0.0.1:1"
+ROW = Row("02:1:x", None)
+
+
+@pytest.fixture
+def request_timeout() -> float:
+    """Seconds that other nodes have to answer; a test may set another."""
+    return 5
+
+
+@pytest.fixture
+async def nodes(harness: Harness, request_timeout: float) -> AsyncIterator[Nodes]:
+    wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
+    opened = Nodes(
+        OWN,
+        harness.registry,
+        wheel,
+        harness.metrics,
+        keys=KEYS,
+        connect_timeout=5,
+        request_timeout=request_timeout,
+    )
+    yield opened
+    opened.close()
+    wheel.close()
+
+
+def message(uaid: str = UAID) -> Notification:
+    return Notification(uaid=uaid, channel_id=CHANNEL, version="v", ttl=60, sort_time=1)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - a server has no event for a closed connection
+            await asyncio.sleep(0)
+
+
+async def test_the_own_node_has_a_user_agent_until_what_it_acked_is_deleted(
+    nodes: Nodes, harness: Harness
+) -> None:
+    harness.registry.has_undeleted_acks = lambda uaid: uaid == UAID
+    assert await nodes.push(OWN, message(), None) is NodeAnswer.BUSY
+    assert await nodes.check(OWN, UAID) is NodeAnswer.BUSY
+    assert await nodes.check(OWN, "f" * 32) is NodeAnswer.ABSENT
+
+
+CALLS: list[Callable[[Nodes, str], Coroutine[None, None, NodeAnswer]]] = [
+    lambda nodes, node_id: nodes.push(node_id, message(), None),
+    lambda nodes, node_id: nodes.check(node_id, UAID),
+    lambda nodes, node_id: nodes.is_connected(node_id, UAID),
+    lambda nodes, node_id: nodes.push_if_subscribed(node_id, message()),
+]
+NAMES = ["push", "check", "is_connected", "push_if_subscribed"]
+EACH_CALL = pytest.mark.parametrize("call", CALLS, ids=NAMES)
+TO_OWN_NODE = pytest.mark.parametrize("call", CALLS[:3], ids=NAMES[:3])
+Call = Callable[[Nodes, str], Awaitable[NodeAnswer]]
+
+# ── the own node ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_own_node_delivers_without_a_link(nodes: Nodes, harness: Harness) -> None:
+    agent = await harness.subscribed()
+    unsaved, stored = harness.message(agent.uaid), await harness.store_message(agent.uaid)
+    assert await nodes.push(OWN, unsaved, None) is NodeAnswer.DONE
+    assert await nodes.push(OWN, stored, row_of(stored)) is NodeAnswer.DONE
+    notifications = agent.received()
+    agent.ack(*notifications)
+    await harness.run_until_idle()
+    assert len(notifications) == 2
+    assert harness.rows() == []
+
+
+async def test_a_busy_user_agent_of_the_own_node_is_busy(nodes: Nodes, harness: Harness) -> None:
+    agent = await harness.subscribed()
+    agent.connection.output_paused()
+    assert await nodes.push(OWN, harness.message(agent.uaid), None) is NodeAnswer.BUSY
+
+
+@TO_OWN_NODE
+async def test_an_absent_user_agent_of_the_own_node_is_absent(nodes: Nodes, call: Call) -> None:
+    assert await call(nodes, OWN) is NodeAnswer.ABSENT
+
+
+async def test_whether_a_user_agent_is_connected_can_be_asked_of_the_own_node(
+    nodes: Nodes, harness: Harness
+) -> None:
+    agent = await harness.subscribed()
+    await harness.store_message(agent.uaid)
+    assert await nodes.is_connected(OWN, agent.uaid) is NodeAnswer.DONE
+    assert agent.received() == []
+
+
+@pytest.mark.parametrize("busy", [True, False])
+async def test_a_check_of_the_own_node_is_made_now_or_later(
+    nodes: Nodes, harness: Harness, busy: bool
+) -> None:
+    agent = await harness.subscribed()
+    message = await harness.store_message(agent.uaid)
+    if busy:
+        agent.connection.output_paused()
+    assert await nodes.check(OWN, agent.uaid) is NodeAnswer.DONE
+    await harness.run_until_idle()
+    assert agent.versions() == ([] if busy else [message.version])
+    agent.connection.output_resumed()
+    await harness.run_until_idle()
+    assert agent.versions() == ([message.version] if busy else [])
+
+
+# ── another node ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_requests_to_another_node(nodes: Nodes) -> None:
+    calls: list[tuple[str, str, bytes]] = []
+
+    async def record(request: Request) -> Response:
+        calls.append((request.method, request.path, request.body))
+        return Response(200, b"text")
+
+    async with node_serving(record) as server:
+        sent = message()
+        sent.stored = "message_2026_11"
+        await nodes.push(at(server.port), sent, ROW)
+        await nodes.check(at(server.port), UAID)
+        await nodes.end_duplicate(at(server.port), UAID, 1234)
+        await nodes.push_if_subscribed(at(server.port), message())
+    (push, check, end, conditional) = calls
+    assert push[:2] == ("PUT", f"/push/{UAID}")
+    assert json.loads(push[2]) == {
+        "channelID": CHANNEL,
+        "version": "v",
+        "ttl": 60,
+        "topic": None,
+        "timestamp": 0,
+        "stored": "message_2026_11",
+        "sort_time": "1",
+    }
+    assert check == ("PUT", f"/notif/{UAID}", b"")
+    assert end == ("DELETE", f"/notif/{UAID}/1234", b"")
+    assert conditional == ("PUT", f"/push/{UAID}/subscribed", message().to_node())
+
+
+@EACH_CALL
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (200, NodeAnswer.DONE),
+        (202, NodeAnswer.DONE),
+        (404, NodeAnswer.ABSENT),
+        (503, NodeAnswer.BUSY),
+        (500, NodeAnswer.UNRESPONSIVE),
+        (502, NodeAnswer.UNRESPONSIVE),
+        (400, NodeAnswer.BUSY),
+    ],
+)
+async def test_the_status_decides_the_answer(
+    nodes: Nodes, call: Call, status: int, answer: NodeAnswer
+) -> None:
+    async def always(request: Request) -> Response:
+        return Response(status, b"text of some length")
+
+    async with node_serving(always) as server:
+        for _ in range(2):  # the first answer was read to its end
+            assert await call(nodes, at(server.port)) is answer
+
+
+async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
+    async with node_serving() as server:
+        await asyncio.gather(*(nodes.check(at(server.port), UAID) for _ in range(20)))
+        assert server.server.connections == 1
+
+
+# ── a node that does not answer ─────────────────────────────────────────────────────────────────
+
+
+@EACH_CALL
+async def test_a_node_that_refuses_is_unreachable(nodes: Nodes, call: Call) -> None:
+    assert await call(nodes, at(unused_port())) is NodeAnswer.UNREACHABLE
+
+
+@EACH_CALL
+@pytest.mark.parametrize("request_timeout", [0.02])
+async def test_a_node_that_does_not_answer_in_time_is_silent(nodes: Nodes, call: Call) -> None:
+    with silent_port() as port:
+        assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
+
+
+@EACH_CALL
+async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
+    harness: Harness, call: Call
+) -> None:
+    """Its user agents may still be connected to it."""
+    wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
+    nodes = Nodes(OWN, harness.registry, wheel, harness.metrics, keys=KEYS, connect_timeout=0.02)
+    with full_port() as port:
+        assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
+    nodes.close()
+    wheel.close()
+
+
+@pytest.mark.parametrize("request_timeout", [0.05])
+async def test_a_silent_node_costs_one_timeout_whatever_is_called(nodes: Nodes) -> None:
+    with silent_port() as port:
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+        for make_call in CALLS * 100:
+            assert at_once(make_call(nodes, at(port))) is NodeAnswer.UNRESPONSIVE
+
+
+@EACH_CALL
+async def test_only_calls_that_were_refused_report_a_node_as_unreachable(
+    nodes: Nodes, call: Call
+) -> None:
+    """It may be back already, and the user agent too: no refusal is remembered."""
+    port = unused_port()
+    both = await asyncio.gather(call(nodes, at(port)), call(nodes, at(port)))
+    assert set(both) == {NodeAnswer.UNREACHABLE}
+    assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
+
+
+async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "RETRY_INTERVAL", 0.01)
+    checked = asyncio.Event()
+
+    async def record(request: Request) -> Response:
+        checked.set()
+        return Response(200)
+
+    async with node_serving(record) as again:
+        port = again.port
+        again.listener.close()
+        await again.listener.wait_closed()
+        assert await nodes.push(at(port), message(), None) is NodeAnswer.UNREACHABLE
+        listener = await asyncio.get_running_loop().create_server(
+            again.server.protocol, "127.0.0.1", port, reuse_address=True
+        )
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+        await asyncio.wait_for(checked.wait(), 5)
+        listener.close()
+
+
+async def test_a_node_with_an_invalid_response_is_silent(nodes: Nodes) -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"nonsense\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+
+
+async def test_a_node_that_closes_the_connection_is_silent(nodes: Nodes) -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+
+
+async def test_a_node_with_too_many_open_calls_is_silent(nodes: Nodes) -> None:
+    with silent_port() as port:
+        calls = [asyncio.ensure_future(nodes.check(at(port), UAID)) for _ in range(1001)]
+        assert await calls[-1] is NodeAnswer.UNRESPONSIVE
+        nodes.close()
+        assert set(await asyncio.gather(*calls[:-1])) == {NodeAnswer.UNRESPONSIVE}
+
+
+async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "RETRY_INTERVAL", 0.01)
+    answers = [500, 500, 202]
+    calls: asyncio.Queue[str] = asyncio.Queue()
+
+    async def answer(request: Request) -> Response:
+        calls.put_nowait(request.path)
+        return Response(answers.pop(0) if answers else 200)
+
+    async with node_serving(answer) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        for _ in range(3):
+            assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
+        await nodes.check(at(server.port), UAID)  # behind the last answer on the same link
+    assert calls.qsize() == 1
+
+
+async def test_finish_repeats_the_checks_that_silent_nodes_missed(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "RETRY_INTERVAL", 0.01)
+    answers = [500, 500]
+
+    async def answer(request: Request) -> Response:
+        return Response(answers.pop() if answers else 200)
+
+    async with node_serving(answer) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        await nodes.finish(5)
+        assert answers == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda nodes, node_id, uaid: nodes.end_duplicate(node_id, uaid, 1),
+        lambda nodes, node_id, uaid: nodes.push(node_id, message(uaid), ROW),
+    ],
+    ids=["end of a duplicate", "push of a stored message"],
+)
+async def test_a_call_that_waits_for_the_other_nodes_store_delays_no_other(
+    nodes: Nodes, call: Callable[[Nodes, str, str], Awaitable[object]]
+) -> None:
+    slow, go = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        if not slow.is_set():
+            slow.set()
+            await go.wait()
+        return Response(200)
+
+    async with node_serving(answer) as server:
+        node_id, other = at(server.port), UAID[:-1] + "0"
+        first = asyncio.ensure_future(call(nodes, node_id, UAID))
+        await slow.wait()
+        await call(nodes, node_id, other)
+        assert await nodes.check(node_id, UAID) is NodeAnswer.DONE
+        assert await nodes.push(node_id, message(), None) is NodeAnswer.DONE
+        assert not first.done()
+        go.set()
+        await first
+
+
+@pytest.mark.parametrize(
+    ("busy", "calls"), [(0, 1), (1, 2), (4, 5), (9, END_DUPLICATE_CALLS)], ids=str
+)
+async def test_a_node_that_has_not_saved_its_acks_is_asked_again_a_few_times(
+    nodes: Nodes, busy: int, calls: int
+) -> None:
+    asked: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        asked.append(request.method)
+        return Response(503 if len(asked) <= busy else 200)
+
+    async with node_serving(answer) as server:
+        await nodes.end_duplicate(at(server.port), UAID, 5)
+    assert asked == ["DELETE"] * calls
+
+
+async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Nodes) -> None:
+    await nodes.end_duplicate(at(unused_port()), UAID, 5)
+
+
+@EACH_CALL
+@pytest.mark.parametrize(
+    "node_id",
+    [
+        "",
+        "nonsense",
+        "http://",
+        "http://127.0.0.1",
+        "http://127.0.0.1:0",
+        "http://127.0.0.1:x",
+        "http://127.0.0.1:99999",
+        "http://[::1",
+        "http://:8081",
+        "http://no such host:8081",
+        "http://nöde.example:8081",
+        "http://..:8081",
+        f"http://{'a' * 64}.example:8081/i/of-these-tests",
+        "http://127.0.0.1:8081",
+        "http://127.0.0.1:8081/",
+        "http://127.0.0.1:8081/i/",
+        "http://127.0.0.1:8081/of-these-tests",
+        "http://127.0.0.1:8081/i/of/these",
+    ],
+)
+async def test_a_node_id_that_names_no_node_is_unreachable(
+    nodes: Nodes, call: Call, node_id: str
+) -> None:
+    async with asyncio.timeout(2):
+        assert await call(nodes, node_id) is NodeAnswer.UNREACHABLE
+
+
+# ── links ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_number_of_links_is_bounded_and_the_oldest_is_closed(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "MAX_LINKS", 2)
+    async with node_serving() as first, node_serving() as second, node_serving() as third:
+        for server in (first, second, third):
+            assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
+        await until(lambda: first.server.connections == 0)
+        assert (second.server.connections, third.server.connections) == (1, 1)
+        assert await nodes.check(at(first.port), UAID) is NodeAnswer.DONE
+
+
+async def test_close_closes_every_link(nodes: Nodes) -> None:
+    async with node_serving() as first, node_serving() as second:
+        for server in (first, second):
+            await nodes.check(at(server.port), UAID)
+        nodes.close()
+        await until(lambda: first.server.connections == second.server.connections == 0)
+
+
+# ── nodes with https ────────────────────────────────────────────────────────────────────────────
+
+
+@EACH_CALL
+async def test_a_node_with_an_https_url_is_called_over_tls(
+    harness: Harness, tmp_path: Path, call: Call
+) -> None:
+    server, _ = tls_pair(tmp_path)
+    wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
+    trust = ClientTls(str(tmp_path / "server.pem"))
+    nodes = Nodes(
+        OWN, harness.registry, wheel, harness.metrics, keys=KEYS, connect_timeout=5, tls=trust
+    )
+    async with node_serving(tls=server) as served:
+        assert await call(nodes, at(served.port, "https")) is NodeAnswer.DONE
+        assert await call(nodes, at(served.port)) is NodeAnswer.UNRESPONSIVE  # it is not http
+        nodes.close()
+    wheel.close()
+
+
+@EACH_CALL
+async def test_a_node_that_is_not_trusted_is_not_gone(
+    nodes: Nodes, tmp_path: Path, call: Call
+) -> None:
+    server, _ = tls_pair(tmp_path)
+    async with node_serving(tls=server) as served:
+        node_id = at(served.port, "https")
+        for _ in range(2):
+            assert await call(nodes, node_id) is NodeAnswer.UNRESPONSIVE
+
+
+@EACH_CALL
+async def test_a_node_with_an_https_url_that_refuses_is_gone(nodes: Nodes, call: Call) -> None:
+    assert await call(nodes, at(unused_port(), "https")) is NodeAnswer.UNREACHABLE
+
+
+# ── who answers there ───────────────────────────────────────────────────────────────────────────
+
+
+class Stranger:
+    """A process on the port of an earlier node: it responds as that node would, without its key."""
+
+    def __init__(self, response: bytes) -> None:
+        self._response = response
+        self.received = b""
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            self.received += data
+            writer.write(self._response)
+        writer.close()
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[int]:
+        server = await asyncio.start_server(self, "127.0.0.1", 0)
+        async with server:
+            yield server.sockets[0].getsockname()[1]
+
+
+RESPONSES = {
+    "accepted": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+    "absent": b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+    "forged": b"HTTP/1.1 200 OK\r\nauthentication-info: 00\r\ncontent-length: 2\r\n\r\nok",
+    "failed": b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n",
+    "refused": b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n",
+}
+
+
+@EACH_CALL
+@pytest.mark.parametrize("response", RESPONSES.values(), ids=RESPONSES)
+async def test_a_stranger_on_the_port_of_a_node_gets_nothing_and_is_not_believed(
+    nodes: Nodes, call: Call, response: bytes
+) -> None:
+    stranger = Stranger(response)
+    async with stranger.serving() as port:
+        assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
+        nodes.close()
+    assert b"GET /i/" in stranger.received
+    for secret in (UAID, CHANNEL, "/push", "/notif"):
+        assert secret.encode() not in stranger.received
+    assert stranger.received.count(b"\r\n\r\n") == 1
+
+
+async def test_a_node_without_a_key_in_common_is_not_gone_and_logged_once(
+    nodes: Nodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = AuthenticNode(keys=(b"of another service",))
+    async with serving(node) as server:
+        for _ in range(3):
+            assert await nodes.push(at(server.port), message(), None) is NodeAnswer.UNRESPONSIVE
+    assert set(node.refused) == {"no crypto_key in common"}
+    [record] = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.getMessage().startswith("A node has no crypto_key in common with this one")
+    assert record.__dict__["fields"] == {
+        "node": at(server.port),
+        "reason": "it refuses the crypto_key of this node",
+    }
+
+
+@EACH_CALL
+async def test_a_node_that_was_started_since_is_gone_and_not_asked_again(
+    nodes: Nodes, call: Call
+) -> None:
+    node = AuthenticNode(name="started-since")
+    async with serving(node) as server:
+        both = await asyncio.gather(call(nodes, at(server.port)), call(nodes, at(server.port)))
+        assert set(both) == {NodeAnswer.UNREACHABLE}
+        await until(lambda: server.server.connections == 0)
+        for make_call in CALLS:
+            assert at_once(make_call(nodes, at(server.port))) is NodeAnswer.UNREACHABLE
+
+
+async def test_a_check_of_an_instance_that_is_gone_is_not_repeated(nodes: Nodes) -> None:
+    async with serving(AuthenticNode(name="started-since")) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNREACHABLE
+    await asyncio.wait_for(nodes.finish(60), 5)
+
+
+async def test_a_node_that_has_forgotten_the_session_gets_the_next_call_in_a_new_one(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "RETRY_INTERVAL", 0.01)
+    calls: asyncio.Queue[str] = asyncio.Queue()
+
+    async def record(request: Request) -> Response:
+        calls.put_nowait(request.path)
+        return Response(200)
+
+    node = AuthenticNode(record)
+    async with serving(node) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
+        calls.get_nowait()
+        node.sessions._sessions.clear()
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
+    assert node.refused == ["an unknown session"]
+
+
+@pytest.mark.parametrize(
+    ("status", "connections"), [(500, 1), (200, 0), (404, 0)], ids=["5xx", "200", "404"]
+)
+async def test_a_response_without_proof_is_no_response(
+    nodes: Nodes, status: int, connections: int
+) -> None:
+    """An error of the server itself, which has none, does not end the link."""
+    node = AuthenticNode()
+
+    async def answer(request: Request) -> Response:
+        response = await node(request)
+        return Response(status) if "/push/" in request.path else response
+
+    async with serving(answer) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
+        assert await nodes.push(at(server.port), message(), None) is NodeAnswer.UNRESPONSIVE
+        await until(lambda: server.server.connections == connections)
+
+
+async def test_calls_that_wait_for_the_handshake_are_made_in_their_order(nodes: Nodes) -> None:
+    paths: list[str] = []
+
+    async def record(request: Request) -> Response:
+        paths.append(request.path)
+        return Response(200)
+
+    uaids = [f"{number:032x}" for number in range(50)]
+    node = AuthenticNode(record)
+    async with serving(node) as server:
+        answers = await asyncio.gather(*(nodes.check(at(server.port), uaid) for uaid in uaids))
+    assert set(answers) == {NodeAnswer.DONE}
+    assert paths == [f"/notif/{uaid}" for uaid in uaids]
+    assert len(node.sessions) == 1

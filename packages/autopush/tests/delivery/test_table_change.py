@@ -1,0 +1,738 @@
+"""Users change from the message table of one month to the next, and lose nothing."""
+
+import asyncio
+
+import pytest
+
+from autopush.delivery.router import DeliveryResult
+from autopush.store import TablePlan
+from autopush.store.tables import message_table
+from keytables import Throttled, Unavailable
+from support.clocks import ManualClock
+from support.connection_harness import CHANNEL, OTHER, UAID, UserAgent
+from support.month_cluster import (
+    DECEMBER,
+    EVERY_ENGINE,
+    NOVEMBER,
+    OCTOBER,
+    ONE,
+    THREE,
+    TWO,
+    Cluster,
+    Node,
+    at,
+)
+from support.soak import slow
+
+pytestmark = pytest.mark.slow
+
+CALLS = [
+    "get router",
+    "update router",
+    f"query {OCTOBER}",
+    f"get {OCTOBER}",
+    f"put {NOVEMBER}",
+    "update router",
+    f"query {OCTOBER}",
+    f"query {NOVEMBER}",
+]
+"""The store calls of a hello and the change of tables after it, if no message is stored."""
+
+RECORD, LAST_READ = 5, 6
+
+EVERY_CALL = pytest.mark.parametrize("step", range(len(CALLS) + 1))
+BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
+
+
+async def assert_changed(cluster: Cluster, channels: frozenset[str] = frozenset({CHANNEL})) -> None:
+    """The user has the table of November with its channels, and no message is left in any."""
+    record = await cluster.record()
+    assert record.current_month == NOVEMBER
+    assert str(record.last_connect).startswith("202611")
+    assert await cluster.channels(NOVEMBER) == channels
+    assert (await cluster.stored(OCTOBER), await cluster.stored(NOVEMBER)) == ([], [])
+
+
+async def connected(cluster: Cluster, node: Node) -> UserAgent:
+    """A user agent that has changed tables and is idle."""
+    agent = cluster.connect(node)
+    assert await cluster.receive_all(agent) == []
+    return agent
+
+
+# ── a user of last month ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("copied_before", [False, True], ids=["only there", "also in the new one"])
+@EVERY_ENGINE
+async def test_a_user_of_last_month_changes_tables_when_its_stored_messages_are_acked(
+    cluster: Cluster, copied_before: bool
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user()
+    if copied_before:
+        await node.store.current.add_channel(UAID, CHANNEL)
+    message = cluster.message()
+    assert await node.push(message) is DeliveryResult.STORED
+    assert (await cluster.stored(OCTOBER), await cluster.stored(NOVEMBER)) == (
+        [message.version],
+        [],
+    )
+    agent = await cluster.hello(node)
+    hello, notification = agent.received()
+    assert isinstance(hello, dict)
+    assert isinstance(notification, dict)
+    assert (hello["uaid"], notification["version"]) == (UAID, message.version)
+    assert agent.connection.messages.name == OCTOBER
+    assert (await cluster.record()).current_month == OCTOBER
+    agent.ack(notification)
+    assert await cluster.receive_all(agent) == []
+    await assert_changed(cluster)
+    assert agent.connection.messages.name == NOVEMBER
+    late = cluster.message()
+    assert await node.push(late) is DeliveryResult.DELIVERED
+    assert await cluster.receive_all(agent) == [late.version]
+    await assert_changed(cluster)
+
+
+@EVERY_ENGINE
+async def test_a_user_without_channels_changes_tables_right_after_the_hello(
+    cluster: Cluster,
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user(channels=False)
+    agent = await connected(cluster, node)
+    await assert_changed(cluster, frozenset())
+    agent.register(OTHER)
+    await cluster.run_until_idle()
+    assert await cluster.channels(NOVEMBER) == {OTHER}
+
+
+async def test_the_store_calls_of_a_change(cluster: Cluster) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user()
+    node.gate.start_counting()
+    await connected(cluster, node)
+    assert node.gate.calls == CALLS
+
+
+async def test_the_store_calls_of_a_hello_without_a_change(cluster: Cluster) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user(NOVEMBER)
+    node.gate.start_counting()
+    await connected(cluster, node)
+    assert node.gate.calls == ["get router", "update router", f"query {NOVEMBER}"]
+
+
+async def test_the_socket_is_not_read_during_the_change(cluster: Cluster) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user()
+    node.gate.at(RECORD, node.gate.hold)
+    agent = await cluster.hello(node)
+    agent.received()
+    agent.register(OTHER)
+    agent.send_json({})
+    await cluster.run_until_idle()
+    assert not agent.is_read()
+    assert agent.received() == []
+    node.gate.release()
+    await cluster.run_until_idle()
+    registered, pong = agent.received()
+    assert isinstance(registered, dict)
+    assert (registered["status"], pong) == (200, {})
+    await assert_changed(cluster, frozenset({CHANNEL, OTHER}))
+    assert await cluster.channels(OCTOBER) == {CHANNEL}
+
+
+# ── a message at every moment of the change ─────────────────────────────────────────────────────
+
+
+@BOTH
+@EVERY_CALL
+@pytest.mark.parametrize("topic", [None, "news"])
+async def test_a_message_sent_at_any_moment_of_a_change_is_delivered_once(
+    cluster: Cluster, step: int, store_first: bool, topic: str | None
+) -> None:
+    node, endpoint = await cluster.add(ONE), await cluster.add(TWO, store_first=store_first)
+    await cluster.known_user()
+    node.gate.at(step, node.gate.hold)
+    agent = await cluster.hello(node)
+    message = cluster.message(topic=topic)
+    push = await cluster.start_push(endpoint, message)
+    node.gate.release()
+    assert await cluster.receive_all(agent) == [message.version]
+    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    await assert_changed(cluster)
+
+
+@EVERY_CALL
+async def test_a_message_sent_through_the_changing_node_itself_is_delivered_once(
+    cluster: Cluster, step: int
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user()
+    node.gate.at(step, node.gate.hold)
+    agent = await cluster.hello(node)
+    message = cluster.message()
+    push = await cluster.start_push(node, message)
+    node.gate.release()
+    assert await cluster.receive_all(agent) == [message.version]
+    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    await assert_changed(cluster)
+
+
+@BOTH
+@pytest.mark.parametrize("step", range(8))
+@pytest.mark.parametrize("topic", [None, slow("news", name="news")])
+@EVERY_ENGINE
+async def test_a_message_whose_endpoint_is_slow_is_delivered_once(
+    cluster: Cluster, step: int, store_first: bool, topic: str | None
+) -> None:
+    node, endpoint = await cluster.add(ONE), await cluster.add(TWO, store_first=store_first)
+    await cluster.known_user()
+    endpoint.gate.at(step, endpoint.gate.hold)
+    message = cluster.message(topic=topic)
+    push = await cluster.start_push(endpoint, message)
+    agent = cluster.connect(node)
+    received = await cluster.receive_all(agent)
+    endpoint.gate.release()
+    received += await cluster.receive_all(agent)
+    assert received == [message.version]
+    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    await assert_changed(cluster)
+
+
+@EVERY_ENGINE
+async def test_more_messages_than_a_page_are_carried_over(cluster: Cluster) -> None:
+    node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
+    await cluster.known_user()
+    node.gate.at(RECORD, node.gate.hold)
+    agent = await cluster.hello(node)
+    messages = [cluster.message() for _ in range(25)]
+    for message in messages:
+        push = await cluster.start_push(endpoint, message)
+        await push
+    assert len(await cluster.stored(OCTOBER)) == 25
+    node.gate.release()
+    assert await cluster.receive_all(agent) == [message.version for message in messages]
+    await assert_changed(cluster)
+
+
+async def test_a_message_with_ttl_0_during_the_change_is_discarded(
+    cluster: Cluster,
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user()
+    node.gate.at(RECORD, node.gate.hold)
+    agent = await cluster.hello(node)
+    message = cluster.message()
+    message.ttl = 0
+    assert not agent.connection.deliver(message, None)
+    node.gate.release()
+    assert await cluster.receive_all(agent) == []
+    await assert_changed(cluster)
+
+
+# ── unacked messages ────────────────────────────────────────────────────────────────────────────
+
+
+@BOTH
+async def test_an_unacked_direct_message_delays_the_change(
+    cluster: Cluster, store_first: bool
+) -> None:
+    node = await cluster.add(ONE, store_first=store_first)
+    await cluster.known_user()
+    stored = cluster.message()
+    await node.push(stored)
+    agent = await cluster.hello(node)
+    _, first = agent.received()
+    direct = cluster.message()
+    assert await node.push(direct) is DeliveryResult.DELIVERED
+    agent.ack(first)
+    await cluster.run_until_idle()
+    assert (await cluster.record()).current_month == OCTOBER
+    waiting = cluster.message()
+    await node.push(waiting)
+    await cluster.run_until_idle()
+    second = agent.reply()
+    assert second["version"] == direct.version
+    agent.ack(second)
+    assert await cluster.receive_all(agent) == [waiting.version]
+    await assert_changed(cluster)
+
+
+@BOTH
+async def test_messages_unacked_at_the_end_of_a_connection_are_sent_on_the_next_one(
+    cluster: Cluster, store_first: bool
+) -> None:
+    node = await cluster.add(ONE, store_first=store_first)
+    await cluster.known_user()
+    stored, direct = cluster.message(), cluster.message()
+    await node.push(stored)
+    agent = await cluster.hello(node)
+    await node.push(direct)
+    agent.disconnect()
+    await cluster.run_until_idle()
+    assert sorted(await cluster.stored(OCTOBER)) == sorted([stored.version, direct.version])
+    second = cluster.connect(node)
+    assert await cluster.receive_all(second) == [stored.version, direct.version]
+    await assert_changed(cluster)
+
+
+@BOTH
+async def test_undelivered_messages_of_a_hanging_connection_follow_the_user_to_its_new_table(
+    cluster: Cluster, store_first: bool
+) -> None:
+    hanging, node = await cluster.add(ONE, store_first=store_first), await cluster.add(TWO)
+    await cluster.known_user()
+    stored = cluster.message()
+    await hanging.push(stored)
+    stale = cluster.connect(hanging)
+    await cluster.run_until_idle()  # it has not acked, so it keeps its old table
+    late = cluster.message()
+    hanging.cut_off = True
+    hanging.gate.at(0, hanging.gate.hold)
+    push = asyncio.ensure_future(hanging.push(late))  # is sent to the stale connection
+    await cluster.run_until_idle()
+    agent = cluster.connect(node)
+    received = await cluster.receive_all(agent)
+    assert (await cluster.record()).current_month == NOVEMBER
+    hanging.gate.release()
+    await cluster.run_until_idle()
+    stale.disconnect()
+    received += await cluster.receive_all(agent)
+    assert received == [stored.version, late.version]
+    assert await push is DeliveryResult.DELIVERED
+    await assert_changed(cluster)
+
+
+# ── nodes that are killed, and concurrent changes ─────────────────────────────────────────────────
+
+
+@EVERY_CALL
+@EVERY_ENGINE
+async def test_a_node_that_dies_at_any_moment_of_a_change_loses_nothing(
+    cluster: Cluster, step: int
+) -> None:
+    dying, node = await cluster.add(ONE), await cluster.add(TWO)
+    endpoint = await cluster.add(THREE)
+    await cluster.known_user()
+    dying.gate.at(step, dying.gate.hold)
+    await cluster.hello(dying)
+    before, after = cluster.message(), cluster.message()
+    push = await cluster.start_push(endpoint, before)
+    dying.die()
+    second = await cluster.start_push(endpoint, after)
+    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    assert await second is DeliveryResult.STORED
+    agent = cluster.connect(node)
+    assert await cluster.receive_all(agent) == [before.version, after.version]
+    await assert_changed(cluster)
+    assert (await cluster.record()).moved_from in (None, OCTOBER)
+
+
+@EVERY_ENGINE
+async def test_messages_a_dead_node_has_not_carried_over_are_found_by_the_next_one(
+    cluster: Cluster,
+) -> None:
+    dying, node = await cluster.add(ONE), await cluster.add(TWO)
+    await cluster.known_user()
+    dying.gate.at(RECORD, dying.gate.hold)
+    await cluster.hello(dying)
+    message = cluster.message()
+    push = await cluster.start_push(node, message)
+    await push  # its endpoint has read the old table from the record, and is done
+    dying.gate.release()
+    dying.gate.at(1, dying.gate.hold)  # after the record, before the last read
+    await cluster.run_until_idle()
+    dying.die()
+    record = await cluster.record()
+    assert (record.current_month, record.moved_from) == (NOVEMBER, OCTOBER)
+    assert await cluster.stored(OCTOBER) == [message.version]
+    agent = cluster.connect(node)
+    assert await cluster.receive_all(agent) == [message.version]
+    await assert_changed(cluster)
+    assert (await cluster.record()).moved_from is None
+
+
+@pytest.mark.parametrize("step", range(2, len(CALLS)))
+@EVERY_ENGINE
+async def test_of_two_concurrent_changes_that_of_the_newer_connection_wins(
+    cluster: Cluster, step: int
+) -> None:
+    slow, node = await cluster.add(ONE), await cluster.add(TWO)
+    await cluster.known_user()
+    slow.gate.at(step, slow.gate.hold)
+    stale = await cluster.hello(slow)
+    agent = await cluster.hello(node)
+    agent.received()
+    agent.register(OTHER)
+    await cluster.run_until_idle()
+    assert agent.reply()["status"] == 200
+    slow.gate.release()
+    await cluster.run_until_idle()
+    await assert_changed(cluster, frozenset({CHANNEL, OTHER}))
+    assert (await cluster.record()).node_id == TWO
+    assert agent.connection.is_open
+    if step <= RECORD:
+        assert stale.close_code() == 1000
+    message = cluster.message()
+    await slow.push(message)
+    assert message.version in await cluster.receive_all(agent) + await cluster.receive_all(stale)
+
+
+@EVERY_ENGINE
+async def test_a_connection_recorded_after_another_nodes_change_uses_the_new_table(
+    cluster: Cluster,
+) -> None:
+    """The record is read, another node changes the table, and then the connection is recorded."""
+    late, node = await cluster.add(ONE), await cluster.add(TWO)
+    await cluster.known_user()
+    late.gate.at(1, late.gate.hold)  # it has read the record
+    agent = await cluster.hello(late)
+    other = await connected(cluster, node)
+    late.gate.release()
+    assert await cluster.receive_all(agent) == []
+    assert agent.connection.messages.name == NOVEMBER
+    assert (await cluster.record()).node_id == ONE
+    assert other.close_code() == 1000
+
+
+async def test_a_user_dropped_during_the_change_is_not_created_again(cluster: Cluster) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user()
+    node.gate.at(RECORD, node.gate.hold)
+    agent = await cluster.hello(node)
+    agent.received()
+    other = await cluster.add(TWO)
+    await other.store.users.drop(UAID)
+    node.gate.release()
+    await cluster.run_until_idle()
+    assert agent.close_code() == 1000
+    assert await other.store.users.get(UAID) is None
+
+
+# ── the store fails ─────────────────────────────────────────────────────────────────────────────
+
+
+BUT_LAST_READ = [step for step in range(3, len(CALLS)) if step != LAST_READ]
+
+
+@pytest.mark.parametrize("step", BUT_LAST_READ)
+async def test_an_overload_at_any_moment_of_a_change_delays_it_and_loses_nothing(
+    cluster: Cluster, step: int
+) -> None:
+    node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
+    await cluster.known_user()
+
+    async def overloaded() -> None:
+        raise Throttled("full")
+
+    node.gate.at(step, overloaded)
+    agent = await cluster.hello(node)
+    assert agent.connection.is_open
+    changed = step > RECORD
+    assert agent.connection.messages.name == (NOVEMBER if changed else OCTOBER)
+    agent.received()
+    agent.register(OTHER)
+    await cluster.run_until_idle()
+    assert agent.reply()["status"] == 200
+    message = cluster.message()
+    push = asyncio.ensure_future(endpoint.push(message))
+    received = await cluster.receive_all(agent)
+    await cluster.pass_time(1800)
+    received += await cluster.receive_all(agent)
+    assert received == [message.version]
+    await push
+    await assert_changed(cluster, frozenset({CHANNEL, OTHER}))
+
+
+@pytest.mark.parametrize("step", range(4))
+async def test_an_overload_of_the_last_read_closes_and_the_next_connection_completes_the_change(
+    cluster: Cluster, step: int
+) -> None:
+    """The new table is not read before, so nothing acked there is carried over second."""
+    node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
+    await cluster.known_user()
+    node.gate.at(RECORD, node.gate.hold)
+    agent = await cluster.hello(node)
+    message = cluster.message()
+    push = await cluster.start_push(endpoint, message)
+    await push
+
+    async def overloaded() -> None:
+        raise Throttled("full")
+
+    node.gate.release()
+    node.gate.at(1 + step, overloaded)  # query, get, put, delete
+    assert await cluster.receive_all(agent) == []
+    assert not agent.connection.is_open
+    node.gate.release()
+    second = cluster.connect(node)
+    assert await cluster.receive_all(second) == [message.version]
+    await assert_changed(cluster)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["refused", "reply lost"])
+@pytest.mark.parametrize("step", range(3, 6), ids=CALLS[3:6])
+@EVERY_ENGINE
+async def test_a_store_failure_during_the_change_closes_and_the_next_connection_completes_it(
+    cluster: Cluster, step: int, applied: bool
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user()
+
+    async def broken(number: int, what: str) -> None:
+        if number == step:
+            raise Unavailable("gone")
+
+    node.gate.start_counting()
+    if applied:
+        node.gate.after = broken
+    else:
+        node.gate.before = broken
+    agent = await cluster.hello(node)
+    assert agent.close_code() == 1011
+    node.gate.release()
+    message = cluster.message()
+    await node.push(message)
+    second = cluster.connect(node)
+    assert await cluster.receive_all(second) == [message.version]
+    await assert_changed(cluster)
+
+
+# ── new and dropped tables ──────────────────────────────────────────────────────────────────────
+
+
+@EVERY_ENGINE
+async def test_a_node_whose_clock_is_behind_serves_users_with_a_newer_table(
+    cluster: Cluster,
+) -> None:
+    behind = ManualClock(at(2026, 11, 29))
+    cluster.clock.now = at(2026, 11, 29)
+    late = await cluster.add(ONE, clock=behind)
+    cluster.clock.now = at(2026, 12, 1)
+    node = await cluster.add(TWO)
+    await cluster.known_user(NOVEMBER)
+    first = await connected(cluster, node)
+    assert (await cluster.record()).current_month == DECEMBER
+    first.disconnect()
+    message = cluster.message()
+    push = await cluster.start_push(late, message)
+    assert await push is DeliveryResult.STORED
+    assert await cluster.stored(DECEMBER) == [message.version]
+    agent = cluster.connect(late)
+    assert await cluster.receive_all(agent) == [message.version]
+    assert agent.connection.messages.name == DECEMBER
+    assert (await cluster.record()).current_month == DECEMBER
+
+
+@EVERY_ENGINE
+async def test_a_user_whose_table_was_dropped_gets_a_new_uaid_at_hello(
+    cluster: Cluster,
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user()
+    await node.store.is_gone("message_2001_01")
+    await cluster.engine.drop_table(OCTOBER)
+    agent = await cluster.hello(node)
+    assert agent.close_code() == 1000  # noticed when its messages were read
+    second = await cluster.hello(node)
+    hello = second.reply()
+    assert hello["uaid"] != UAID
+    assert await node.store.users.get(UAID) is None
+    second.register()
+    await cluster.run_until_idle()
+    assert (await cluster.record(hello["uaid"])).current_month == NOVEMBER
+
+
+@pytest.mark.parametrize("kind", ["register", "unregister", "check"])
+@EVERY_ENGINE
+async def test_a_dropped_table_ends_its_connections_and_drops_their_users(
+    cluster: Cluster, kind: str
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user(NOVEMBER)
+    agent = await connected(cluster, node)
+    await cluster.engine.drop_table(NOVEMBER)
+    if kind == "check":
+        agent.connection.check_storage()
+    else:
+        agent.send_json(messageType=kind, channelID=CHANNEL)
+    await cluster.run_until_idle()
+    assert agent.close_code() == 1000
+    assert await node.store.users.get(UAID) is None
+    second = await cluster.hello(node)
+    hello = second.reply()
+    assert hello["uaid"] != UAID
+    second.register()
+    await cluster.run_until_idle()
+    assert second.reply()["status"] == 200
+
+
+async def test_a_record_of_an_unknown_table_is_dropped_at_hello(cluster: Cluster) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user("message_2026_01")
+    await cluster.engine.drop_table("message_2026_01")
+    agent = await cluster.hello(node)
+    hello = agent.reply()
+    assert hello["uaid"] != UAID
+    assert await node.store.users.get(UAID) is None
+
+
+async def test_no_user_is_dropped_if_the_tables_cannot_be_listed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user(DECEMBER)
+
+    async def overloaded() -> list[str]:
+        raise Throttled("full")
+
+    monkeypatch.setattr(cluster.engine, "table_names", overloaded)
+    agent = await cluster.hello(node)
+    await cluster.pass_time(9)
+    assert agent.close_code() == 1013
+    monkeypatch.undo()
+    second = await cluster.hello(node)
+    assert second.reply()["uaid"] == UAID
+
+
+# ── months pass ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_without_rotation_users_of_other_tables_change_to_the_frozen_one(
+    cluster: Cluster,
+) -> None:
+    for name in (OCTOBER, NOVEMBER):
+        await cluster.engine.ensure_table(message_table(name))
+    node = await cluster.add(ONE, plan=TablePlan())
+    await cluster.known_user()
+    message = cluster.message()
+    await node.push(message)
+    agent = cluster.connect(node)
+    assert await cluster.receive_all(agent) == [message.version]
+    await assert_changed(cluster)
+    await cluster.turn_month(at(2027, 2, 1))
+    agent.disconnect()
+    await connected(cluster, node)
+    assert (await cluster.record()).current_month == NOVEMBER
+    assert DECEMBER not in await cluster.engine.table_names()
+
+
+async def test_a_connected_user_keeps_its_table_when_a_month_begins(cluster: Cluster) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user(NOVEMBER)
+    agent = await connected(cluster, node)
+    await cluster.turn_month(at(2026, 12, 1))
+    await cluster.pass_time(3600)
+    assert (await cluster.record()).current_month == NOVEMBER
+    message = cluster.message()
+    assert await node.push(message) is DeliveryResult.DELIVERED
+    assert await cluster.receive_all(agent) == [message.version]
+    agent.disconnect()
+    await connected(cluster, node)
+    assert (await cluster.record()).current_month == DECEMBER
+
+
+async def test_a_connection_that_lasts_for_months_changes_before_its_table_is_dropped(
+    cluster: Cluster,
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user(NOVEMBER)
+    agent = await connected(cluster, node)
+    newcomer = cluster.connect(node, None)
+    await cluster.run_until_idle()
+    for day in (at(2026, 11, 30), at(2026, 12, 1), at(2026, 12, 30, 23)):
+        await cluster.turn_month(day)
+        await cluster.pass_time(1800)
+        assert (await cluster.record()).current_month == NOVEMBER
+    await cluster.turn_month(at(2026, 12, 31))
+    await cluster.pass_time(1800)
+    assert (await cluster.record()).current_month == DECEMBER
+    await cluster.turn_month(at(2027, 1, 1))
+    await cluster.engine.drop_table(NOVEMBER)
+    assert await cluster.channels(DECEMBER) == {CHANNEL}
+    message = cluster.message()
+    push = asyncio.ensure_future(node.push(message))
+    assert await cluster.receive_all(agent) == [message.version]
+    assert await push is DeliveryResult.DELIVERED
+    for connection in (agent.connection, newcomer.connection):
+        assert connection.is_open
+    newcomer.received()
+    newcomer.register()
+    await cluster.run_until_idle()
+    record = await cluster.record(newcomer.uaid)
+    assert record.current_month == "message_2027_01"
+    assert len(cluster.wheel) == 0
+
+
+@EVERY_ENGINE
+async def test_two_months_begin_under_traffic_and_every_message_is_delivered_once(
+    cluster: Cluster,
+) -> None:
+    nodes = [await cluster.add(ONE), await cluster.add(TWO, store_first=False)]
+    endpoint = await cluster.add(THREE, store_first=False)
+    users = [f"{number:032x}" for number in range(6)]
+    for uaid in users:
+        await cluster.known_user(NOVEMBER, uaid=uaid)
+    agents: dict[str, UserAgent] = {}
+    sent: list[str] = []
+    received: list[str] = []
+
+    async def collect() -> None:
+        for agent in agents.values():
+            received.extend(await cluster.receive_all(agent))
+
+    days = [at(2026, 11, 28) + day * 86_400 for day in range(0, 40, 2)]
+    days += [at(2026, 12, 1, 0, 1), at(2027, 1, 1, 0, 1)]
+    for number, day in enumerate(sorted(days)):
+        await cluster.turn_month(day)
+        for index, uaid in enumerate(users):
+            message = cluster.message(uaid)
+            push = asyncio.ensure_future([*nodes, endpoint][(number + index) % 3].push(message))
+            await cluster.run_until_idle()
+            await push
+            sent.append(message.version)
+        for index, uaid in enumerate(users):
+            # One is always connected, the others on some days, to either node.
+            if index and (number + index) % 3 == 0 and uaid in agents:
+                await collect()
+                agents.pop(uaid).disconnect()
+            elif uaid not in agents and (number + index) % 3 == 1:
+                agents[uaid] = cluster.connect(nodes[(number * index) % 2], uaid)
+        if number % 4 == 0:
+            await collect()
+    for uaid in users:
+        agents[uaid] = cluster.connect(nodes[0], uaid)
+    await collect()
+    assert sorted(received) == sorted(sent)
+    for uaid in users:
+        assert (await cluster.record(uaid)).current_month == "message_2027_01"
+        assert await cluster.channels("message_2027_01", uaid) == {CHANNEL}
+    for table in (NOVEMBER, DECEMBER, "message_2027_01"):
+        assert await cluster.stored(table) == []
+
+
+@EVERY_ENGINE
+async def test_a_clock_that_jumps_a_month_and_back_loses_nothing(cluster: Cluster) -> None:
+    node, other = (
+        await cluster.add(ONE),
+        await cluster.add(TWO, clock=ManualClock(at(2026, 11, 15))),
+    )
+    await cluster.known_user(NOVEMBER)
+    sent, received = [], []
+    for now in (at(2026, 12, 20), at(2026, 11, 15), at(2026, 12, 20), at(2026, 11, 16)):
+        await cluster.turn_month(now)
+        for endpoint in (node, other):
+            message = cluster.message()
+            push = await cluster.start_push(endpoint, message)
+            await push
+            sent.append(message.version)
+        for connected_to in (other, node):
+            agent = cluster.connect(connected_to)
+            received += await cluster.receive_all(agent)
+            agent.disconnect()
+            await cluster.run_until_idle()
+    assert sorted(received) == sorted(sent)
+    assert (await cluster.record()).current_month == DECEMBER
