@@ -65,4 +65,4 @@ def test_the_day_from_which_capacity_is_lowered_is_that_of_the_code() -> None:
 def test_the_smallest_number_of_keys_a_run_reads_follows_from_the_defaults() -> None:
     defaults = maintain_parser().parse_args([])
     months = defaults.up_to - defaults.months_ago + 1
-    assert f"reads {months * 24 * 11:,} keys" in PAGE
+    assert f"with `--hours-only` {months * 24 * 11:,}\nkeys" in PAGE

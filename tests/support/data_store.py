@@ -9,7 +9,7 @@ from typing import TypeVar
 from autopush.store.key_check import ROW as FINGERPRINTS_ROW
 from autopush.store.maintenance import months_ago
 from autopush.store.tables import Month, message_table, router_table, uaid_hasher
-from autopush.store.users import connect_keys
+from autopush.store.users import connect_keys, connect_keys_of_day
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Capacity, Engine, Item, Table
 from keytables.stores import open_engine
@@ -42,11 +42,19 @@ class DataStore:
         return asyncio.run(use())
 
     def add_users(
-        self, numbers: range, months: int = 3, table: str = "message", key_hash: str = ""
+        self,
+        numbers: range,
+        months: int = 3,
+        table: str = "message",
+        key_hash: str = "",
+        *,
+        day: int | None = None,
     ) -> None:
-        """User agents with one channel each, last seen so many months ago."""
+        """User agents with one channel each, last seen so many months ago; with `day` their records
+        say on which day of the month.
+        """
         [month] = months_ago(time.time(), months, months)
-        seen = [*connect_keys(month)]
+        seen = [*(connect_keys(month) if day is None else connect_keys_of_day(month, day))]
 
         async def add(engine: Engine) -> None:
             router = await engine.ensure_table(router_table("router"))

@@ -26,7 +26,7 @@ def uaids(*numbers: int) -> set[str]:
 def test_user_agents_not_seen_for_two_months_are_dropped(store: DataStore, run: Run) -> None:
     for number, months in enumerate((0, 1, 2, 3, 12, 13)):
         store.add_users(range(number, number + 1), months)
-    code, out, err = run("maintain")
+    code, out, err = run("maintain", "--hours-only")
     assert (code, err) == (0, "")
     assert "users: dropped 3 last seen from " in out
     assert store.users() == store.subscribed() == uaids(0, 1, 5)
@@ -35,16 +35,30 @@ def test_user_agents_not_seen_for_two_months_are_dropped(store: DataStore, run: 
 def test_flags_choose_the_months_that_are_searched(store: DataStore, run: Run) -> None:
     for number, months in enumerate((1, 2, 3, 4, 15)):
         store.add_users(range(number, number + 1), months)
-    assert run("maintain", "--months-ago", "3", "--up-to", "3")[0] == 0
+    near = ("--hours-only", "--up-to", "3")
+    assert run("maintain", "--months-ago", "3", *near)[0] == 0
     assert store.users() == uaids(0, 1, 3, 4)
-    assert run("maintain", "--months-ago", "15")[0] == 0
+    assert run("maintain", "--months-ago", "15", *near)[0] == 0
     assert store.users() == uaids(0, 1, 3)
+
+
+def test_records_whose_last_connect_names_the_day_are_dropped_too(
+    store: DataStore, run: Run
+) -> None:
+    store.add_users(range(2), 2, day=28)
+    store.add_users(range(2, 3), 2)
+    store.add_users(range(3, 4), 1, day=28)
+    months = ("--months-ago", "2", "--up-to", "2")
+    assert "users: dropped 1 " in run("maintain", *months, "--hours-only")[1]
+    assert store.users() == uaids(0, 1, 3)
+    assert "users: dropped 2 " in run("maintain", *months)[1]
+    assert store.users() == store.subscribed() == uaids(3)
 
 
 def test_a_dry_run_prints_how_many_and_changes_nothing(store: DataStore, run: Run) -> None:
     store.add_users(range(30))
     before = store.users()
-    code, out, _ = run("maintain", "--dry-run")
+    code, out, _ = run("maintain", "--dry-run", "--hours-only")
     assert code == 0
     assert "users: would drop 30 last seen from " in out
     assert store.users() == store.subscribed() == before
@@ -53,13 +67,13 @@ def test_a_dry_run_prints_how_many_and_changes_nothing(store: DataStore, run: Ru
 
 def test_under_a_key_hash_it_works_on_what_is_stored(store: DataStore, run: Run) -> None:
     store.add_users(range(3), key_hash="secret")
-    assert run("maintain", "--key-hash", "secret")[0] == 0
+    assert run("maintain", "--hours-only", "--key-hash", "secret")[0] == 0
     assert store.users() == store.subscribed() == set()
 
 
 def test_quiet_prints_nothing(store: DataStore, run: Run) -> None:
     store.add_users(range(3))
-    assert run("maintain", "--quiet") == (0, "", "")
+    assert run("maintain", "--hours-only", "--quiet") == (0, "", "")
     assert store.users() == set()
 
 
@@ -79,7 +93,7 @@ def test_a_store_error_is_one_line_with_the_number_that_was_dropped(
         await drop(self, found, now)  # type: ignore[arg-type]
 
     monkeypatch.setattr(UserRemover, "drop_unless_connected", fail)
-    code, out, err = run("maintain", "--batch-size", "10")
+    code, out, err = run("maintain", "--hours-only", "--batch-size", "10")
     assert code == 1
     assert "dropped" not in out
     assert err == "autopush: 20 dropped, then: the disk is full; run it again for the rest\n"
@@ -97,7 +111,7 @@ def test_a_store_that_stays_throttled_makes_the_run_incomplete(
 
     store.add_users(range(3))
     monkeypatch.setattr(RateLimiter, "with_retries", throttled)
-    code, _, err = run("maintain")
+    code, _, err = run("maintain", "--hours-only")
     assert code == 1
     assert err.endswith(": too busy\n")
     assert err.count("\n") == 1
@@ -110,7 +124,7 @@ def test_without_rotation_tables_are_not_changed(store: DataStore, run: Run) -> 
     store.add_users(range(1), 0)
     store.make_tables("message_2020_01", month_table(0))
     before = store.tables()
-    code, out, _ = run("maintain")
+    code, out, _ = run("maintain", "--hours-only")
     assert code == 0
     assert "tables: message tables do not rotate" in out
     assert store.tables() == before
@@ -135,7 +149,7 @@ def test_a_dry_run_prints_each_step_and_takes_none(
     store.add_users(range(3), 3, month_table(3))
     store.make_tables(month_table(1), month_table(0))
     before = store.tables()
-    code, out, _ = run("maintain", "--dry-run")
+    code, out, _ = run("maintain", "--dry-run", "--hours-only")
     assert code == 0
     assert f"tables: would make {next_month()}\n" in out
     assert f"tables: would drop {month_table(3)}\n" in out
@@ -175,7 +189,7 @@ def test_a_failed_step_does_not_stop_the_others(
         await drop(self, name)
 
     monkeypatch.setattr(SqliteEngine, "drop_table", fail)
-    code, out, err = run("maintain")
+    code, out, err = run("maintain", "--hours-only")
     assert code == 1
     assert err == f"autopush: could not drop {month_table(3)}: not now\n"
     assert f"tables: drop {month_table(4)}: done\n" in out
@@ -186,7 +200,7 @@ def test_a_run_of_users_only_touches_no_table(store: DataStore, run: Run, rotati
     store.add_users(range(1), 0, month_table(0))
     store.make_tables(month_table(5))
     before = store.tables()
-    code, out, _ = run("maintain", "--only", "users")
+    code, out, _ = run("maintain", "--only", "users", "--hours-only")
     assert code == 0
     assert "tables:" not in out
     assert store.tables() == before
@@ -196,7 +210,7 @@ def test_a_run_of_users_only_touches_no_table(store: DataStore, run: Run, rotati
 
 
 def test_a_missing_store_is_an_error_and_is_not_created(store: DataStore, run: Run) -> None:
-    code, out, err = run("maintain")
+    code, out, err = run("maintain", "--hours-only")
     assert (code, out) == (3, "")
     assert err == f"autopush: there is no store at {store.data}/autopush.sqlite\n"
     assert list(store.data.iterdir()) == []
@@ -204,7 +218,7 @@ def test_a_missing_store_is_an_error_and_is_not_created(store: DataStore, run: R
 
 def test_a_store_without_router_table_is_an_error(store: DataStore, run: Run) -> None:
     store.make_tables("message")
-    code, _, err = run("maintain")
+    code, _, err = run("maintain", "--hours-only")
     assert code == 3
     assert "there is no table router in the store" in err
     assert store.tables() == ["message"]

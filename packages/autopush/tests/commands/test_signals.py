@@ -36,7 +36,7 @@ def test_a_stopped_run_prints_how_many_it_dropped_and_the_next_one_does_the_rest
     store: DataStore, run: Run, number: int, code: int
 ) -> None:
     store.add_users(range(50))
-    with started("maintain", "--rate", "1", "--batch-size", "1") as process:
+    with started("maintain", "--hours-only", "--rate", "1", "--batch-size", "1") as process:
         while len(store.users()) == 50:
             assert process.poll() is None
         process.send_signal(number)
@@ -51,7 +51,7 @@ def test_a_stopped_run_prints_how_many_it_dropped_and_the_next_one_does_the_rest
         )
         assert dropped is not None
         assert 50 - left - int(dropped[1]) in (0, 1)  # the last one may have been on its way
-    code, out, _ = run("maintain")
+    code, out, _ = run("maintain", "--hours-only")
     assert code == 0
     assert f"users: dropped {left} " in out
     assert store.users() == store.subscribed() == set()

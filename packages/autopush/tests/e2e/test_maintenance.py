@@ -64,7 +64,7 @@ async def test_only_user_agents_not_seen_for_months_are_dropped(
         async with identified(running) as here:
             _, endpoint = await here.register()
             waiting = await sender.push(letterbox, b"stored")
-            code, out, _ = await command("maintain", rotation)
+            code, out, _ = await command("maintain", "--hours-only", rotation)
             assert code == 0
             assert "users: dropped 300 " in out
             sent = await sender.push(endpoint, b"direct")

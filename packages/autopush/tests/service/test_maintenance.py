@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from autopush.service.maintenance import (
 from autopush.store import PushStore, TablePlan
 from autopush.store.lease import LEASE, PERIOD, DailyLease
 from autopush.store.tables import Month, message_table, router_table
-from autopush.store.users import connect_keys
+from autopush.store.users import connect_keys, connect_keys_of_day
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, Unavailable
@@ -66,12 +67,16 @@ class Service:
         self.clock.advance(seconds)
         self.steady.advance(seconds)
 
-    async def add_users(self, count: int, months: int, table: str = "message") -> None:
-        """User agents seen last so many months ago, each with a channel."""
+    async def add_users(
+        self, count: int, months: int, table: str = "message", day: int | None = None
+    ) -> None:
+        """User agents seen last so many months ago, each with a channel; with `day` their records
+        say on which day of the month.
+        """
         month = Month.at(self.clock())
         for _ in range(months):
             month = month.previous
-        keys = [*connect_keys(month)]
+        keys = [*(connect_keys(month) if day is None else connect_keys_of_day(month, day))]
         router = await self.engine.ensure_table(router_table("router"))
         messages = await self.engine.ensure_table(message_table(table))
         for number in range(count):
@@ -121,7 +126,10 @@ async def test_user_agents_that_never_came_back_are_dropped_once_a_day_by_one_wo
 
 
 @pytest.mark.parametrize("name", ["sqlite", "ministack"])
-async def test_on_a_database_one_worker_drops_them_too(tmp_path: Path, name: str) -> None:
+async def test_on_a_database_one_worker_drops_them_too(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "OLDEST_MONTHS", 3)
     service = Service()
     async with engines.engine(name, tmp_path, service.clock) as engine:
         service.engine = engine
@@ -131,6 +139,19 @@ async def test_on_a_database_one_worker_drops_them_too(tmp_path: Path, name: str
         await asyncio.gather(*(worker.look() for worker in workers))
         assert await service.users() == 10
         assert recorded(service.metrics, UA_EXPIRATION, reason="not_seen") == 30
+
+
+async def test_records_whose_last_connect_names_a_day_are_dropped_on_that_day_of_a_month() -> None:
+    service = Service()
+    today = datetime.fromtimestamp(service.clock(), UTC).day
+    await service.add_users(3, 3, day=today)
+    await service.add_users(2, 4, day=today + 1)
+    worker = await service.worker()
+    await worker.look()
+    assert await service.users() == 2
+    service.pass_time(PERIOD)
+    await worker.look()
+    assert await service.users() == 0
 
 
 async def test_it_is_paced() -> None:

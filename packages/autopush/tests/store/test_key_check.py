@@ -10,6 +10,7 @@ from autopush.store.key_check import FINGERPRINTS, ROW, accept, is_known, is_los
 from autopush.store.maintenance import UserRemover, find_old_users, months_ago
 from autopush.store.rate_limiter import RateLimiter
 from autopush.store.tables import router_table
+from autopush.store.users import connect_keys
 from autopush.webpush.keyring import new_key
 from keytables import AccessRefused, Engine, Page, TableHandle
 from support.clocks import ManualClock
@@ -121,8 +122,8 @@ async def test_what_the_store_keeps_is_no_key_and_no_user(
     assert key.rstrip("=") not in repr(row)
     remover = await UserRemover.open(engine, PLAN, key_hash="")
     assert remover is not None
-    months = months_ago(clock.now, 0, 24)
-    assert await find_old_users(remover, months, limiter=RateLimiter(10_000)) == {}
+    keys = [key for month in months_ago(clock.now, 0, 24) for key in connect_keys(month)]
+    assert await find_old_users(remover, keys, limiter=RateLimiter(10_000)) == {}
 
 
 def test_a_fingerprint_is_that_of_one_key() -> None:

@@ -25,7 +25,7 @@ from autopush.store.tables import (
     storage_table,
     uaid_hasher,
 )
-from autopush.store.users import connect_keys
+from autopush.store.users import connect_keys, connect_keys_of_day
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, Item, Throttled
 from support import engines
@@ -91,10 +91,12 @@ async def opened(engine: Engine, key_hash: str = "") -> UserRemover:
     return removal
 
 
-async def drop_october(engine: Engine, batch_size: int = 25) -> list[RemovalStep]:
+async def drop_october(
+    engine: Engine, batch_size: int = 25, *, day: int | None = None
+) -> list[RemovalStep]:
     steps = drop_old_users(
         await opened(engine),
-        connect_keys(OCTOBER),
+        connect_keys(OCTOBER) if day is None else connect_keys_of_day(OCTOBER, day),
         now=JANUARY,
         limiter=limiter(),
         batch_size=batch_size,
@@ -130,16 +132,32 @@ async def test_users_last_connected_in_that_month_are_dropped_and_no_others(engi
     }
     for number, key in seen.items():
         await add_user(engine, number, key)
-    found = await find_old_users(await opened(engine), [OCTOBER], limiter=limiter())
+    found = await find_old_users(await opened(engine), connect_keys(OCTOBER), limiter=limiter())
     assert found == {202610_00_0000: 1, 202610_13_0005: 1, 202610_23_0010: 1}
     assert await drop_october(engine) == [RemovalStep(3, 3)]
     assert await users(engine) == {uaid(number) for number in (4, 5, 6, 7)}
     assert await subscribed(engine) == await users(engine)
 
 
+async def test_keys_that_name_the_day_are_found_too(engine: Engine) -> None:
+    seen = (202610_31_00_0001, 202610_31_23_0010, 202610_30_23_0010, 202610_23_0010)
+    for number, key in enumerate(seen):
+        await add_user(engine, number, key)
+    keys = connect_keys_of_day(OCTOBER, 31)
+    found = await find_old_users(await opened(engine), keys, limiter=limiter())
+    assert found == {seen[0]: 1, seen[1]: 1}
+    assert await drop_october(engine, day=31) == [RemovalStep(2, 2)]
+    assert await users(engine) == await subscribed(engine) == {uaid(2), uaid(3)}
+
+
+def test_a_month_has_keys_of_its_own_days_only() -> None:
+    assert not [*connect_keys_of_day(Month(2027, 2), 29)]
+    assert len({*connect_keys_of_day(Month(2028, 2), 29)}) == 24 * 11
+
+
 async def test_finding_old_users_writes_nothing(engine: Engine) -> None:
     await add_user(engine, 1)
-    await find_old_users(await opened(engine), [OCTOBER], limiter=limiter())
+    await find_old_users(await opened(engine), connect_keys(OCTOBER), limiter=limiter())
     assert await users(engine) == await subscribed(engine) == {uaid(1)}
 
 
@@ -157,7 +175,7 @@ async def test_more_than_a_page_of_one_key_is_followed(
     monkeypatch.setattr("autopush.store.maintenance.PAGE", 4)
     for number in range(11):
         await add_user(engine, number)
-    assert await find_old_users(await opened(engine), [OCTOBER], limiter=limiter()) == {
+    assert await find_old_users(await opened(engine), connect_keys(OCTOBER), limiter=limiter()) == {
         202610_13_0007: 11
     }
     assert sum(batch.dropped for batch in await drop_october(engine, batch_size=3)) == 11
@@ -170,10 +188,10 @@ async def test_users_of_bridges_that_have_subscriptions_are_kept(engine: Engine)
     assert await users(engine) == {uaid(1)}
 
 
-def seen_in(ago: int) -> int:
+def seen_in(ago: int, day: int | None = None) -> int:
     """A key of the month so many months before that of these tests."""
     [month] = months_ago(JANUARY, ago, ago)
-    return next(connect_keys(month))
+    return next(connect_keys(month) if day is None else connect_keys_of_day(month, day))
 
 
 @pytest.mark.parametrize(
@@ -188,10 +206,11 @@ def seen_in(ago: int) -> int:
         (12, "one", False),
     ],
 )
+@pytest.mark.parametrize("day", [None, 28])
 async def test_a_user_of_a_bridge_without_subscriptions_is_dropped_after_half_a_year(
-    engine: Engine, months: int, subscriptions: str, is_dropped: bool
+    engine: Engine, months: int, subscriptions: str, is_dropped: bool, day: int | None
 ) -> None:
-    key = seen_in(months)
+    key = seen_in(months, day)
     month = "message_2020_01" if subscriptions == "no table" else "message"
     await add_user(engine, 1, key, router_type="fcm", month=month)
     messages = await engine.ensure_table(message_table(month))

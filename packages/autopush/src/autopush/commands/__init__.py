@@ -69,6 +69,11 @@ def _add_maintain_arguments(parser: argparse.ArgumentParser) -> None:
         "drop user agents that connected last so many calendar months ago or earlier",
     )
     _add_number(group, "--up-to", 12, (1, 1200), "look back so many months for them")
+    group.add_argument(
+        "--hours-only",
+        action="store_true",
+        help="leave out records whose last_connect names the day; a thirtieth of the reads",
+    )
     _add_rate(parser)
 
 

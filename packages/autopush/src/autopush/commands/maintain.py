@@ -6,6 +6,7 @@ is printed as an error and makes the exit code 1; running it again does the rest
 
 import argparse
 import time
+from collections.abc import Iterable, Iterator
 
 from autopush.clock import Clock
 from autopush.commands.running import (
@@ -30,6 +31,7 @@ from autopush.store.rotation import (
     plan_rotation,
 )
 from autopush.store.tables import Month
+from autopush.store.users import connect_keys, connect_keys_of_day
 from keytables import Capacity, Engine, KeytablesError
 
 
@@ -101,7 +103,8 @@ class _Maintenance:
         seen = f"last seen from {_month_text(months[-1])} to {_month_text(months[0])}"
         limiter = RateLimiter(arguments.rate)
         try:
-            found = await find_old_users(removal, months, limiter=limiter)
+            keys = _connect_keys(months, hours_only=arguments.hours_only)
+            found = await find_old_users(removal, keys, limiter=limiter)
         except KeytablesError as error:
             print_error(f"could not count user agents {seen}: {error}")
             return False
@@ -117,6 +120,14 @@ class _Maintenance:
             kept = f", kept {looked_at - dropped:,}" if looked_at > dropped else ""
             self._output.print(f"users: dropped {dropped:,} {seen}{kept}")
         return is_complete
+
+
+def _connect_keys(months: Iterable[Month], *, hours_only: bool) -> Iterator[int]:
+    for month in months:
+        yield from connect_keys(month)
+        if not hours_only:
+            for day in range(1, 32):
+                yield from connect_keys_of_day(month, day)
 
 
 def _step_text(step: RotationStep) -> str:

@@ -7,11 +7,11 @@ Rule: a removal that is interrupted anywhere is completed by the next one, and t
 harm: all progress is in the tables.
 
 Old user agents are found by the index of the router table, whose key is the hour of the month's
-first connect; nothing is scanned. The index lags, so each delete has the condition that
-`last_connect` is still the one found there. Where the channels row or versions have to be deleted
-too, that is a second write. So first the record is marked: it loses the attributes that make it
-valid (everyone else treats it as absent) and keeps its place in the index, where the next run finds
-it if this one gets no further.
+first connect, with or without its day; nothing is scanned. The index lags, so each delete has the
+condition that `last_connect` is still the one found there. Where the channels row or versions have
+to be deleted too, that is a second write. So first the record is marked: it loses the attributes
+that make it valid (everyone else treats it as absent) and keeps its place in the index, where the
+next run finds it if this one gets no further.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from autopush.store.tables import (
     storage_table,
     uaid_hasher,
 )
-from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH, connect_keys
+from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH, month_of_connect_key
 from autopush.store.versions import delete_versions
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import (
@@ -151,7 +151,7 @@ class UserRemover:
         """
         [latest] = months_ago(now, ORPHAN_MONTHS, ORPHAN_MONTHS)
         seen = record["last_connect"]
-        if not isinstance(seen, int) or seen >= next(connect_keys(latest.next)):
+        if not isinstance(seen, int) or month_of_connect_key(seen) > latest:
             return False
         try:
             row = await messages.get((*_key(record), CHANNELS_ROW)) if messages else None
@@ -253,15 +253,14 @@ def months_ago(now: float, fewest: int, most: int) -> list[Month]:
 
 
 async def find_old_users(
-    remover: UserRemover, months: Iterable[Month], *, limiter: RateLimiter
+    remover: UserRemover, keys: Iterable[int], *, limiter: RateLimiter
 ) -> dict[int, int]:
-    """How many user agents the index has under each key of these months; keys without any are
-    left out. Reads only.
+    """How many user agents the index has under each of these keys; keys without any are left out.
+    Reads only.
     """
-    keys = [key for month in months for key in connect_keys(month)]
+    rest = iter(keys)
     found: dict[int, int] = {}
-    for first in range(0, len(keys), CONCURRENT_KEYS):
-        some = keys[first : first + CONCURRENT_KEYS]
+    while some := list(islice(rest, CONCURRENT_KEYS)):
         counts = await asyncio.gather(*(_count(remover, key, limiter) for key in some))
         found |= {key: count for key, count in zip(some, counts, strict=True) if count}
     return found

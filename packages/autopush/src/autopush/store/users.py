@@ -5,6 +5,7 @@ two nodes that hold the same user for a moment cannot undo each other's writes.
 """
 
 import random
+from calendar import monthrange
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -105,9 +106,28 @@ def is_connect_key_of_month(key: int | None, now: float) -> bool:
 
 def connect_keys(month: Month) -> Iterator[int]:
     """Every key a record of that month can have: 0000 too, which the original gave out."""
+    return _keys_of_hours(f"{month.year:04}{month.month:02}")
+
+
+def connect_keys_of_day(month: Month, day: int) -> Iterator[int]:
+    """The keys of a day of that month in the form YYYYMMDDHHNNNN, which the documentation of the
+    original describes; none where the month has no such day.
+    """
+    if day > monthrange(*month)[1]:
+        return iter(())
+    return _keys_of_hours(f"{month.year:04}{month.month:02}{day:02}")
+
+
+def _keys_of_hours(prefix: str) -> Iterator[int]:
     for hour in range(24):
         for number in range(CONNECT_KEY_SPREAD + 1):
-            yield int(f"{month.year:04}{month.month:02}{hour:02}{number:04}")
+            yield int(f"{prefix}{hour:02}{number:04}")
+
+
+def month_of_connect_key(key: int) -> Month:
+    """The month a key of either form stands for."""
+    text = str(key)
+    return Month(int(text[:4]), int(text[4:6] or 0))
 
 
 @lru_cache(maxsize=2)
