@@ -5,13 +5,15 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test slow check lint types imports docs bench large soak chaos tools servers format lock clean
+.PHONY: help serve demo extras test slow check lint types imports docs bench large soak chaos tools servers format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 serve: $(VENV)/.autopush ## start autopush on the embedded store (options: AUTOPUSH_<NAME>, see `autopush serve --help`)
 	@exec $(BIN)/autopush serve
+
+extras: $(VENV)/.extras ## add what DynamoDB, the bridges, Sentry, Firehose and client certificates need
 
 demo: $(VENV)/.channelstats ## make up a Slack workspace and open its dashboard in the browser
 	@exec $(BIN)/channelstats demo
@@ -80,7 +82,7 @@ clean: ## remove what was built
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "autopush needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 3; }
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "on Debian and Ubuntu: apt install python3-venv" >&2; exit 3; }
 
 .tools/.ministack: requirements/tools/ministack.txt
 	@echo "Setting up ministack in .tools (once) …"
@@ -100,6 +102,11 @@ $(VENV)/.autopush: requirements/autopush.txt packages/keytables/pyproject.toml p
 	@echo "Setting up $(VENV) (once) …"
 	@$(PIP) install --require-hashes -r $<
 	@$(call INSTALL_EDITABLE,keytables autopush)
+	@touch $@
+
+$(VENV)/.extras: requirements/autopush-all.txt | $(VENV)/bin/python
+	@echo "Adding the extras to $(VENV) (once) …"
+	@$(PIP) install --require-hashes -r $<
 	@touch $@
 
 $(VENV)/.channelstats: requirements/channelstats.txt packages/keytables/pyproject.toml packages/channelstats/pyproject.toml | $(VENV)/bin/python

@@ -1,113 +1,220 @@
-"""Each distribution works when it is installed by itself, with what it requires and no more."""
+"""Each distribution is built, and installed by the lines of the documentation.
+
+Offline, an environment holds the libraries of the one that runs the tests, but none of the three
+packages; `make slow` runs every line again in an empty environment, with the package index.
+"""
 
 import os
+import re
+import shlex
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import venv
 import zipfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.paths import PACKAGES, ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
+
+NAMES = {"keytables": "keytables", "autopush": "autopush-server", "channelstats": "channelstats"}
+"""Names of the distributions, by package."""
 
 COMMANDS = {
-    "keytables": {},
-    "autopush": {
-        "autopush": ["serve", "connection", "endpoint", "maintain", "diagnose", "send", "keys"],
-        "autoendpoint": [],
-        "autokey": [],
-        "endpoint_diagnostic": [],
-    },
-    "channelstats": {"channelstats": ["import-export", "report", "serve", "demo"]},
+    "autopush": ["serve", "connection", "endpoint", "maintain", "diagnose", "send", "keys"],
+    "autoendpoint": [],
+    "autokey": [],
+    "endpoint_diagnostic": [],
+    "channelstats": ["import-export", "report", "serve", "demo"],
 }
-"""By package, the commands it installs and their subcommands."""
+"""By program, its subcommands."""
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The wheel of each package, built from its folder."""
-    folder = tmp_path_factory.mktemp("wheels")
-    found = {}
-    for package in COMMANDS:
-        out = folder / package
-        pip(
-            sys.executable,
-            "wheel",
-            "--no-deps",
-            "--no-build-isolation",
-            "-w",
-            out,
-            PACKAGES / package,
-        )
-        (found[package],) = out.glob("*.whl")
-    return found
+ELSEWHERE = {
+    "pip install ./autopush-webhook",  # tests/docs/test_third_party_router.py
+    "pip install --upgrade apsw",
+}
+OURS = ("keytables", "autopush", "channelstats")
 
 
-def pip(python: str | Path, *words: str | Path) -> None:
-    subprocess.run(
-        [python, "-m", "pip", "--disable-pip-version-check", "--quiet", *words],
-        check=True,
-        timeout=300,
-    )
+def install_lines() -> Iterator[str]:
+    pages = [ROOT / "README.md", *PACKAGES.glob("*/README.md"), *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        text = " ".join(page.read_text("utf-8").split())
+        for found in re.finditer(r"pip install [^`$]+", text):
+            yield found[0].split(" autopush serve")[0].strip()
 
 
-@pytest.fixture(params=COMMANDS)
-def installed(
-    request: pytest.FixtureRequest, wheels: dict[str, Path], tmp_path: Path
-) -> tuple[str, Run]:
-    """A package in an environment of its own, and how to run a program there."""
-    package: str = request.param
-    venv.create(tmp_path / "venv", with_pip=True)
-    programs = tmp_path / "venv" / "bin"
-    pinned = ROOT / "requirements" / f"{package}.txt"
-    pip(programs / "python", "install", "--require-hashes", "-r", pinned)
-    needed = [wheels["keytables"]] if package != "keytables" else []
-    pip(programs / "python", "install", "--no-index", *needed, wheels[package])
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+LINES = sorted(set(install_lines()) - ELSEWHERE)
+FROM_CHECKOUT = [line for line in LINES if "packages/" in line]
+FROM_INDEX = [line for line in LINES if "packages/" not in line]
 
-    def run(program: str, *words: str) -> "subprocess.CompletedProcess[str]":
+
+class Environment:
+    """A virtual environment in which a line of the documentation installs packages."""
+
+    def __init__(self, folder: Path, *, offline: bool) -> None:
+        self.folder = folder
+        self._offline = offline
+        venv.create(folder, with_pip=not offline)
+        self.programs = folder / "bin"
+        if offline:
+            [target] = folder.glob("lib/python*/site-packages")
+            for library in Path(sysconfig.get_path("purelib")).iterdir():
+                name = library.name.lower().lstrip("_")
+                if not name.startswith((*OURS, "editable_impl", "pycache", "distutils")):
+                    (target / library.name).symlink_to(library)
+
+    def pip(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        offline = ["--no-index", "--no-build-isolation"] if self._offline else []
+        return self.run("python", "-m", "pip", "install", "-q", *offline, *words, folder=ROOT)
+
+    def run(
+        self, program: str, *words: str, folder: Path | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in {"PYTHONPATH", "VIRTUAL_ENV"} and not name.startswith("AWS_")
+        }
         return subprocess.run(
-            [programs / program, *words],
-            env={**environment, "HOME": str(tmp_path)},
-            cwd=tmp_path,
+            [self.programs / program, *words],
+            env={**kept, "HOME": str(self.folder), "AWS_EC2_METADATA_DISABLED": "true"},
+            cwd=folder or self.folder,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 
-    return package, run
+    def check_commands(self) -> None:
+        """What was installed fits together, and every program prints its help."""
+        assert self.run("python", "-m", "pip", "check").stdout == "No broken requirements found.\n"
+        installed = [program for program in COMMANDS if (self.programs / program).exists()]
+        for program in installed:
+            # A subcommand imports what it needs: here nothing can be missing if it is offline.
+            subcommands = [] if self._offline else COMMANDS[program]
+            for words in [["--help"], *([name, "--help"] for name in subcommands)]:
+                done = self.run(program, *words)
+                assert (done.returncode, done.stderr) == (0, ""), (program, words)
+                assert done.stdout.startswith("usage:"), (program, words)
+        done = self.run("python", "-c", "import keytables")
+        assert done.returncode == 0, done.stderr
 
 
-def test_what_a_distribution_installs_runs_and_says_what_is_missing(
-    installed: tuple[str, Run],
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the sdist and the wheel of each package, as a release builds them."""
+    folder = tmp_path_factory.mktemp("dist")
+    for package in NAMES:
+        done = subprocess.run(
+            [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, package],
+            cwd=PACKAGES,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_sdists_and_wheels_hold_their_own_package_and_the_licence(dist: Path) -> None:
+    licence = (ROOT / "LICENSE").read_bytes()
+    for package, name in NAMES.items():
+        stem = name.replace("-", "_")
+        [wheel] = dist.glob(f"{stem}-*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            tops = {path.split("/")[0] for path in archive.namelist()}
+            assert {top for top in tops if not top.endswith(".dist-info")} == {package}
+            [path] = [path for path in archive.namelist() if path.endswith("/LICENSE")]
+            assert archive.read(path) == licence
+        [sdist] = dist.glob(f"{stem}-*.tar.gz")
+        with tarfile.open(sdist) as archive_:
+            files = {path.partition("/")[2]: path for path in archive_.getnames()}
+            assert {"LICENSE", "README.md", "pyproject.toml"} <= files.keys()
+            file = archive_.extractfile(files["LICENSE"])
+            assert file is not None
+            assert file.read() == licence
+
+
+def test_every_place_that_installs_names_packages_of_ours() -> None:
+    named = {word for line in LINES for word in re.findall(r"[a-z][a-z-]{5,}", line)}
+    assert set(NAMES.values()) <= named
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with all libraries and none of the three packages."""
+    return Environment(tmp_path_factory.mktemp("venv"), offline=True)
+
+
+@pytest.mark.parametrize("line", FROM_CHECKOUT)
+def test_a_line_for_a_checkout_finds_all_packages_there(line: str, libraries: Environment) -> None:
+    done = libraries.pip("--dry-run", *shlex.split(line)[2:])
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_package_alone_does_not_find_the_base_layer(libraries: Environment) -> None:
+    done = libraries.pip("--dry-run", "packages/autopush")
+    assert "No matching distribution found for keytables" in done.stderr
+
+
+def test_the_lines_for_an_index_install_what_a_release_builds(dist: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv", offline=True)
+    names = [name for line in FROM_INDEX for name in shlex.split(line)[2:]]
+    done = environment.pip("--find-links", str(dist), *names)
+    assert done.returncode == 0, done.stderr
+    environment.check_commands()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", FROM_CHECKOUT)
+def test_a_line_for_a_checkout_installs_into_an_empty_environment(
+    line: str, tmp_path: Path
 ) -> None:
-    package, run = installed
-    assert run("python", "-m", "pip", "check").returncode == 0
-    for program, subcommands in COMMANDS[package].items():
-        for words in [["--help"], *([name, "--help"] for name in subcommands)]:
-            done = run(program, *words)
-            assert (done.returncode, done.stderr) == (0, ""), (program, words)
-            assert done.stdout.startswith("usage:"), (program, words)
+    environment = Environment(tmp_path / "venv", offline=False)
+    done = environment.pip(*shlex.split(line)[2:])
+    assert done.returncode == 0, done.stderr
+    environment.check_commands()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["wheel", "sdist"])
+@pytest.mark.parametrize("line", FROM_INDEX)
+def test_a_release_installs_into_an_empty_environment(
+    line: str, form: str, dist: Path, tmp_path: Path
+) -> None:
+    environment = Environment(tmp_path / "venv", offline=False)
+    only = "--only-binary" if form == "wheel" else "--no-binary"
+    forms = [word for name in NAMES.values() for word in (only, name)]
+    done = environment.pip("--pre", "--find-links", str(dist), *forms, *shlex.split(line)[2:])
+    assert done.returncode == 0, done.stderr
+    environment.check_commands()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", NAMES)
+def test_the_pinned_versions_suffice_and_bring_no_extra(
+    package: str, dist: Path, tmp_path: Path
+) -> None:
+    environment = Environment(tmp_path / "venv", offline=False)
+    pinned = ROOT / "requirements" / f"{package}.txt"
+    done = environment.pip("--require-hashes", "-r", str(pinned))
+    assert done.returncode == 0, done.stderr
+    done = environment.pip("--no-index", "--find-links", str(dist), NAMES[package])
+    assert done.returncode == 0, done.stderr
+    environment.check_commands()
     for library in ("botocore", "h2", "httpx"):
-        assert run("python", "-c", f"import {library}").returncode != 0
-    refused = run(
+        assert environment.run("python", "-c", f"import {library}").returncode != 0
+    refused = environment.run(
         "python",
         "-c",
         "import asyncio, time, keytables.stores as stores\n"
         "asyncio.run(stores.open_engine('dynamodb://eu-west-1', clock=time.time))",
     )
     assert "keytables[dynamodb]" in refused.stderr
-
-
-def test_a_wheel_holds_its_own_package_only(wheels: dict[str, Path]) -> None:
-    for package, wheel in wheels.items():
-        with zipfile.ZipFile(wheel) as names:
-            tops = {name.split("/")[0] for name in names.namelist()}
-        assert {top for top in tops if not top.endswith(".dist-info")} == {package}

@@ -132,7 +132,8 @@ def test_a_log_output_whose_library_is_missing_is_one_line_that_says_what_to_ins
     assert cli.main(["serve"]) == 3
     assert service.started == []
     assert capsys.readouterr().err == (
-        f"autopush: {option} needs {library}: pip install 'autopush-server[{extra}]'\n"
+        f"autopush: {option} needs {library}: pip install 'autopush-server[{extra}]', or in "
+        "a checkout: make extras\n"
     )
 
 

@@ -22,7 +22,7 @@ from autopush.settings.original import reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
 from autopush.telemetry import logs
 from autopush.telemetry.log_handlers import open_crash_reports, open_stream
-from autopush.version import VERSION
+from autopush.version import VERSION, how_to_install
 
 STARTUP_FAILED: Final = 3
 INTERRUPTED: Final = 130
@@ -255,9 +255,7 @@ def _needed_by(option: str, *, extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         library = (error.name or extra).partition(".")[0]
-        raise StartupError(
-            f"{option} needs {library}: pip install 'autopush-server[{extra}]'"
-        ) from None
+        raise StartupError(f"{option} needs {library}: {how_to_install(extra)}") from None
     except ValueError:
         raise StartupError(f"{option}: its value is malformed") from None
 

@@ -1,4 +1,4 @@
-"""The version of the installed package, looked up once.
+"""The version of the installed package, looked up once, and how its extras are installed.
 
 The version is written in `pyproject.toml` only.
 """
@@ -9,3 +9,8 @@ try:
     VERSION = version("autopush-server")
 except PackageNotFoundError:  # run from a source tree that was never installed
     VERSION = "0+unknown"
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that adds an extra, for error texts."""
+    return f"pip install 'autopush-server[{extra}]', or in a checkout: make extras"

@@ -12,6 +12,7 @@ from autopush import bridges
 from autopush.bridges import discovery
 from autopush.bridges.discovery import configured_routers, load_routers
 from autopush.settings import OPTIONS, Settings, StartupError
+from autopush.version import how_to_install
 from support.clocks import ManualClock
 
 SECRET = "sesame-0123456789"
@@ -223,7 +224,7 @@ def test_a_bridge_without_its_libraries_names_the_extra_to_install(
     own(f"import {library}")
     monkeypatch.setitem(sys.modules, library, None)
     assert refusal(Settings(env="test")) == (
-        f"the bridge own needs {library}: pip install 'autopush-server[bridges]'"
+        f"the bridge own needs {library}: {how_to_install('bridges')}"
     )
 
 

@@ -15,6 +15,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.store.users import CONNECTING, UserRecord
+from autopush.version import how_to_install
 
 ENTRY_POINTS: Final = "autopush.routers"
 LIBRARIES: Final = frozenset({"google", "h2", "httpx"})
@@ -82,9 +83,7 @@ def _module(name: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in LIBRARIES:
             raise
-        raise StartupError(
-            f"the {what} needs {error.name}: pip install 'autopush-server[bridges]'"
-        ) from None
+        raise StartupError(f"the {what} needs {error.name}: {how_to_install('bridges')}") from None
 
 
 def _third_party(name: str, configuration: Mapping[str, object]) -> Router:

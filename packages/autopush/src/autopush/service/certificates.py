@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from autopush.net.tls import ClientTls, ServerTls, TlsFileError
 from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
+from autopush.version import how_to_install
 
 _log = logs.get(__name__)
 
@@ -123,5 +124,5 @@ def _load(settings: Settings, options: _Options) -> ServerTls | None:
         if error.name is None or error.name.partition(".")[0] != "OpenSSL":
             raise
         raise StartupError(
-            "client_certs needs pyOpenSSL: pip install 'autopush-server[client-certificates]'"
+            f"client_certs needs pyOpenSSL: {how_to_install('client-certificates')}"
         ) from None

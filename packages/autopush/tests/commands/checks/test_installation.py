@@ -38,7 +38,6 @@ async def test_an_old_sqlite_is_a_failure_where_the_store_is_embedded(
     [
         (Settings(senderid_list=GCM), "bridges"),
         (Settings(wake_pem="wake.pem"), "bridges"),
-        (Settings(store="dynamodb://"), "dynamodb"),
         (Settings(firehose_stream_name="stream"), "firehose"),
         (Settings(sentry_dsn="https://x"), "sentry"),
         (Settings(client_certs={"one": (FINGERPRINT,)}), "client-certificates"),

@@ -7,7 +7,7 @@ from typing import Final
 from autopush.bridges.discovery import configured_routers, load_routers, load_waker
 from autopush.commands.checks import Finding, Subject, fail, ok, warn
 from autopush.settings import Settings, StartupError
-from autopush.version import VERSION
+from autopush.version import VERSION, how_to_install
 
 _OWN_BRIDGES: Final = ("adm", "apns", "fcm", "gcm")
 
@@ -22,7 +22,6 @@ EXTRAS: Final[Sequence[tuple[str, tuple[str, ...], Callable[[Settings], bool]]]]
             )
         ),
     ),
-    ("dynamodb", ("botocore",), lambda settings: not settings.is_embedded),
     ("firehose", ("botocore",), lambda settings: bool(settings.firehose_stream_name)),
     ("sentry", ("sentry_sdk",), lambda settings: bool(settings.sentry_dsn)),
     (
@@ -44,8 +43,8 @@ async def check_installation(subject: Subject) -> Sequence[Finding]:
             continue
         missing = [module for module in modules if not is_installed(module)]
         if missing:
-            advice = f"pip install 'autopush-server[{extra}]'"
-            findings.append(fail(f"{', '.join(missing)} is not installed", advice))
+            said = f"{', '.join(missing)} is not installed"
+            findings.append(fail(said, how_to_install(extra)))
         else:
             findings.append(ok(f"extra {extra}"))
     return findings
