@@ -128,11 +128,3 @@ async def test_an_embedded_store_imports_nothing_of_aws(tmp_path: Path) -> None:
         "assert 'botocore' not in sys.modules\n"
         "assert 'keytables.dynamodb' not in sys.modules\n"
     )
-
-
-async def test_dynamodb_without_its_extra_names_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "botocore", None)  # as if it was not installed
-    with pytest.raises(Unavailable, match=re.escape("pip install 'keytables[dynamodb]'")):
-        await open_engine("dynamodb://eu-west-1")

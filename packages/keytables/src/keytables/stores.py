@@ -17,13 +17,11 @@ import re
 import time
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.util import find_spec
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from keytables.clock_guard import ClockReading
 from keytables.engine import Clock, Engine, OnFailure
-from keytables.errors import Unavailable
 
 __all__ = ["DynamoUrl", "SqliteUrl", "StoreUrl", "open_engine", "parse_store"]
 
@@ -97,8 +95,6 @@ async def open_engine(
             first_reading=first_reading,
             on_failure=on_failure,
         )
-    if find_spec("botocore") is None:
-        raise Unavailable("DynamoDB needs botocore: pip install 'keytables[dynamodb]'")
     from keytables.dynamodb import DynamoEngine  # noqa: PLC0415
 
     return await DynamoEngine.open(

@@ -1,14 +1,17 @@
 """Regions, endpoints and credentials, as AWS's environment and files have them."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from keytables.dynamodb.aws import find_credentials, region_endpoint
+from keytables.dynamodb.aws import (
+    BOTOCORE_HELP,
+    find_credentials,
+    region_endpoint,
+    resolve_configuration,
+)
 from keytables.dynamodb.client import Client
 from keytables.dynamodb.hosts import Endpoint
 from keytables.dynamodb.signing import Credentials
@@ -145,32 +148,63 @@ def test_the_role_of_the_instance_is_used_only_if_allowed(monkeypatch: pytest.Mo
 
 # --- without botocore -----------------------------------------------------------------------------
 
-WITHOUT_BOTOCORE = """
-import asyncio
-import sys
 
-sys.modules["botocore"] = None
-from keytables.dynamodb.client import Client
-
-
-async def open_and_close(**options):
-    await (await Client.open(endpoint="http://127.0.0.1:1", **options)).close()
+@pytest.fixture
+def no_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "botocore", None)  # as if it was not installed
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    monkeypatch.delenv("AWS_CONFIG_FILE")
 
 
-asyncio.run(open_and_close(region="any", credentials=lambda: None))
-try:
-    asyncio.run(open_and_close(region="any"))
-except ModuleNotFoundError as error:
-    print(error.name)
-"""
+@pytest.mark.usefixtures("no_botocore")
+def test_keys_in_the_environment_need_no_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_variables(monkeypatch, AWS_ACCESS_KEY_ID="A", AWS_SECRET_ACCESS_KEY="B")
+    found = resolve_configuration("eu-central-1", None, None, None)
+    assert found.endpoints == [Endpoint("dynamodb.eu-central-1.amazonaws.com", 443, True)]
+    assert found.loaded.credentials == Credentials("A", "B", None)
+    assert not found.loaded.expires_within(1e9)
+    set_variables(monkeypatch, AWS_SESSION_TOKEN="C", AWS_DEFAULT_REGION="cn-north-1")
+    found = resolve_configuration("", None, None, None)
+    assert found.endpoints == [Endpoint("dynamodb.cn-north-1.amazonaws.com.cn", 443, True)]
+    assert found.loaded.credentials == Credentials("A", "B", "C")
 
 
-def test_botocore_is_needed_only_where_something_is_to_be_found() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_BOTOCORE],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.stdout.startswith("botocore")
+@pytest.mark.usefixtures("no_botocore")
+def test_the_environment_names_the_endpoint_without_botocore_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_variables(monkeypatch, AWS_ENDPOINT_URL="http://127.0.0.1:8000")
+    assert region_endpoint("any") == Endpoint("127.0.0.1", 8000, False)
+    set_variables(monkeypatch, AWS_IGNORE_CONFIGURED_ENDPOINT_URLS="true")
+    assert region_endpoint("us-east-1").host == "dynamodb.us-east-1.amazonaws.com"
+
+
+@pytest.mark.usefixtures("no_botocore")
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, "Profiles, files and roles need it"),
+        ({"AWS_ACCESS_KEY_ID": "A"}, "AWS_SECRET_ACCESS_KEY is missing"),
+        ({"AWS_PROFILE": "p"}, "AWS_PROFILE is set, and needs botocore"),
+        ({"AWS_USE_FIPS_ENDPOINT": "true"}, "AWS_USE_FIPS_ENDPOINT is set"),
+    ],
+)
+def test_what_only_botocore_can_do_names_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], said: str
+) -> None:
+    set_variables(monkeypatch, **variables)
+    with pytest.raises(Unavailable, match=said) as raised:
+        resolve_configuration("eu-west-1", None, None, None)
+    assert str(raised.value).endswith(BOTOCORE_HELP)
+
+
+@pytest.mark.usefixtures("no_botocore")
+@pytest.mark.parametrize("region", ["us-iso-east-1", "eu-west1"])
+def test_an_unusual_region_needs_botocore_or_an_endpoint(region: str) -> None:
+    with pytest.raises(Unavailable, match=f"endpoint of region '{region}' is not known"):
+        region_endpoint(region)
+
+
+@pytest.mark.usefixtures("no_botocore")
+async def test_a_server_of_this_machine_needs_neither_keys_nor_botocore() -> None:
+    await (await Client.open(endpoint="http://127.0.0.1:1", region="any")).close()

@@ -123,11 +123,10 @@ class Client:
         ``endpoint``: URL of a server in place of the region's, or of several, separated by commas.
         ``connections`` per server; ``max_waiting``: calls that wait for one, further ones are
         Throttled. ``clock``: requests are signed by it. ``tls`` and ``credentials`` (blocking;
-        called again before they expire) replace what botocore's configuration says; botocore is
-        only needed where region, endpoint or credentials are left to find.
+        called again before they expire) replace what the environment and botocore say.
 
-        Raises Unavailable: no such region, no credentials (servers on this machine need none).
-        ValueError: no such URL. ModuleNotFoundError: botocore is needed and not installed.
+        Raises Unavailable: no such region, no credentials (servers on this machine need none),
+        botocore is needed and not installed. ValueError: no such URL.
         """
         endpoints = None if endpoint is None else parse_endpoints(endpoint)
         resolve = functools.partial(resolve_configuration, region, endpoints, tls, credentials)

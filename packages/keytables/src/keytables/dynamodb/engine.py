@@ -95,8 +95,8 @@ class DynamoEngine(Engine):
         ``region`` empty: the one of the AWS environment, else us-east-1. ``endpoint``: URL of a
         server in place of the region's, or of several, separated by commas. ``prefix``: begins the
         names of all tables there. ``connections`` at most to one server. ``alternator``: the
-        database is ScyllaDB. Raises Unavailable: no such region, no credentials; ValueError: no
-        such URL; ModuleNotFoundError: botocore is needed and not installed.
+        database is ScyllaDB. Raises Unavailable: no such region, no credentials, or botocore is
+        needed and not installed; ValueError: no such URL.
         """
         client = await Client.open(
             region=region,
