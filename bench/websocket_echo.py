@@ -25,7 +25,7 @@ from typing import cast
 import picows
 import uvloop
 
-from autopush.net.handshake import HandshakeAccepted, accept
+from autopush.net.frames import answer_handshake
 from autopush.net.timers import TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 
@@ -59,8 +59,8 @@ class Shell(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         lines = data.decode("latin-1").split("\r\n")
         pairs = (line.partition(": ") for line in lines[1:] if line)
-        answer = accept("GET", "1.1", {name.lower(): value for name, _, value in pairs})
-        assert isinstance(answer, HandshakeAccepted)
+        answer = answer_handshake("GET", "1.1", {name.lower(): value for name, _, value in pairs})
+        assert answer.accepted
         head = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
         self.transport.write(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode())
         protocol = Echo(self.wheel)

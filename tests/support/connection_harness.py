@@ -16,9 +16,7 @@ from autopush.delivery.limits import UserAgentLimits
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.delivery.user_agent import UserAgentConnection
-from autopush.net.buffered_bytes import BufferedBytes
-from autopush.net.client_address import TrustedProxies
-from autopush.net.connection_limits import ConnectionLimits
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Row
@@ -143,7 +141,7 @@ class UserAgent:
         address: str = PEER,
     ) -> None:
         self.connection = UserAgentConnection(
-            node, node.clients.find(user_agent, host), node.connection_limits.admit(address)
+            node, node.clients.find(user_agent, host), node.connection_limits.count(address)
         )
         self.transport = FakeTransport(loop, self.connection)
         self._unread = bytearray()

@@ -18,7 +18,7 @@ from autopush.delivery.bridge_contract import Router
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.router import UserAgentRouter
 from autopush.delivery.stored_limits import StoredLimits
-from autopush.net.client_address import TrustedProxies
+from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.rates import Rate, TokenBuckets
 from autopush.telemetry.limit_refusals import LimitRefusals

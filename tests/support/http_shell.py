@@ -7,9 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from autopush.net.buffered_bytes import BufferedBytes
-from autopush.net.client_address import TrustedProxies
-from autopush.net.connection_limits import ConnectionLimits
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import Answer, Handler, Limits, Request, Response
 from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel

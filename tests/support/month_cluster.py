@@ -19,8 +19,7 @@ from autopush.delivery.node_cache import NodeCache
 from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.delivery.router import DeliveryResult, UserAgentRouter
 from autopush.delivery.stored_limits import StoredLimits
-from autopush.net.buffered_bytes import BufferedBytes
-from autopush.net.connection_limits import ConnectionLimits
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules

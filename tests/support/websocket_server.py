@@ -8,7 +8,7 @@ from typing import cast
 
 import httptools
 
-from autopush.net.handshake import HandshakeRefused, accept
+from autopush.net.frames import answer_handshake
 from autopush.net.timers import TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 
@@ -41,18 +41,20 @@ class UpgradeShell(asyncio.Protocol):
         parser = httptools.HttpRequestParser(self)
         with contextlib.suppress(httptools.HttpParserUpgrade):
             parser.feed_data(head + mark)
-        answer = accept(
+        answer = answer_handshake(
             parser.get_method().decode(),
             parser.get_http_version(),
             self._headers,
             subprotocols=self._subprotocols,
         )
-        status = answer.status if isinstance(answer, HandshakeRefused) else 101
-        lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in answer.headers)]
-        if isinstance(answer, HandshakeRefused):
+        lines = [
+            f"HTTP/1.1 {answer.status} X",
+            *(f"{name}: {value}" for name, value in answer.headers),
+        ]
+        if not answer.accepted:
             lines += ["Content-Length: 0", "Connection: close"]
         self._transport.write(("\r\n".join(lines) + "\r\n\r\n").encode())
-        if isinstance(answer, HandshakeRefused):
+        if not answer.accepted:
             self._transport.close()
             return
         protocol = self._factory()

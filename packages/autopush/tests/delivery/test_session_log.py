@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from autopush.delivery.session_log import LINES_PER_SECOND, SessionLog, reason_of_client
-from autopush.net.buffered_bytes import TOO_MUCH
+from autopush.net.client_limits import TOO_MUCH
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.rules import Rules
 from autopush.store.messages import row_of

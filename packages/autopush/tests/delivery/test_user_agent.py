@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.net.buffered_bytes import BufferedBytes
+from autopush.net.client_limits import BufferedBytes
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.rules import Rules
 from autopush.store.messages import row_of

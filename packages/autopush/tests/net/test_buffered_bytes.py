@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.net.buffered_bytes import BufferedBytes
+from autopush.net.client_limits import BufferedBytes
 
 
 class Holder:

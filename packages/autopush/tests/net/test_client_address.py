@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.net.client_address import MAX_PROXIES, TrustedProxies, unmapped
+from autopush.net.client_limits import MAX_PROXIES, TrustedProxies, unmapped
 from autopush.net.http_messages import Request
 
 PROXIES = TrustedProxies(["127.0.0.0/8", "::1", "10.0.0.0/8", "2001:db8:aa::/48"])

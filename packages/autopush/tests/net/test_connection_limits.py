@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.net.client_address import TrustedProxies
-from autopush.net.connection_limits import ConnectionLimits, ConnectionRefused
+from autopush.net.client_limits import ConnectionLimits, ConnectionRefused, TrustedProxies
 
 CLIENT, OTHER, PROXY = "203.0.113.7", "203.0.113.8", "127.0.0.1"
 
@@ -43,48 +42,48 @@ def limited(connections: int = 0, per_address: int = 0) -> tuple[ConnectionLimit
 
 def test_connections_beyond_the_limit_are_refused_until_one_ends() -> None:
     limits, refusals = limited(connections=2)
-    key = limits.admit(CLIENT)
-    limits.admit(OTHER)
+    key = limits.count(CLIENT)
+    limits.count(OTHER)
     with pytest.raises(ConnectionRefused) as refused:
-        limits.admit(PROXY)
+        limits.count(PROXY)
     assert refused.value.status == 503
     assert refusals == [("tcp_connections", PROXY)]
     limits.release(key)
-    limits.admit(PROXY)
+    limits.count(PROXY)
     assert limits.open == 2
 
 
 def test_connections_of_one_address_beyond_the_limit_are_refused_until_one_ends() -> None:
     limits, refusals = limited(per_address=2)
-    key = limits.admit(CLIENT)
-    limits.admit(CLIENT)
+    key = limits.count(CLIENT)
+    limits.count(CLIENT)
     with pytest.raises(ConnectionRefused) as refused:
-        limits.admit(CLIENT)
+        limits.count(CLIENT)
     assert refused.value.status == 429
     assert refusals == [("address_connections", CLIENT)]
-    limits.admit(OTHER)
+    limits.count(OTHER)
     limits.release(key)
-    limits.admit(CLIENT)
+    limits.count(CLIENT)
 
 
 def test_connections_of_one_ipv6_network_count_together() -> None:
     limits, _ = limited(per_address=1)
-    limits.admit("2001:db8::1")
+    limits.count("2001:db8::1")
     with pytest.raises(ConnectionRefused):
-        limits.admit("2001:db8::2")
-    limits.admit("2001:db8:0:1::1")
+        limits.count("2001:db8::2")
+    limits.count("2001:db8:0:1::1")
 
 
 def test_a_trusted_proxy_may_have_as_many_connections_as_there_are() -> None:
     limits, refusals = limited(per_address=1)
     for _ in range(10):
-        limits.admit(PROXY)
+        limits.count(PROXY)
     assert (limits.open, refusals) == (10, [])
 
 
 def test_a_connection_counts_by_the_client_that_it_turns_out_to_have() -> None:
     limits, refusals = limited(per_address=1)
-    first, second = limits.admit(PROXY), limits.admit(PROXY)
+    first, second = limits.count(PROXY), limits.count(PROXY)
     first = limits.recount(first, CLIENT)
     with pytest.raises(ConnectionRefused):
         limits.recount(second, CLIENT)
@@ -102,20 +101,20 @@ def test_an_idle_connection_gives_way_to_a_new_one() -> None:
     limits.add_server(busy)
     limits.add_server(idle)
     for _ in range(7):
-        limits.admit(CLIENT)
+        limits.count(CLIENT)
     assert (busy.connections, idle.connections, refusals) == (3, 0, [])
     with pytest.raises(ConnectionRefused):
-        limits.admit(CLIENT)
+        limits.count(CLIENT)
 
 
 def test_nothing_gives_way_to_an_address_that_has_too_many() -> None:
     limits, _ = limited(connections=2, per_address=2)
     server = IdleConnections(2, 2)
     limits.add_server(server)
-    limits.admit(CLIENT)
-    limits.admit(CLIENT)
+    limits.count(CLIENT)
+    limits.count(CLIENT)
     with pytest.raises(ConnectionRefused):
-        limits.admit(CLIENT)
+        limits.count(CLIENT)
     assert server.idle == 2
 
 
@@ -129,7 +128,7 @@ def test_no_address_is_remembered_longer_than_its_connections(steps: list[tuple[
     for step, address in steps:
         try:
             if step == "admit":
-                keys.append(limits.admit(address))
+                keys.append(limits.count(address))
             elif keys and step == "recount":
                 keys[0] = limits.recount(keys[0], address)
             elif keys:

@@ -13,7 +13,7 @@ from typing import cast
 import aiohttp
 import pytest
 
-from autopush.net.handshake import HandshakeAccepted, accept
+from autopush.net.frames import answer_handshake
 from autopush.net.http_messages import Answer, Request, Response, Upgrade, header_block
 from autopush.net.http_server import HttpConnection, HttpServer
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS
@@ -619,8 +619,8 @@ async def answer_late(request: Request) -> Answer:
 def upgraded(request: Request) -> Answer:
     if request.path != "/ws":
         return Response(200, describe(request))
-    answer = accept(request.method, request.http_version, request.headers)
-    if not isinstance(answer, HandshakeAccepted):
+    answer = answer_handshake(request.method, request.http_version, request.headers)
+    if not answer.accepted:
         return Response(answer.status, headers=answer.headers)
     return Upgrade(answer.headers, lambda _: UpgradedProtocol())
 

@@ -6,9 +6,7 @@ import tracemalloc
 
 import pytest
 
-from autopush.net.buffered_bytes import BufferedBytes
-from autopush.net.client_address import TrustedProxies
-from autopush.net.connection_limits import ConnectionLimits
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.net.http_server import MIN_WAIT
 from support.http_shell import Shared, Shell, Transport, echo, read_answers, receive

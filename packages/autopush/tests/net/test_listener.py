@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autopush.net import listener as listener_module
-from autopush.net.connection_limits import ConnectionLimits
+from autopush.net.client_limits import ConnectionLimits
 from autopush.net.http_messages import Request, Response
 from autopush.net.http_server import HttpServer
 from autopush.net.listener import Listener

@@ -10,14 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from autopush.net.tcp import (
-    DialError,
-    DialInsecure,
-    DialRefused,
-    DialUnanswered,
-    dial,
-    enable_keepalive,
-)
+from autopush.net.listener import enable_keepalive
+from autopush.net.tcp import DialError, DialInsecure, DialRefused, DialUnanswered, dial
 from support.certificates import tls_pair
 from support.http_shell import serving
 from support.sockets import full_port, silent_port, unused_port

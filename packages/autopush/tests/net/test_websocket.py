@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from autopush.net.buffered_bytes import BufferedBytes
+from autopush.net.client_limits import BufferedBytes
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS, TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 from support import wire

@@ -16,7 +16,7 @@ from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import UserAgentConnection
-from autopush.net.handshake import HandshakeRefused, accept
+from autopush.net.frames import answer_handshake
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.net.node_auth import (
     REQUEST_HEADER,
@@ -92,15 +92,17 @@ class UpgradeHandler:
         if "upgrade" not in request.headers:
             return self._page(request)
         version = "1.0" if request.http10 else "1.1"
-        accepted = accept(request.method, version, request.headers, subprotocols=(SUBPROTOCOL,))
-        if isinstance(accepted, HandshakeRefused):
-            return responses.text(accepted.status, f"{accepted.reason}\n", headers=accepted.headers)
+        answer = answer_handshake(
+            request.method, version, request.headers, subprotocols=(SUBPROTOCOL,)
+        )
+        if not answer.accepted:
+            return responses.text(answer.status, f"{answer.reason}\n", headers=answer.headers)
         if not self._node.is_accepting:
             self._refusals.add("connections", request.client_address)
             return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
         headers = request.headers
         client = self._node.clients.find(headers.get("user-agent", ""), headers.get("host", ""))
-        return Upgrade(accepted.headers, lambda key: UserAgentConnection(self._node, client, key))
+        return Upgrade(answer.headers, lambda key: UserAgentConnection(self._node, client, key))
 
     async def _page(self, request: Request) -> Response:
         page = await self._dockerflow.respond(request) or self._log_check.respond(request)

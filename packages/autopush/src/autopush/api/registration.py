@@ -32,7 +32,7 @@ from autopush.api.registration_body import (
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError
 from autopush.delivery.bridged import report_defects
 from autopush.delivery.peers import Nodes
-from autopush.net.client_address import TrustedProxies
+from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
 from autopush.rates import Rate, TokenBuckets

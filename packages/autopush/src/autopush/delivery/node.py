@@ -14,8 +14,7 @@ from autopush.delivery.limits import UserAgentLimits
 from autopush.delivery.peers import Nodes
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.session_log import SessionLog
-from autopush.net.buffered_bytes import BufferedBytes
-from autopush.net.connection_limits import ConnectionLimits
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import DropReason

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from autopush.delivery.clients import Client
-from autopush.net.buffered_bytes import TOO_MUCH
+from autopush.net.client_limits import TOO_MUCH
 from autopush.net.frames import CloseCode
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.session import Session

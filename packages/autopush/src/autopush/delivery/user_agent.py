@@ -14,7 +14,7 @@ from typing import Final
 from autopush.delivery.clients import Client
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.session_log import NO_CLOSE_FRAME, NO_PONG, reason_of_client
-from autopush.net.buffered_bytes import BufferedBytes
+from autopush.net.client_limits import BufferedBytes
 from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol.drain import Unacked

@@ -1,4 +1,4 @@
-"""RFC 6455 frames as a server reads and writes them: bytes in, messages or a close code out.
+"""RFC 6455 on the server's side, without I/O: the opening handshake, and frames to messages.
 
 Rule: nothing is accepted that the RFC forbids, and nothing is buffered that will be rejected. A
 frame is checked by its header, before its payload has arrived:
@@ -12,10 +12,96 @@ frame is checked by its header, before its payload has arrived:
 A violation raises `FrameError`, which names the close code for the peer.
 """
 
+import binascii
 import codecs
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from hashlib import sha1
 from struct import Struct
 from typing import Final
+
+# --- the opening handshake ----------------------------------------------------------------------
+
+_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
+_VERSION: Final = "13"
+_UPGRADE: Final = (("Upgrade", "websocket"), ("Connection", "Upgrade"))
+
+
+@dataclass(frozen=True, slots=True)
+class HandshakeAnswer:
+    """The answer to a request for a WebSocket: 101, then both sides send frames; or a refusal,
+    whose `reason` is a sentence that says what was expected.
+    """
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        return self.status == 101
+
+
+def answer_handshake(
+    method: str,
+    http_version: str,
+    headers: Mapping[str, str],
+    *,
+    subprotocols: Sequence[str] = (),
+) -> HandshakeAnswer:
+    """Check an upgrade request (4.2). Extensions, such as compression, are never negotiated.
+
+    `http_version` is like "1.1"; the names of `headers` are in lower case, and lines of the same
+    name are joined with commas. Of `subprotocols`, the first that the client offers is selected;
+    a client that offers none of them is accepted without one.
+
+    The status of a refusal is 426 where the client must ask differently (no upgrade to websocket,
+    another version of the protocol), else 400.
+    """
+    if method != "GET":
+        return HandshakeAnswer(400, (), "A WebSocket is opened with GET.")
+    if http_version != "1.1":
+        return HandshakeAnswer(400, (), "A WebSocket is opened over HTTP/1.1.")
+    if "websocket" not in _tokens(headers.get("upgrade", "").lower()):
+        reason = "The Upgrade header must name websocket, the service here."
+        return HandshakeAnswer(426, _UPGRADE, reason)
+    if "upgrade" not in _tokens(headers.get("connection", "").lower()):
+        return HandshakeAnswer(426, _UPGRADE, "The Connection header must name Upgrade.")
+    if headers.get("sec-websocket-version", "").strip() != _VERSION:
+        version = ("Sec-WebSocket-Version", _VERSION)
+        reason = f"Sec-WebSocket-Version must be {_VERSION}."
+        return HandshakeAnswer(426, (version, *_UPGRADE), reason)
+    key = headers.get("sec-websocket-key", "").strip()
+    if not _is_key(key):
+        return HandshakeAnswer(400, (), "Sec-WebSocket-Key must be 16 bytes in base64.")
+    response = [*_UPGRADE, ("Sec-WebSocket-Accept", accept_key(key))]
+    offered = _tokens(headers.get("sec-websocket-protocol", ""))
+    selected = next((name for name in subprotocols if name in offered), None)
+    if selected is not None:
+        response.append(("Sec-WebSocket-Protocol", selected))
+    return HandshakeAnswer(101, tuple(response))
+
+
+def accept_key(key: str) -> str:
+    """The Sec-WebSocket-Accept for a client's Sec-WebSocket-Key (4.2.2)."""
+    digest = sha1(key.encode("ascii") + _GUID, usedforsecurity=False).digest()
+    return b64encode(digest).decode("ascii")
+
+
+def _is_key(key: str) -> bool:
+    try:
+        return len(key) == 24 and len(binascii.a2b_base64(key, strict_mode=True)) == 16
+    except ValueError:  # binascii.Error is one; so is a character beyond ASCII
+        return False
+
+
+def _tokens(value: str) -> list[str]:
+    return [part.strip(" \t") for part in value.split(",")]
+
+
+# --- frames -------------------------------------------------------------------------------------
 
 CONTINUATION: Final = 0x0
 TEXT: Final = 0x1

@@ -15,7 +15,7 @@ from typing import Any, Final, NewType
 
 import msgspec
 
-from autopush.net.client_address import TrustedProxies
+from autopush.net.client_limits import TrustedProxies
 
 HeaderBlock = NewType("HeaderBlock", str)
 """Header lines rendered in advance by `header_block`, for headers that every response has."""

@@ -11,7 +11,7 @@ from typing import Final, Never
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from autopush.net.client_address import TrustedProxies
+from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Limits, Request
 
 IDLE, HEAD, BODY, AWAITING_CONTINUE = range(4)

@@ -15,9 +15,14 @@ from collections.abc import Callable
 from types import CoroutineType
 from typing import Final, cast
 
-from autopush.net.buffered_bytes import TOO_MUCH, BufferedBytes
-from autopush.net.client_address import TrustedProxies, unmapped
-from autopush.net.connection_limits import ConnectionLimits, ConnectionRefused
+from autopush.net.client_limits import (
+    TOO_MUCH,
+    BufferedBytes,
+    ConnectionLimits,
+    ConnectionRefused,
+    TrustedProxies,
+    unmapped,
+)
 from autopush.net.http_messages import (
     CONTINUE,
     Answer,
@@ -272,7 +277,7 @@ class HttpConnection(asyncio.Protocol):
                 self._transport.abort()
                 return
             if self._counted_as is None:
-                self._counted_as = server.connection_limits.admit(self._parser.peer)
+                self._counted_as = server.connection_limits.count(self._parser.peer)
         except ConnectionRefused as refusal:
             self._refuse(refusal)
             return

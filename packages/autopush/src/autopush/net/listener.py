@@ -17,11 +17,10 @@ import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Final, Protocol
 
-from autopush.net.client_address import unmapped
-from autopush.net.connection_limits import ConnectionLimits, ConnectionRefused
-from autopush.net.proxy_protocol import ProxyHeader, ProxyHeaderError
+from autopush.net.client_limits import ConnectionLimits, ConnectionRefused, unmapped
 from autopush.net.timers import Timer, TimerWheel
 
 HEADER_TIMEOUT: Final = 5.0
@@ -46,8 +45,6 @@ by which the connection counts, to be called once it is made: from then on the k
 to release.
 """
 
-OnRefused = Callable[[str, str, int], object]
-
 
 class Listener:
     """Serves what arrives on `sock`, from `start` to `close`.
@@ -57,25 +54,6 @@ class Listener:
     what they sent is no header, or came too late; `peer` and `reason` are those of the last one,
     `number` how many there were since the report before, `REPORT_INTERVAL` ago or longer.
     """
-
-    __slots__ = (
-        "_accepting",
-        "_closed",
-        "_next_failure_report",
-        "_next_report",
-        "_on_refused",
-        "_pause",
-        "_refused",
-        "_sock",
-        "_waiting",
-        "handshake_timeout",
-        "limits",
-        "protocol",
-        "proxied",
-        "shutdown_timeout",
-        "tls",
-        "wheel",
-    )
 
     def __init__(
         self,
@@ -88,7 +66,7 @@ class Listener:
         handshake_timeout: float = 10.0,
         shutdown_timeout: float = 5.0,
         limits: ConnectionLimits | None = None,
-        on_refused: OnRefused | None = None,
+        on_refused: Callable[[str, str, int], object] | None = None,
     ) -> None:
         self.protocol = protocol
         self.wheel = wheel
@@ -100,7 +78,7 @@ class Listener:
         self.limits.add_server(self)
         self._sock = sock
         self._on_refused = on_refused
-        self._waiting: OrderedDict[_Arrival, None] = OrderedDict()
+        self._waiting: OrderedDict[_PendingConnection, None] = OrderedDict()
         self._accepting = False
         self._pause: Timer | None = None
         self._closed = False
@@ -126,8 +104,8 @@ class Listener:
         if self._pause is not None:
             self._pause.cancel()
         self._sock.close()
-        for arrival in list(self._waiting):
-            arrival.close()
+        for connection in list(self._waiting):
+            connection.close()
 
     def close_idle(self) -> bool:
         """Close the connection that has waited for longest, to make room for a new one; False: none
@@ -161,15 +139,15 @@ class Listener:
 
     def _take(self, sock: socket.socket, peer: str) -> None:
         try:
-            key = self.limits.admit("" if self.proxied else peer)
+            key = self.limits.count("" if self.proxied else peer)
         except ConnectionRefused:
             sock.close()
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        arrival = _Arrival(self, sock, peer, key)
-        self._waiting[arrival] = None
-        arrival.start()
+        connection = _PendingConnection(self, sock, peer, key)
+        self._waiting[connection] = None
+        connection.start()
 
     def _pause_for(self, seconds: float) -> None:
         self._stop()
@@ -188,11 +166,11 @@ class Listener:
             context = {"message": "Cannot accept connections for now", "exception": error}
             self.wheel.loop.call_exception_handler(context)
 
-    # -- for arrivals ----------------------------------------------------------------------------
+    # -- for pending connections -----------------------------------------------------------------
 
-    def remove(self, arrival: "_Arrival") -> None:
+    def remove(self, connection: "_PendingConnection") -> None:
         """It is served or closed."""
-        self._waiting.pop(arrival, None)
+        self._waiting.pop(connection, None)
         self.start()
 
     def count_refused(self, peer: str, reason: str) -> None:
@@ -205,40 +183,29 @@ class Listener:
             self._refused = 0
 
 
-class _Arrival:
+class _PendingConnection:
     """A connection from `accept` until it is served. `peer`: the address of its other end, which is
     the load balancer's if there is one; `counted_as`: its key.
     """
-
-    __slots__ = (
-        "_counted_as",
-        "_header",
-        "_listener",
-        "_peer",
-        "_sock",
-        "_task",
-        "_timer",
-        "since",
-    )
 
     def __init__(self, listener: Listener, sock: socket.socket, peer: str, counted_as: str) -> None:
         self._listener = listener
         self._sock = sock
         self._peer = peer
         self._counted_as: str | None = counted_as  # None: its protocol has it
-        self._header: ProxyHeader | None = ProxyHeader() if listener.proxied else None
+        self._header = b""  # what was received of an incomplete one
         self._timer: Timer | None = None
         self._task: asyncio.Task[None] | None = None
         self.since = listener.wheel.loop.time()
 
     def start(self) -> None:
         """Receive the header, if there is to be one, else begin with TLS."""
-        if self._header is None:
+        if not self._listener.proxied:
             self._begin_serving(self._peer)
             return
         wheel = self._listener.wheel
         self._timer = wheel.after(HEADER_TIMEOUT, self._refuse, "the header took too long")
-        wheel.loop.add_reader(self._sock, self._on_readable, self._header)
+        wheel.loop.add_reader(self._sock, self._on_readable)
 
     def close(self) -> None:
         """Close it, in whatever state it is."""
@@ -250,13 +217,14 @@ class _Arrival:
             self._sock.close()
             self._end()
 
-    def _on_readable(self, header: ProxyHeader) -> None:
+    def _on_readable(self) -> None:
         try:
             data = self._sock.recv(_PEEK_SIZE, socket.MSG_PEEK)
             if not data:  # a load balancer may connect only to see whether the port is open
                 self.close()
                 return
-            self._sock.recv(header.feed(data))
+            header = parse_proxy_header(self._header + data)
+            self._sock.recv(len(data) if header is None else header[0] - len(self._header))
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -265,15 +233,17 @@ class _Arrival:
         except ProxyHeaderError as error:
             self._refuse(str(error))
             return
-        if header.is_complete:
-            self._end_header()
-            client = header.source or ""
-            try:
-                self._counted_as = self._listener.limits.recount("", client)
-            except ConnectionRefused:
-                self.close()
-                return
-            self._begin_serving(client or self._peer)
+        if header is None:
+            self._header += data
+            return
+        self._end_header()
+        client = header[1]
+        try:
+            self._counted_as = self._listener.limits.recount("", client)
+        except ConnectionRefused:
+            self.close()
+            return
+        self._begin_serving(client or self._peer)
 
     def _refuse(self, reason: str) -> None:
         self.close()
@@ -318,3 +288,156 @@ class _Arrival:
             self._listener.limits.release(self._counted_as)
             self._counted_as = None
         self._listener.remove(self)
+
+
+# ── The header of the PROXY protocol, versions 1 and 2 ────────────────────────────────────────────
+# Source: the PROXY protocol specification of HAProxy, sections 2.1 and 2.2.
+
+MAX_LINE: Final = 107
+"""Bytes of a header of version 1, with the end of the line."""
+MAX_HEADER: Final = 4096
+"""Bytes of a header of version 2. Those known need less than 1000, for addresses and all TLVs."""
+
+_SIGNATURE: Final = b"\r\n\r\n\0\r\nQUIT\n"
+_LINE_START: Final = b"PROXY "
+_FIXED_SIZE: Final = 16
+"""Bytes of version 2 before the addresses: signature, command, family, length of the rest."""
+
+_LOCAL, _PROXY = 0x20, 0x21
+_UNSPECIFIED, _TCP4, _TCP6, _UNIX_STREAM = 0x00, 0x11, 0x21, 0x31
+_ADDRESS_SIZES: Final = {_UNSPECIFIED: 0, _TCP4: 12, _TCP6: 36, _UNIX_STREAM: 216}
+
+
+class ProxyHeaderError(Exception):
+    """What came is no header of the PROXY protocol; the text says why and repeats nothing of it."""
+
+
+def parse_proxy_header(received: bytes) -> tuple[int, str] | None:
+    """The size of the header that `received` begins with, and the client's address in it; None
+    while more of it must come.
+
+    The address is empty where the header names none (a connection of the proxy itself, or one from
+    a Unix socket): the client is then the TCP peer.
+
+    :raises ProxyHeaderError: this is not the beginning of a header
+    """
+    end = _end(received)
+    source = _source_of_line if received.startswith(_LINE_START) else _source_of_binary
+    return None if end is None else (end, source(received[:end]))
+
+
+def _end(received: bytes) -> int | None:
+    """The size of the header that begins so; None while that is open or more must come."""
+    if _SIGNATURE.startswith(received[: len(_SIGNATURE)]):
+        if len(received) < _FIXED_SIZE:
+            return None
+        end = _FIXED_SIZE + int.from_bytes(received[14:_FIXED_SIZE])
+        if end > MAX_HEADER:
+            raise ProxyHeaderError(f"the header is longer than {MAX_HEADER} bytes")
+        return end if len(received) >= end else None
+    if not _LINE_START.startswith(received[: len(_LINE_START)]):
+        raise ProxyHeaderError("the connection does not begin with a PROXY header")
+    end = received.find(b"\r\n", 0, MAX_LINE)
+    if end >= 0:
+        return end + 2
+    if len(received) >= MAX_LINE:
+        raise ProxyHeaderError(f"the header line is longer than {MAX_LINE} bytes")
+    return None
+
+
+def _source_of_line(line: bytes) -> str:
+    match line.removesuffix(b"\r\n").split(b" "):
+        case [_, b"UNKNOWN", *_]:
+            return ""
+        case [_, b"TCP4", *addresses] if len(addresses) == 4:
+            family: type[IPv4Address | IPv6Address] = IPv4Address
+        case [_, b"TCP6", *addresses] if len(addresses) == 4:
+            family = IPv6Address
+        case _:
+            raise ProxyHeaderError("the header line is malformed")
+    source, destination, *ports = addresses
+    if not all(map(_is_port, ports)):
+        raise ProxyHeaderError("the header line has an invalid port")
+    try:
+        family(destination.decode("ascii"))
+        return _text(family(source.decode("ascii")))
+    except (AddressValueError, UnicodeDecodeError):
+        raise ProxyHeaderError("the header line has an invalid address") from None
+
+
+def _is_port(text: bytes) -> bool:
+    return text.isdigit() and len(text) <= 5 and int(text) <= 65535
+
+
+def _source_of_binary(header: bytes) -> str:
+    command, family = header[12], header[13]
+    if command == _LOCAL:  # a connection of the proxy itself; what else it says has no meaning
+        return ""
+    if command != _PROXY:
+        raise ProxyHeaderError("the header has an unknown version or command")
+    size = _ADDRESS_SIZES.get(family)
+    if size is None:
+        raise ProxyHeaderError("the header has an unknown address family or is not of TCP")
+    addresses = header[_FIXED_SIZE:]
+    if len(addresses) < size:
+        raise ProxyHeaderError("the header is too short for its addresses")
+    if family == _TCP4:
+        return str(IPv4Address(addresses[:4]))
+    return _text(IPv6Address(addresses[:16])) if family == _TCP6 else ""
+
+
+def _text(address: IPv4Address | IPv6Address) -> str:
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            raise ProxyHeaderError("the header line has an invalid address")
+        # A balancer that listens on one socket for both families says so of IPv4.
+        return str(address.ipv4_mapped or address)
+    return str(address)
+
+
+# ── Options of sockets ────────────────────────────────────────────────────────────────────────────
+
+
+class HasSocketOptions(Protocol):
+    """A socket, or what a transport's `get_extra_info("socket")` returns."""
+
+    def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
+
+
+def limit_send_buffer(sock: HasSocketOptions, size: int) -> None:
+    """Let the kernel keep about `size` bytes of what a peer does not read, instead of as much as
+    `net.ipv4.tcp_wmem` allows (4 MiB by default). Accepted sockets inherit it.
+
+    Linux counts twice the size, of which its own bookkeeping takes a part.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+
+def enable_keepalive(
+    sock: HasSocketOptions,
+    *,
+    idle: int = 300,
+    interval: int = 60,
+    count: int = 4,
+    unacknowledged: int = 60,
+) -> None:
+    """Let the kernel probe an idle connection and drop it when its peer is gone; times in seconds.
+
+    After `idle` of silence a probe is sent, then one every `interval`; `count` of them without an
+    answer end the connection, as do `unacknowledged` seconds without an acknowledgement of what was
+    sent (on Linux this holds for probes too). So an idle connection costs the process no timer and
+    no write. On Linux a socket accepted from a listening one inherits these options, so setting
+    them once on the listening socket is enough.
+
+    Options that the platform does not know are left out.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", idle),
+        ("TCP_KEEPINTVL", interval),
+        ("TCP_KEEPCNT", count),
+        ("TCP_USER_TIMEOUT", unacknowledged * 1000),
+    ):
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

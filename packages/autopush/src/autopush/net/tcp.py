@@ -1,4 +1,4 @@
-"""TCP connections: connecting to a host and port, and probing of silent peers by the kernel.
+"""Connecting to a host and port.
 
 Rule: a refusal is not the same as no answer. A peer that refuses is known not to be there; one that
 does not answer may be alive and only unreachable from here.
@@ -9,7 +9,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -105,48 +105,3 @@ def _tls_reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is not trusted: {error.verify_message}"
     return (error.reason or "the handshake failed").lower().replace("_", " ")
-
-
-class HasSocketOptions(Protocol):
-    """A socket, or what a transport's `get_extra_info("socket")` returns."""
-
-    def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
-
-
-def limit_send_buffer(sock: HasSocketOptions, size: int) -> None:
-    """Let the kernel keep about `size` bytes of what a peer does not read, instead of as much as
-    `net.ipv4.tcp_wmem` allows (4 MiB by default). Accepted sockets inherit it.
-
-    Linux counts twice the size, of which its own bookkeeping takes a part.
-    """
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
-
-
-def enable_keepalive(
-    sock: HasSocketOptions,
-    *,
-    idle: int = 300,
-    interval: int = 60,
-    count: int = 4,
-    unacknowledged: int = 60,
-) -> None:
-    """Let the kernel probe an idle connection and drop it when its peer is gone; times in seconds.
-
-    After `idle` of silence a probe is sent, then one every `interval`; `count` of them without an
-    answer end the connection, as do `unacknowledged` seconds without an acknowledgement of what was
-    sent (on Linux this holds for probes too). So an idle connection costs the process no timer and
-    no write. On Linux a socket accepted from a listening one inherits these options, so setting
-    them once on the listening socket is enough.
-
-    Options that the platform does not know are left out.
-    """
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", idle),
-        ("TCP_KEEPINTVL", interval),
-        ("TCP_KEEPCNT", count),
-        ("TCP_USER_TIMEOUT", unacknowledged * 1000),
-    ):
-        option = getattr(socket, name, None)
-        if option is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)

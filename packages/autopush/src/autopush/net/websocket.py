@@ -22,7 +22,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Final, cast
 
-from autopush.net.buffered_bytes import TOO_MUCH, BufferedBytes
+from autopush.net.client_limits import TOO_MUCH, BufferedBytes
 from autopush.net.frames import (
     BINARY,
     CLOSE,

@@ -17,9 +17,7 @@ from autopush.clock import Clock
 from autopush.delivery.connected import Registry
 from autopush.delivery.peers import Nodes
 from autopush.keys import ServiceKeys
-from autopush.net.buffered_bytes import BufferedBytes
-from autopush.net.client_address import TrustedProxies
-from autopush.net.connection_limits import ConnectionLimits
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.node_auth import instance_url, new_instance

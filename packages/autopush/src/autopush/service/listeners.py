@@ -10,7 +10,7 @@ import socket
 from contextlib import ExitStack
 from typing import Final
 
-from autopush.net.tcp import enable_keepalive, limit_send_buffer
+from autopush.net.listener import enable_keepalive, limit_send_buffer
 from autopush.settings import Settings, StartupError
 
 BACKLOG: Final = 4096

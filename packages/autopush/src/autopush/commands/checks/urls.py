@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from autopush.commands.checks import FEW_DAYS, Finding, Subject, fail, ok, warn
 from autopush.commands.checks.ports import service_version
 from autopush.commands.checks.probe import ProbeAnswer, ProbeFailed, fetch
-from autopush.net.handshake import accept_key
+from autopush.net.frames import accept_key
 from autopush.settings import Settings
 from autopush.settings.addresses import is_loopback
 from autopush.version import VERSION
