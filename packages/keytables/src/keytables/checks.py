@@ -1,37 +1,26 @@
-"""Validation of keys, values and items, the same for every engine.
+"""Validation of keys, values, items and arguments, the same for every engine.
 
 Rule: engines refuse the same input with the same errors, also what they could store.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import isfinite
 from typing import TypeAlias
 
 from keytables.errors import ItemTooLarge, SchemaError
-from keytables.schema import Index, Key, Kind, Table
+from keytables.expressions import Update
+from keytables.schema import Cursor, Index, Key, Kind, Range, Table
 from keytables.values import (
     MAX_DEPTH,
     MAX_ITEM_SIZE,
     MAX_PARTITION_KEY,
     MAX_SORT_KEY,
     Item,
+    KeyTuple,
     Scalar,
     Value,
 )
-
-__all__ = [
-    "PLAIN_TYPES",
-    "KeyCheck",
-    "check_depth",
-    "check_names",
-    "check_size",
-    "index_checks",
-    "item_size",
-    "key_check",
-    "key_checks",
-    "snapshot",
-]
 
 KeyCheck: TypeAlias = Callable[[object], Scalar]
 """Returns the value as a valid key, or raises SchemaError."""
@@ -99,6 +88,84 @@ def index_checks(index: Index) -> tuple[KeyCheck, ...]:
     if index.sort is None:
         return (partition,)
     return (partition, key_check(index.sort, MAX_SORT_KEY))
+
+
+def key_tuple_check(table: Table) -> Callable[[KeyTuple], KeyTuple]:
+    """Return the check of whole keys of a table."""
+    name, checks = table.name, key_checks(table)
+    count, first, last = len(checks), checks[0], checks[-1]
+
+    def check(key: KeyTuple) -> KeyTuple:
+        if len(key) != count:
+            raise SchemaError(f"table {name!r}: expected a key of {count}, got {len(key)} values")
+        return (first(key[0]),) if count == 1 else (first(key[0]), last(key[1]))
+
+    return check
+
+
+def expiry_time(value: object, name: str) -> float | None:
+    """Return the time at which an item expires, by the value of its attribute ``name``; None for
+    never. Raises SchemaError.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SchemaError(f"expiry {name!r}: expected a number, got {type(value).__name__}")
+    if value >= _INT64:
+        raise SchemaError(f"expiry {name!r} is out of range")
+    return value if value > 0 else None
+
+
+# --- arguments of queries and writes --------------------------------------------------------------
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise SchemaError for a limit below one."""
+    if limit is not None and limit < 1:
+        raise SchemaError("a limit must be at least 1")
+
+
+def check_range(sort: Range, key: Key | None) -> None:
+    """Raise SchemaError unless the sort key can have that range."""
+    if key is None:
+        raise SchemaError("a range needs a sort key")
+    if sort.prefix is not None and key.kind is Kind.NUMBER:
+        raise SchemaError(f"key {key.name!r}: a number has no prefix")
+
+
+def check_bound(value: Scalar, check: KeyCheck) -> Scalar:
+    """Return a bound of a range. Raises SchemaError for one of another type than the key's."""
+    # No key is empty, but an empty bound is valid if it has the key's type: every key is above it.
+    if value == "":
+        check("-")
+        return value
+    if value == b"":
+        check(b"-")
+        return value
+    return check(value)
+
+
+def check_position(after: Cursor, checks: Sequence[KeyCheck]) -> KeyTuple:
+    """Return the position of a cursor. Raises SchemaError if it belongs to another query."""
+    if len(after.position) != len(checks):
+        raise SchemaError("the cursor belongs to another query")
+    return tuple(check(value) for check, value in zip(checks, after.position, strict=True))
+
+
+def check_update(table: Table, update: Update) -> None:
+    """Raise SchemaError for an update that names a key of the table."""
+    for name in table.key_names:
+        if name in (*update.assigned, *update.remove, *update.added, *update.taken):
+            raise SchemaError(f"{name!r} is a key of table {table.name!r} and cannot be changed")
+
+
+def check_batch(puts: Sequence[KeyTuple], deletes: Collection[KeyTuple]) -> None:
+    """Raise SchemaError for a batch that writes an item twice; ``deletes`` are without doubles."""
+    if len({*puts, *deletes}) < len(puts) + len(deletes):
+        raise SchemaError("a batch puts a key twice, or puts and deletes it")
+
+
+# --- values ---------------------------------------------------------------------------------------
 
 
 def snapshot(value: object, name: str, depth: int = 1) -> Value:

@@ -14,15 +14,6 @@ from typing import Final
 
 from keytables.engine import Clock
 
-__all__ = [
-    "BELIEVED_AFTER",
-    "MAX_JUMP",
-    "ClockGuard",
-    "ClockReading",
-    "read_clocks",
-    "steady_clock",
-]
-
 MAX_JUMP: Final = 60.0
 """Seconds by which the clocks may come to disagree."""
 

@@ -23,25 +23,24 @@ Expiry
     An expired item (see :class:`~keytables.schema.Table`) is absent for every primitive.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from keytables.errors import KeytablesError, TableNotFound
 from keytables.expressions import Condition, Returning, Update
 from keytables.schema import Capacity, Cursor, Page, Range, Table
 from keytables.values import Item, KeyTuple, Scalar, Values
 
-__all__ = ["Clock", "Engine", "OnFailure", "TableHandle"]
-
 Clock: TypeAlias = Callable[[], float]
 """Returns seconds since the epoch."""
 
 OnFailure: TypeAlias = Callable[[KeytablesError], None]
-"""Hears of each failure of the database itself (a commit, a read, a checkpoint), whoever receives
-the error besides: not of conditions, mistakes of a caller or limits of this engine. Called on the
-event loop; it must not raise."""
+"""Called for every failure of the database itself (a commit, a read, a checkpoint); the caller also
+gets the exception. Not called for conditions, mistakes of a caller or limits of this engine. Called
+on the event loop; it must not raise."""
 
 
 class TableHandle(ABC):
@@ -177,6 +176,13 @@ class TableHandle(ABC):
         Results do not change, for this process or another, also after a crash of the loading one.
         """
         return nullcontext()
+
+
+def refused_write(error: KeytablesError) -> "asyncio.Future[Any]":
+    """Return the result of a write that is refused when it is submitted."""
+    future = asyncio.get_running_loop().create_future()
+    future.set_exception(error)
+    return future
 
 
 class Engine(ABC):

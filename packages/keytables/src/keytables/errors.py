@@ -16,19 +16,6 @@ Rule: an engine raises nothing else; errors of its database are translated into 
 
 from keytables.values import Item
 
-__all__ = [
-    "AccessRefused",
-    "ConditionFailed",
-    "ItemTooLarge",
-    "KeytablesError",
-    "SchemaError",
-    "StorageFull",
-    "StoreDamaged",
-    "TableNotFound",
-    "Throttled",
-    "Unavailable",
-]
-
 
 class KeytablesError(Exception):
     """Base class of all of them."""

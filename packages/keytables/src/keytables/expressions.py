@@ -22,20 +22,6 @@ from typing import Literal, TypeAlias
 from keytables.errors import SchemaError
 from keytables.values import Value
 
-__all__ = [
-    "And",
-    "Attr",
-    "Compare",
-    "Condition",
-    "Exists",
-    "Not",
-    "Operand",
-    "Or",
-    "Param",
-    "Returning",
-    "Update",
-]
-
 
 class Returning(Enum):
     """What a write returns: nothing, the whole item before it, or the whole item after it."""

@@ -30,8 +30,6 @@ from keytables.errors import ConditionFailed, KeytablesError
 from keytables.expressions import Attr, Condition, Param, Update
 from keytables.values import Item, KeyTuple, Value, Values
 
-__all__ = ["Lease", "LeaseLost"]
-
 RENEWALS: Final = 6
 """Renewals in the time of a lease."""
 

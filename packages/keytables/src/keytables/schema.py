@@ -11,8 +11,6 @@ from typing import Final
 from keytables.errors import SchemaError
 from keytables.values import Item, KeyTuple, Scalar
 
-__all__ = ["Capacity", "Cursor", "Index", "Key", "Kind", "Page", "Range", "Table"]
-
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 """Names of tables and indexes, as DynamoDB allows them."""
 

@@ -23,8 +23,6 @@ from urllib.parse import parse_qsl, unquote
 from keytables.clock_guard import ClockReading
 from keytables.engine import Clock, Engine, OnFailure
 
-__all__ = ["DynamoUrl", "SqliteUrl", "StoreUrl", "open_engine", "parse_store"]
-
 MAX_CONNECTIONS: Final = 1000
 
 _FORMS: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"

@@ -12,18 +12,6 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias, Union
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_ITEM_SIZE",
-    "MAX_PARTITION_KEY",
-    "MAX_SORT_KEY",
-    "Item",
-    "KeyTuple",
-    "Scalar",
-    "Value",
-    "Values",
-]
-
 Scalar: TypeAlias = str | int | float | bytes
 """The value of a key attribute."""
 

@@ -13,7 +13,7 @@ from keytables.dynamodb.aws import (
     resolve_configuration,
 )
 from keytables.dynamodb.client import Client
-from keytables.dynamodb.hosts import Endpoint
+from keytables.dynamodb.connections import Endpoint
 from keytables.dynamodb.signing import Credentials
 from keytables.errors import Unavailable
 

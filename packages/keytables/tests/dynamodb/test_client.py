@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from keytables.dynamodb.client import ApiResponse, Client
-from keytables.dynamodb.connection import ConnectionLimits
+from keytables.dynamodb.connections import ConnectionLimits
 from keytables.dynamodb.retries import RetryPolicy, ServiceError
 from keytables.dynamodb.signing import Credentials, LoadedCredentials, RefreshTimes
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable

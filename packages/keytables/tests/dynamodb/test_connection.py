@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keytables.dynamodb.connection import (
+from keytables.dynamodb.connections import (
     Connection,
     ConnectionLimits,
     HttpResponse,

@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 
 from keytables.dynamodb.client import Client
-from keytables.dynamodb.connection import ConnectionLimits
-from keytables.dynamodb.hosts import Endpoint, Host, HostRotation, parse_endpoint, parse_endpoints
-from keytables.dynamodb.pool import ConnectionPool
+from keytables.dynamodb.connections import (
+    ConnectionLimits,
+    ConnectionPool,
+    Endpoint,
+    Host,
+    HostRotation,
+    parse_endpoint,
+    parse_endpoints,
+)
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.signing import Credentials
 from keytables.errors import Throttled, Unavailable

@@ -3,9 +3,13 @@
 import pytest
 
 from keytables import Attr, Condition, ConditionFailed, Item, Key, Table, Throttled, Unavailable
-from keytables.dynamodb.late_puts import SETTLE_TIME, SETTLE_TIME_OF_ALTERNATOR, UnsettledPuts
 from keytables.dynamodb.retries import RetryPolicy
-from keytables.dynamodb.table import DynamoTable
+from keytables.dynamodb.table import (
+    SETTLE_TIME,
+    SETTLE_TIME_OF_ALTERNATOR,
+    DynamoTable,
+    UnsettledPuts,
+)
 from keytables.dynamodb.table_client import TableClient
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 from support.clocks import ManualClock

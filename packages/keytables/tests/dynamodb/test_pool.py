@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from keytables.dynamodb.connection import (
+from keytables.dynamodb.connections import (
     Connection,
     ConnectionLimits,
+    ConnectionPool,
     HttpResponse,
     NotSent,
+    PoolExhausted,
     ResponseLost,
 )
-from keytables.dynamodb.pool import ConnectionPool, PoolExhausted
 from support.scripted_server import Exchange, ScriptedServer, ok
 from support.sockets import full_port, unused_port
 

@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keytables import Cursor, Key, Page, Range, Scalar, SchemaError, Table
-from keytables.checks import key_check
+from keytables.checks import check_limit, key_check
 from keytables.dynamodb.queries import (
     ALL_KEYS,
     KeyRange,
     PageRequest,
-    check_limit,
     key_range,
     read_page,
 )

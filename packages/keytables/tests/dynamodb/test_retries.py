@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from keytables.dynamodb.connection import HttpResponse, NotSent, ResponseLost
-from keytables.dynamodb.pool import PoolExhausted
+from keytables.dynamodb.connections import HttpResponse, NotSent, PoolExhausted, ResponseLost
 from keytables.dynamodb.retries import (
     MIN_REMAINING,
     Attempts,

@@ -19,7 +19,7 @@ from keytables import (
     Values,
 )
 from keytables.checks import key_check
-from keytables.dynamodb.templates import ValueCheck, WriteTemplate, create_request
+from keytables.dynamodb.writes import ValueCheck, WriteTemplate, create_request
 
 PLAIN = Table("plain", Key("user"), indexes=(Index("by_n", Key("n", Kind.NUMBER)),))
 EXPIRING = Table("expiring", Key("user"), expiry="end")

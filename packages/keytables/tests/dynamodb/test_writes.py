@@ -21,9 +21,8 @@ from keytables import (
     Unavailable,
     Update,
 )
-from keytables.dynamodb.late_puts import UnsettledPuts
 from keytables.dynamodb.retries import RetryPolicy
-from keytables.dynamodb.table import DynamoTable
+from keytables.dynamodb.table import DynamoTable, UnsettledPuts
 from keytables.dynamodb.table_client import TableClient
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 from support.clocks import ManualClock

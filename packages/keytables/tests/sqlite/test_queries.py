@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keytables import Range
-from keytables.sqlite.queries import SortBounds, after_prefix, sort_bounds
+from keytables import Key, Range
+from keytables.sqlite.statements import SortBounds, after_prefix, sort_bounds
 
 texts = st.text(st.characters(codec="utf-8") | st.sampled_from("\ud7ff\ue000\U0010ffff"))
 
@@ -41,7 +41,7 @@ def test_the_last_prefix_has_no_upper_bound(last: str | bytes) -> None:
 
 
 def test_a_cursor_replaces_the_bound_at_which_reading_starts() -> None:
-    bounds = sort_bounds(Range(ge="a", lt="m"), str)
+    bounds = sort_bounds(Range(ge="a", lt="m"), Key("a"), str)
     assert bounds.after("c", descending=False) == SortBounds(">", "c", "<", "m")
     assert bounds.after("c", descending=True) == SortBounds(">=", "a", "<", "c")
     assert bounds.without_start(descending=False) == SortBounds("", 0, "<", "m")

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from keytables import Index, Key, Page, Table, TableHandle, Unavailable
-from keytables.sqlite.failures import Failures
+from keytables.sqlite.database import Failures
 from keytables.sqlite.reader import Reader
 from support.clocks import ManualClock
 from support.sqlite_store import Connections, OpenSqlite

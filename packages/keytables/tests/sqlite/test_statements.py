@@ -6,8 +6,7 @@ import apsw
 import pytest
 
 from keytables import Cursor, Index, Key, Kind, Range, Table
-from keytables.sqlite.queries import Queries, Query
-from keytables.sqlite.statements import Statements
+from keytables.sqlite.statements import Queries, Query, Statements
 from keytables.values import KeyTuple
 
 TABLE = Table(

@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
@@ -169,6 +171,103 @@ async def test_a_flipped_bit_in_the_log_is_found_although_sqlite_reads_over_it(p
     table = await engine.ensure_table(MESSAGES)
     assert len((await table.scan()).items) < 90
     await engine.close()
+
+
+FRAME = 24 + 4096
+COMMITS = 20
+"""The first of them creates the table."""
+
+
+@pytest.fixture
+def log(path: Path) -> bytearray:
+    """The log of a store that was not closed; what is copied from the file is not in it."""
+    fill(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    connection.execute("CREATE TABLE t (x)")
+    for _ in range(COMMITS - 1):
+        connection.execute("INSERT INTO t VALUES (randomblob(9000))")
+    log, content = path.with_name("store-wal").read_bytes(), path.read_bytes()
+    connection.close()
+    path.write_bytes(content)
+    return bytearray(log)
+
+
+def readable(path: Path) -> int:
+    """How many of the transactions in the log SQLite reads."""
+    with closing(apsw.Connection(str(path))) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 't'").get:
+            return 0
+        return int(connection.execute("SELECT count(*) FROM t").get) + 1
+
+
+def log_damage(path: Path, log: bytes | bytearray) -> str:
+    path.with_name("store-wal").write_bytes(log)
+    found = check_store(path, timeout=60)
+    assert found.damage == ((found.log_damage,) if found.log_damage else ())
+    return found.log_damage
+
+
+@pytest.mark.parametrize("offset", [500, 4000, 2, 9, 20])
+@pytest.mark.parametrize("frame", [0, 30])
+def test_a_flipped_bit_in_a_frame_loses_what_is_behind_it(
+    path: Path, log: bytearray, frame: int, offset: int
+) -> None:
+    log[32 + frame * FRAME + offset] ^= 4
+    found = log_damage(path, log)
+    lost = COMMITS - readable(path)
+    assert lost > 5
+    assert found == (
+        f"the log is damaged: of its {COMMITS} transactions the last {lost} cannot be read"
+    )
+
+
+@pytest.mark.parametrize("offset", [1, 6, 11, 13, 18, 27])
+def test_a_flipped_bit_in_the_head_of_the_log_loses_everything(
+    path: Path, log: bytearray, offset: int
+) -> None:
+    log[offset] ^= 1
+    assert f"the last {COMMITS} cannot be read" in log_damage(path, log)
+    assert readable(path) == 0
+
+
+def cut(log: bytearray) -> None:
+    del log[-3000:]
+
+
+def missing(log: bytearray) -> None:
+    log[-2 * FRAME : -FRAME] = bytes(FRAME)
+
+
+def torn(log: bytearray) -> None:
+    log[-2000:] = bytes(2000)
+
+
+def allocated(log: bytearray) -> None:
+    log.extend(bytes(100_000))
+
+
+def left_from_before(log: bytearray) -> None:
+    old = bytearray(log[32 : 32 + 3 * FRAME])
+    for begin in range(0, len(old), FRAME):
+        old[begin + 8 : begin + 12] = b"olds"
+    log.extend(old)
+
+
+def short(log: bytearray) -> None:
+    log[:] = b"short"
+
+
+def empty(log: bytearray) -> None:
+    log[:] = bytes(100_000)
+
+
+@pytest.mark.parametrize("leave", [cut, missing, torn, allocated, left_from_before, short, empty])
+def test_what_a_power_cut_leaves_of_the_log_is_no_damage(
+    path: Path, log: bytearray, leave: Callable[[bytearray], None]
+) -> None:
+    leave(log)
+    assert not log_damage(path, log)
 
 
 async def test_a_store_in_use_is_checked_without_its_log(path: Path) -> None:

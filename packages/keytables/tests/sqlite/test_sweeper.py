@@ -8,7 +8,7 @@ import pytest
 
 from keytables import Clock, Key, KeytablesError, OnFailure, Table, Unavailable
 from keytables.clock_guard import ClockGuard, read_clocks
-from keytables.sqlite.failures import Failures
+from keytables.sqlite.database import Failures
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, Sweeper
 from support.clocks import ManualClock
 from support.fake_loop import FakeLoop

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from keytables.dynamodb.hosts import Endpoint, parse_endpoint
+from keytables.dynamodb.connections import Endpoint, parse_endpoint
 from keytables.dynamodb.signing import (
     CREDENTIALS_HELP,
     DUMMY_CREDENTIALS,
@@ -28,14 +28,6 @@ from keytables.errors import Unavailable
 
 if TYPE_CHECKING:
     from botocore.session import Session
-
-__all__ = [
-    "Configuration",
-    "LoadCredentials",
-    "find_credentials",
-    "region_endpoint",
-    "resolve_configuration",
-]
 
 DEFAULT_REGION: Final = "us-east-1"
 

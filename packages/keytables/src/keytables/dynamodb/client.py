@@ -14,9 +14,17 @@ from typing import Final, Protocol, Self
 import msgspec
 
 from keytables.dynamodb.aws import Configuration, LoadCredentials, resolve_configuration
-from keytables.dynamodb.connection import ConnectionLimits, HttpResponse, NotSent, ResponseLost
-from keytables.dynamodb.hosts import Host, HostRotation, parse_endpoints
-from keytables.dynamodb.pool import ConnectionPool, PoolExhausted
+from keytables.dynamodb.connections import (
+    ConnectionLimits,
+    ConnectionPool,
+    Host,
+    HostRotation,
+    HttpResponse,
+    NotSent,
+    PoolExhausted,
+    ResponseLost,
+    parse_endpoints,
+)
 from keytables.dynamodb.retries import (
     CALL_TIMEOUT,
     MIN_REMAINING,
@@ -35,8 +43,6 @@ from keytables.dynamodb.signing import (
 )
 from keytables.engine import Clock
 from keytables.errors import Unavailable
-
-__all__ = ["ApiClient", "ApiResponse", "Client"]
 
 OPEN_TIMEOUT: Final = 60.0
 """Seconds for finding credentials and endpoint."""

@@ -17,22 +17,6 @@ from keytables.checks import check_depth, check_names, check_size, snapshot
 from keytables.errors import SchemaError, Unavailable
 from keytables.values import MAX_ITEM_SIZE, Item, Value
 
-__all__ = [
-    "AttributeMap",
-    "AttributeValue",
-    "check_sizes",
-    "decode_item",
-    "decode_number",
-    "decode_value",
-    "dump_item",
-    "dumps",
-    "encode_item",
-    "encode_value",
-    "equal_items",
-    "equal_values",
-    "loads",
-]
-
 AttributeValue: TypeAlias = Mapping[str, Any]
 """A value in DynamoDB's form."""
 

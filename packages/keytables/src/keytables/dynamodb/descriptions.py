@@ -11,17 +11,6 @@ import msgspec
 from keytables.errors import SchemaError, Unavailable
 from keytables.schema import Capacity, Key, Table
 
-__all__ = [
-    "CreateTableResponse",
-    "DescribeTableResponse",
-    "DescribeTimeToLiveResponse",
-    "ListTablesResponse",
-    "TableDescription",
-    "check_same",
-    "creation_request",
-    "decode_response",
-]
-
 _T = TypeVar("_T")
 
 

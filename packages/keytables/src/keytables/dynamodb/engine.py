@@ -10,8 +10,9 @@ import re
 import time
 from typing import Final, Self
 
-from keytables.dynamodb.client import ApiClient, Client
+from keytables.dynamodb.client import ApiClient, ApiResponse, Client
 from keytables.dynamodb.codec import dumps
+from keytables.dynamodb.connections import PoolExhausted
 from keytables.dynamodb.descriptions import (
     CreateTableResponse,
     DescribeTableResponse,
@@ -22,17 +23,25 @@ from keytables.dynamodb.descriptions import (
     creation_request,
     decode_response,
 )
-from keytables.dynamodb.failures import ReportingClient
-from keytables.dynamodb.late_puts import SETTLE_TIME, SETTLE_TIME_OF_ALTERNATOR, UnsettledPuts
-from keytables.dynamodb.retries import Attempts, RetryPolicy, ServiceError
-from keytables.dynamodb.table import DynamoTable
-from keytables.dynamodb.table_client import TableClient, to_keytables_error
+from keytables.dynamodb.retries import CALL_TIMEOUT, Attempts, RetryPolicy, ServiceError
+from keytables.dynamodb.table import (
+    SETTLE_TIME,
+    SETTLE_TIME_OF_ALTERNATOR,
+    DynamoTable,
+    UnsettledPuts,
+)
+from keytables.dynamodb.table_client import CONDITION_FAILED, TableClient, to_keytables_error
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
-from keytables.errors import AccessRefused, SchemaError, TableNotFound, Throttled, Unavailable
+from keytables.errors import (
+    AccessRefused,
+    KeytablesError,
+    SchemaError,
+    TableNotFound,
+    Throttled,
+    Unavailable,
+)
 from keytables.schema import Capacity, Table
-
-__all__ = ["DynamoEngine"]
 
 MAX_WAITING_CALLS: Final = 10_000
 """Calls that wait for a connection, as long as one may take; further ones are Throttled."""
@@ -303,3 +312,50 @@ class DynamoEngine(Engine):
     def _attempts(self) -> Attempts:
         deadline = asyncio.get_running_loop().time() + self._retries.table_timeout
         return Attempts(self._retries.table_backoff, deadline)
+
+
+_VERDICTS: Final = frozenset(
+    {
+        CONDITION_FAILED,
+        "LimitExceededException",
+        "ResourceInUseException",
+        "UnknownOperationException",
+    }
+)
+"""Codes that the engine acts on; the others mean what `to_keytables_error` says."""
+
+
+class ReportingClient:
+    """Calls as `client` does, and reports each that failed after all its attempts: Throttled by the
+    database, or Unavailable, and AccessRefused among it.
+    """
+
+    def __init__(self, client: ApiClient, on_failure: OnFailure) -> None:
+        self._client = client
+        self._on_failure = on_failure
+        self._is_closed = False
+
+    async def call(
+        self,
+        operation: str,
+        body: bytes,
+        *,
+        table: str | None = None,
+        time_limit: float = CALL_TIMEOUT,
+    ) -> ApiResponse:
+        try:
+            return await self._client.call(operation, body, table=table, time_limit=time_limit)
+        except ServiceError as error:
+            if error.code not in _VERDICTS:
+                meaning = to_keytables_error(error, operation, table or "")
+                if isinstance(meaning, Unavailable):
+                    self._on_failure(meaning)
+            raise
+        except KeytablesError as error:
+            if not self._is_closed and not isinstance(error.__cause__, PoolExhausted):
+                self._on_failure(error)
+            raise
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await self._client.close()

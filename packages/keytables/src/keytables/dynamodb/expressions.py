@@ -27,19 +27,6 @@ from keytables.expressions import (
 )
 from keytables.schema import Table
 
-__all__ = [
-    "NOW",
-    "Placeholders",
-    "UpdateActions",
-    "condition_text",
-    "create_condition",
-    "holds_for_missing_item",
-    "is_ordered",
-    "update_actions",
-    "update_condition",
-    "write_condition",
-]
-
 NOW: Final = ":now"
 """The placeholder of the time at which a request is sent."""
 

@@ -11,24 +11,19 @@ from typing import Final, cast
 
 import msgspec
 
-from keytables.checks import KeyCheck, index_checks, key_checks
+from keytables.checks import (
+    KeyCheck,
+    check_bound,
+    check_position,
+    check_range,
+    index_checks,
+    key_checks,
+)
 from keytables.dynamodb.codec import AttributeMap, AttributeValue, decode_item, dumps
-from keytables.dynamodb.table_client import TableClient, encode_key_value
-from keytables.dynamodb.templates import request_head
+from keytables.dynamodb.table_client import TableClient, encode_key_value, request_head
 from keytables.errors import SchemaError
-from keytables.schema import Cursor, Index, Kind, Page, Range, Table
-from keytables.values import Item, KeyTuple, Scalar
-
-__all__ = [
-    "ALL_KEYS",
-    "KeyRange",
-    "PageRequest",
-    "QueryPlan",
-    "check_limit",
-    "key_range",
-    "read_page",
-    "scan_request",
-]
+from keytables.schema import Cursor, Index, Page, Range, Table
+from keytables.values import Item, Scalar
 
 MAX_REQUESTS: Final = 20
 """Requests for one page. Where so many find too little, the page is short."""
@@ -67,8 +62,10 @@ def key_range(sort: Range, check: KeyCheck) -> KeyRange | None:
         if not sort.prefix:
             return ALL_KEYS
         return KeyRange("begins_with({0}, :a)", (check(sort.prefix),))
-    low = _bound(sort.ge if sort.gt is None else sort.gt, check)
-    high = _bound(sort.le if sort.lt is None else sort.lt, check)
+    low = sort.ge if sort.gt is None else sort.gt
+    low = None if low is None else check_bound(low, check)
+    high = sort.le if sort.lt is None else sort.lt
+    high = None if high is None else check_bound(high, check)
     # No key is empty, but every key comes after the empty text.
     if high in ("", b""):
         return None
@@ -82,16 +79,6 @@ def key_range(sort: Range, check: KeyCheck) -> KeyRange | None:
         return None
     excluded = (low,) * (sort.gt is not None) + (high,) * (sort.lt is not None)
     return KeyRange("{0} BETWEEN :a AND :b", (low, high), excluded)
-
-
-def _bound(value: Scalar | None, check: KeyCheck) -> Scalar | None:
-    if value == "":
-        check("-")  # passes if the key is text
-        return value
-    if value == b"":
-        check(b"-")
-        return value
-    return None if value is None else check(value)
 
 
 def _is_less(left: Scalar, right: Scalar) -> bool:
@@ -129,8 +116,7 @@ class QueryPlan:
         checks = key_checks(table) if index is None else index_checks(index)
         self._table, self._index = table, index
         self._partition, self._sort = keyed.partition, keyed.sort
-        self.check_partition = checks[0]
-        self._check_sort = checks[1] if len(checks) > 1 else None
+        self.check_partition, self._checks = checks[0], checks
         # A position within a partition: the sort key, in an index also the key of the table.
         position: dict[str, KeyCheck] = {}
         if self._sort is not None:
@@ -176,11 +162,8 @@ class QueryPlan:
     def _key_range(self, sort: Range | None) -> KeyRange | None:
         if sort is None:
             return ALL_KEYS
-        if self._sort is None or self._check_sort is None:
-            raise SchemaError("a range needs a sort key")
-        if sort.prefix is not None and self._sort.kind is Kind.NUMBER:
-            raise SchemaError(f"key {self._sort.name!r}: a number has no prefix")
-        return key_range(sort, self._check_sort)
+        check_range(sort, self._sort)
+        return key_range(sort, self._checks[-1])
 
     def _render(self, partition: Scalar, keys: KeyRange, *, descending: bool) -> bytes:
         head = self._heads.get((keys.text, descending))
@@ -211,19 +194,6 @@ def scan_request(client: TableClient, after: Cursor | None) -> PageRequest:
         start = client.encode_key(check_position(after, key_checks(table)))
     head = request_head(client.name, ConsistentRead=True)
     return PageRequest(operation="Scan", head=head, position=table.key_names, start=start)
-
-
-def check_position(after: Cursor, checks: tuple[KeyCheck, ...]) -> KeyTuple:
-    """Return the position of a cursor. Raises SchemaError if it belongs to another query."""
-    if len(after.position) != len(checks):
-        raise SchemaError("the cursor belongs to another query")
-    return tuple(check(value) for check, value in zip(checks, after.position, strict=True))
-
-
-def check_limit(limit: int | None) -> None:
-    """Raise SchemaError for a limit below one."""
-    if limit is not None and limit < 1:
-        raise SchemaError("a limit must be at least 1")
 
 
 # --- pages ----------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from keytables.dynamodb.connection import HttpResponse, NotSent, ResponseLost
-from keytables.dynamodb.pool import PoolExhausted
+from keytables.dynamodb.connections import HttpResponse, NotSent, PoolExhausted, ResponseLost
 from keytables.dynamodb.signing import CREDENTIALS_HELP
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
 from keytables.retries import Backoff

@@ -18,17 +18,6 @@ from typing import Final, TypeVar, cast
 
 import msgspec
 
-__all__ = [
-    "CREDENTIALS_HELP",
-    "DUMMY_CREDENTIALS",
-    "CredentialRefresher",
-    "Credentials",
-    "LoadedCredentials",
-    "RefreshTimes",
-    "Signer",
-    "run_in_thread",
-]
-
 log = logging.getLogger(__name__)
 
 CREDENTIALS_HELP: Final = (

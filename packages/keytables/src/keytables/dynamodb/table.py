@@ -5,33 +5,108 @@ table is strongly consistent and waits for the writes of this process to what it
 know only eventual consistency.)
 """
 
-import asyncio
+import time
 from collections.abc import Awaitable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from keytables.checks import key_check, key_checks
+from keytables.checks import (
+    check_batch,
+    check_limit,
+    expiry_time,
+    key_check,
+    key_checks,
+    key_tuple_check,
+)
 from keytables.dynamodb.codec import check_sizes, decode_item, dump_item, dumps, encode_item
-from keytables.dynamodb.late_puts import UnsettledPuts
-from keytables.dynamodb.queries import QueryPlan, check_limit, read_page, scan_request
+from keytables.dynamodb.queries import QueryPlan, read_page, scan_request
 from keytables.dynamodb.table_client import TableClient
-from keytables.dynamodb.templates import ValueCheck, WriteTemplate
-from keytables.dynamodb.writes import DeleteItem, PutItem, UpdateItem, WriteSequencer
-from keytables.engine import TableHandle
+from keytables.dynamodb.writes import (
+    DeleteItem,
+    PutItem,
+    UpdateItem,
+    ValueCheck,
+    WriteSequencer,
+    WriteTemplate,
+)
+from keytables.engine import Clock, TableHandle, refused_write
 from keytables.errors import ConditionFailed, ItemTooLarge, KeytablesError, SchemaError, Throttled
 from keytables.expressions import Condition, Returning, Update
 from keytables.schema import Cursor, Page, Range
 from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Scalar, Values
 
-__all__ = ["DynamoTable"]
-
 MAX_TEMPLATES: Final = 1000
 """That are kept. Declared expressions are few; this bounds those made for each call."""
 
-_INT64: Final = 2**63
-
 _NOT_APPLIED: Final = (ConditionFailed, ItemTooLarge, SchemaError, Throttled)
 """Errors of a put whose last attempt was not applied."""
+
+
+# --- puts that may take effect late ---------------------------------------------------------------
+
+SIGNATURE_VALID: Final = 300.0
+"""Seconds for which AWS accepts a signature (Signature Version 4)."""
+SIGNATURE_VALID_IN_ALTERNATOR: Final = 900.0
+MARGIN: Final = 30.0
+"""Seconds by which the clock that a request was signed by may be ahead."""
+
+SETTLE_TIME: Final = SIGNATURE_VALID + MARGIN
+SETTLE_TIME_OF_ALTERNATOR: Final = SIGNATURE_VALID_IN_ALTERNATOR + MARGIN
+
+MAX_KEYS: Final = 100_000
+
+
+class UnsettledPuts:
+    """The keys whose puts may take effect after their result, for `settle_time` seconds each: of an
+    attempt that was given up nobody knows whether the database will carry it out, but it does so
+    while its signature is valid, or never.
+
+    With more than `max_keys` of them, every key counts as one for that time.
+    """
+
+    def __init__(
+        self,
+        settle_time: float = SETTLE_TIME,
+        *,
+        max_keys: int = MAX_KEYS,
+        now: Clock = time.monotonic,
+    ) -> None:
+        self.settle_time = settle_time
+        self._max_keys, self._now = max_keys, now
+        self._until: dict[KeyTuple, float] = {}
+        self._all_until = 0.0
+
+    def add(self, key: KeyTuple) -> None:
+        """A put of this item was repeated or given up just now."""
+        now = self._now()
+        self._drop_settled(now)
+        self._until.pop(key, None)  # so that the order stays that of the times
+        if len(self._until) >= self._max_keys:
+            self._all_until = now + self.settle_time
+            self._until.clear()
+        self._until[key] = now + self.settle_time
+
+    def among(self, keys: Iterable[KeyTuple]) -> frozenset[KeyTuple]:
+        """Those of the keys whose puts may take effect late."""
+        if not self._until and not self._all_until:
+            return frozenset()
+        now = self._now()
+        self._drop_settled(now)
+        if now < self._all_until:
+            return frozenset(keys)
+        return frozenset(key for key in keys if key in self._until)
+
+    def _drop_settled(self, now: float) -> None:
+        settled = []
+        for key, until in self._until.items():
+            if until > now:
+                break
+            settled.append(key)
+        for key in settled:
+            del self._until[key]
+
+
+# --- the table ------------------------------------------------------------------------------------
 
 
 class DynamoTable(TableHandle):
@@ -43,13 +118,13 @@ class DynamoTable(TableHandle):
         table = self.table = client.table
         self._client, self._sequencer, self._late_puts = client, sequencer, late_puts
         self.settle_time = late_puts.settle_time
-        self._loop = asyncio.get_running_loop()
         self._key_names = table.key_names
         self._key_checks = key_checks(table)
+        self._check_key = key_tuple_check(table)
         # Of further attributes, whose values are not free: keys of indexes, and the expiry.
         self._value_checks: dict[str, ValueCheck] = {}
         if table.expiry is not None:
-            self._value_checks[table.expiry] = _expiry_check(table.expiry)
+            self._value_checks[table.expiry] = partial(expiry_time, name=table.expiry)
         for key in table.key_attributes:
             if key.name not in self._key_names:
                 self._value_checks[key.name] = key_check(key, MAX_SORT_KEY)
@@ -142,7 +217,7 @@ class DynamoTable(TableHandle):
             call = partial(self._put_if, key, write)
             return self._sequencer.submit((key,), write.size, call)
         except KeytablesError as error:
-            return self._failed(error)
+            return refused_write(error)
 
     def update(
         self,
@@ -167,7 +242,7 @@ class DynamoTable(TableHandle):
             write.creates = update.creates
             return self._sequencer.submit((checked,), write.size, write)
         except KeytablesError as error:
-            return self._failed(error)
+            return refused_write(error)
 
     def delete(
         self,
@@ -197,17 +272,16 @@ class DynamoTable(TableHandle):
             )
             return self._sequencer.submit((checked,), write.size, write)
         except KeytablesError as error:
-            return self._failed(error)
+            return refused_write(error)
 
     def batch_write(
         self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
     ) -> Awaitable[None]:
         client, items = self._client, list(puts)
         try:
-            put_keys = {self._key_of(item) for item in items}
+            put_keys = [self._key_of(item) for item in items]
             deleted_keys = dict.fromkeys(map(self._check_key, deletes))
-            if len(put_keys) < len(items) or not put_keys.isdisjoint(deleted_keys):
-                raise SchemaError("a batch puts a key twice, or puts and deletes it")
+            check_batch(put_keys, deleted_keys)
             writes: list[object] = [{"PutRequest": {"Item": encode_item(item)}} for item in items]
             writes += ({"DeleteRequest": {"Key": client.encode_key(key)}} for key in deleted_keys)
             requests = client.write_requests(writes)
@@ -216,7 +290,7 @@ class DynamoTable(TableHandle):
             keys = (*put_keys, *deleted_keys)
             return self._sequencer.submit(keys, sum(map(len, requests)), write)
         except KeytablesError as error:
-            return self._failed(error)
+            return refused_write(error)
 
     # --- checks and requests ------------------------------------------------------------------
 
@@ -255,21 +329,6 @@ class DynamoTable(TableHandle):
     async def _call(self, operation: str, body: bytes) -> None:
         await self._client.call(operation, body)
 
-    def _failed(self, error: KeytablesError) -> "asyncio.Future[Any]":
-        future = self._loop.create_future()
-        future.set_exception(error)
-        return future
-
-    def _check_key(self, key: KeyTuple) -> KeyTuple:
-        checks = self._key_checks
-        if len(key) != len(checks):
-            raise SchemaError(
-                f"table {self.table.name!r}: expected a key of {len(checks)}, got {len(key)} values"
-            )
-        if len(checks) == 1:
-            return (checks[0](key[0]),)
-        return (checks[0](key[0]), checks[1](key[1]))
-
     def _key_of(self, item: Item) -> KeyTuple:
         """Return the checked key of an item whose attributes are valid for index and expiry."""
         names, checks = self._key_names, self._key_checks
@@ -304,15 +363,3 @@ class DynamoTable(TableHandle):
                 checks=self._value_checks,
             )
         return found
-
-
-def _expiry_check(name: str) -> ValueCheck:
-    def check(value: object) -> None:
-        if value is None:
-            return
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise SchemaError(f"expiry {name!r}: expected a number, got {type(value).__name__}")
-        if value >= _INT64:
-            raise SchemaError(f"expiry {name!r} is out of range")
-
-    return check

@@ -23,13 +23,6 @@ from keytables.errors import (
 from keytables.schema import Table
 from keytables.values import MAX_ITEM_SIZE, Item, KeyTuple, Scalar
 
-__all__ = [
-    "CONDITION_FAILED",
-    "TableClient",
-    "encode_key_value",
-    "to_keytables_error",
-]
-
 CONDITION_FAILED: Final = "ConditionalCheckFailedException"
 
 MAX_BATCH_WRITES: Final = 25
@@ -52,7 +45,7 @@ class TableClient:
     ) -> None:
         self.table, self.name, self.clock = table, name, clock
         self._client, self._retries, self._on_failure = client, retries, on_failure
-        self._get_head = dumps({"TableName": name, "ConsistentRead": True})[:-1]
+        self._get_head = request_head(name, ConsistentRead=True)
         self._shows_rejecting_item = False
 
     def is_live(self, item: Item, now: float) -> bool:
@@ -184,6 +177,11 @@ class TableClient:
             if self._on_failure is not None:
                 self._on_failure(error)
             raise
+
+
+def request_head(table_name: str, **members: object) -> bytes:
+    """Return the beginning of a request on a table: JSON without its closing brace."""
+    return dumps({"TableName": table_name, **members})[:-1]
 
 
 def encode_key_value(value: Scalar) -> AttributeValue:

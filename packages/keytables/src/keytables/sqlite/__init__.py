@@ -5,25 +5,19 @@ run there in short slices inside a transaction; whatever may wait for a lock or 
 a thread.
 
     engine         opens the file, creates and drops tables
-    table          one table: its writes and reads
+    table          one table: its writes and reads, and its indexes during a bulk load
     codec          items as rows
-    conditional    conditions and updates, and the writes that read the item first
-    write_queue    submitted writes, in order, until they are completed
-    writer         group commit: transactions of queued writes
+    statements     the SQL of a table: its schema, single rows, queries
+    write_queue    the kinds of writes, and those submitted, in order, until they are completed
+    writer         group commit: transactions of queued writes, and checkpoints of the log
     worker_thread  the writer's thread, and how a busy loop lets it run
-    locks          file locks: fair among the writers of several processes, and for a store in use
-    queries        a query as a statement and its values
     reader         pages of queries, on the loop or in a thread
-    statements     the SQL schema of a table, and statements for single rows
-    indexes        secondary indexes during and after a bulk load
     sweeper        removal of expired items
-    checkpoint     copying the write-ahead log into the file
-    database       connections, checks of the file, translation of errors
+    database       connections, checks of the file, errors and their report
+    locks          file locks: fair among the writers of several processes, and for a store in use
     space          room on the disk: a full one, its reserve, and one that is nearly full
-    failures       failures of the database, for the owner of the engine
-    copies         copies of a store: made while it is in use, checked, and put in its place
     store_check    what of a store is damaged, in words
-    log_file       which transactions of the write-ahead log SQLite would read
+    copies         copies of a store: made while it is in use, checked, and put in its place
 """
 
 from keytables.sqlite.engine import SqliteEngine

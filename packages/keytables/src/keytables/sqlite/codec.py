@@ -10,12 +10,18 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from keytables.checks import PLAIN_TYPES, check_names, check_size, key_check, key_checks, snapshot
+from keytables.checks import (
+    PLAIN_TYPES,
+    check_names,
+    check_size,
+    expiry_time,
+    key_check,
+    key_checks,
+    snapshot,
+)
 from keytables.errors import SchemaError, Unavailable
 from keytables.schema import Key, Table
 from keytables.values import MAX_ITEM_SIZE, MAX_SORT_KEY, Item, Value
-
-__all__ = ["Row", "RowCodec", "pack", "unpack"]
 
 Row: TypeAlias = tuple[str | int | float | bytes | None, ...]
 """The values of a row, in the order of ``Statements.put``."""
@@ -119,19 +125,9 @@ class RowCodec:
         if self._expiry is not None:
             expiry = item.get(self._expiry)
             if type(expiry) is not int or not 0 < expiry < _INT64:
-                expiry = _expiry_time(expiry, self._expiry)
+                expiry = expiry_time(expiry, self._expiry)
             row.append(expiry)
         row.append(blob)
         if self._indexed:
             row += [check(item[name]) if name in item else None for name, check in self._indexed]
         return tuple(row)
-
-
-def _expiry_time(value: Value, name: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SchemaError(f"expiry {name!r}: expected a number, got {type(value).__name__}")
-    if value >= _INT64:
-        raise SchemaError(f"expiry {name!r} is out of range")
-    return value if value > 0 else None

@@ -29,8 +29,6 @@ from keytables.sqlite.database import (
 from keytables.sqlite.locks import UsageLock
 from keytables.sqlite.store_check import find_damage
 
-__all__ = ["check_copy", "copy_store", "replace_store", "sync_folder"]
-
 STEP_PAGES: Final = 1024
 """Pages (of 4 KiB) after which the copy is put on the disk: an fsync of all of it at the end would
 hold up those of the writers (measured on 350 MB: one write took 220 ms, in place of 15)."""

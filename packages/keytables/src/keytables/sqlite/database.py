@@ -3,6 +3,8 @@
 Rule: a file of another program, or of a newer version, is refused and not changed.
 """
 
+import asyncio
+import contextlib
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Final
 
 import apsw
 
+from keytables.engine import OnFailure
 from keytables.errors import (
     KeytablesError,
     StorageFull,
@@ -21,21 +24,6 @@ from keytables.errors import (
 )
 from keytables.sqlite.locks import FairLock, UsageLock
 from keytables.sqlite.space import NO_SPACE, FileSpace
-
-__all__ = [
-    "Database",
-    "MissingIndex",
-    "StoreClosed",
-    "StoreLocked",
-    "check_owner",
-    "check_sqlite",
-    "create_private",
-    "described",
-    "open_to_read",
-    "open_usage_lock",
-    "reason_of",
-    "translate",
-]
 
 APPLICATION_ID: Final = 0x7AB1E501
 """Identifies the files of this engine (``PRAGMA application_id``)."""
@@ -332,3 +320,32 @@ def reason_of(error: apsw.Error) -> str:
     if isinstance(error, apsw.NotADBError):
         return "it is not a database"
     return f"{type(error).__name__}: {error}"
+
+
+class Failures:
+    """Calls ``on_failure``, if there is one, on ``loop``."""
+
+    __slots__ = ("_loop", "_on_failure")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_failure: OnFailure | None = None
+    ) -> None:
+        self._loop, self._on_failure = loop, on_failure
+
+    def report(self, error: Exception) -> None:
+        """Report what is a failure of the database. Called on the loop."""
+        if self._on_failure is None or isinstance(error, MissingIndex | StoreClosed):
+            return
+        failure = described(error)
+        if not isinstance(failure, Unavailable | Throttled):
+            return
+        try:
+            self._on_failure(failure)
+        except Exception as defect:  # noqa: BLE001 - the engine does not end for it
+            context = {"message": "on_failure of a store raised", "exception": defect}
+            self._loop.call_exception_handler(context)
+
+    def report_from_thread(self, error: Exception) -> None:
+        """The same, called in another thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            self._loop.call_soon_threadsafe(self.report, error)

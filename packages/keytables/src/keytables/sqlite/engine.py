@@ -18,18 +18,14 @@ from keytables.clock_guard import ClockGuard, ClockReading
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import KeytablesError, SchemaError, StoreDamaged
 from keytables.schema import Capacity, Table
-from keytables.sqlite.database import Database, StoreLocked, translate
-from keytables.sqlite.failures import Failures
-from keytables.sqlite.indexes import Indexes
+from keytables.sqlite.database import Database, Failures, StoreLocked, translate
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.space import FreeSpace
 from keytables.sqlite.statements import Statements
 from keytables.sqlite.sweeper import SWEEP_ROWS, ExpiredItems, Sweeper
-from keytables.sqlite.table import SqliteTable
+from keytables.sqlite.table import Indexes, SqliteTable
 from keytables.sqlite.write_queue import RunFunction
 from keytables.sqlite.writer import Writer
-
-__all__ = ["OPENING_TIMEOUT", "SqliteEngine"]
 
 OPENING_TIMEOUT: Final = 60.0
 """Seconds to wait for another program that has the file locked: longer than its backup takes."""

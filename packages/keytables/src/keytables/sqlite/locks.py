@@ -17,8 +17,6 @@ import fcntl
 import os
 from typing import Final
 
-__all__ = ["FairLock", "FileLock", "UsageLock", "open_lock_file"]
-
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 

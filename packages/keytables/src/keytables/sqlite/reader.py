@@ -14,14 +14,12 @@ from typing import Final, TypeVar, cast
 
 import apsw
 
-from keytables.errors import KeytablesError, SchemaError
+from keytables.checks import check_limit
+from keytables.errors import KeytablesError
 from keytables.schema import Cursor, Page
 from keytables.sqlite.codec import Row, unpack
-from keytables.sqlite.database import StoreClosed, translate
-from keytables.sqlite.failures import Failures
+from keytables.sqlite.database import Failures, StoreClosed, translate
 from keytables.values import Item, KeyTuple
-
-__all__ = ["Reader"]
 
 _T = TypeVar("_T")
 
@@ -145,11 +143,8 @@ class Reader:
 
 
 def _page_rows(limit: int | None) -> int:
-    if limit is None:
-        return _PAGE_ROWS
-    if limit < 1:
-        raise SchemaError("a limit must be at least 1")
-    return min(limit, _PAGE_ROWS)
+    check_limit(limit)
+    return _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
 
 
 def _collect(connection: apsw.Connection, sql: str, values: KeyTuple, limit: int) -> Page:

@@ -26,8 +26,6 @@ import apsw
 from keytables.errors import StorageFull
 from keytables.sqlite.locks import open_lock_file
 
-__all__ = ["CHUNK", "NO_SPACE", "RESERVE", "SMALL", "FileSpace", "FreeSpace", "free_space"]
-
 NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 """Errors of the operating system that say that there is no space (for this user)."""
 

@@ -1,15 +1,16 @@
 """What of a store is damaged, in words.
 
-Rule: nothing is changed, and no process writes meanwhile unless one had the store open before. The
-log is read before SQLite reads it: for SQLite the first damaged frame is its end, and the next
-write overwrites what is behind.
+Rule: nothing is changed, and no process writes meanwhile unless one had the store open before: for
+SQLite the first damaged frame of the log is its end, and the next write overwrites what is behind.
 """
 
 import os
 import re
+import struct
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import Final, cast
 
@@ -24,9 +25,6 @@ from keytables.sqlite.database import (
     reason_of,
 )
 from keytables.sqlite.locks import UsageLock
-from keytables.sqlite.log_file import LogState, is_unclean, read_log
-
-__all__ = ["StoreCheck", "check_store", "find_damage"]
 
 _MAX_FAULTS: Final = 100
 """Faults of one table that SQLite is asked for."""
@@ -38,6 +36,9 @@ signal leads to."""
 _UNREADABLE: Final = "it cannot be read"
 
 _EMPTY: Final = "the file is empty: it has no tables"
+
+_LOG_HEADER: Final = 32
+_FRAME_HEADER: Final = 24
 
 _PAGE: Final = re.compile(r"\bpage (\d+)\b")
 _INDEX_FAULT: Final = re.compile(r"missing from index|entries in index|non-unique entry in index")
@@ -73,29 +74,25 @@ def check_store(path: str | os.PathLike[str], *, timeout: float) -> StoreCheck:
     if not os.path.exists(path):
         return StoreCheck()
     deadline = monotonic() + timeout
-    log = f"{path}-wal"
+    log = Path(f"{path}-wal")
+    damage: list[str] = []
+    log_damage = ""
     try:
         with closing(UsageLock(path)) as usage:
             is_in_use = not usage.try_exclude()
             if is_in_use and not usage.try_share():
                 raise StoreLocked(f"{path} is being restored or checked")
-            state = LogState()
-            unclean = not is_in_use and is_unclean(log)
-            if unclean:
-                state = read_log(log, is_late=lambda: monotonic() > deadline)
-            log_damage = _log_damage(state)
-            damage = [log_damage] if log_damage else []
+            is_unclean = not is_in_use and log.exists() and log.stat().st_size > 0
             if not is_in_use and not os.path.getsize(path):
                 # SQLite would delete the log of an empty file, even to read it.
-                return StoreCheck(
-                    (*damage, _EMPTY),
-                    log_damage=log_damage,
-                    is_complete=state.is_complete,
-                    is_unclean=unclean,
-                )
+                return StoreCheck((_EMPTY,), is_unclean=is_unclean)
             with closing(open_to_read(path)) as connection:
                 with suppress(apsw.NotADBError, apsw.CorruptError):  # found again below
                     check_owner(connection, path)
+                    if is_unclean:
+                        log_damage = _log_damage(connection, log)
+                if log_damage:
+                    damage.append(log_damage)
                 is_complete = find_damage(connection, damage.append, deadline=deadline)
     except apsw.BusyError as error:
         raise StoreLocked(f"cannot check {path}: another process keeps it locked") from error
@@ -106,10 +103,49 @@ def check_store(path: str | os.PathLike[str], *, timeout: float) -> StoreCheck:
     return StoreCheck(
         tuple(damage),
         log_damage=log_damage,
-        is_complete=is_complete and state.is_complete,
-        is_unclean=unclean,
+        is_complete=is_complete,
+        is_unclean=is_unclean,
         is_in_use=is_in_use,
     )
+
+
+def _log_damage(connection: apsw.Connection, log: Path) -> str:
+    """Say how many transactions of the log SQLite does not read, as they are behind a frame that is
+    damaged; empty if there are none. One may be what was being written when the power was cut.
+
+    The format is that of https://sqlite.org/fileformat2.html#walformat: a header of 32 bytes with
+    two salts, then frames, each of 24 bytes and a page. A frame with other salts was left behind
+    when the log started over.
+    """
+    page_size: int = connection.execute("PRAGMA page_size").get
+    frames_read, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    commits: list[int] = []
+    with log.open("rb") as file:
+        header = file.read(_LOG_HEADER)
+        salts = header[16:24] if _is_sound(header) else file.read(16)[8:]
+        for number in range((log.stat().st_size - _LOG_HEADER) // (_FRAME_HEADER + page_size)):
+            file.seek(_LOG_HEADER + number * (_FRAME_HEADER + page_size))
+            frame = file.read(_FRAME_HEADER)
+            # Of the last frame of a transaction, bytes 4 to 8 are the size of the file.
+            if frame[8:16] == salts != bytes(8) and any(frame[4:8]):
+                commits.append(number)
+    lost = sum(number >= frames_read for number in commits)
+    if lost < 2:
+        return ""
+    return f"the log is damaged: of its {len(commits)} transactions the last {lost} cannot be read"
+
+
+def _is_sound(header: bytes) -> bool:
+    """Whether the header of a log has the checksum that is written in it."""
+    if len(header) < _LOG_HEADER:
+        return False
+    order = ">" if header[3] & 1 else "<"
+    words = struct.unpack(f"{order}6I", header[:24])
+    first = second = 0
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    return header[24:] == struct.pack(">2I", first, second)
 
 
 def find_damage(
@@ -129,6 +165,8 @@ def find_damage(
         known = len(trees)
         # Table by table, so that there is a result of some when there is no time for all.
         for table in dict.fromkeys(trees.values()):
+            if monotonic() > deadline:
+                return False
             faults = _faults(connection, f"integrity_check({_quoted(table)})")
             if faults:
                 known = 0
@@ -172,25 +210,6 @@ def _table_damage(table: str, faults: list[str]) -> str:
         return f"table {name!r}: an index does not fit the rows ({faults[0]})"
     place = f" (damaged page {', '.join(map(str, pages[:10]))})" if pages else ""
     return f"table {name!r}: some of its rows cannot be read{place}"
-
-
-def _log_damage(state: LogState) -> str:
-    """Empty if there is none."""
-    if state.is_header_damaged:
-        return (
-            f"the head of the log is damaged: its {_count(state.commits, 'transaction')} "
-            f"({_count(state.pages, 'page')}) cannot be read"
-        )
-    if state.lost_commits:
-        return (
-            f"the log is damaged: of its {_count(state.commits, 'transaction')} the last "
-            f"{state.lost_commits} ({_count(state.lost_pages, 'page')}) cannot be read"
-        )
-    return ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _quoted(name: str) -> str:

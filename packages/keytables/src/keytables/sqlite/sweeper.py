@@ -22,13 +22,10 @@ import apsw
 from keytables.clock_guard import ClockGuard
 from keytables.engine import Clock
 from keytables.errors import KeytablesError, StorageFull, Unavailable
-from keytables.sqlite.database import StoreClosed
-from keytables.sqlite.failures import Failures
+from keytables.sqlite.database import Failures, StoreClosed
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.statements import Statements
 from keytables.sqlite.write_queue import RunFunction, WriteQueue
-
-__all__ = ["SWEEP_ROWS", "SWEEP_WRITES", "ExpiredItems", "Sweeper"]
 
 SWEEP_ROWS: Final = 50
 """Rows of one write: about 0.3 ms."""

@@ -5,44 +5,113 @@ loop, unless a write of this process to what it reads is not committed yet.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import lru_cache, partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import apsw
 
-from keytables.checks import key_checks
-from keytables.engine import Clock, TableHandle
-from keytables.errors import KeytablesError, SchemaError
+from keytables.checks import check_batch, key_tuple_check
+from keytables.engine import Clock, TableHandle, refused_write
+from keytables.errors import KeytablesError, SchemaError, Unavailable
+from keytables.evaluation import MAX_COMPILED, Change, compile_update
 from keytables.expressions import Condition, Returning, Update
 from keytables.schema import Cursor, Page, Range, Table
 from keytables.sqlite.codec import RowCodec, unpack
-from keytables.sqlite.conditional import (
-    MAX_COMPILED,
-    Change,
-    ConditionalDeleteRow,
-    ConditionalPutRow,
-    UpdateRow,
-    compile_update,
-)
-from keytables.sqlite.database import MissingIndex
-from keytables.sqlite.indexes import Indexes
-from keytables.sqlite.queries import Queries
+from keytables.sqlite.database import Database, MissingIndex, translate
+from keytables.sqlite.locks import FileLock
 from keytables.sqlite.reader import Reader
-from keytables.sqlite.statements import Statements
+from keytables.sqlite.statements import Queries, Statements
 from keytables.sqlite.write_queue import (
     CompletionCounter,
+    ConditionalDeleteRow,
+    ConditionalPutRow,
     DeleteRow,
     Operation,
     Pending,
     PutRow,
     PutRows,
+    RunFunction,
+    UpdateRow,
     WriteQueue,
 )
 from keytables.values import Item, KeyTuple, Scalar, Values
 
-__all__ = ["SqliteTable"]
+
+class Indexes:
+    """The indexes of all tables of one file. One table is loaded at a time."""
+
+    __slots__ = ("_lock", "_queue", "_reader")
+
+    def __init__(self, database: Database, queue: WriteQueue) -> None:
+        self._reader, self._queue = database.reader, queue
+        self._lock = FileLock(f"{database.path}-indexes")
+
+    async def create_missing(self, statements: Statements) -> None:
+        """Create the missing indexes, unless a table is being loaded or they are being created."""
+        if self._missing(statements) and self._try_acquire():
+            try:
+                await self._create(statements)
+            finally:
+                self._lock.release()
+
+    @asynccontextmanager
+    async def loading(self, statements: Statements) -> AsyncIterator[None]:
+        """See ``TableHandle.loading``. After an error inside, the next process that opens the table
+        creates the indexes.
+        """
+        if not self._try_acquire():
+            yield
+            return
+        try:
+            if not await self._run(statements, partial(_drop_if_empty, statements)):
+                await self._create(statements)
+            yield
+            await self._create(statements)
+        finally:
+            self._lock.release()
+
+    def _try_acquire(self) -> bool:
+        try:
+            return self._lock.try_acquire()
+        except OSError as error:
+            raise Unavailable(f"cannot open a lock file: {error.strerror}") from error
+
+    def _missing(self, statements: Statements) -> list[str]:
+        """Return the statements that create the missing ones."""
+        if not statements.indexes:
+            return []
+        try:
+            rows = self._reader.execute("SELECT name FROM sqlite_schema WHERE type = 'index'")
+            existing = {name for (name,) in rows}
+        except apsw.Error as error:
+            raise translate(error, statements.table.name) from error
+        return [sql for name, sql in statements.indexes.items() if name not in existing]
+
+    async def _create(self, statements: Statements) -> None:
+        """Create them one by one, so that other processes can write in between."""
+        for sql in self._missing(statements):
+            await self._run(statements, partial(_execute, sql))
+
+    async def _run(self, statements: Statements, function: Callable[[apsw.Cursor], bool]) -> bool:
+        operation = RunFunction(function, table=statements.table.name, is_slow=True)
+        result: bool = await self._queue.submit(operation)
+        return result
+
+
+def _execute(sql: str, cursor: apsw.Cursor) -> bool:
+    cursor.execute(sql)
+    return True
+
+
+def _drop_if_empty(statements: Statements, cursor: apsw.Cursor) -> bool:
+    if cursor.execute(statements.any_row).get:
+        return False
+    for sql in statements.drop_indexes:
+        cursor.execute(sql)
+    return True
+
 
 _BATCH_ROWS: Final = 32
 """Rows of a batch that are one operation: a quarter of a millisecond of the loop."""
@@ -71,8 +140,8 @@ class SqliteTable(TableHandle):
         self._queue, self._reader, self._indexes, self._clock = queue, reader, indexes, clock
         self._codec = RowCodec(table, statements.indexed)
         self._queries = Queries(statements)
-        self._checks = key_checks(table)
-        self._sort_column = len(self._checks) - 1
+        self._key = key_tuple_check(table)
+        self._sort_column = len(table.key_names) - 1
         self._expires = table.expiry is not None
         self._pending: Pending = {}
         self._compile: Callable[[Update], tuple[Change, bool]]
@@ -108,7 +177,7 @@ class SqliteTable(TableHandle):
                 )
                 conditional.row = row
         except KeytablesError as error:
-            return self._failed(error)
+            return refused_write(error)
         return self._queue.submit(operation)
 
     def update(
@@ -134,7 +203,7 @@ class SqliteTable(TableHandle):
             operation.codec = self._codec
             operation.change, operation.creates = self._compile(update)
         except KeytablesError as error:
-            return self._failed(error)
+            return refused_write(error)
         return self._queue.submit(operation)
 
     def delete(
@@ -171,7 +240,7 @@ class SqliteTable(TableHandle):
                     returning=returning,
                 )
         except KeytablesError as error:
-            return self._failed(error)
+            return refused_write(error)
         return self._queue.submit(operation)
 
     def batch_write(
@@ -182,12 +251,10 @@ class SqliteTable(TableHandle):
         operations: list[Operation] = []
         try:
             rows = [self._codec.row(item) for item in puts]
-            put_keys = {row[: column + 1] for row in rows}
             deleted = {self._key(key): None for key in deletes}
-            if len(put_keys) < len(rows) or not put_keys.isdisjoint(deleted):
-                raise SchemaError("a batch puts a key twice, or puts and deletes it")
+            check_batch([cast(KeyTuple, row[: column + 1]) for row in rows], deleted)
         except KeytablesError as error:
-            return self._failed(error)
+            return refused_write(error)
         for begin in range(0, len(rows), _BATCH_ROWS):
             some = rows[begin : begin + _BATCH_ROWS]
             operations.append(PutRows(name, pending, statements.put, some, self._codec.blob_column))
@@ -285,16 +352,6 @@ class SqliteTable(TableHandle):
 
     # --- parts of both ------------------------------------------------------------------------
 
-    def _key(self, key: KeyTuple) -> KeyTuple:
-        checks = self._checks
-        if len(key) != len(checks):
-            raise SchemaError(
-                f"table {self.table.name!r}: expected a key of {len(checks)}, got {len(key)} values"
-            )
-        if len(checks) == 1:
-            return (checks[0](key[0]),)
-        return (checks[0](key[0]), checks[1](key[1]))
-
     def _select(self, key: KeyTuple) -> Item | None:
         values = (*key, self._clock()) if self._expires else key
         blob = self._reader.connection.execute(self.statements.get, values).get
@@ -305,8 +362,3 @@ class SqliteTable(TableHandle):
         if self._pending:
             for waiter in [self._queue.wait_for(operation) for operation in self._pending.values()]:
                 await waiter
-
-    def _failed(self, error: KeytablesError) -> "asyncio.Future[Any]":
-        future = self._loop.create_future()
-        future.set_exception(error)
-        return future

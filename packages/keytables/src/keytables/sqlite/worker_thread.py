@@ -20,8 +20,6 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-__all__ = ["Job", "WorkerThread"]
-
 Job: TypeAlias = Callable[[], Exception | None]
 """Runs in the thread; returns the error, if any."""
 

@@ -1,4 +1,4 @@
-"""Submitted writes: the unconditional kinds, and the queue in which all wait for their commit.
+"""The kinds of writes, and the queue in which they wait for their commit.
 
 Rule: writes to one partition are applied in the order submitted. A put or delete that the next
 write to its key overwrites, and that is not applied yet, may be left out: both are completed by the
@@ -11,28 +11,18 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import apsw
 
-from keytables.errors import KeytablesError, StorageFull, Throttled, Unavailable
-from keytables.sqlite.codec import Row
+from keytables.checks import PLAIN_TYPES, snapshot
+from keytables.errors import ConditionFailed, KeytablesError, StorageFull, Throttled, Unavailable
+from keytables.evaluation import Change, compile_condition
+from keytables.expressions import Condition, Returning
+from keytables.sqlite.codec import Row, RowCodec, unpack
 from keytables.sqlite.database import StoreClosed, described
-from keytables.values import Scalar
-
-__all__ = [
-    "Completion",
-    "CompletionCounter",
-    "DeleteRow",
-    "FanOutFuture",
-    "Operation",
-    "Pending",
-    "PutRow",
-    "PutRows",
-    "RunFunction",
-    "WriteQueue",
-    "clone_error",
-]
+from keytables.sqlite.statements import Statements
+from keytables.values import Item, KeyTuple, Scalar, Value, Values
 
 _MIN_ROW_SIZE: Final = 400
 """Bytes that a row of a batch counts for at least: smaller ones take as long."""
@@ -175,6 +165,104 @@ class RunFunction(Operation):
 
     def apply(self, cursor: apsw.Cursor) -> object:
         return self.function(cursor)
+
+
+# --- writes that read the stored item first -------------------------------------------------------
+
+
+class _ConditionalOperation(Operation):
+    """A write that reads the stored item first."""
+
+    __slots__ = ("clock", "condition", "key", "returning", "statements", "values")
+
+    def __init__(
+        self,
+        pending: Pending,
+        statements: Statements,
+        key: KeyTuple,
+        size: int,
+        *,
+        clock: Callable[[], float],
+        condition: Condition | None,
+        values: Values | None,
+        returning: Returning = Returning.NOTHING,
+    ) -> None:
+        self.table, self.pending = statements.table.name, pending
+        self.partition, self.size = key[0], size
+        self.waiters = self.error = self.result = None
+        self.statements, self.key, self.clock = statements, key, clock
+        self.condition = None if condition is None else compile_condition(condition)
+        self.values: dict[str, Value] = {}
+        if values:
+            for name, value in values.items():
+                plain = type(value) in PLAIN_TYPES
+                self.values[name] = value if plain else snapshot(value, name)
+        self.returning = returning
+
+    def read(self, cursor: apsw.Cursor) -> tuple[Item | None, bytes | None]:
+        """Return the stored item and its blob, unless it is expired. Raises ConditionFailed."""
+        key: Row = self.key
+        if self.statements.table.expiry is not None:
+            key = (*key, self.clock())
+        blob: bytes | None = cursor.execute(self.statements.get, key).get
+        item = None if blob is None else unpack(blob)
+        if self.condition is not None and not self.condition(item or {}, self.values):
+            raise ConditionFailed(item)
+        return item, blob
+
+
+class ConditionalPutRow(_ConditionalOperation):
+    """Store ``row`` if the condition is true."""
+
+    __slots__ = ("row",)
+
+    row: Row
+
+    def apply(self, cursor: apsw.Cursor) -> object:
+        self.read(cursor)
+        cursor.execute(self.statements.put, self.row)
+        return None
+
+
+class ConditionalDeleteRow(_ConditionalOperation):
+    """Delete the item if the condition is true, and return it if asked for."""
+
+    __slots__ = ()
+
+    def apply(self, cursor: apsw.Cursor) -> object:
+        item, _ = self.read(cursor)
+        cursor.execute(self.statements.delete, self.key)
+        return item if self.returning is Returning.OLD else None
+
+
+class UpdateRow(_ConditionalOperation):
+    """Change attributes of the item if the condition is true; create the item if it is absent."""
+
+    __slots__ = ("change", "codec", "creates")
+
+    change: Change
+    codec: RowCodec
+    creates: bool
+
+    def apply(self, cursor: apsw.Cursor) -> object:
+        old, blob = self.read(cursor)
+        if old is None and not self.creates:
+            return None
+        if old is None:
+            item: Item = dict(zip(self.statements.table.key_names, self.key, strict=True))
+        else:
+            item = old.copy()
+        self.change(item, self.values)
+        row = self.codec.row(item)
+        changed = cast(bytes, row[self.codec.blob_column])
+        if changed != blob:
+            cursor.execute(self.statements.put, row)
+        if self.returning is Returning.NEW:
+            return unpack(changed)
+        return old if self.returning is Returning.OLD else None
+
+
+# --- the queue ------------------------------------------------------------------------------------
 
 
 class CompletionCounter:

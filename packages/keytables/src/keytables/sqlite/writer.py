@@ -22,6 +22,8 @@ waiting writes then took up to 14 seconds instead of 7 ms.
 
 import asyncio
 import contextlib
+import queue
+import threading
 from collections.abc import Callable
 from functools import partial
 from time import monotonic, perf_counter, sleep
@@ -30,22 +32,100 @@ from typing import Final
 import apsw
 
 from keytables.errors import KeytablesError, StorageFull, Throttled
-from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import FILE_VERSION, Database, StoreClosed, translate
-from keytables.sqlite.failures import Failures
+from keytables.sqlite.database import FILE_VERSION, Database, Failures, StoreClosed, translate
 from keytables.sqlite.space import SMALL
 from keytables.sqlite.worker_thread import WorkerThread
 from keytables.sqlite.write_queue import Operation, WriteQueue
 
-__all__ = [
-    "BURST",
-    "BURST_INTERVAL",
-    "MAX_BATCH",
-    "MAX_BATCH_BYTES",
-    "PAUSE",
-    "TIME_SLICE",
-    "Writer",
-]
+_STEP: Final = 2_000
+"""Pages (of 4 KiB) by which the log grows between two checkpoints."""
+
+_LIMIT: Final = 16_000
+"""Pages at which writers wait for the checkpoint."""
+
+
+class Checkpointer:
+    """Observes the log of ``writer`` and copies it with ``connection``.
+
+    ``failures`` hears when that fails: the log grows then, and commits go on.
+    """
+
+    __slots__ = (
+        "_before",
+        "_connection",
+        "_due",
+        "_failures",
+        "_limit",
+        "_pages",
+        "_requests",
+        "_step",
+        "_thread",
+        "_writer",
+    )
+
+    def __init__(
+        self,
+        writer: apsw.Connection,
+        connection: apsw.Connection,
+        failures: Failures,
+        *,
+        step: int = _STEP,
+        limit: int = _LIMIT,
+    ) -> None:
+        self._writer, self._connection, self._failures = writer, connection, failures
+        self._step, self._limit = step, limit
+        self._pages = self._before = 0
+        self._due = step
+        self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        writer.set_wal_hook(self._on_commit)
+        self._thread = threading.Thread(target=self._run, name="keytables-checkpoint", daemon=True)
+        self._thread.start()
+
+    def after_commit(self) -> None:
+        """Request or run a checkpoint if it is due. Called by the holder of the write lock."""
+        pages, before = self._pages, self._before
+        self._before = pages
+        if pages < before:  # the log has started over
+            self._due = self._step
+        if pages < self._due:
+            return
+        self._due = pages + self._step
+        if pages < self._limit:
+            self._requests.put(True)
+            return
+        if not self.complete():
+            self._due = pages  # another checkpoint is running: retry at the next commit
+
+    def complete(self) -> bool:
+        """Copy all of the log now, so that it can start over, unless readers need it. Returns
+        whether that was possible. Called by the holder of the write lock. Blocks.
+        """
+        return self._checkpoint(self._writer)
+
+    def stop(self) -> None:
+        """Wait for a running checkpoint and end the thread. Blocks."""
+        self._writer.set_wal_hook(None)
+        self._requests.put(False)
+        self._thread.join()
+
+    def _on_commit(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _run(self) -> None:
+        while self._requests.get():
+            self._checkpoint(self._connection)
+
+    def _checkpoint(self, connection: apsw.Connection) -> bool:
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except (apsw.BusyError, apsw.LockedError):
+            return False  # another process runs one
+        except apsw.Error as error:
+            self._failures.report_from_thread(translate(error, errno=connection.system_errno))
+            return False
+        return True
+
 
 TIME_SLICE: Final = 0.0005
 """Seconds for which statements run on the loop without a break."""

@@ -1,7 +1,6 @@
-"""Writes that read the stored item first: conditions and updates, compiled, and their operations.
+"""Conditions and updates as functions over items, for engines that evaluate them themselves.
 
-A condition or update is compiled once into a function over items; a call only looks up the values
-of its parameters.
+Each is compiled once; a call only looks up the values of its parameters.
 """
 
 import operator
@@ -10,38 +9,11 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 
-import apsw
-
-from keytables.checks import PLAIN_TYPES, snapshot
-from keytables.errors import ConditionFailed, SchemaError
-from keytables.expressions import (
-    And,
-    Compare,
-    Condition,
-    Exists,
-    Not,
-    Operand,
-    Or,
-    Param,
-    Returning,
-    Update,
-)
+from keytables.checks import check_update, snapshot
+from keytables.errors import SchemaError
+from keytables.expressions import And, Compare, Condition, Exists, Not, Operand, Or, Param, Update
 from keytables.schema import Table
-from keytables.sqlite.codec import Row, RowCodec, unpack
-from keytables.sqlite.statements import Statements
-from keytables.sqlite.write_queue import Operation, Pending
-from keytables.values import Item, KeyTuple, Value, Values
-
-__all__ = [
-    "MAX_COMPILED",
-    "Change",
-    "ConditionalDeleteRow",
-    "ConditionalPutRow",
-    "Predicate",
-    "UpdateRow",
-    "compile_condition",
-    "compile_update",
-]
+from keytables.values import Item, Value, Values
 
 MAX_COMPILED: Final = 1000
 """Compiled expressions that are kept. A program declares few; this bounds those of single calls."""
@@ -152,9 +124,7 @@ def compile_update(table: Table, update: Update) -> tuple[Change, bool]:
     added = [(name, _getter(value)) for name, value in update.added.items()]
     taken = [(name, _getter(value)) for name, value in update.taken.items()]
     removed = update.remove
-    for name in table.key_names:
-        if name in (*removed, *(named for named, _ in (*assigned, *added, *taken))):
-            raise SchemaError(f"{name!r} is a key of table {table.name!r} and cannot be changed")
+    check_update(table, update)
 
     def change(item: Item, values: Values) -> None:
         for name, value_of in assigned:
@@ -191,95 +161,3 @@ def _store_set(item: Item, name: str, members: frozenset[str]) -> None:
         item[name] = members
     else:
         item.pop(name, None)
-
-
-class _ConditionalOperation(Operation):
-    """A write that reads the stored item first."""
-
-    __slots__ = ("clock", "condition", "key", "returning", "statements", "values")
-
-    def __init__(
-        self,
-        pending: Pending,
-        statements: Statements,
-        key: KeyTuple,
-        size: int,
-        *,
-        clock: Callable[[], float],
-        condition: Condition | None,
-        values: Values | None,
-        returning: Returning = Returning.NOTHING,
-    ) -> None:
-        self.table, self.pending = statements.table.name, pending
-        self.partition, self.size = key[0], size
-        self.waiters = self.error = self.result = None
-        self.statements, self.key, self.clock = statements, key, clock
-        self.condition = None if condition is None else compile_condition(condition)
-        self.values: dict[str, Value] = {}
-        if values:
-            for name, value in values.items():
-                plain = type(value) in PLAIN_TYPES
-                self.values[name] = value if plain else snapshot(value, name)
-        self.returning = returning
-
-    def read(self, cursor: apsw.Cursor) -> tuple[Item | None, bytes | None]:
-        """Return the stored item and its blob, unless it is expired. Raises ConditionFailed."""
-        key: Row = self.key
-        if self.statements.table.expiry is not None:
-            key = (*key, self.clock())
-        blob: bytes | None = cursor.execute(self.statements.get, key).get
-        item = None if blob is None else unpack(blob)
-        if self.condition is not None and not self.condition(item or {}, self.values):
-            raise ConditionFailed(item)
-        return item, blob
-
-
-class ConditionalPutRow(_ConditionalOperation):
-    """Store ``row`` if the condition is true."""
-
-    __slots__ = ("row",)
-
-    row: Row
-
-    def apply(self, cursor: apsw.Cursor) -> object:
-        self.read(cursor)
-        cursor.execute(self.statements.put, self.row)
-        return None
-
-
-class ConditionalDeleteRow(_ConditionalOperation):
-    """Delete the item if the condition is true, and return it if asked for."""
-
-    __slots__ = ()
-
-    def apply(self, cursor: apsw.Cursor) -> object:
-        item, _ = self.read(cursor)
-        cursor.execute(self.statements.delete, self.key)
-        return item if self.returning is Returning.OLD else None
-
-
-class UpdateRow(_ConditionalOperation):
-    """Change attributes of the item if the condition is true; create the item if it is absent."""
-
-    __slots__ = ("change", "codec", "creates")
-
-    change: Change
-    codec: RowCodec
-    creates: bool
-
-    def apply(self, cursor: apsw.Cursor) -> object:
-        old, blob = self.read(cursor)
-        if old is None and not self.creates:
-            return None
-        if old is None:
-            item: Item = dict(zip(self.statements.table.key_names, self.key, strict=True))
-        else:
-            item = old.copy()
-        self.change(item, self.values)
-        row = self.codec.row(item)
-        changed = cast(bytes, row[self.codec.blob_column])
-        if changed != blob:
-            cursor.execute(self.statements.put, row)
-        if self.returning is Returning.NEW:
-            return unpack(changed)
-        return old if self.returning is Returning.OLD else None
