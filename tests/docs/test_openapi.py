@@ -14,7 +14,7 @@ import jsonschema
 import yaml
 
 from autopush.net.node_auth import CallerSession
-from autopush.service.context import node_keys
+from autopush.service.app import node_keys
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.keyring import KeyRing, new_key
 from support.application_server import Answer, ApplicationServer, application_server, claims

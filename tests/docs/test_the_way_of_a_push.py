@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from autopush.service.context import WorkerContext
+from autopush.service.app import Worker
 from autopush.service.storage import open_store
-from autopush.service.worker import Worker
 from support.application_server import application_server
 from support.paths import PACKAGES, ROOT
 from support.service_context import service_context
@@ -27,7 +26,6 @@ BESIDE = {
     "delivery/outage.py",
     "keytables/checks.py",
     "keytables/sqlite/space.py",
-    "telemetry/descriptors.py",
     "telemetry/metrics.py",
     "telemetry/process.py",
 }
@@ -75,7 +73,7 @@ async def flows(tmp_path: Path) -> dict[str, list[Step]]:
     service = service_context(tmp_path)
     store = await open_store(service.settings, time.time)
     metrics = service.metrics.of_worker(0)
-    worker = Worker(WorkerContext(service, 0, metrics, store, time.time))
+    worker = Worker(service, 0, metrics, store, time.time)
     await worker.start()
     agent = await UserAgent.connect(f"ws://127.0.0.1:{service.settings.port}/")
     await agent.hello()

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from autopush.keys import existing_crypto_keys
 from autopush.net.node_auth import REQUEST_HEADER, RESPONSE_HEADER, CallerSession
-from autopush.service.context import node_keys
+from autopush.service.app import node_keys
 from autopush.store.tables import router_table
 from keytables.stores import open_engine
 from support.application_server import Answer, ApplicationServer

@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 
 from autopush.keys import ServiceKeys
+from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
-from autopush.service.context import ServiceContext
 from autopush.service.listeners import bind
 from autopush.settings import Settings
 from autopush.telemetry.metric_table import METRICS

@@ -14,8 +14,7 @@ from autopush.api.internal_pages import InternalPages
 from autopush.api.responses import ErrorResponses
 from autopush.net import timers
 from autopush.net.http_messages import Request
-from autopush.service.context import WorkerContext
-from autopush.service.worker import Worker
+from autopush.service.app import Worker
 from autopush.store import PushStore, TablePlan
 from autopush.telemetry.metric_table import CONNECTIONS, METRICS, NOTIFICATION_RECEIVED
 from autopush.telemetry.metrics import SharedMetrics
@@ -102,7 +101,7 @@ async def service(
     running = []
     for index in range(workers):
         store = await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)
-        worker = Worker(WorkerContext(context, index, shared.of_worker(index), store, clock))
+        worker = Worker(context, index, shared.of_worker(index), store, clock)
         await worker.start()
         running.append(worker)
     yield (

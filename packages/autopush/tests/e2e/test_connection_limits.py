@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from autopush.net.http_server import MIN_WAIT
-from autopush.service.nodes import PAGES_MARGIN
+from autopush.service.app import PAGES_MARGIN
 from support import wire
 from support.application_server import application_server
 from support.http_shell import ReceivedResponse, read_answers

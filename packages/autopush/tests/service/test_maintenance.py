@@ -218,10 +218,11 @@ async def test_a_worker_that_stops_in_the_middle_leaves_the_rest_to_another() ->
         await asyncio.sleep(0)
 
     worker._sleep = sleep
-    worker.start()
+    running = asyncio.ensure_future(worker.run())
     async with asyncio.timeout(30):
         await in_progress.wait()
-        await worker.stop()
+        running.cancel()
+        await asyncio.wait([running])
     assert 0 < await service.users() < 100
     await other.look()
     assert await service.users() == 0
@@ -301,9 +302,9 @@ async def test_a_defect_is_logged_and_does_not_end_the_looks(
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(maintenance, "find_old_users", find_old_users)
-    worker.start()
+    running = asyncio.ensure_future(worker.run())
     async with asyncio.timeout(30):
         await looks.wait()
-    await worker.stop()
+    running.cancel()
     assert service.pauses[:3] == [sum(FIRST_LOOK) / 2, sum(NEXT_LOOK) / 2, sum(NEXT_LOOK) / 2]
     assert end_logs().count("a defect") >= 3

@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from autopush.service.open_files import (
+from autopush.service.listeners import (
     MAX_INTERNAL,
     connections_allowed,
     internal_connections_allowed,

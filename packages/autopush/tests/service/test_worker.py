@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from autopush.service import worker
-from autopush.service.context import WorkerContext
-from autopush.service.worker import Worker, loop_error_handler
+from autopush.service import app
+from autopush.service.app import Worker
+from autopush.service.worker import loop_error_handler
 from autopush.store import PushStore, TablePlan
-from autopush.telemetry.descriptors import DescriptorShortage
+from autopush.telemetry.process import DescriptorShortage
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
 from support.service_context import service_context
@@ -52,12 +52,12 @@ async def test_a_worker_of_every_kind_rotates_its_tables_while_it_runs(
         finally:
             states.append("ended")
 
-    monkeypatch.setattr(worker, "rotate_monthly", rotate_monthly)
+    monkeypatch.setattr(app, "rotate_monthly", rotate_monthly)
     clock = ManualClock()
     plan = TablePlan(rotating=rotating)
     store = await PushStore.open(MemoryEngine(clock), plan, key_hash="", clock=clock)
     service = service_context(tmp_path, command)
-    running = Worker(WorkerContext(service, 0, service.metrics.of_worker(0), store, clock))
+    running = Worker(service, 0, service.metrics.of_worker(0), store, clock)
     await running.start()
     await asyncio.sleep(0)
     assert states == ["started"]
@@ -89,18 +89,20 @@ async def test_a_connection_node_maintains_its_embedded_store_unless_it_is_not_t
         def __init__(self, *_: object, **__: object) -> None:
             pass
 
-        def start(self) -> None:
+        async def run(self) -> None:
             states.append("started")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                states.append("ended")
 
-        async def stop(self) -> None:
-            states.append("ended")
-
-    monkeypatch.setattr(worker, "Maintenance", Recorder)
+    monkeypatch.setattr(app, "Maintenance", Recorder)
     clock = ManualClock()
     store = await PushStore.open(MemoryEngine(clock), TablePlan(), key_hash="", clock=clock)
     service = service_context(tmp_path, command)
     service = replace(service, settings=replace(service.settings, maintenance=chosen))
-    running = Worker(WorkerContext(service, 0, service.metrics.of_worker(0), store, clock))
+    running = Worker(service, 0, service.metrics.of_worker(0), store, clock)
     await running.start()
+    await asyncio.sleep(0)
     await running.stop()
     assert states == (["started", "ended"] if is_done else [])

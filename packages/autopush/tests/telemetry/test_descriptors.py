@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from autopush.service.worker import loop_error_handler
-from autopush.telemetry.descriptors import (
+from autopush.telemetry.metric_table import PROCESS_OPEN_FILES
+from autopush.telemetry.process import (
+    INTERVAL,
+    LAG_INTERVAL,
     REPORT_INTERVAL,
     RESERVE,
     DescriptorShortage,
+    ProcessMetrics,
     is_shortage,
 )
-from autopush.telemetry.metric_table import PROCESS_OPEN_FILES
-from autopush.telemetry.process import INTERVAL, LAG_INTERVAL, ProcessMetrics
 from support.clocks import ManualClock
 from support.fake_loop import FakeLoop
 from support.recorded import new_metrics, recorded

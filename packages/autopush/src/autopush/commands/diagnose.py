@@ -30,7 +30,7 @@ from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.keys import existing_crypto_keys
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, TlsFileError
-from autopush.service.context import node_keys
+from autopush.service.app import node_keys
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.inspection import UserInspection, UserTable, inspect_user

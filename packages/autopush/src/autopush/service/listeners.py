@@ -1,4 +1,4 @@
-"""The listening sockets, bound before any worker starts.
+"""The listening sockets, bound before any worker starts, and how many connections they may have.
 
 Rule: a port that another program uses is an error, also where workers share one (SO_REUSEPORT would
 let a second service share it silently). The parent keeps the sockets, so a restarted worker accepts
@@ -6,6 +6,7 @@ the connections that came meanwhile.
 """
 
 import errno
+import resource
 import socket
 from contextlib import ExitStack
 from typing import Final
@@ -21,6 +22,13 @@ Sockets = dict[str, socket.socket]
 
 PUBLIC: Final = frozenset({"websocket", "endpoint", "proxied"})
 """Purposes of the ports that strangers reach."""
+
+MIN_RESERVE: Final = 200
+RESERVED_PART: Final = 10
+"""One in so many descriptors is kept, at least `MIN_RESERVE`: for the store, logs, other nodes,
+bridges, and the ports for pages. So clients never keep these from working."""
+MAX_INTERNAL: Final = 4096
+"""Connections to the internal ports of a worker. Each other worker has up to nine to it."""
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -128,3 +136,34 @@ def _port(sock: socket.socket) -> int:
     port = sock.getsockname()[1]
     assert isinstance(port, int)
     return port
+
+
+def raise_limit() -> None:
+    """Allow this process as many as the system does."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def connections_allowed(wanted: int) -> int:
+    """The connections of clients to hold at most, where the operator wants that many; 0 takes all
+    that the limit of the system leaves. Returns 0 where nothing is limited.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return wanted
+    left = files - _reserve(files)
+    return min(wanted, left) if wanted else left
+
+
+def internal_connections_allowed() -> int:
+    """The connections of nodes and for pages to hold at most: half of what is kept from clients, so
+    that whoever reaches an internal port does not take what the store and the logs need.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return MAX_INTERNAL
+    return min(MAX_INTERNAL, _reserve(files) // 2)
+
+
+def _reserve(files: int) -> int:
+    return min(max(MIN_RESERVE, files // RESERVED_PART), files // 2)

@@ -89,9 +89,7 @@ class LeaseLost(Exception):  # noqa: N818 - no error
 
 
 class Maintenance:
-    """The maintenance by one worker, from `start` to `stop`. `first_reading`: of the clocks, at the
-    start of the service.
-    """
+    """The maintenance by one worker. `first_reading`: of the clocks, when the service started."""
 
     def __init__(
         self,
@@ -121,19 +119,9 @@ class Maintenance:
         )
         self._clock_was_set = False
         self._renew_at = 0.0
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin to look, some minutes from now."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def stop(self) -> None:
-        """Stop, in the middle of a run if need be."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Look some minutes from now, and then again and again, until it is cancelled."""
         await self._sleep(self._uniform(*FIRST_LOOK))
         while True:
             await self.look()

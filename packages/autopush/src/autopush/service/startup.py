@@ -14,8 +14,8 @@ from autopush.bridges.discovery import load_routers, load_waker
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.keys import ServiceKeys, save_keys, service_keys
+from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
-from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.stop_signal import StartStopped, StopSignal
 from autopush.service.storage import check_keys, check_store

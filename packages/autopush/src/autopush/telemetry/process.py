@@ -9,6 +9,7 @@ all processes of a machine share.
 """
 
 import asyncio
+import errno
 import os
 import resource
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from autopush.telemetry import logs
-from autopush.telemetry.descriptors import DescriptorShortage
+from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import (
     LOG_LOST,
     LOOP_LAG,
@@ -39,7 +40,63 @@ are a quarter of a second late themselves.
 MISSING_AFTER: Final = 5.0
 """Seconds without a heartbeat after which a worker counts as missing."""
 
+RESERVE: Final = 2
+"""Descriptors kept for libuv: one for a connection, and the one that it keeps itself."""
+REPORT_INTERVAL: Final = 60.0
+"""Seconds between two lines while no descriptor is left."""
+
+_SHORTAGES: Final = frozenset((errno.EMFILE, errno.ENFILE))
 _PROC: Final = Path("/proc/self")
+
+_log = logs.get(__name__)
+
+
+def is_shortage(error: BaseException | None) -> bool:
+    """Whether that is what a call fails with when no descriptor is left."""
+    return isinstance(error, OSError) and error.errno in _SHORTAGES
+
+
+class DescriptorShortage:
+    """Logs that no file descriptor is left, once a minute, and then frees a reserve.
+
+    libuv accepts connections with a descriptor that it keeps for this, closes them at once and
+    reports nothing; so a shortage is detected by polling, and by the errors of other calls. If
+    another thread takes libuv's descriptor while it is free, libuv retries without a pause until it
+    can open one: hence the reserve, which the poll that finds none left closes.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._lines = RepeatLimiter(1, REPORT_INTERVAL, monotonic=monotonic)
+        self._reserve: list[int] = []
+
+    def look(self) -> bool:
+        """Whether no descriptor is left; logs it and closes the reserve."""
+        try:
+            while len(self._reserve) < RESERVE:
+                self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            self.note(error)
+            if is_shortage(error):
+                self.close()
+            return is_shortage(error)
+        return False
+
+    def close(self) -> None:
+        """Close the reserve."""
+        while self._reserve:
+            os.close(self._reserve.pop())
+
+    def note(self, error: OSError) -> None:
+        """Log that a call failed with that error, unless a line has said so."""
+        count = self._lines.admit(error.errno or 0)
+        if count is not None:
+            _log.error(
+                "No file descriptor is left: new connections are closed",
+                reason=error.strerror,
+                limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+                **count,
+            )
 
 
 class ProcessMetrics:

@@ -1,0 +1,505 @@
+"""The parts of the service, each made once from the settings: what a worker consists of.
+
+A worker is a connection node, which holds WebSockets and answers other nodes; an endpoint node,
+which takes messages from application servers; or both. The two share parts and do not know each
+other: a message reaches a user agent of the same worker through the registry.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from autopush.api.app import CommonHeaders, EndpointApp
+from autopush.api.client_certificates import ClientCertificates, ListedClients
+from autopush.api.dockerflow import Dockerflow
+from autopush.api.errors_page import ErrorsPage
+from autopush.api.internal_pages import InternalPages
+from autopush.api.log_check import LogCheck
+from autopush.api.memory_usage import memory_usage
+from autopush.api.node_ports import NodeApi, NodePort, UpgradeHandler
+from autopush.api.push import DeleteHandler, PushHandler
+from autopush.api.push_limits import PushLimits
+from autopush.api.push_metrics import PushMetrics
+from autopush.api.registration import RegistrationHandler
+from autopush.api.request_log import RequestLog
+from autopush.api.responses import ErrorResponses
+from autopush.api.simplepush import SimplePushHandler
+from autopush.api.start_page import StartPage
+from autopush.bridges.discovery import load_routers, load_waker, router_states
+from autopush.clock import Clock
+from autopush.delivery.bridged import Bridges
+from autopush.delivery.connected import Registry
+from autopush.delivery.limits import UserAgentLimits
+from autopush.delivery.megaphone import BroadcastPoller, Megaphone
+from autopush.delivery.node import ConnectionNode
+from autopush.delivery.outage import OutageRecovery
+from autopush.delivery.peers import Nodes
+from autopush.delivery.router import UserAgentRouter
+from autopush.delivery.stored_limits import StoredLimits
+from autopush.keys import ServiceKeys
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
+from autopush.net.http_messages import Handler, Limits
+from autopush.net.http_server import HttpServer
+from autopush.net.listener import Listener
+from autopush.net.node_auth import Sessions, instance_url, new_instance
+from autopush.net.timers import TimerWheel
+from autopush.protocol.broadcasts import Broadcasts
+from autopush.protocol.messages import WEBSOCKET_ANCHOR
+from autopush.protocol.rules import Rules
+from autopush.rates import TokenBuckets
+from autopush.service.certificates import Certificates
+from autopush.service.listeners import (
+    BACKLOG,
+    Sockets,
+    connections_allowed,
+    internal_connections_allowed,
+)
+from autopush.service.maintenance import Maintenance
+from autopush.service.storage import rotate_monthly
+from autopush.settings import Settings
+from autopush.store import PushStore
+from autopush.store.push_store import UNUSED_UAID
+from autopush.telemetry import logs
+from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
+from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.telemetry.metric_table import LIMIT_REFUSED, REQUESTS_IN_FLIGHT
+from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
+from autopush.telemetry.process import DescriptorShortage, ProcessMetrics
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.identifiers import IdFactory
+from autopush.webpush.keyring import KeyRing, derive_key
+from autopush.webpush.registration_secret import RegistrationSecrets
+from autopush.webpush.vapid import Verifier
+from keytables.clock_guard import ClockReading
+
+CACHED_TOKENS: Final = 8192
+NODE_CALLS: Final = "node calls"
+"""What the keys are for by which nodes know each other."""
+MAX_NODE_BODY: Final = 512 * 1024
+MAX_PAGE_BODY: Final = 4096
+NODE_IDLE_TIMEOUT: Final = 3600.0
+"""Seconds after which the connection of another node is closed that sends nothing."""
+PAGES_MARGIN: Final = 16
+"""Connections to the WebSocket port beyond `max_connections`, so that its pages are still read."""
+SOCKETS_TIMEOUT: Final = 15.0
+"""Seconds in which a shutdown closes all WebSockets and saves what is unacked."""
+REQUESTS_TIMEOUT: Final = 5.0
+"""Seconds in which a shutdown answers the requests in progress, on each port."""
+CHECKS_TIMEOUT: Final = 5.0
+"""Seconds in which a shutdown repeats pending checks of unresponsive nodes."""
+TLS_SHUTDOWN_TIMEOUT: Final = 5.0
+"""Seconds a client has to answer the end of a TLS connection before TCP is closed."""
+
+_log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """What the start of the service has prepared for its workers.
+
+    `sockets`: of each worker. `broadcasts`: their versions at the start. `first_reading`: of the
+    clocks, at the start of the service: a restarted worker compares with it, so that it notices a
+    clock that was set meanwhile.
+    """
+
+    settings: Settings
+    keys: ServiceKeys
+    certificates: Certificates
+    sockets: Sequence[Sockets]
+    metrics: SharedMetrics
+    broadcasts: Mapping[str, str]
+    first_reading: ClockReading
+
+
+class Worker:
+    """All parts of the worker of that index, which accepts connections from `start` to `stop`."""
+
+    def __init__(
+        self,
+        service: ServiceContext,
+        index: int,
+        metrics: Metrics,
+        store: PushStore,
+        clock: Clock,
+        shortage: DescriptorShortage | None = None,
+    ) -> None:
+        self._service = service
+        self._settings = settings = service.settings
+        self._metrics, self._store, self._clock = metrics, store, clock
+        self._sockets = service.sockets[index]
+        self._http: list[tuple[HttpServer, str]] = []
+        """Servers, and the purposes of the sockets they serve."""
+        self._servers: list[asyncio.Server | Listener] = []
+        self._background: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """What runs from `start` until it is cancelled."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._shutdowns: list[Callable[[], Awaitable[None]]] = []
+        """In the order of shutdown: what the endpoint still delivers, the connection node saves."""
+        sampled: list[tuple[Metric, Callable[[], float]]] = []
+
+        self._exporter = _exporter(settings, metrics)  # before histograms are looked up
+        self._wheel = TimerWheel(asyncio.get_running_loop())
+        self._ring = KeyRing(service.keys.crypto)
+        self._tokens = EndpointTokens(self._ring, settings.public_endpoint_url, CACHED_TOKENS)
+
+        # Limits
+        self._refusals = LimitRefusals(metrics)
+        self._proxies = TrustedProxies(settings.trusted_networks)
+        self._new_user_agents = TokenBuckets(settings.new_user_agents_rate)
+        """For every way in which a stranger makes a record of a user agent."""
+        self._connection_limits = ConnectionLimits(
+            self._proxies,
+            max_connections=connections_allowed(settings.max_tcp_connections),
+            max_per_address=settings.max_connections_per_address,
+            on_refused=self._refusals.add,
+        )
+        """For the ports that strangers reach, all of them together."""
+        self._internal_limits = ConnectionLimits(
+            max_connections=internal_connections_allowed(),
+            on_refused=lambda _, address: self._refusals.add("internal_connections", address),
+        )
+        self._buffered = BufferedBytes(
+            settings.max_buffered_bytes, partial(self._refusals.add, "buffered_bytes")
+        )
+
+        # Other nodes
+        self._registry = Registry()
+        self._instance = new_instance()
+        self._node_keys = node_keys(service.keys.crypto)
+        own_id = ""  # where it holds no user agents; then every node is another one
+        if settings.has_sockets:
+            base = settings.node_url(self._sockets["router"].getsockname()[1])
+            own_id = instance_url(base, self._instance)
+        self._nodes = Nodes(
+            own_id,
+            self._registry,
+            self._wheel,
+            metrics,
+            keys=self._node_keys,
+            connect_timeout=settings.connection_timeout,
+            request_timeout=settings.request_timeout,
+            tls=service.certificates.nodes,
+        )
+
+        # What HTTP callers see on every port
+        self._errors = ErrorResponses(settings.errors_page)
+        self._listed = ListedClients(settings.client_certs) if settings.client_certs else None
+        self._requests = RequestLog(
+            self._tokens,
+            self._errors,
+            store.uaid_hash,
+            ami_id=settings.ami_id,
+            certificate_fields=self._listed.log_fields if self._listed else None,
+        )
+        routers = router_states(settings) if settings.has_endpoint else None
+        self._dockerflow = Dockerflow(store, metrics.shared, routers=routers)
+        self._log_check = LogCheck(
+            self._errors, self._requests, TokenBuckets(settings.log_check_rate), self._refusals
+        )
+        self._pages = InternalPages(self._dockerflow, metrics.shared, self._errors)
+
+        if settings.has_endpoint:
+            app = self._add_endpoint()
+            sampled.append((REQUESTS_IN_FLIGHT, lambda: app.in_progress))
+        if settings.has_sockets:
+            self._add_connection_node()
+        for purpose, pages in (("metrics", self._pages), ("memory", memory_usage)):
+            if purpose in self._sockets:
+                server = self._internal_http(pages, Limits(max_body=MAX_PAGE_BODY))
+                self._http.append((server, purpose))
+                self._shutdowns.append(partial(server.shutdown, REQUESTS_TIMEOUT))
+
+        self._background.append(partial(rotate_monthly, store.rotate))
+        if settings.maintains and settings.has_sockets:
+            maintenance = Maintenance(
+                store,
+                metrics,
+                clock,
+                first_reading=service.first_reading,
+                key_hash=settings.key_hash,
+            )
+            self._background.append(maintenance.run)
+        self.process = ProcessMetrics(
+            metrics, asyncio.get_running_loop(), sampled, shortage=shortage
+        )
+
+    def _add_endpoint(self) -> EndpointApp:
+        """An endpoint node: its port, and its connections to bridges."""
+        settings, store = self._settings, self._store
+        headers = CommonHeaders(cors=not settings.no_cors, hsts_max_age=settings.hsts_max_age)
+        bridges = Bridges(
+            load_routers(settings, self._clock),
+            store,
+            self._metrics,
+            max_under_way=max(1, settings.max_requests // 2),
+        )
+        waker = load_waker(settings)
+        router = UserAgentRouter(
+            store,
+            self._registry,
+            self._nodes,
+            bridges,
+            self._metrics,
+            store_first=settings.store_first,
+            limits=StoredLimits(
+                self._refusals,
+                max_messages=settings.max_stored_messages,
+                max_bytes=settings.max_stored_bytes,
+            ),
+            wake=waker.wake if waker is not None else None,
+        )
+        push_metrics = PushMetrics(self._metrics)
+        push_limits = PushLimits(
+            self._refusals,
+            endpoint_rate=settings.endpoint_rate,
+            sender_rate=settings.sender_rate,
+            vapid_required=settings.vapid_required,
+            allowed_senders=settings.allowed_senders,
+        )
+        app = EndpointApp(
+            push=PushHandler(
+                tokens=self._tokens,
+                verifier=Verifier(settings.public_endpoint_url),
+                router=router,
+                bridges=bridges,
+                limits=push_limits,
+                ring=self._ring,
+                ids=IdFactory(self._clock),
+                clock=self._clock,
+                metrics=push_metrics,
+                requests=self._requests,
+                max_ttl=settings.max_notification_ttl,
+                max_data=settings.max_data,
+                block=headers.push,
+            ),
+            simplepush=SimplePushHandler(
+                tokens=self._tokens,
+                limits=push_limits,
+                router=router,
+                clock=self._clock,
+                metrics=push_metrics,
+                requests=self._requests,
+                max_data=settings.max_data,
+                block=headers.simplepush,
+            ),
+            delete=DeleteHandler(store, push_limits, self._ring, headers.delete),
+            registration=RegistrationHandler(
+                routers=bridges.routers,
+                store=store,
+                nodes=self._nodes,
+                tokens=self._tokens,
+                secrets=RegistrationSecrets(self._service.keys.auth),
+                metrics=self._metrics,
+                proxies=self._proxies,
+                new_user_agents=self._new_user_agents,
+                changes_rate=settings.registration_rate,
+                refusals=self._refusals,
+            ),
+            dockerflow=self._dockerflow,
+            log_check=self._log_check,
+            start_page=StartPage(
+                endpoint_url=settings.public_endpoint_url,
+                websocket_url=settings.public_websocket_url,
+            ),
+            errors_page=ErrorsPage(),
+            requests=self._requests,
+            headers=headers,
+            websocket_url=settings.public_websocket_url,
+            max_requests=settings.max_requests,
+        )
+        handler: Handler = app
+        if self._listed is not None:
+            handler = ClientCertificates(app, self._listed, self._requests, self._errors, headers)
+        server = self._public_http(handler, Limits(max_body=max(65_536, 2 * settings.max_data)))
+        self._http.append((server, "endpoint"))
+        if "proxied" in self._sockets:
+            self._http.append((server, "proxied"))
+        self._shutdowns += [partial(server.shutdown, REQUESTS_TIMEOUT), bridges.close]
+        if waker is not None:
+            self._shutdowns.append(waker.close)
+        return app
+
+    def _add_connection_node(self) -> None:
+        """A connection node: a port for WebSockets, and one for the requests of other nodes."""
+        settings, registry = self._settings, self._registry
+        broadcasts = Broadcasts(
+            self._service.broadcasts,
+            max_names=settings.max_broadcasts,
+            refused=self._metrics.counter(LIMIT_REFUSED, limit="broadcasts"),
+        )
+        node = ConnectionNode(
+            store=self._store,
+            metrics=self._metrics,
+            nodes=self._nodes,
+            registry=registry,
+            tokens=self._tokens,
+            rules=Rules(
+                max_unacked=settings.max_unacked,
+                msg_limit=settings.msg_limit,
+                auto_ping_interval=settings.ping_interval,
+                env=settings.env,
+                simplepush=not settings.disable_simplepush,
+                wake_timeout=settings.wake_timeout,
+                more_info=f"{settings.errors_page}#{WEBSOCKET_ANCHOR}",
+            ),
+            limits=UserAgentLimits(
+                self._refusals,
+                self._new_user_agents,
+                message_rate=settings.message_rate,
+                registration_rate=settings.registration_rate,
+            ),
+            wheel=self._wheel,
+            clock=self._clock,
+            hello_timeout=settings.hello_timeout,
+            auto_ping_timeout=settings.auto_ping_timeout,
+            close_timeout=settings.close_handshake_timeout,
+            max_connections=settings.max_connections,
+            connection_limits=self._connection_limits,
+            buffered=self._buffered,
+            broadcasts=broadcasts,
+        )
+        upgrades = UpgradeHandler(
+            node,
+            self._dockerflow,
+            self._log_check,
+            self._errors,
+            self._refusals,
+            settings.public_websocket_url,
+            f"{settings.public_endpoint_url}/",
+        )
+        left: Callable[[], int] | None = None
+        if allowed := settings.max_connections:
+            left = lambda: allowed + PAGES_MARGIN - len(registry.sockets)  # noqa: E731
+        websockets = self._public_http(upgrades, Limits(max_body=MAX_PAGE_BODY), left)
+        node_api = self._internal_http(
+            NodePort(
+                NodeApi(registry, node.background, self._ring),
+                Sessions(self._node_keys, self._instance),
+                self._pages,
+                self._errors,
+            ),
+            Limits(max_body=MAX_NODE_BODY, idle_timeout=NODE_IDLE_TIMEOUT),
+        )
+        self._http += [(websockets, "websocket"), (node_api, "router")]
+        self._shutdowns += [
+            partial(node.shutdown, SOCKETS_TIMEOUT),
+            partial(websockets.shutdown, 0),
+            partial(node_api.shutdown, REQUESTS_TIMEOUT),
+        ]
+        # The embedded store cannot be out of reach.
+        probe = None if settings.is_embedded else partial(self._store.users.get, UNUSED_UAID)
+        self._background.append(OutageRecovery(registry, probe).run)
+        if settings.megaphone_api_url:
+            source = Megaphone(settings.megaphone_api_url, settings.megaphone_api_token)
+            interval = settings.megaphone_poll_interval
+            poller = BroadcastPoller(source, broadcasts, self._metrics, interval)
+            self._background.append(poller.run)
+
+    def _public_http(
+        self, handler: Handler, limits: Limits, left: Callable[[], int] | None = None
+    ) -> HttpServer:
+        """A server for a port that strangers reach; `left`: connections it may still take."""
+        return self._new_http(handler, limits, self._connection_limits, self._buffered, left)
+
+    def _internal_http(self, handler: Handler, limits: Limits) -> HttpServer:
+        """A server for a port of other nodes or of the operator."""
+        return self._new_http(handler, limits, self._internal_limits)
+
+    def _new_http(
+        self,
+        handler: Handler,
+        limits: Limits,
+        connection_limits: ConnectionLimits,
+        buffered: BufferedBytes | None = None,
+        max_connections: Callable[[], int] | None = None,
+    ) -> HttpServer:
+        return HttpServer(
+            handler,
+            limits=replace(limits, head_timeout=self._settings.open_handshake_timeout),
+            wheel=self._wheel,
+            error_response=self._errors.of_protocol,
+            on_crash=self._requests.log_failure,
+            proxies=self._proxies,
+            connection_limits=connection_limits,
+            buffered=buffered,
+            max_connections=max_connections,
+        )
+
+    async def start(self) -> None:
+        """Accept connections on all ports."""
+        loop = asyncio.get_running_loop()
+        self.process.start()
+        if self._exporter is not None:
+            self._exporter.start()
+        self._tasks = [loop.create_task(part()) for part in self._background]
+        for http, purpose in self._http:
+            self._servers.append(await self._listen(http, purpose, self._sockets[purpose]))
+
+    async def _listen(
+        self, http: HttpServer, purpose: str, sock: socket.socket
+    ) -> asyncio.Server | Listener:
+        tls, proxied = self._service.certificates.of(purpose), purpose == "proxied"
+        if tls is None and not proxied:
+            loop = asyncio.get_running_loop()
+            return await loop.create_server(http.protocol, sock=sock, backlog=BACKLOG)
+        listener = Listener(
+            sock,
+            http.protocol,
+            self._wheel,
+            tls=tls.context if tls else None,
+            proxied=proxied,
+            handshake_timeout=self._settings.open_handshake_timeout,
+            shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
+            limits=http.connection_limits,
+            on_refused=_log_proxy_refused,
+        )
+        listener.start()
+        return listener
+
+    async def stop(self) -> None:
+        """Stop accepting, answer what is in progress, close the sockets, save what is unacked."""
+        for server in self._servers:
+            server.close()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for shutdown in self._shutdowns:
+            await shutdown()
+        await self._nodes.finish(CHECKS_TIMEOUT)
+        if self._exporter is not None:
+            await self._exporter.stop()
+        self._nodes.close()
+        self._wheel.close()
+        self.process.close()
+
+
+def node_keys(crypto_keys: Sequence[str]) -> tuple[bytes, ...]:
+    """The keys by which nodes know each other: one for each crypto key."""
+    return tuple(derive_key(key, NODE_CALLS) for key in crypto_keys)
+
+
+def _exporter(settings: Settings, metrics: Metrics) -> Exporter | None:
+    """What sends the metrics of a worker: to Datadog if there is a key, else to a statsd server if
+    there is one.
+    """
+    sender: Sender
+    if settings.datadog_api_key:
+        sender = Datadog(
+            settings.datadog_url,
+            settings.datadog_api_key,
+            host=settings.reachable_host,
+            interval=settings.datadog_flush_interval,
+        )
+    elif settings.statsd_server:
+        sender = Statsd(settings.statsd_server, settings.statsd_port)
+    else:
+        return None
+    return Exporter(metrics, sender)
+
+
+def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:
+    _log.warning("Connections without PROXY header", proxy=proxy, reason=reason, number=number)
