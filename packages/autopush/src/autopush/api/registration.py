@@ -126,8 +126,10 @@ class RegistrationHandler:
                     return await self._update(user, app_id, request)
                 case "POST", _:
                     return await self._subscribe(user, request)
-                case _, _, channel_id:
-                    return await self._unsubscribe(user, _id_in_path(canonical_uuid(channel_id)))
+                case _, _, text:
+                    if (channel_id := canonical_uuid(text)) is None:
+                        raise PushError(Errno.INVALID_ENDPOINT, "Invalid Path")
+                    return await self._unsubscribe(user, channel_id)
             raise responses.not_found()
         except KeytablesError as error:
             if isinstance(error, TableNotFound):  # the next request is to look for another
@@ -183,10 +185,12 @@ class RegistrationHandler:
     ) -> RegisteredUser:
         """The user that the path names.
 
-        :raises PushError: 404/102, the path names none; 401/109; 429/203, too many changes;
-            410/103; 400/108, the user has another type; 301, another application
+        :raises PushError: 410/103, the path names none; 401/109; 429/203, too many changes;
+            410/103; 400/108, the user has another type; 308, another application
         """
-        uaid = _id_in_path(canonical_uaid(parts[0]))
+        uaid = canonical_uaid(parts[0])
+        if uaid is None:  # the applications know only 410 as a registration that is lost
+            raise _gone()
         self._secrets.check(request.headers.get("authorization"), uaid)
         if request.method != "GET":
             self._admit_change(request, uaid)
@@ -210,22 +214,27 @@ class RegistrationHandler:
         return RegisteredUser(record, router, messages)
 
     def _moved(self, router_type: str, application: str, parts: Sequence[str]) -> PushError:
-        """301: the same path, with the application the user is registered for."""
+        """308: the same path, with the application the user is registered for.
+
+        Not 301, after which many clients send GET, or PUT without its body.
+        """
         path = "/".join(quote(part, safe="") for part in (router_type, application))
         rest = "/".join(quote(part, safe="") for part in parts)
         location = f"{self._tokens.endpoint_url}/v1/{path}/registration/{rest}"
         return PushError(
             Errno.INVALID_ROUTER_TYPE,
             "The user is registered for another application",
-            status=301,
+            status=308,
             headers=(("Location", location),),
         )
 
     async def _update(self, user: RegisteredUser, app_id: str, request: Request) -> Response:
         body = RegistrationBody(request.body)
         if user.router is not None:
-            record = user.record
-            merged = {**(record.router_data or {}), **body.router_data()}
+            record, given = user.record, body.router_data()
+            if given.get("token") is None:  # perhaps it was lost on the way: never a success
+                raise invalid_member("token", "expected the token of the device")
+            merged = {**(record.router_data or {}), **given}
             router_data = _accepted(user.router, record.uaid, merged, app_id)
             await _stored(self._store.users.update_registration(record, router_data))
         return responses.json(200, {})
@@ -292,12 +301,6 @@ class RegistrationHandler:
 
 
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def _id_in_path(canonical: str | None) -> str:
-    if canonical is None:
-        raise PushError(Errno.INVALID_ENDPOINT, "Invalid Path")
-    return canonical
 
 
 def _accepted(

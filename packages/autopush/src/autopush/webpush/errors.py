@@ -156,7 +156,7 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         400,
         "Router type is invalid",
         "For a push: the bridge of this device is not available here. For the registration API: "
-        "check the router type and the application in the URL (with 301, use the one in Location), "
+        "check the router type and the application in the URL (with 308, use the one in Location), "
         "and that the body is a JSON object with valid members.",
     ),
     ErrorKind(
