@@ -397,7 +397,7 @@ OUTAGES = [
     ("GARBAGE", 902),
 ]
 OTHERS = [
-    ("SENDER_ID_MISMATCH", 410, 105),
+    ("SENDER_ID_MISMATCH", 502, 901),
     ("QUOTA_EXCEEDED", 503, 201),
     ("UNAVAILABLE", 503, 201),
     ("THIRD_PARTY_AUTH_ERROR", 502, 901),
@@ -639,7 +639,7 @@ async def test_a_sender_is_answered_201_with_the_ttl_that_fcm_was_given(
     ("answer", "result", "next_result"),
     [
         ("UNREGISTERED", (410, 106), (410, 103)),
-        ("SENDER_ID_MISMATCH", (410, 105), (410, 105)),
+        ("SENDER_ID_MISMATCH", (502, 901), (502, 901)),
         ("INTERNAL", (502, 902), (502, 902)),
         ("INVALID_ARGUMENT", (502, 999), (502, 999)),
     ],

@@ -202,8 +202,23 @@ async def test_a_user_that_has_registered_again_meanwhile_is_neither_dropped_nor
         fcm.outcome = RouterResponse(router_data=data)
         await route(bridges, harness, user)
         fcm.outcome = RouterError(Errno.BACK_OFF, "late", critical_failure="late")
-        assert await refusal(bridges, harness, user) == (410, 105)
+        assert await refusal(bridges, harness, user) == (503, 201)
         assert await harness.record() == again
+
+
+@pytest.mark.parametrize(
+    "gone", [RouterError.unregistered(), RouterError(Errno.ENDPOINT_UNAVAILABLE, "unknown")]
+)
+async def test_a_refusal_of_the_token_before_is_503_and_of_a_dropped_user_410(
+    bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord, gone: RouterError
+) -> None:
+    fcm.outcome = gone
+    replaced = {**(user.router_data or {}), "token": "the-new-token"}
+    assert await harness.store.users.update_registration(user, replaced)
+    assert await refusal(bridges, harness, user) == (503, 201)
+    assert (await harness.record()).router_data == replaced
+    await harness.store.users.drop(UAID)
+    assert await refusal(bridges, harness, user) == (410, gone.errno)
 
 
 async def test_a_critical_failure_is_410_105_and_stays_in_the_record(

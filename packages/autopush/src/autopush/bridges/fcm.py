@@ -6,7 +6,7 @@ answers, and what becomes of it; `errorCode` in `error.details`, else `error.sta
     200 with a message name              201 to the sender
     404, NOT_FOUND, UNREGISTERED         410/106, the user is dropped
     INVALID_ARGUMENT, of the token       410/106, the user is dropped
-    SENDER_ID_MISMATCH (403)             410/105, the user stays
+    SENDER_ID_MISMATCH (403)             502/901: of the project's key or of one device
     QUOTA_EXCEEDED (429), 429            503/201 with Retry-After
     UNAVAILABLE (503), 503               503/201 with Retry-After
     401 UNAUTHENTICATED                  once more with a new access token, then 502/901
@@ -193,15 +193,12 @@ class FcmRouter(Router):
             status=status,
             reason=reason if reason in _KNOWN else "unknown",
         )
-        if reason == "SENDER_ID_MISMATCH":
-            return RouterError(
-                Errno.ENDPOINT_UNAVAILABLE, "The token of this device is of another sender"
-            )
         if status in (401, 403):
             return RouterError(
                 Errno.BRIDGE_REFUSED,
                 "The bridge does not accept the credentials of this service",
-                is_outage=reason != "THIRD_PARTY_AUTH_ERROR",
+                # These two concern one device: they must not stop the messages to others.
+                is_outage=reason not in ("SENDER_ID_MISMATCH", "THIRD_PARTY_AUTH_ERROR"),
             )
         if 400 <= status < 500 and reason:
             return RouterError(Errno.UNKNOWN, "The bridge did not take the message", status=502)

@@ -111,13 +111,10 @@ class Bridges:
         try:
             response = await circuit.call(notification, record)
         except RouterError as error:
-            if error.critical_failure is not None:
-                _log.error("A bridge user failed for good", bridge=key[0], application=key[1])
-                write = self._store.users.set_critical_failure(record, error.critical_failure)
-                await self._change(key, write)
-                raise _critical(error.critical_failure) from error
-            await self._apply(key, record, error.router_data)
-            raise
+            refusal = await self._note_refusal(key, record, error)
+            if refusal is error:
+                raise
+            raise refusal from error
         finally:
             self._under_way -= 1
         await self._apply(key, record, response.router_data)
@@ -145,6 +142,33 @@ class Bridges:
             await self._change(key, self._store.users.set_router_data(record, router_data))
         elif router_data is not None and await self._change(key, self._store.drop_user(record)):
             self._metrics.dropped.add()
+
+    async def _note_refusal(
+        self, key: CircuitKey, record: UserRecord, error: RouterError
+    ) -> PushError:
+        """Change the record as the error says; returns what the sender is answered."""
+        refusal: PushError = error
+        if error.critical_failure is not None:
+            _log.error("A bridge user failed for good", bridge=key[0], application=key[1])
+            write = self._store.users.set_critical_failure(record, error.critical_failure)
+            await self._change(key, write)
+            refusal = _critical(error.critical_failure)
+        else:
+            await self._apply(key, record, error.router_data)
+        if refusal.status == 410 and await self._has_changed(key, record):
+            # The bridge has refused the token before.
+            return RouterError.retry_after(BUSY_RETRY, "The device has registered again")
+        return refusal
+
+    async def _has_changed(self, key: CircuitKey, record: UserRecord) -> bool:
+        """Whether the user is registered, and not as in that record."""
+        try:
+            now = await self._store.users.get(record.uaid)
+        except KeytablesError as error:
+            kind = type(error).__name__
+            _log.warning("Bridge user not read", bridge=key[0], application=key[1], error=kind)
+            return False
+        return now is not None and now.connected_at != record.connected_at
 
     async def _change(self, key: CircuitKey, write: Awaitable[bool]) -> bool:
         """Change a record. What became of the message is known by then: a failure does not change
