@@ -207,8 +207,10 @@ async def registrations(request: Checked) -> None:
     ]
     for method, path in operations:
         await request(method, path, 401, b"{}")
-        await request(method, path.replace(registered["uaid"], "nobody"), 404, b"{}", **bearer)
+        await request(method, path.replace(registered["uaid"], "nobody"), 410, b"{}", **bearer)
+        await request(method, path.replace("/app/", "/other/"), 308, b"{}", **bearer)
         await request(method, path.replace("/stub/", "/none/"), 400, b"{}", **bearer)
+    await request("delete", f"{user}/subscription/none", 404, b"", **bearer)
     await request("delete", channel, 200, b"", **bearer)
     await request("delete", user, 200, b"", **bearer)
     for method, path in operations:
