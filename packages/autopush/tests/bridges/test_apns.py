@@ -22,7 +22,12 @@ from cryptography.hazmat.primitives.serialization import (
 
 from autopush.bridges import apns
 from autopush.bridges.apns import ApnsRouter
-from autopush.bridges.apns_credentials import TOKEN_LIFETIME, TOKEN_SHORTEST, release_channels
+from autopush.bridges.apns_credentials import (
+    TOKEN_LIFETIME,
+    TOKEN_SHORTEST,
+    ProviderToken,
+    release_channels,
+)
 from autopush.bridges.discovery import load_routers
 from autopush.delivery.bridge_contract import RouterError
 from autopush.delivery.bridged import Bridges
@@ -532,7 +537,9 @@ async def pass_time(bridge: Bridge, seconds: float) -> None:
     bridge.server.change(now=bridge.harness.clock.now)
 
 
-async def test_a_provider_token_is_used_for_45_minutes(bridge: Bridge) -> None:
+async def test_a_provider_token_is_used_for_40_minutes(bridge: Bridge) -> None:
+    now = bridge.harness.clock.now
+    await pass_time(bridge, TOKEN_LIFETIME - now % TOKEN_LIFETIME)
     assert await bridge.push() == 201
     await pass_time(bridge, TOKEN_LIFETIME - 1)
     assert await bridge.push() == 201
@@ -540,6 +547,31 @@ async def test_a_provider_token_is_used_for_45_minutes(bridge: Bridge) -> None:
     assert await bridge.push() == 201
     first, second, third = authorizations(bridge.server)
     assert first == second != third
+
+
+def test_workers_have_the_same_provider_token(p8: ec.EllipticCurvePrivateKey) -> None:
+    clock = ManualClock(1_800_000_000.5)
+    workers = [ProviderToken(p8, KEY_ID, TEAM, clock) for _ in range(2)]
+
+    def current() -> str:
+        first, second = (worker.current() for worker in workers)
+        assert first == second
+        return first
+
+    seen = [current()]
+    for _ in range(6):
+        clock.advance(TOKEN_LIFETIME / 2)
+        late = ProviderToken(p8, KEY_ID, TEAM, clock)
+        assert late.current() == current()
+        if current() != seen[-1]:
+            seen.append(current())
+    assert len(seen) == 4
+    clock.advance(TOKEN_SHORTEST)
+    refused = current()
+    first, second = (worker.replacement(refused) for worker in workers)
+    assert first == second != refused
+    clock.advance(TOKEN_SHORTEST)
+    assert current() not in (first, refused)
 
 
 async def test_an_expired_provider_token_is_replaced_and_the_request_repeated_once(

@@ -34,10 +34,10 @@ from autopush.webpush import jwt
 HOST: Final = "api.push.apple.com"
 SANDBOX_HOST: Final = "api.development.push.apple.com"
 PORTS: Final = (443, 2197)
-TOKEN_LIFETIME: Final = 2700
-"""Seconds that a token is used. Apple refuses one that is older than an hour."""
 TOKEN_SHORTEST: Final = 1200
 """Seconds before which it is not replaced: Apple refuses more frequent changes."""
+TOKEN_LIFETIME: Final = 2 * TOKEN_SHORTEST
+"""Seconds that a token is used. Apple refuses one that is older than an hour."""
 
 _CHANNEL: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
@@ -59,7 +59,11 @@ _MEMBERS: Final[Mapping[str, tuple[type, str]]] = {
 
 
 class ProviderToken:
-    """The token that authenticates requests: the same one for 45 minutes."""
+    """The token that authenticates requests, for 40 minutes.
+
+    Apple wants one token for each key. Those of all workers are equal without a word between them:
+    they are issued at whole multiples of `TOKEN_SHORTEST`, and the signature is deterministic.
+    """
 
     def __init__(
         self, key: EllipticCurvePrivateKey, key_id: str, team_id: str, clock: Clock
@@ -69,26 +73,28 @@ class ProviderToken:
         self._team_id = team_id
         self._clock = clock
         self._text = ""
-        self._issued_at = 0.0
+        self._issued_at = 0
 
     def current(self) -> str:
         """The token of now."""
-        age = self._clock() - self._issued_at
-        if not self._text or not 0 <= age < TOKEN_LIFETIME:
-            self._issue()
+        now = int(self._clock())
+        period = now - now % TOKEN_LIFETIME
+        if not self._text or not period <= self._issued_at <= now:
+            self._issue(period)
         return self._text
 
     def replacement(self, refused: str) -> str | None:
         """Another token than the one that Apple refused as expired; None if it may not change."""
         if refused == self._text:
-            if 0 <= self._clock() - self._issued_at < TOKEN_SHORTEST:
+            now = int(self._clock())
+            if 0 <= now - self._issued_at < TOKEN_SHORTEST:
                 return None
-            self._issue()
+            self._issue(now - now % TOKEN_SHORTEST)
         return self._text
 
-    def _issue(self) -> None:
-        self._issued_at = self._clock()
-        claims = {"iss": self._team_id, "iat": int(self._issued_at)}
+    def _issue(self, at: int) -> None:
+        self._issued_at = at
+        claims = {"iss": self._team_id, "iat": at}
         self._text = jwt.sign(claims, self._key, self._key_id)
 
 

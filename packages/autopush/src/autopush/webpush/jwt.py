@@ -6,7 +6,7 @@ Pure functions: any thread may call them.
 from collections.abc import Mapping
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import (
     ECDSA,
     SECP256R1,
@@ -24,6 +24,11 @@ from autopush.webpush.syntax import decode_base64url, encode_base64url
 # The DER of a P-256 SubjectPublicKeyInfo up to its 65-byte point: 91 bytes in all (RFC 5480).
 _SPKI = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
 _ES256 = ECDSA(SHA256())
+try:
+    # RFC 6979: the same claims give the same token, in every process.
+    _SIGNATURE = ECDSA(SHA256(), deterministic_signing=True)
+except UnsupportedAlgorithm:  # cryptography that was built with OpenSSL before 3.2
+    _SIGNATURE = _ES256
 _P256 = SECP256R1()
 
 
@@ -94,7 +99,7 @@ def sign(
     header = {"alg": "ES256", "typ": "JWT"} if key_id is None else {"alg": "ES256", "kid": key_id}
     parts = (header, claims)
     signed = ".".join(encode_base64url(msgspec.json.encode(part)) for part in parts)
-    r, s = decode_dss_signature(key.sign(signed.encode(), _ES256))
+    r, s = decode_dss_signature(key.sign(signed.encode(), _SIGNATURE))
     return f"{signed}.{encode_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
 
