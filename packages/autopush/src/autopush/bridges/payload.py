@@ -22,6 +22,7 @@ MAX_TTL: Final = 2_419_200
 """Seconds in 28 days: the longest time that Google and Apple keep a message."""
 
 _TOKEN: Final = re.compile(r"[^ ]{8,}")
+_SPACE: Final = re.compile(r"\s*([;,=])\s*")
 _HEADERS: Final = {"encoding": "con", "encryption": "enc", "crypto_key": "cryptokey"}
 
 
@@ -32,9 +33,15 @@ def message_data(notification: Notification) -> dict[str, str]:
         return data
     headers = notification.headers or {}
     data["body"] = notification.data
-    data |= {member: headers[name] for name, member in _HEADERS.items() if name in headers}
-    if "encryption_key" in headers and "crypto_key" not in headers:
-        data["enckey"] = headers["encryption_key"]
+    wanted = dict(_HEADERS)
+    if "crypto_key" not in headers:
+        wanted["encryption_key"] = "enckey"
+    # The library on the phones takes a space for a part of the name that follows it.
+    data |= {
+        member: _SPACE.sub(r"\1", headers[name].strip())
+        for name, member in wanted.items()
+        if name in headers
+    }
     return data
 
 
