@@ -62,6 +62,8 @@ def refusal(response: Response) -> tuple[int, int]:
     assert document["more_info"] == f"{ERRORS}#errno-{document['errno']}"
     if response.status == 429:
         assert int(headers.pop("retry-after")) > 0
+    if response.status == 502 and "retry-after" in headers:  # an outage of a bridge
+        assert int(headers.pop("retry-after")) > 0
     for status, (name, value) in IMPLIED.items():
         is_implied = response.status == status and document["errno"] != Errno.RETRY
         assert headers.get(name) == (value if is_implied else None)

@@ -1,5 +1,6 @@
 """GCM: what it is sent, and what each of its answers means for the sender and the user."""
 
+import asyncio
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from autopush.bridges import gcm
 from autopush.bridges.gcm_api import MAX_DATA
+from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
@@ -170,6 +172,53 @@ async def test_an_aesgcm_push_arrives_whole(
     }
     (asked,) = google.requests(token)
     assert asked["headers"]["authorization"] == f"key={KEY}"
+
+
+async def test_crypto_headers_have_no_spaces_which_the_library_on_phones_does_not_skip(
+    google: ScriptedProvider, registered: BridgedDevice, token: str
+) -> None:
+    fields = {"encryption": 'keyid="a1"; salt = c2FsdA==', "crypto-key": ' keyid="a1"; dh=ZGg='}
+    assert (await registered.push(AESGCM | fields, b"encrypted")).status == 201
+    data = google.message(token)["data"]
+    assert (data["enc"], data["cryptokey"]) == ("keyid=a1;salt=c2FsdA", "keyid=a1;dh=ZGg")
+
+
+async def test_messages_beyond_the_connections_wait_for_one(
+    google: ScriptedProvider, registered: BridgedDevice, token: str
+) -> None:
+    google.script(token, *[SILENCE] * 64)
+    pushes = [asyncio.ensure_future(registered.push()) for _ in range(64)]
+    await asyncio.to_thread(google.requests, token, at_least=20)
+    google.release(token)
+    assert {response.status for response in await asyncio.gather(*pushes)} == {201}
+    assert len(google.requests(token)) == 64
+
+
+async def test_a_request_that_finds_no_free_connection_in_time_is_503(
+    google: ScriptedProvider, token: str
+) -> None:
+    provider = Provider(timeout=0.3, max_connections=1)
+    google.script(token, SILENCE)
+
+    async def post() -> None:
+        json = {
+            "registration_ids": [token],
+            "time_to_live": 0,
+            "dry_run": False,
+            "delay_while_idle": False,
+            "data": {},
+        }
+        await provider.post(f"{google.url}/gcm/send", headers={}, json=json)
+
+    first = asyncio.ensure_future(post())
+    await asyncio.sleep(0)
+    with pytest.raises(RouterError) as caught:
+        await post()
+    assert (caught.value.status, caught.value.errno) == (503, 201)
+    assert ("Retry-After", "5") in caught.value.headers
+    with pytest.raises(RouterError, match="did not answer in time"):
+        await first
+    await provider.close()
 
 
 async def test_aes128gcm_needs_no_crypto_headers(

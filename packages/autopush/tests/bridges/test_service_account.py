@@ -263,10 +263,6 @@ async def test_nothing_goes_on_after_close(google: FakeGoogleProcess, tokens: To
         ("TOKEN_WITHOUT_LIFETIME", 502, 902),
         ("TOKEN_OF_LINES", 502, 902),
         ("REDIRECT", 502, 902),
-        ("NOTHING", 502, 902),
-        ("HALF", 502, 902),
-        ("RESET", 502, 902),
-        ("GARBAGE", 502, 902),
     ],
 )
 async def test_what_the_token_endpoint_answers_decides_the_error(
@@ -278,6 +274,18 @@ async def test_what_the_token_endpoint_answers_decides_the_error(
     assert (caught.value.status, caught.value.errno) == (status, errno)
     assert caught.value.is_outage == (status == 502)
     assert caught.value.router_data is None
+    assert await tokens.get()
+
+
+@pytest.mark.parametrize("answer", ["NOTHING", "HALF", "RESET", "GARBAGE"])
+async def test_a_token_is_asked_for_again_once_when_the_connection_ends(
+    google: FakeGoogleProcess, tokens: TokenCache, answer: str
+) -> None:
+    script(google, answer, answer)
+    with pytest.raises(RouterError) as caught:
+        await tokens.get()
+    assert (caught.value.status, caught.value.errno) == (502, 902)
+    script(google, answer)
     assert await tokens.get()
 
 

@@ -221,6 +221,21 @@ async def test_a_refusal_of_the_token_before_is_503_and_of_a_dropped_user_410(
     assert await refusal(bridges, harness, user) == (410, gone.errno)
 
 
+@pytest.mark.parametrize(("given", "expected"), [((), "30"), ((("Retry-After", "7"),), "7")])
+async def test_an_outage_says_when_to_try_again(
+    bridges: Bridges,
+    harness: Harness,
+    fcm: ScriptedRouter,
+    user: UserRecord,
+    given: tuple[tuple[str, str], ...],
+    expected: str,
+) -> None:
+    fcm.outcome = RouterError(Errno.BRIDGE_UNREACHABLE, "down", headers=given, is_outage=True)
+    with pytest.raises(PushError) as caught:
+        await route(bridges, harness, user)
+    assert caught.value.headers == (("Retry-After", expected),)
+
+
 async def test_a_critical_failure_is_410_105_and_stays_in_the_record(
     bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord
 ) -> None:

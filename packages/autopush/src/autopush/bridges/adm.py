@@ -22,7 +22,7 @@ from autopush.bridges.payload import (
     device_token,
     message_data,
 )
-from autopush.bridges.provider import MAX_CONNECTIONS, Provider, Reply, retry_after
+from autopush.bridges.provider import Provider, Reply, retry_after, retry_headers
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
@@ -61,8 +61,6 @@ class AdmRouter(Router):
     """Delivers to users of type `adm`. `endpoint`: where Amazon's URLs start; `patience`: seconds
     of one notification.
     """
-
-    max_under_way = MAX_CONNECTIONS
 
     def __init__(
         self,
@@ -169,7 +167,10 @@ class AdmRouter(Router):
             )
         # 400 may be the fault of one message; the others concern all users.
         return RouterError(
-            Errno.UNKNOWN, "The bridge did not take the message", is_outage=reply.status != 400
+            Errno.UNKNOWN,
+            "The bridge did not take the message",
+            headers=retry_headers(reply.headers, self._clock()),
+            is_outage=reply.status != 400,
         )
 
     async def _fetch_token(self, profile: Profile) -> Grant:
@@ -180,7 +181,10 @@ class AdmRouter(Router):
             "client_secret": profile.client_secret,
         }
         reply = await self._provider.post(
-            f"{self._endpoint}/auth/O2/token", headers={"Accept": "application/json"}, form=form
+            f"{self._endpoint}/auth/O2/token",
+            headers={"Accept": "application/json"},
+            form=form,
+            idempotent=True,
         )
         token, lifetime = reply.document.get("access_token"), reply.document.get("expires_in")
         is_token = isinstance(token, str) and is_auth_key(token)

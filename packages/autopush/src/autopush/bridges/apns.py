@@ -20,9 +20,9 @@ from urllib.parse import quote
 import orjson
 
 from autopush.bridges.apns_credentials import ProviderToken, ReleaseChannel, release_channels
-from autopush.bridges.http2_provider import BUSY_RETRY, Http2Provider
+from autopush.bridges.http2_provider import Http2Provider
 from autopush.bridges.payload import MAX_TTL, check_size, check_token, device_token, message_data
-from autopush.bridges.provider import Reply, retry_after
+from autopush.bridges.provider import BUSY_RETRY, Reply, retry_after
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings

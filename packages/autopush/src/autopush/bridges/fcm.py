@@ -43,7 +43,7 @@ from autopush.bridges.payload import (
     device_token,
     message_data,
 )
-from autopush.bridges.provider import Provider, Reply, retry_after
+from autopush.bridges.provider import Provider, Reply, retry_after, retry_headers
 from autopush.bridges.service_account import ServiceAccount, read_key
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
@@ -203,7 +203,10 @@ class FcmRouter(Router):
         if 400 <= status < 500 and reason:
             return RouterError(Errno.UNKNOWN, "The bridge did not take the message", status=502)
         return RouterError(
-            Errno.BRIDGE_UNREACHABLE, "The bridge of this device does not work", is_outage=True
+            Errno.BRIDGE_UNREACHABLE,
+            "The bridge of this device does not work",
+            headers=retry_headers(reply.headers, self._clock()),
+            is_outage=True,
         )
 
     async def close(self) -> None:

@@ -8,8 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from autopush.bridges.gcm_api import LATER, GcmApi, sender_id, server_keys
-from autopush.bridges.provider import MAX_CONNECTIONS
+from autopush.bridges.gcm_api import LATER, TIMEOUT, GcmApi, sender_id, server_keys
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
@@ -65,7 +64,7 @@ _BY_NAME: Final = {name.lower(): (name, refusal) for name, refusal in _REFUSALS.
 class FcmLegacyRouter(Router):
     """Delivers to users of type `fcm`. Their app ID is the sender ID."""
 
-    max_under_way = MAX_CONNECTIONS
+    timeout = TIMEOUT
     start_warning = "Google has shut down the legacy API of FCM; fcm_creds configures its successor"
 
     def __init__(self, api: GcmApi) -> None:

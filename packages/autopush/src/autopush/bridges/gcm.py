@@ -5,8 +5,7 @@ The router stays for servers that offer the same API, and for the records of the
 
 from typing import Final
 
-from autopush.bridges.gcm_api import LATER, GcmApi, sender_id, server_keys
-from autopush.bridges.provider import MAX_CONNECTIONS
+from autopush.bridges.gcm_api import LATER, TIMEOUT, GcmApi, sender_id, server_keys
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings
@@ -32,7 +31,7 @@ class GcmRouter(Router):
     Rule: router data that is written has the sender ID and never its key.
     """
 
-    max_under_way = MAX_CONNECTIONS
+    timeout = TIMEOUT
     start_warning = "Google has shut down GCM; its devices have to be registered with FCM"
 
     def __init__(self, api: GcmApi) -> None:

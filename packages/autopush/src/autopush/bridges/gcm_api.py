@@ -17,7 +17,7 @@ from autopush.bridges.payload import (
     device_token,
     message_data,
 )
-from autopush.bridges.provider import Provider, Reply, retry_after
+from autopush.bridges.provider import Provider, Reply, retry_headers
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterData, RouterError
 from autopush.settings import StartupError
@@ -27,6 +27,8 @@ from autopush.webpush.errors import Errno, Header
 from autopush.webpush.notification import Notification
 from keytables import Value
 
+TIMEOUT: Final = 7.0
+"""Seconds of one message: `Provider` has 3 for a free connection, and 3 for the reply."""
 MAX_DATA: Final = 4096
 """Bytes that the members of a message have together, as JSON."""
 LATER: Final = "Please try request later."
@@ -110,7 +112,7 @@ class GcmApi:
         )
         result = self._result(reply)
         if isinstance(error := result.get("error"), str):
-            return GcmResult(error=error, headers=self._when_to_retry(reply))
+            return GcmResult(error=error, headers=retry_headers(reply.headers, self._clock()))
         new_token = result.get("registration_id")
         if isinstance(new_token, str) and new_token not in ("", token):
             raise _token_replaced(router_data, new_token)
@@ -133,7 +135,7 @@ class GcmApi:
                 is_outage=True,
             )
         if status == 429 or status >= 500:
-            headers, text = self._when_to_retry(reply), LATER
+            headers, text = retry_headers(reply.headers, self._clock()), LATER
             if headers:
                 text = f"Please try request in {headers[0][1]} seconds."
             raise RouterError(Errno.BACK_OFF, text, headers=headers, is_outage=True)
@@ -143,11 +145,6 @@ class GcmApi:
             return result
         # 400 may be the fault of one message; the others concern all users.
         raise RouterError(Errno.UNKNOWN, LATER, is_outage=status != 400)
-
-    def _when_to_retry(self, reply: Reply) -> tuple[Header, ...]:
-        if "retry-after" not in reply.headers:
-            return ()
-        return (("Retry-After", str(retry_after(reply.headers, self._clock()))),)
 
 
 def sender_id(router_data: RouterData) -> str:

@@ -10,17 +10,13 @@ an error.
 
 import ssl
 from collections.abc import Mapping
-from typing import Final
 from urllib.parse import urlsplit
 
-from autopush.bridges.provider import Reply, json_object, unreachable
+from autopush.bridges.provider import BUSY_RETRY, Reply, json_object, unreachable
 from autopush.delivery.bridge_contract import RouterError
 from autopush.net.http2_connection import Http2Error
 from autopush.net.http2_pool import Http2Pool, PoolBusyError
 from autopush.telemetry import logs
-
-BUSY_RETRY: Final = 5
-"""Seconds, where all connections are at the limit of the provider."""
 
 _log = logs.get(__name__)
 

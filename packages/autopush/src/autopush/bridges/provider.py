@@ -5,6 +5,7 @@ Rule: whatever a provider does, a request ends in a reply that was read to its e
 `RouterError`, within its timeout. Nothing of a request or a reply is logged or put into an error.
 """
 
+import asyncio
 import ssl
 from collections.abc import Mapping
 from datetime import UTC
@@ -17,14 +18,15 @@ import orjson
 from msgspec import Struct
 
 from autopush.delivery.bridge_contract import RouterError
-from autopush.webpush.errors import Errno
+from autopush.webpush.errors import Errno, Header
 
 MAX_REPLY: Final = 65_536
 """Bytes of a reply; a longer one is cut off and counts as unreadable."""
 MAX_CONNECTIONS: Final = 20
-"""Of one pool. Requests that wait for one make each of the others cost more: a router that sends
-its notifications this way has no more of them under way.
-"""
+"""Of one pool; further requests wait."""
+MAX_WAITING: Final = 1000
+BUSY_RETRY: Final = 5
+"""Seconds, where all connections are at their limit."""
 DEFAULT_RETRY: Final = 60
 """Seconds, where a provider is overloaded and does not say how long it will be."""
 LONGEST_RETRY: Final = 3600
@@ -41,8 +43,8 @@ class Reply(Struct, frozen=True):
 class Provider:
     """One provider's API, over a pool of connections that is kept open.
 
-    `timeout`: seconds for each step of a request; `max_connections`: of the pool; `tls`: with a
-    certificate where the provider wants one.
+    `timeout`: seconds to wait for a free connection, and then for each step of a request;
+    `max_connections`: of the pool; `tls`: with a certificate where the provider wants one.
     """
 
     def __init__(
@@ -52,6 +54,9 @@ class Provider:
         max_connections: int = MAX_CONNECTIONS,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._timeout = timeout
+        self._room = asyncio.Semaphore(max_connections)
+        self._waiting = 0
         self._client = httpx.AsyncClient(
             http2=True,
             verify=tls or True,
@@ -69,11 +74,37 @@ class Provider:
         headers: Mapping[str, str],
         json: object = None,
         form: Mapping[str, str] | None = None,
+        idempotent: bool = False,
     ) -> Reply:
-        """Send a request with a JSON body, or a form.
+        """Send a request with a JSON body, or a form. `idempotent`: one that arrives twice does no
+        more harm than once, so that it is repeated on another connection if the first one ends.
 
-        :raises RouterError: 502/902, no connection, or no whole reply; 502/903, not in time
+        :raises RouterError: 502/902, no connection, or no whole reply; 502/903, not in time;
+            503/201, no connection was free in that time
         """
+        if self._waiting >= MAX_WAITING:
+            raise busy()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._room.acquire()
+        except TimeoutError:
+            raise busy() from None
+        finally:
+            self._waiting -= 1
+        try:
+            return await self._post(url, headers, json, form, repeats=int(idempotent))
+        finally:
+            self._room.release()
+
+    async def _post(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        json: object,
+        form: Mapping[str, str] | None,
+        repeats: int,
+    ) -> Reply:
         content = None if form is not None else orjson.dumps(json)
         sent = dict(headers)
         if content is not None:
@@ -95,6 +126,8 @@ class Provider:
                 Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
             ) from None
         except (httpx.HTTPError, httpx.InvalidURL):
+            if repeats:
+                return await self._post(url, headers, json, form, repeats - 1)
             raise unreachable() from None
         return Reply(response.status_code, response.headers, json_object(bytes(body)))
 
@@ -120,6 +153,13 @@ def retry_after(headers: Mapping[str, str], now: float) -> int:
     return max(1, min(seconds, LONGEST_RETRY))
 
 
+def retry_headers(headers: Mapping[str, str], now: float) -> tuple[Header, ...]:
+    """Retry-After for the sender, if the provider has sent one."""
+    if "retry-after" not in headers:
+        return ()
+    return (("Retry-After", str(retry_after(headers, now))),)
+
+
 def json_object(body: bytes) -> Mapping[str, object]:
     """The JSON object of a reply, empty if it is something else."""
     try:
@@ -127,6 +167,11 @@ def json_object(body: bytes) -> Mapping[str, object]:
     except orjson.JSONDecodeError:
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def busy() -> RouterError:
+    """The error of a request that found no free connection."""
+    return RouterError.retry_after(BUSY_RETRY, "The bridge of this device is busy")
 
 
 def unreachable() -> RouterError:

@@ -63,7 +63,7 @@ class ServiceAccount:
         # An RSA signature costs about a millisecond.
         assertion: bytes = await asyncio.to_thread(jwt.encode, self._signer, claims)
         form = {"grant_type": GRANT_TYPE, "assertion": assertion.decode()}
-        reply = await self._provider.post(self._token_url, headers={}, form=form)
+        reply = await self._provider.post(self._token_url, headers={}, form=form, idempotent=True)
         return self._read(reply)
 
     def _read(self, reply: Reply) -> Grant:

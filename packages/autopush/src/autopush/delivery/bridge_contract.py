@@ -11,9 +11,12 @@ from typing import Final
 from msgspec import Struct
 
 from autopush.store.users import UserRecord
-from autopush.webpush.errors import Errno, Header, PushError
+from autopush.webpush.errors import ERRORS, Errno, Header, PushError
 from autopush.webpush.notification import Notification
 from keytables import Value
+
+OUTAGE_RETRY: Final = 30
+"""Seconds after which a sender may repeat a message, where its bridge failed and does not say."""
 
 RouterData = Mapping[str, Value]
 """What a router needs to reach a user: its device token and more. An attribute of the record."""
@@ -39,8 +42,9 @@ class RouterError(PushError):
     """A notification, or a registration, that a router cannot serve.
 
     `router_data`: as in `RouterResponse`. `is_outage`: the bridge itself failed, as it would for
-    other users; repeated outages open its circuit. `critical_failure`: why this user can never be
-    served again; it is kept in the record until the user registers again.
+    other users; repeated outages open its circuit, and 502 has `Retry-After`.
+    `critical_failure`: why this user can never be served again; it is kept in the record until the
+    user registers again.
     """
 
     def __init__(
@@ -54,6 +58,8 @@ class RouterError(PushError):
         is_outage: bool = False,
         critical_failure: str | None = None,
     ) -> None:
+        if is_outage and (status or ERRORS[errno].status) == 502 and not headers:
+            headers = (("Retry-After", str(OUTAGE_RETRY)),)
         super().__init__(errno, message, status=status, headers=headers)
         self.router_data: Final = router_data
         self.is_outage: Final = is_outage
