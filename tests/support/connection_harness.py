@@ -12,18 +12,17 @@ from typing import Any, Self
 
 from autopush.api.dockerflow import Dockerflow
 from autopush.delivery.connected import Registry
-from autopush.delivery.limits import UserAgentLimits
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.delivery.user_agent import UserAgentConnection
+from autopush.limits import LimitRefusals, TokenBuckets, UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
-from autopush.rates import Rate, TokenBuckets
+from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan, UserRecord
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import WORKER_HEARTBEAT, WORKER_READY
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.endpoint_token import EndpointTokens

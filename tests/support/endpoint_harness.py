@@ -7,7 +7,6 @@ from autopush.api.app import CommonHeaders, EndpointApp
 from autopush.api.errors_page import ErrorsPage
 from autopush.api.log_check import LogCheck
 from autopush.api.push import DeleteHandler, PushHandler
-from autopush.api.push_limits import PushLimits
 from autopush.api.push_metrics import PushMetrics
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
@@ -17,11 +16,10 @@ from autopush.api.start_page import StartPage
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.router import UserAgentRouter
-from autopush.delivery.stored_limits import StoredLimits
+from autopush.limits import LimitRefusals, PushLimits, StoredLimits, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
-from autopush.rates import Rate, TokenBuckets
-from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.settings.value_types import Rate
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno
 from autopush.webpush.registration_secret import RegistrationSecrets

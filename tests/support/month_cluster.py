@@ -18,7 +18,7 @@ from autopush.delivery.node import ConnectionNode
 from autopush.delivery.node_cache import NodeCache
 from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.delivery.router import DeliveryResult, UserAgentRouter
-from autopush.delivery.stored_limits import StoredLimits
+from autopush.limits import StoredLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row

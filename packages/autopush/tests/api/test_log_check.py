@@ -10,10 +10,10 @@ import pytest
 from autopush.api.log_check import LogCheck
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
+from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response
-from autopush.rates import Rate, TokenBuckets
+from autopush.settings.value_types import Rate
 from autopush.telemetry import logs
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.endpoint_token import EndpointTokens
 from support.connection_harness import ENDPOINT, ERRORS, Harness

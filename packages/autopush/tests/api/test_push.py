@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from autopush.api.push_limits import PushLimits
 from autopush.delivery.peers import NodeAnswer
+from autopush.limits import LimitRefusals, PushLimits
 from autopush.net.http_messages import Response
-from autopush.rates import Rate
-from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import METRICS
 from autopush.webpush.identifiers import parse_message_id
 from keytables import ItemTooLarge, StorageFull, Throttled, Unavailable

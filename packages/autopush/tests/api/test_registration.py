@@ -17,7 +17,7 @@ from autopush.api.registration_body import MAX_BODY
 from autopush.bridges import RouterData, RouterError
 from autopush.bridges.stub import RETRY_AFTER, StubRouter
 from autopush.net.http_messages import Response
-from autopush.rates import Rate
+from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan
 from autopush.store.users import is_connect_key_of_month
 from autopush.telemetry import logs

@@ -10,9 +10,8 @@ from autopush.api.node_ports import UpgradeHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
 from autopush.delivery.user_agent import UserAgentConnection
+from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response, Upgrade
-from autopush.rates import TokenBuckets
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.webpush.endpoint_token import EndpointTokens
 from keytables import Unavailable
 from support import wire

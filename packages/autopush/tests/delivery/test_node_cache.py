@@ -10,10 +10,9 @@ from autopush.bridges import stub
 from autopush.delivery.bridged import BridgedUser
 from autopush.delivery.node_cache import CACHED_FOR, CachedUser, NodeCache
 from autopush.delivery.router import DeliveryResult
-from autopush.delivery.stored_limits import StoredLimits
+from autopush.limits import LimitRefusals, StoredLimits
 from autopush.store import UserRecord
 from autopush.store.users import WEBPUSH
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import HOST_GONE
 from autopush.webpush.errors import PushError
 from keytables import Unavailable

@@ -11,10 +11,9 @@ from typing import Final
 
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
+from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response
-from autopush.rates import TokenBuckets
 from autopush.telemetry import logs
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.webpush.errors import Errno, PushError
 
 TEAPOT: Final = 418

@@ -16,6 +16,7 @@ from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import UserAgentConnection
+from autopush.limits import LimitRefusals
 from autopush.net.frames import answer_handshake
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.net.node_auth import (
@@ -31,7 +32,6 @@ from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.logs import RepeatLimiter
 from autopush.webpush.identifiers import canonical_uaid, parse_message_id
 from autopush.webpush.keyring import KeyRing

@@ -7,7 +7,6 @@ has a TTL of 0 and its user agent is not connected).
 """
 
 from autopush.api import responses
-from autopush.api.push_limits import PushLimits
 from autopush.api.push_metrics import PushMetrics, router_type_of
 from autopush.api.request_log import PushLine, RequestLog
 from autopush.api.signature_queue import SignatureQueue
@@ -15,6 +14,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterResponse
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.router import DeliveryResult, UserAgentRouter
+from autopush.limits import PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
 from autopush.store import PushStore
@@ -84,7 +84,7 @@ class PushHandler:
                 headers.get("authorization"), headers.get("crypto-key")
             )
             check_access(endpoint, version, credentials)
-            self._limits.admit(endpoint, credentials, began)
+            self._limits.check_push(endpoint, credentials, began)
             recipient = await self._router.find(endpoint.uaid, endpoint.channel_id)
             content = check_content(
                 headers, request.body, max_ttl=self._max_ttl, max_data=self._max_data
@@ -95,7 +95,7 @@ class PushHandler:
                     claims = await self._signatures.verify(credentials, endpoint.uaid)
                 self._verifier.check(claims, self._clock())
                 if self._limits.has_sender_rate:
-                    self._limits.admit_sender(credentials, began)
+                    self._limits.check_sender_rate(credentials, began)
             topic, order = content.topic, self._ids.next()
             message_id = new_message_id(
                 self._ring, endpoint.uaid, endpoint.channel_id, topic, order
@@ -179,7 +179,7 @@ class DeleteHandler:
             raise PushError.invalid(
                 Errno.INVALID_ENDPOINT, "Invalid message ID", status=400
             ) from None
-        self._limits.admit_deletion(message.uaid + message.channel_id)
+        self._limits.check_deletion(message.uaid + message.channel_id)
         row = Row(message.sort_key, message.text if message.topic else None)
         try:
             await self._store.remove(message.uaid, row)

@@ -32,15 +32,15 @@ from autopush.api.registration_body import (
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError
 from autopush.delivery.bridged import report_defects
 from autopush.delivery.peers import Nodes
+from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
-from autopush.rates import Rate, TokenBuckets
+from autopush.settings.value_types import Rate
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
 from autopush.store.rotation import table_of_bridged_user
 from autopush.store.users import WEBPUSH
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import DROP_USER, UA_CONNECTION_CHECK
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import parse_user_agent

@@ -8,11 +8,11 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from autopush.api import responses
-from autopush.api.push_limits import PushLimits
 from autopush.api.push_metrics import PushMetrics, router_type_of
 from autopush.api.request_log import PushLine, RequestLog
 from autopush.clock import Clock
 from autopush.delivery.router import DeliveryResult, UserAgentRouter
+from autopush.limits import PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
@@ -57,7 +57,7 @@ class SimplePushHandler:
         recipient = None
         try:
             endpoint = self._open(token)
-            self._limits.admit(endpoint, None, began)
+            self._limits.check_push(endpoint, None, began)
             recipient = await self._router.find_simplepush(endpoint.uaid)
             number, data = read_update(request.body or request.query.encode(), self._clock())
             if data is not None and len(data.encode()) > self._max_data:

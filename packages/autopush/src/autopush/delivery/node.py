@@ -10,10 +10,10 @@ from autopush.clock import Clock
 from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.clients import Clients
 from autopush.delivery.connected import ConnectedUser, Registry
-from autopush.delivery.limits import UserAgentLimits
 from autopush.delivery.peers import Nodes
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.session_log import SessionLog
+from autopush.limits import UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts

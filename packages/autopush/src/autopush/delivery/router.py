@@ -33,7 +33,7 @@ from autopush.delivery.connected import ConnectedUser, Registry, is_acked
 from autopush.delivery.metrics import RouteMetrics
 from autopush.delivery.node_cache import CachedUser, NodeCache
 from autopush.delivery.peers import NodeAnswer, Nodes
-from autopush.delivery.stored_limits import StoredLimits
+from autopush.limits import StoredLimits
 from autopush.protocol.rules import NORMAL_CLOSURE, USER_RESET
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import UserMessages, row_of
@@ -184,7 +184,7 @@ class UserAgentRouter:
         ):
             return DeliveryResult.DELIVERED
         limits, failed = self._limits, None
-        must_count = limits is not None and notification.ttl and not limits.take(notification)
+        must_count = limits is not None and notification.ttl and not limits.charge(notification)
         if isinstance(recipient, CachedUser):
             if not must_count:
                 answer = await self._nodes.push_if_subscribed(recipient.node_id, notification)
@@ -193,7 +193,9 @@ class UserAgentRouter:
                 failed = recipient, answer
             recipient = await self._find_again(notification)
         if must_count and limits is not None:
-            await limits.admit(notification, recipient.messages, recipient.connected_at)
+            await limits.charge_after_count(
+                notification, recipient.messages, recipient.connected_at
+            )
         messages = recipient.messages  # which may have changed while its rows were counted
         try:
             if isinstance(recipient, UserOnRecord):

@@ -21,7 +21,6 @@ from autopush.api.log_check import LogCheck
 from autopush.api.memory_usage import memory_usage
 from autopush.api.node_ports import NodeApi, NodePort, UpgradeHandler
 from autopush.api.push import DeleteHandler, PushHandler
-from autopush.api.push_limits import PushLimits
 from autopush.api.push_metrics import PushMetrics
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
@@ -32,14 +31,13 @@ from autopush.bridges.discovery import load_routers, load_waker, router_states
 from autopush.clock import Clock
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
-from autopush.delivery.limits import UserAgentLimits
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.outage import OutageRecovery
 from autopush.delivery.peers import Nodes
 from autopush.delivery.router import UserAgentRouter
-from autopush.delivery.stored_limits import StoredLimits
 from autopush.keys import ServiceKeys
+from autopush.limits import LimitRefusals, PushLimits, StoredLimits, TokenBuckets, UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
@@ -49,7 +47,6 @@ from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
-from autopush.rates import TokenBuckets
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import (
     BACKLOG,
@@ -64,7 +61,6 @@ from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry import logs
 from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import LIMIT_REFUSED, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 from autopush.telemetry.process import DescriptorShortage, ProcessMetrics

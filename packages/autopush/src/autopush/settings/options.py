@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Final, Self
 from urllib.parse import quote
 
-from autopush.rates import Rate
 from autopush.settings.addresses import (
     ALL_INTERFACES,
     LOOPBACK,
@@ -50,6 +49,7 @@ from autopush.settings.value_types import (
     OptionalSeconds,
     Port,
     PositiveSeconds,
+    Rate,
     Seconds,
     SecretTexts,
     Senders,

@@ -13,7 +13,26 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from autopush.rates import UNITS, Rate
+_UNITS: Final = {"s": 1, "min": 60, "h": 3600}
+"""Seconds of the times that a rate can be of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`count` times in a `unit` of time. So many at once are admitted too, if there were none
+    before.
+    """
+
+    count: int
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.count}/{self.unit}"
+
+    @property
+    def seconds(self) -> int:
+        return _UNITS[self.unit]
+
 
 NamedObjects = Mapping[str, Mapping[str, object]]
 """Objects by name, as a JSON object has them: for example credentials by application."""
@@ -36,7 +55,7 @@ _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
 _PUBLIC_KEY: Final = re.compile(r"B[A-P][A-Za-z0-9_-]{85}=?")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
-_RATE: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(UNITS)})")
+_RATE: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(_UNITS)})")
 _STORES: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"
 NO_NETWORK: Final = "none"
 _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}

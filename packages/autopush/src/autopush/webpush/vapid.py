@@ -15,7 +15,7 @@ are checked at every use.
 import hmac
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autopush.webpush import jwt
-from autopush.webpush.endpoint_token import Endpoint, key_hash
+from autopush.webpush.endpoint_token import Endpoint, decode_key, key_hash
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.headers import parse_crypto_key
 from autopush.webpush.syntax import decode_any_base64, encode_base64url, origin_of
@@ -110,6 +110,32 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
             return _subject(jwt.parse(self.token).claims)
         except ValueError as error:
             raise _unauthorized(f"Invalid Authorization Header: {error}") from None
+
+
+class AllowedSenders:
+    """A list of public VAPID keys and of `sub` claims.
+
+    A `sub` proves nothing, as every sender may claim it; a key does.
+    """
+
+    def __init__(self, listed: Iterable[str]) -> None:
+        points, subjects = set[bytes](), set[str]()
+        for text in listed:
+            if text.startswith(("mailto:", "https:")):
+                subjects.add(text)
+            else:
+                points.add(jwt.uncompressed_point(decode_key(text) or b""))
+        self._points = frozenset(points)
+        self._subjects = frozenset(subjects)
+
+    def has(self, credentials: Credentials) -> bool:
+        """Whether the key or the `sub` is listed; whether that key has signed is another question.
+
+        :raises PushError: 401/109, no key or no token that can be read
+        """
+        if credentials.point() in self._points:
+            return True
+        return bool(self._subjects) and credentials.subject() in self._subjects
 
 
 def check_access(endpoint: Endpoint, version: str | None, credentials: Credentials | None) -> None:

@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from autopush.api.push_limits import AllowedSenders, PushLimits
+from autopush.limits import LimitRefusals, PushLimits
 from autopush.net.http_messages import Response
-from autopush.rates import Rate
-from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED, NOTIFICATION_ERROR
 from autopush.webpush.endpoint_token import Endpoint as OpenedEndpoint
 from autopush.webpush.errors import PushError
 from autopush.webpush.syntax import encode_base64url
-from autopush.webpush.vapid import Credentials, parse_credentials
+from autopush.webpush.vapid import AllowedSenders, Credentials, parse_credentials
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.recorded import new_metrics, recorded
@@ -256,15 +255,15 @@ def test_without_options_nothing_is_limited() -> None:
     limits = PushLimits(LimitRefusals(new_metrics()))
     credentials = parse_credentials(f"vapid t=a.b.c,k={LISTED.key_text}", {})
     for _ in range(10_000):
-        limits.admit(OPENED, None, 0.0)
-        limits.admit_sender(credentials, 0.0)
-        limits.admit_deletion(UAID)
+        limits.check_push(OPENED, None, 0.0)
+        limits.check_sender_rate(credentials, 0.0)
+        limits.check_deletion(UAID)
 
 
 def test_tokens_come_back_with_the_time_the_caller_has_read() -> None:
     limits = PushLimits(LimitRefusals(new_metrics()), endpoint_rate=Rate(1, "min"))
-    limits.admit(OPENED, None, 1000.0)
+    limits.check_push(OPENED, None, 1000.0)
     with pytest.raises(PushError) as caught:
-        limits.admit(OPENED, None, 1000.5)
+        limits.check_push(OPENED, None, 1000.5)
     assert ("Retry-After", "60") in caught.value.headers
-    limits.admit(OPENED, None, 1060.0)
+    limits.check_push(OPENED, None, 1060.0)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.router import DeliveryResult, UserAgentRouter
-from autopush.delivery.stored_limits import LONGEST_PAUSE, StoredLimits
+from autopush.limits import LONGEST_PAUSE, LimitRefusals, StoredLimits
 from autopush.store.messages import MEASURED_PAGE, PAGE, Stored, row_of, size_of
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification

@@ -2,7 +2,8 @@
 
 import pytest
 
-from autopush.rates import Rate, TokenBuckets
+from autopush.limits import TokenBuckets
+from autopush.settings.value_types import Rate
 
 
 class Monotonic:

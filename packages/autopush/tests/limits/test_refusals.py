@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from autopush.telemetry.limit_refusals import INTERVAL, LimitRefusals
+from autopush.limits import REPORT_INTERVAL, LimitRefusals
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from support.log_lines import LogFile
 from support.recorded import new_metrics, recorded
@@ -16,7 +16,7 @@ def test_every_refusal_is_counted_and_one_a_minute_is_logged(tmp_path: Path) -> 
     for _ in range(1000):
         refusals.add("address_connections", "203.0.113.7")
     refusals.add("buffered_bytes")
-    now += INTERVAL
+    now += REPORT_INTERVAL
     refusals.add("address_connections", "203.0.113.8")
     assert recorded(metrics, LIMIT_REFUSED, limit="address_connections") == 1001
     assert recorded(metrics, LIMIT_REFUSED, limit="buffered_bytes") == 1

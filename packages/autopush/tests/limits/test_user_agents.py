@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from autopush.delivery.limits import MAX_BATCH, PER_ADDRESS
+from autopush.limits import MAX_BATCH, PER_ADDRESS
 from autopush.protocol.rules import PROTOCOL_VIOLATION, Rules
-from autopush.rates import Rate
 from autopush.settings import Settings
+from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from keytables import Unavailable
 from support import wire

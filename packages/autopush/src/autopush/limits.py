@@ -1,0 +1,437 @@
+"""Who may do what, and how often: the limits that keep strangers from taking the service for
+themselves.
+
+    user agents   messages, registrations, new records       message_rate, registration_rate,
+                                                             new_user_agents_rate
+    senders       pushes to an endpoint, and with a key;     endpoint_rate, sender_rate,
+                  whether they may send at all               vapid_required, allowed_senders
+    both          what is stored for one user agent          max_stored_messages, max_stored_bytes
+
+What a client holds of this machine (connections, bytes) is limited where sockets are read:
+:mod:`autopush.net.client_limits`. Every worker has limits of its own. What they refuse is counted,
+and one line a minute says so.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final
+
+from autopush.protocol.effects import Row, TooOften
+from autopush.recently_used import RecentlyUsed
+from autopush.settings.value_types import Rate
+from autopush.store.messages import Stored, UserMessages, row_of, size_of
+from autopush.telemetry import logs
+from autopush.telemetry.logs import RepeatLimiter
+from autopush.telemetry.metric_table import LIMIT_REFUSED
+from autopush.telemetry.metrics import Metrics
+from autopush.webpush.endpoint_token import Endpoint
+from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.notification import Notification
+from autopush.webpush.vapid import AllowedSenders, Credentials
+from keytables import KeytablesError
+
+_log: Final = logs.get(__name__)
+
+# ── how often ────────────────────────────────────────────────────────────────────────────────────
+
+
+class TokenBuckets:
+    """A bucket of `rate.count` tokens for each key, which fills again within `rate.seconds`.
+
+    `rate`: None for no limit. The key "" has none either (see `TrustedProxies.limit_key`).
+    `max_keys`: how many are remembered; one that is forgotten begins with a full bucket again.
+    """
+
+    __slots__ = ("_full_at", "_interval", "_monotonic", "_seconds", "rate")
+
+    def __init__(
+        self,
+        rate: Rate | None,
+        *,
+        max_keys: int = 100_000,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.rate: Final = rate
+        seconds, count = (rate.seconds, rate.count) if rate is not None else (0, 1)
+        self._seconds = seconds + 1e-9  # what rounding may take from the last token
+        self._interval = seconds / count
+        self._monotonic = monotonic
+        self._full_at = RecentlyUsed[float](max_keys)
+
+    def take(self, key: Hashable, now: float | None = None) -> float:
+        """Take a token. Returns 0.0, or in how many seconds there will be one: then none was taken.
+
+        `now`: what the monotonic clock says, for callers that have read it.
+        """
+        if not (self._interval and key):
+            return 0.0
+        if now is None:
+            now = self._monotonic()
+        known = self._full_at
+        full_at = known.newest.get(key)
+        if full_at is None:
+            full_at = known.recall(key, 0.0)
+        if full_at <= now:
+            full_at = now
+        elif (wait := full_at + self._interval - now - self._seconds) > 0.0:
+            return wait
+        known.newest[key] = full_at + self._interval
+        return 0.0
+
+
+REPORT_INTERVAL: Final = 60.0
+"""Seconds between two lines about one limit."""
+
+
+class LimitRefusals:
+    """What the limits of one worker have refused: a counter of each, and a line a minute."""
+
+    def __init__(
+        self, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._counters = {
+            limit: counter for (limit,), counter in metrics.counters(LIMIT_REFUSED).items()
+        }
+        self._lines = RepeatLimiter(1, REPORT_INTERVAL, monotonic=monotonic)
+
+    def add(self, limit: str, address: str = "") -> None:
+        """A limit has refused something. `limit`: of LIMITS; `address`: of the client, if known."""
+        self._counters[limit].add()
+        count = self._lines.admit(limit)
+        if count is not None:
+            client = {"remote_ip": address} if address else {}
+            _log.warning("Refused by a limit", limit=limit, **client, **count)
+
+
+# ── user agents ──────────────────────────────────────────────────────────────────────────────────
+
+PER_ADDRESS: Final = 10
+"""How many times the rate of one user agent those of one address have together."""
+MAX_USER_AGENTS: Final = 1000
+MAX_BATCH: Final = 100
+"""Messages that are counted at once: so few that a connection remembers their number for free."""
+
+TOO_MANY_REGISTRATIONS: Final = "too many registrations"
+TOO_MANY_USER_AGENTS: Final = "too many new user agents"
+
+
+class UserAgentLimits:
+    """How often user agents may ask something of a connection node. A rate of None is no limit.
+
+    A user agent counts by its UAID, so a new connection does not start again; and all those of one
+    client address count together, so new UAIDs do not either.
+
+    `new_user_agents`: of addresses (`TrustedProxies.limit_key`); what else makes records of user
+    agents takes from it too.
+    """
+
+    def __init__(
+        self,
+        refusals: LimitRefusals,
+        new_user_agents: TokenBuckets,
+        *,
+        message_rate: Rate | None = None,
+        registration_rate: Rate | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.message_batch = sys.maxsize
+        """Messages of one connection for which `admits_messages` is asked once."""
+        batches = None
+        if message_rate is not None:
+            self.message_batch = max(1, min(MAX_BATCH, message_rate.count // 50))
+            batches = Rate(message_rate.count // self.message_batch, message_rate.unit)
+        self._messages = _UserAgentRates(batches, monotonic)
+        self._registrations = _UserAgentRates(registration_rate, monotonic)
+        self._new_user_agents = new_user_agents
+        self._refusals = refusals
+
+    def admits_messages(self, user_agent: str | int, address_key: str) -> bool:
+        """Whether `message_batch` messages were not too many. `user_agent`: its UAID; before the
+        hello any number of the connection.
+        """
+        if not self._messages.take(user_agent, address_key):
+            return True
+        self._refusals.add("message_rate", address_key)
+        return False
+
+    def refuse_registration(self, uaid: str, address_key: str, *, is_new: bool) -> TooOften | None:
+        """The refusal of a register or unregister, if it is one too many. `is_new`: it makes the
+        record of a user agent.
+        """
+        if wait := self._registrations.take(uaid, address_key):
+            self._refusals.add("registration_rate", address_key)
+            return TooOften(TOO_MANY_REGISTRATIONS, wait)
+        if is_new and (wait := self._new_user_agents.take(address_key)):
+            self._refusals.add("new_user_agents", address_key)
+            return TooOften(TOO_MANY_USER_AGENTS, wait)
+        return None
+
+
+class _UserAgentRates:
+    """A rate for each user agent, and `PER_ADDRESS` times as much for each address."""
+
+    __slots__ = ("_by_address", "_by_user_agent")
+
+    def __init__(self, rate: Rate | None, monotonic: Callable[[], float]) -> None:
+        together = None if rate is None else Rate(PER_ADDRESS * rate.count, rate.unit)
+        self._by_user_agent = TokenBuckets(rate, max_keys=MAX_USER_AGENTS, monotonic=monotonic)
+        self._by_address = TokenBuckets(together, monotonic=monotonic)
+
+    def take(self, user_agent: str | int, address_key: str) -> float:
+        return self._by_user_agent.take(user_agent) or self._by_address.take(address_key)
+
+
+# ── senders ──────────────────────────────────────────────────────────────────────────────────────
+
+MAX_KNOWN: Final = 32_768
+"""Endpoints, senders, and user agents with stored messages, that are known at once."""
+
+
+class PushLimits:
+    """Who may send, and how often. A rate of None, and no list of senders, set no limit.
+
+    Rule: a stranger is refused before anything expensive is done for it, that is before the store
+    is read and a signature is verified. Only the rate of a sender counts verified pushes alone:
+    otherwise anybody could use it up.
+    """
+
+    def __init__(
+        self,
+        refusals: LimitRefusals,
+        *,
+        endpoint_rate: Rate | None = None,
+        sender_rate: Rate | None = None,
+        vapid_required: bool = False,
+        allowed_senders: Iterable[str] = (),
+    ) -> None:
+        self._refusals = refusals
+        self._messages = TokenBuckets(endpoint_rate, max_keys=MAX_KNOWN)
+        self._deletions = TokenBuckets(endpoint_rate, max_keys=MAX_KNOWN)
+        self._signed = TokenBuckets(sender_rate, max_keys=MAX_KNOWN)
+        self.has_sender_rate: Final = sender_rate is not None
+        listed = tuple(allowed_senders)
+        self._allowed = AllowedSenders(listed) if listed else None
+        self._is_vapid_required = vapid_required or self._allowed is not None
+
+    def check_push(self, endpoint: Endpoint, credentials: Credentials | None, now: float) -> None:
+        """Check a push whose endpoint and sender agree. `now`: seconds of the monotonic clock.
+
+        :raises PushError: 401/120, it is anonymous; 403/121, the sender is not listed; 429/203,
+            the endpoint gets too many
+        """
+        if self._is_vapid_required:
+            self._check_sender(credentials)
+        if wait := self._messages.take(endpoint.ids, now):
+            what = f"messages to this endpoint: the limit is {self._messages.rate}"
+            raise self._too_many("endpoint_rate", what, wait)
+
+    def check_sender_rate(self, credentials: Credentials, now: float) -> None:
+        """Check a push whose signature is verified.
+
+        :raises PushError: 429/203, its sender sends too many
+        """
+        if wait := self._signed.take(credentials.point(), now):
+            what = f"messages signed with this key: the limit is {self._signed.rate}"
+            raise self._too_many("sender_rate", what, wait)
+
+    def check_deletion(self, ids: str) -> None:
+        """Check the deletion of a message of these ids, of user and channel. There may be as many
+        deletions as messages.
+
+        :raises PushError: 429/203, there are more
+        """
+        if wait := self._deletions.take(ids):
+            what = f"deletions of this endpoint: the limit is {self._deletions.rate}"
+            raise self._too_many("endpoint_rate", what, wait)
+
+    def _check_sender(self, credentials: Credentials | None) -> None:
+        if credentials is None:
+            self._refusals.add("vapid_required")
+            raise PushError(
+                Errno.VAPID_REQUIRED, "missing authorization header: this service requires VAPID"
+            )
+        if self._allowed is not None and not self._allowed.has(credentials):
+            self._refusals.add("allowed_senders")
+            raise PushError(
+                Errno.SENDER_NOT_ALLOWED, "Neither the key nor the sub of this sender is allowed"
+            )
+
+    def _too_many(self, limit: str, what: str, wait: float) -> PushError:
+        self._refusals.add(limit)
+        return PushError(Errno.RATE_EXCEEDED, f"Too many {what} ({limit})", retry_after=wait)
+
+
+# ── what is stored ───────────────────────────────────────────────────────────────────────────────
+
+UNLIMITED: Final = 1 << 60
+PAUSE: Final = 100.0
+"""How many times as long as a count took until the next one, when the limit is reached: so counting
+takes a hundredth of the time at most.
+"""
+PAUSE_AFTER_CONNECT: Final = 20.0
+"""The same when the user agent has connected meanwhile: it may have taken messages."""
+SHORTEST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 300.0
+
+_COMMON_SIZE: Final = size_of(None, {"encoding": "aes128gcm"})
+
+
+class Share:
+    """What a worker may still store for one user agent before it counts again."""
+
+    __slots__ = ("connected_at", "counted_at", "counting", "messages", "seconds", "size", "stored")
+
+    def __init__(self, messages: int, size: int) -> None:
+        self.messages = messages
+        self.size = size
+        self.stored: Stored | None = None
+        """What was counted, if no more than this share is left of the limit."""
+        self.counted_at = 0.0
+        self.seconds = 0.0
+        """How long the count took."""
+        self.connected_at = 0
+        """When the user agent had connected, as known when the rows were counted."""
+        self.counting: asyncio.Task[None] | None = None
+
+    def charge(self, size: int) -> bool:
+        """Charge a message; False if it does not fit."""
+        if self.messages < 1 or self.size < size:
+            return False
+        self.messages -= 1
+        self.size -= size
+        return True
+
+    def pause(self, connected_at: int) -> float:
+        """Seconds from one count to the next."""
+        factor = PAUSE if connected_at == self.connected_at else PAUSE_AFTER_CONNECT
+        return min(max(self.seconds * factor, SHORTEST_PAUSE), LONGEST_PAUSE)
+
+
+class StoredLimits:
+    """How much may be stored for one user agent; 0 sets no limit.
+
+    A push that may have to be stored is charged to its user agent. When the user agent's share is
+    used up, the rows in the store are counted, and a new share is at most a quarter of the limit.
+    What was delivered meanwhile is not among them, so a user agent that takes its messages costs
+    one short query for each quarter.
+
+    With several workers no more is stored than the limit, a quarter of it for each worker, and what
+    is on its way: a worker that has started, or forgotten the user agent, begins with a quarter.
+
+    Rule: what was accepted is never dropped, nor refused when it is saved or moved. A message that
+    replaces one of its topic, and is no larger, is never refused.
+    """
+
+    def __init__(
+        self,
+        refusals: LimitRefusals,
+        *,
+        max_messages: int = 0,
+        max_bytes: int = 0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limit = Stored(max_messages or UNLIMITED, max_bytes or UNLIMITED)
+        self._quarter = Stored(max(1, self._limit.messages // 4), max(1, self._limit.size // 4))
+        self._monotonic = monotonic
+        self._shares = RecentlyUsed[Share](MAX_KNOWN)
+        self._one_count = asyncio.Lock()  # two at once would keep other work waiting twice as long
+        self._refusals = refusals
+
+    def charge(self, notification: Notification) -> bool:
+        """Charge a message that may have to be stored. False if the rows have to be counted first:
+        then `charge_after_count` does it.
+        """
+        share = self._shares.newest.get(notification.uaid) or self._recall(notification.uaid)
+        data, headers = notification.data, notification.headers
+        if data is None:
+            size = 0
+        elif headers is not None and len(headers) == 1:  # aes128gcm, as all others have more
+            size = len(data) + _COMMON_SIZE
+        else:
+            size = size_of(data, headers)
+        return share.charge(size)
+
+    async def charge_after_count(
+        self, notification: Notification, messages: UserMessages, connected_at: int
+    ) -> None:
+        """Charge a message after counting what is stored, if that may be done again by now.
+
+        `connected_at`: when the user agent connected last, in milliseconds.
+
+        :raises PushError: 429/204, the limit is reached
+        """
+        uaid = notification.uaid
+        share = self._shares.newest.get(uaid) or self._recall(uaid)
+        size = size_of(notification.data, notification.headers)
+        while not share.charge(size):
+            if share.counting is not None:
+                await asyncio.shield(share.counting)  # of all messages that wait for it
+                continue
+            wait = 0.0
+            if share.stored is not None:
+                wait = share.counted_at + share.pause(connected_at) - self._monotonic()
+            if wait > 0.0:
+                if await self._replaces(notification, messages, share, size):
+                    return
+                raise self._refusal(share, wait)
+            share.counting = asyncio.ensure_future(
+                self._count(share, uaid, messages, connected_at, size)
+            )
+
+    def _recall(self, uaid: str) -> Share:
+        return self._shares.recall(uaid, Share(*self._quarter))
+
+    async def _count(
+        self, share: Share, uaid: str, messages: UserMessages, connected_at: int, size: int
+    ) -> None:
+        try:
+            async with self._one_count:
+                began = self._monotonic()
+                stored = await messages.measure(uaid, self._limit)
+                share.counted_at = self._monotonic()
+        except KeytablesError:
+            # Whether this message needs the store, which fails, is found out when it is stored.
+            share.counted_at = self._monotonic()
+            if share.stored is None:
+                share.messages = max(share.messages, 1 + self._quarter.messages // 100)
+                share.size = max(share.size, size, self._quarter.size // 100)
+            return
+        finally:
+            share.counting = None
+        share.seconds, share.connected_at = share.counted_at - began, connected_at
+        left = Stored(self._limit.messages - stored.messages, self._limit.size - stored.size)
+        share.messages = max(0, min(left.messages, self._quarter.messages))
+        share.size = max(0, min(left.size, max(self._quarter.size, size)))
+        is_rest = left.messages <= share.messages or left.size <= share.size
+        share.stored = stored if is_rest else None
+
+    async def _replaces(
+        self, notification: Notification, messages: UserMessages, share: Share, size: int
+    ) -> bool:
+        """Whether the message takes the place of one that is stored, and has room there."""
+        row = row_of(notification)
+        if row.update_id is None:
+            return False
+        replaced = await messages.find(notification.uaid, Row(row.sort_key, None))
+        if replaced is None:
+            return False
+        growth = max(0, size - size_of(replaced.data, replaced.headers))
+        if growth > share.size:
+            return False
+        share.size -= growth
+        return True
+
+    def _refusal(self, share: Share, wait: float) -> PushError:
+        if share.messages < 1:
+            self._refusals.add("stored_messages")
+            limit = f"{self._limit.messages} (max_stored_messages)"
+        else:
+            self._refusals.add("stored_bytes")
+            limit = f"{self._limit.size} bytes (max_stored_bytes)"
+        return PushError(
+            Errno.TOO_MANY_STORED,
+            f"The user agent does not take its messages: no more than {limit} are stored",
+            retry_after=wait,
+        )
