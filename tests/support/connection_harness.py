@@ -250,7 +250,7 @@ class Harness:
         self.clock = ManualClock()
         self.loop = FakeLoop()
         self.wheel = TimerWheel(self.loop.loop)
-        self.registry = Registry()
+        self.registry = Registry(self.clock)
         self.nodes = RecordingNodes(self.registry, self.wheel, self.metrics)
         self.ring = KeyRing([new_key()])
         self.ids = IdFactory(self.clock)

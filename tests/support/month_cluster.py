@@ -101,7 +101,7 @@ class Node:
         self.name = name
         self.gate = gate
         self.store = store
-        self.registry = Registry()
+        self.registry = Registry(cluster.clock)
         self.metrics = metrics = new_metrics()
         self.nodes = LinkedNodes(cluster, name, self.registry, metrics)
         self.node = ConnectionNode(
@@ -134,7 +134,7 @@ class Node:
             ack_timeout=0.01,
             cache=NodeCache(monotonic=cluster.clock),
         )
-        self.api = NodeApi(self.registry, self.node.background, cluster.ring)
+        self.api = NodeApi(self.registry, cluster.ring)
         self.dead = False
         self.cut_off = False
         """No other node reaches it."""

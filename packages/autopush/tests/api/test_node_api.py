@@ -21,7 +21,7 @@ UNKNOWN = "f" * 32
 
 
 async def call(harness: Harness, method: str, path: str, body: bytes = b"") -> Response:
-    api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    api = NodeApi(harness.registry, harness.ring)
     return await response_of(api(method, path, body))
 
 
@@ -75,7 +75,7 @@ async def test_a_uaid_may_be_spelled_in_any_way(harness: Harness, spelling: obje
 
 async def test_a_push_of_what_is_not_stored_is_answered_at_once(harness: Harness) -> None:
     agent = await harness.subscribed()
-    api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    api = NodeApi(harness.registry, harness.ring)
     message = harness.message(agent.uaid)
     assert isinstance(api("PUT", f"/push/{agent.uaid}", message.to_node()), Response)
     assert agent.versions() == [message.version]
@@ -200,7 +200,7 @@ async def test_of_a_stored_message_whose_id_cannot_be_read_storage_is_read_and_a
 ) -> None:
     """A node of a version before does not send the sort time, and may use a key of its own."""
     agent = await harness.subscribed()
-    api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    api = NodeApi(harness.registry, harness.ring)
     path = f"/push/{agent.uaid}"
     for _ in range(3):
         message = harness.message(agent.uaid)

@@ -25,7 +25,7 @@ BASE = instance_url("", INSTANCE)
 def port(harness: Harness) -> NodePort:
     errors = ErrorResponses(ERRORS)
     pages = InternalPages(harness.status_pages(), harness.metrics.shared, errors)
-    api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    api = NodeApi(harness.registry, harness.ring)
     return NodePort(api, Sessions(KEYS, INSTANCE), pages, errors)
 
 

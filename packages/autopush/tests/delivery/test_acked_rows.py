@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.delivery.acked_rows import KEPT, AckedRows
+from autopush.delivery.connected import ACKS_KEPT, AckedRows
 from autopush.protocol.effects import Row
 from autopush.store.messages import row_of
 from support.clocks import ManualClock
@@ -21,17 +21,18 @@ def test_a_row_is_undeleted_until_it_is_deleted_and_known_for_a_minute() -> None
     rows.add("a", [ONE, TWO])
     rows.add("a", [THREE])
     assert rows.undeleted("a") == {ONE, TWO, THREE}
-    assert not rows.deleted("a", [ONE, TWO])
-    assert rows.deleted("a", [THREE])
-    assert rows.undeleted("a") == frozenset()
-    assert rows.has("a", ONE)
-    assert not rows.has("b", ONE)
-    assert rows.remembers_since(0)
-    clock.advance(KEPT)
+    rows.on_deleted("a", [ONE, TWO])
+    assert (rows.undeleted("a"), rows.has_undeleted("a")) == ({THREE}, True)
+    rows.on_deleted("a", [THREE])
+    assert (rows.undeleted("a"), rows.has_undeleted("a")) == (frozenset(), False)
+    assert rows.was_acked("a", ONE)
+    assert not rows.was_acked("b", ONE)
+    assert rows.knows_all_since(0)
+    clock.advance(ACKS_KEPT)
     rows.add("b", [ONE])
-    assert not rows.has("a", ONE)
-    assert not rows.remembers_since(1000)
-    assert rows.remembers_since(1001)
+    assert not rows.was_acked("a", ONE)
+    assert not rows.knows_all_since(1000)
+    assert rows.knows_all_since(1001)
 
 
 def test_of_too_many_the_oldest_are_forgotten_and_that_is_known() -> None:
@@ -40,23 +41,24 @@ def test_of_too_many_the_oldest_are_forgotten_and_that_is_known() -> None:
     for row in (ONE, TWO, THREE):
         rows.add("a", [row])
         clock.advance(1)
-    assert [rows.has("a", row) for row in (ONE, TWO, THREE)] == [False, True, True]
-    assert not rows.remembers_since(1000)
-    assert rows.remembers_since(1000.5)
-    assert rows.undeleted("a") == {ONE, TWO, THREE}
+    rows.on_deleted("a", [ONE, TWO, THREE])
+    assert [rows.was_acked("a", row) for row in (ONE, TWO, THREE)] == [False, True, True]
+    assert not rows.knows_all_since(1000)
+    assert rows.knows_all_since(1000.5)
 
 
 def test_what_may_recur_is_known_until_it_is_deleted() -> None:
     rows = AckedRows(ManualClock(1000))
     rows.add("a", [ONE], may_recur=True)
-    assert rows.undeleted("a") == {ONE}
-    assert not rows.has("a", ONE)
+    assert rows.was_acked("a", ONE)
+    rows.on_deleted("a", [ONE])
+    assert not rows.was_acked("a", ONE)
 
 
 def test_another_version_of_a_topic_is_another_row() -> None:
     rows = AckedRows(ManualClock(1000))
     rows.add("a", [Row("01:c:news", "first")])
-    assert not rows.has("a", Row("01:c:news", "second"))
+    assert not rows.was_acked("a", Row("01:c:news", "second"))
 
 
 async def test_a_message_handed_over_to_an_old_connection_is_not_looked_up(
@@ -71,7 +73,7 @@ async def test_a_message_handed_over_to_an_old_connection_is_not_looked_up(
     assert harness.engine.calls == []
 
 
-@pytest.mark.parametrize("pause", [0, 20, KEPT + 20])
+@pytest.mark.parametrize("pause", [0, 20, ACKS_KEPT + 20])
 async def test_one_that_was_read_from_the_store_and_acked_meanwhile_is_not_sent_again(
     harness: Harness, pause: float
 ) -> None:

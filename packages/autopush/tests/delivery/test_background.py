@@ -99,10 +99,10 @@ async def test_acked_rows_are_known_by_user_until_they_are_deleted(harness: Harn
     writes.delete_acked(messages, UAID, rows[1:2])
     writes.delete_acked(messages, UAID, rows[2:])
     await harness.run_until_idle()
-    assert writes.acked(UAID) == {*rows[:2]}
-    assert writes.acked("f" * 32) == frozenset()
+    assert harness.registry.acked.undeleted(UAID) == {*rows[:2]}
+    assert harness.registry.acked.undeleted("f" * 32) == frozenset()
     await harness.pass_time(1)
-    assert writes.acked(UAID) == frozenset()
+    assert harness.registry.acked.undeleted(UAID) == frozenset()
     assert harness.rows() == []
 
 
@@ -115,7 +115,7 @@ async def test_rows_that_are_deleted_or_cannot_be_are_not_kept_in_memory(
     harness.engine.fail("delete message", error)
     agent.ack(notification)
     await harness.run_until_idle()
-    assert harness.node.background.acked(agent.uaid) == frozenset()
+    assert harness.registry.acked.undeleted(agent.uaid) == frozenset()
 
 
 async def test_the_number_of_writes_that_wait_for_a_retry_is_bounded(

@@ -395,7 +395,7 @@ class OlderNodeApi(NodeApi):
 
 async def with_older_node() -> Setup:
     setup = await Setup.open()
-    setup.one.api = OlderNodeApi(setup.one.registry, setup.one.node.background, setup.cluster.ring)
+    setup.one.api = OlderNodeApi(setup.one.registry, setup.cluster.ring)
     return setup
 
 

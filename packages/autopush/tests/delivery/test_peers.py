@@ -64,7 +64,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_the_own_node_has_a_user_agent_until_what_it_acked_is_deleted(
     nodes: Nodes, harness: Harness
 ) -> None:
-    harness.registry.has_undeleted_acks = lambda uaid: uaid == UAID
+    harness.registry.acked.add(UAID, [Row("02:1:c", None)])
     assert await nodes.push(OWN, message(), None) is NodeAnswer.BUSY
     assert await nodes.check(OWN, UAID) is NodeAnswer.BUSY
     assert await nodes.check(OWN, "f" * 32) is NodeAnswer.ABSENT

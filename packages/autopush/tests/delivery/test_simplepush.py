@@ -323,7 +323,7 @@ async def test_an_unregister_deletes_the_stored_version(harness: Harness) -> Non
 
 
 async def push(harness: Harness, message: Notification) -> Response:
-    api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    api = NodeApi(harness.registry, harness.ring)
     return await response_of(api("PUT", f"/push/{message.uaid}", message.to_node()))
 
 

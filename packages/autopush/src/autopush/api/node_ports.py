@@ -12,7 +12,6 @@ from autopush.api.dockerflow import Dockerflow
 from autopush.api.internal_pages import InternalPages
 from autopush.api.log_check import LogCheck
 from autopush.api.responses import ErrorResponses
-from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import UserAgentConnection
@@ -176,9 +175,8 @@ class NodeApi:
     User agents are named by UAID, dashed or not.
     """
 
-    def __init__(self, registry: Registry, background: BackgroundWrites, ring: KeyRing) -> None:
+    def __init__(self, registry: Registry, ring: KeyRing) -> None:
         self._registry = registry
-        self._background = background
         self._ring = ring
         self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
@@ -262,7 +260,7 @@ class NodeApi:
 
     def _absent(self, uaid: str | None) -> Response:
         """With 404 the router record forgets this node; the next one has to wait for its acks."""
-        if uaid is not None and self._registry.has_undeleted_acks(uaid):
+        if uaid is not None and self._registry.acked.has_undeleted(uaid):
             return responses.text(503, ACKS_NOT_SAVED)
         return responses.text(404, NOT_CONNECTED)
 
@@ -274,8 +272,8 @@ class NodeApi:
         if user is not None and is_duplicate:
             user.disconnect(NORMAL_CLOSURE, REPLACED)
         # The node that asks reads storage next: it must not find what was acked here.
-        await self._background.acks_saved(uaid, ACKS_TIMEOUT)
-        if self._registry.has_undeleted_acks(uaid):
+        await self._registry.acked.all_deleted(uaid, ACKS_TIMEOUT)
+        if self._registry.acked.has_undeleted(uaid):
             return responses.text(503, ACKS_NOT_SAVED)
         return responses.text(200, "Terminated duplicate" if is_duplicate else "")
 

@@ -151,7 +151,7 @@ async def _ask_node(
     wheel = TimerWheel(asyncio.get_running_loop())
     nodes = Nodes(
         "",
-        Registry(),
+        Registry(time.time),
         wheel,
         unshared_metrics(METRICS),
         keys=node_keys(keys),

@@ -2,18 +2,14 @@
 
 Rule: a write that the store cannot do now is retried, with longer and longer pauses, until it is
 done or the process ends; how many may wait for a retry is bounded.
-
-Rule: what was acked on this node is not sent by it again, nor carried to another table, however
-long the store takes to delete it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-from autopush.clock import Clock
-from autopush.delivery.acked_rows import AckedRows
+from autopush.delivery.connected import AckedRows
 from autopush.delivery.peers import Nodes
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row, Undelivered
@@ -39,57 +35,22 @@ _log = logs.get(__name__)
 class BackgroundWrites:
     """The writes of one node that are under way, and those that wait for a retry."""
 
-    def __init__(self, store: PushStore, nodes: Nodes, wheel: TimerWheel, clock: Clock) -> None:
+    def __init__(self, store: PushStore, nodes: Nodes, wheel: TimerWheel, acked: AckedRows) -> None:
         self._store = store
         self._nodes = nodes
         self._wheel = wheel
         self._running: set[asyncio.Future[object]] = set()
         self._retries = 0
         self._save_slots = asyncio.Semaphore(CONCURRENT_SAVES)
-        self._acked = AckedRows(clock)
-        self._deleted: dict[str, asyncio.Future[None]] = {}
-
-    # --- acked rows -------------------------------------------------------------------------------
+        self._acked = acked
 
     def delete_acked(self, messages: UserMessages, uaid: str, rows: Sequence[Row]) -> None:
         """Delete rows that were acked, or need not be delivered any more."""
         self._acked.add(uaid, rows, may_recur=messages.router_type == SIMPLEPUSH)
         self._start(
-            partial(messages.delete_all, uaid, rows), on_end=partial(self._on_deleted, uaid, rows)
+            partial(messages.delete_all, uaid, rows),
+            on_end=partial(self._acked.on_deleted, uaid, rows),
         )
-
-    def acked(self, uaid: str) -> frozenset[Row]:
-        """The user's rows that were acked and are not known to be deleted yet. Get them before
-        reading the store, as a delete may take effect in between.
-        """
-        return self._acked.undeleted(uaid)
-
-    def was_acked(self, uaid: str, row: Row) -> bool:
-        """Whether that row was acked in the last minute, or is not deleted since. False of a
-        version, which may be stored once more, as soon as it is deleted.
-        """
-        return self._acked.has(uaid, row) or row in self._acked.undeleted(uaid)
-
-    def knows_acks_since(self, then: float) -> bool:
-        """Whether `was_acked` knows everything that was acked after that time (epoch seconds)."""
-        return self._acked.remembers_since(then)
-
-    def has_undeleted_acks(self, uaid: str) -> bool:
-        """Whether `acked` has any."""
-        return bool(self._acked.undeleted(uaid))
-
-    async def acks_saved(self, uaid: str, seconds: float) -> None:
-        """Wait until all acked rows of that user are deleted, for at most so long."""
-        if self._acked.undeleted(uaid):
-            if uaid not in self._deleted:
-                self._deleted[uaid] = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._deleted[uaid]], timeout=seconds)
-
-    def _on_deleted(self, uaid: str, rows: Iterable[Row]) -> None:
-        if self._acked.deleted(uaid, rows) and uaid in self._deleted:
-            self._deleted.pop(uaid).set_result(None)
-
-    # --- users ------------------------------------------------------------------------------------
 
     def save_undelivered(
         self, messages: UserMessages, uaid: str, connected_at: int, undelivered: Undelivered

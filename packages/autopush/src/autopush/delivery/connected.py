@@ -1,14 +1,19 @@
-"""The user agents connected to this worker, as routing and the connection node see them."""
+"""The user agents connected to this worker, as the router and the node see them."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Final, Protocol
 
+from autopush.clock import Clock
 from autopush.protocol.drain import Unacked
 from autopush.protocol.effects import Row
 from autopush.store.messages import UserMessages
 from autopush.webpush.notification import Notification
+
+ACKS_KEPT: Final = 60.0
+"""Seconds; a node that hands over waits for three."""
+MAX_ACKS_KEPT: Final = 50_000
 
 
 class ConnectedUser(Protocol):
@@ -78,22 +83,96 @@ async def is_acked(user: ConnectedUser, version: str, sent: Unacked, seconds: fl
     return sent.is_acked
 
 
+class AckedRows:
+    """Rows that were acked on this worker: those the store may still have, and those of the last
+    minute.
+
+    A node that hands over a stored message cannot know whether the user agent has received and
+    acked it from the store meanwhile: this does, without reading the store. A row that the store
+    still returns after it was acked is recognised by it too.
+    """
+
+    def __init__(self, clock: Clock, *, max_kept: int = MAX_ACKS_KEPT) -> None:
+        self._clock = clock
+        self._max_kept = max_kept
+        self._undeleted: dict[str, set[Row]] = {}
+        self._times: dict[tuple[str, Row], float] = {}
+        self._forgotten = float("-inf")
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+
+    def add(self, uaid: str, rows: Iterable[Row], *, may_recur: bool = False) -> None:
+        """These were acked now and are to be deleted. With `may_recur` the same rows may be stored
+        again later, so they are forgotten as soon as they are deleted.
+        """
+        undeleted = self._undeleted.get(uaid)
+        if undeleted is None:
+            self._undeleted[uaid] = set(rows)
+        else:
+            undeleted.update(rows)
+        if may_recur:
+            return
+        now, times = self._clock(), self._times
+        for row in rows:
+            times[uaid, row] = now
+        while times:
+            oldest = next(iter(times))
+            if len(times) <= self._max_kept and times[oldest] > now - ACKS_KEPT:
+                break
+            self._forgotten = max(self._forgotten, times.pop(oldest))
+
+    def on_deleted(self, uaid: str, rows: Iterable[Row]) -> None:
+        """The store does not have these any more."""
+        undeleted = self._undeleted.get(uaid)
+        if undeleted is None:
+            return
+        undeleted.difference_update(rows)
+        if not undeleted:
+            del self._undeleted[uaid]
+            if uaid in self._waiting:
+                self._waiting.pop(uaid).set_result(None)
+
+    def undeleted(self, uaid: str) -> frozenset[Row]:
+        """The user's rows that are not known to be deleted yet. Call this before reading the
+        store, as a delete may take effect in between.
+        """
+        return frozenset(self._undeleted.get(uaid, ()))
+
+    def has_undeleted(self, uaid: str) -> bool:
+        """Whether the store may still have messages that this user agent has acked here.
+
+        Rule: meanwhile the router record names this node, so that the next one waits for it.
+        """
+        return uaid in self._undeleted
+
+    def was_acked(self, uaid: str, row: Row) -> bool:
+        """Whether the row was acked in the last minute, or is not deleted since."""
+        return (uaid, row) in self._times or row in self._undeleted.get(uaid, ())
+
+    def knows_all_since(self, then: float) -> bool:
+        """Whether `was_acked` knows everything that was acked after that time (epoch seconds)."""
+        return self._forgotten < then
+
+    async def all_deleted(self, uaid: str, seconds: float) -> None:
+        """Wait until all acked rows of that user are deleted, at most for so long."""
+        if uaid in self._undeleted:
+            if uaid not in self._waiting:
+                self._waiting[uaid] = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._waiting[uaid]], timeout=seconds)
+
+
 class Registry:
-    """All open sockets of this worker, and which user agent is on which of them.
+    """All open sockets of this worker, and which user agent is on which of them. `clock`: epoch
+    seconds.
 
     Rule: the entry of a user agent is removed only by the connection it points to, so that a late
     close never removes its successor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._users: dict[str, ConnectedUser] = {}
         # The keys of a dict take half the memory of a set.
         self.sockets: dict[ConnectedUser, None] = {}
-        self.has_undeleted_acks: Callable[[str], bool] = lambda _: False
-        """Whether the store still has messages that this user agent has acked on this worker.
-
-        Rule: meanwhile the router record names this node, so that the next one waits for it.
-        """
+        self.acked = AckedRows(clock)
 
     def find(self, uaid: str) -> ConnectedUser | None:
         """The connection of that user agent."""

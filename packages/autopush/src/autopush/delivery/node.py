@@ -77,8 +77,7 @@ class ConnectionNode:
         self.notification_checks = metrics.counter(UA_NOTIFICATION_CHECK)
         self.clients = Clients(metrics)
         self.log = SessionLog(store.uaid_hash, metrics)
-        self.background = BackgroundWrites(store, nodes, wheel, clock)
-        registry.has_undeleted_acks = self.background.has_undeleted_acks
+        self.background = BackgroundWrites(store, nodes, wheel, registry.acked)
         self.requests = StoreRequests(
             store,
             nodes,

@@ -142,7 +142,7 @@ class Nodes:
         return NodeAnswer.DONE
 
     def _absent(self, uaid: str) -> NodeAnswer:
-        is_finishing = self._registry.has_undeleted_acks(uaid)
+        is_finishing = self._registry.acked.has_undeleted(uaid)
         return NodeAnswer.BUSY if is_finishing else NodeAnswer.ABSENT
 
     async def is_connected(self, node_id: str, uaid: str) -> NodeAnswer:

@@ -161,7 +161,7 @@ class StoreRequests:
             messages = changed
         user.messages = messages
         if record.moved_from is not None:
-            acked = self._background.acked(record.uaid)
+            acked = self._registry.acked.undeleted(record.uaid)
             await end_move(self._store, record, self._nodes.own_id, connected_at, acked)
         return Identified(
             record.uaid,
@@ -195,16 +195,16 @@ class StoreRequests:
     # --- afterwards -------------------------------------------------------------------------------
 
     async def _read(self, user: ConnectedUser, after: str | None) -> StoredPage:
-        uaid, background = user.uaid or "", self._background
-        acked = background.acked(uaid)
+        uaid, acked = user.uaid or "", self._registry.acked
+        undeleted = acked.undeleted(uaid)
         page = await user.messages.read(uaid, after)
         channels = page.channels
-        messages = [stored for stored in page.messages if stored.row not in acked]
-        left = [stored.row for stored in messages if background.was_acked(uaid, stored.row)]
+        messages = [stored for stored in page.messages if stored.row not in undeleted]
+        left = [stored.row for stored in messages if acked.was_acked(uaid, stored.row)]
         if left:
             # Acked meanwhile. Or its delete did nothing: by a clock that was ahead it had expired,
             # or a put of it took effect afterwards.
-            background.delete_acked(user.messages, uaid, left)
+            self._background.delete_acked(user.messages, uaid, left)
             messages = [stored for stored in messages if stored.row not in left]
         listed = user.is_subscribed if channels is None else channels.__contains__
         if not all(listed(stored.notification.channel_id) for stored in messages):
@@ -253,7 +253,7 @@ class StoreRequests:
             return False
         user.messages = new
         try:
-            await move_late_messages(uaid, old, new, self._background.acked(uaid))
+            await move_late_messages(uaid, old, new, self._registry.acked.undeleted(uaid))
         except Throttled as error:
             # There is no way back to the old table, and the new one is not read before this is
             # done: the next connection does it first of all.

@@ -206,16 +206,16 @@ class UserAgentConnection(WebSocketProtocol):
         return self.deliver(notification, row)
 
     async def _is_acked(self, notification: Notification, row: Row) -> bool:
-        uaid, background = notification.uaid, self._node.background
-        if background.was_acked(uaid, row):
+        uaid, acked = notification.uaid, self._node.registry.acked
+        if acked.was_acked(uaid, row):
             return True
         taken = notification.timestamp - CLOCKS_DIFFER
         is_of_connection = row.update_id is None and taken > self.connected_at / 1000
-        if is_of_connection and background.knows_acks_since(taken):
+        if is_of_connection and acked.knows_all_since(taken):
             return False
         is_stored = await self.messages.has(uaid, row)
         # It may have been acked and deleted since the store has read it.
-        return not is_stored or background.was_acked(uaid, row)
+        return not is_stored or acked.was_acked(uaid, row)
 
     def check_storage(self) -> bool:
         """Read the stored messages, now (True) or when that is possible (False)."""

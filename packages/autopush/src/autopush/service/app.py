@@ -162,7 +162,7 @@ class Worker:
         )
 
         # Other nodes
-        self._registry = Registry()
+        self._registry = Registry(clock)
         self._instance = new_instance()
         self._node_keys = node_keys(service.keys.crypto)
         own_id = ""  # where it holds no user agents; then every node is another one
@@ -372,7 +372,7 @@ class Worker:
         websockets = self._public_http(upgrades, Limits(max_body=MAX_PAGE_BODY), left)
         node_api = self._internal_http(
             NodePort(
-                NodeApi(registry, node.background, self._ring),
+                NodeApi(registry, self._ring),
                 Sessions(self._node_keys, self._instance),
                 self._pages,
                 self._errors,
