@@ -23,7 +23,7 @@ STEP = re.compile(r"^(?P<module>[a-z_/0-9]+\.py) +(?P<function>[\w.]+)", re.MULT
 FLOWS = {"push": "The way of a push", "ack": "The way of an ack"}
 BESIDE = {
     "net/timers.py",
-    "delivery/outage.py",
+    "delivery/node.py",
     "keytables/checks.py",
     "keytables/sqlite/space.py",
     "telemetry/metrics.py",

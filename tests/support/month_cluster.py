@@ -15,9 +15,8 @@ from autopush.api.node_ports import NodeApi
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.node import ConnectionNode
-from autopush.delivery.node_cache import NodeCache
 from autopush.delivery.peers import NodeAnswer, Nodes
-from autopush.delivery.router import DeliveryResult, UserAgentRouter
+from autopush.delivery.router import DeliveryResult, NodeCache, UserAgentRouter
 from autopush.limits import StoredLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel

@@ -22,7 +22,7 @@ def test_a_row_is_undeleted_until_it_is_deleted_and_known_for_a_minute() -> None
     rows.add("a", [THREE])
     assert rows.undeleted("a") == {ONE, TWO, THREE}
     rows.on_deleted("a", [ONE, TWO])
-    assert (rows.undeleted("a"), rows.has_undeleted("a")) == ({THREE}, True)
+    assert (rows.undeleted("a"), rows.has_undeleted("a")) == (frozenset({THREE}), True)
     rows.on_deleted("a", [THREE])
     assert (rows.undeleted("a"), rows.has_undeleted("a")) == (frozenset(), False)
     assert rows.was_acked("a", ONE)

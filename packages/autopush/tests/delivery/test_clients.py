@@ -1,7 +1,7 @@
 """What the node knows of clients, and how many of them share it."""
 
-from autopush.delivery import clients
-from autopush.delivery.clients import Clients
+from autopush.delivery import session_log
+from autopush.delivery.session_log import Clients
 from autopush.telemetry.metric_table import UA_REGISTER
 from support.connection_harness import Harness
 from support.recorded import new_metrics, recorded
@@ -29,9 +29,9 @@ def test_all_versions_of_a_browser_count_in_the_same_series() -> None:
 
 def test_long_headers_are_cut_and_how_many_are_kept_is_bounded() -> None:
     known = Clients(new_metrics())
-    assert len(known.find("", "h" * 10_000).host) == clients.MAX_HOST
+    assert len(known.find("", "h" * 10_000).host) == session_log.MAX_HOST
     first = known.find("", "0")
-    for number in range(clients.CACHED):
+    for number in range(session_log.CLIENTS_KEPT):
         known.find("", str(number + 1))
     assert known.find("", "0") is not first
 

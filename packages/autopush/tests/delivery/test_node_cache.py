@@ -8,8 +8,7 @@ from autopush.api.node_ports import NodeApi, Reply
 from autopush.api.responses import text
 from autopush.bridges import stub
 from autopush.delivery.bridged import BridgedUser
-from autopush.delivery.node_cache import CACHED_FOR, CachedUser, NodeCache
-from autopush.delivery.router import DeliveryResult
+from autopush.delivery.router import CACHED_FOR, CachedUser, DeliveryResult, NodeCache
 from autopush.limits import LimitRefusals, StoredLimits
 from autopush.store import UserRecord
 from autopush.store.users import WEBPUSH

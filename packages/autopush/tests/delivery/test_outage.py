@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from autopush.delivery import outage
-from autopush.delivery.outage import INTERVAL, QUIET_PERIOD, TOLERANCE, OutageRecovery
+from autopush.delivery import node
+from autopush.delivery.node import PROBE_INTERVAL, PROBE_TOLERANCE, QUIET_PERIOD, OutageRecovery
 from autopush.store.push_store import UNUSED_UAID
 from keytables import Throttled, Unavailable
 from support.connection_harness import TURNS, Harness, UserAgent
@@ -91,14 +91,14 @@ async def test_without_an_outage_no_messages_are_read(recovery: RunningRecovery)
     assert await recovery.versions(agent) == [[]]
 
 
-@pytest.mark.parametrize("stopped", [TOLERANCE + INTERVAL, 60])
+@pytest.mark.parametrize("stopped", [PROBE_TOLERANCE + PROBE_INTERVAL, 60])
 async def test_after_the_process_was_stopped_storage_is_checked(
     recovery: RunningRecovery, stopped: float
 ) -> None:
     agent = await recovery.harness.subscribed()
     missed = await recovery.harness.store_message(agent.uaid)
     await recovery.time.jump(stopped + 0.01)
-    await recovery.time.advance(QUIET_PERIOD + 2 * INTERVAL)
+    await recovery.time.advance(QUIET_PERIOD + 2 * PROBE_INTERVAL)
     assert await recovery.versions(agent) == [[missed.version]]
 
 
@@ -109,7 +109,7 @@ async def test_after_the_store_did_not_answer_storage_is_checked(
     agent = await recovery.harness.subscribed()
     missed = await recovery.harness.store_message(agent.uaid)
     recovery.harness.engine.fail("get router", error)
-    await recovery.time.advance(QUIET_PERIOD + 3 * INTERVAL)
+    await recovery.time.advance(QUIET_PERIOD + 3 * PROBE_INTERVAL)
     assert await recovery.versions(agent) == [[missed.version]]
 
 
@@ -121,10 +121,10 @@ async def test_without_a_probe_the_store_is_not_called_but_a_stop_is_noticed(
     agent = await harness.subscribed()
     missed = await harness.store_message(agent.uaid)
     harness.engine.calls.clear()
-    await recovery.time.advance(3 * INTERVAL)
+    await recovery.time.advance(3 * PROBE_INTERVAL)
     assert harness.engine.calls == []
     await recovery.time.jump(60)
-    await recovery.time.advance(QUIET_PERIOD + 2 * INTERVAL)
+    await recovery.time.advance(QUIET_PERIOD + 2 * PROBE_INTERVAL)
     assert await recovery.versions(agent) == [[missed.version]]
     await recovery.stop()
 
@@ -134,9 +134,9 @@ async def test_messages_stored_until_the_end_of_the_quiet_period_are_found(
 ) -> None:
     agent = await recovery.harness.subscribed()
     await recovery.time.jump(20)
-    await recovery.time.advance(QUIET_PERIOD - INTERVAL)
+    await recovery.time.advance(QUIET_PERIOD - PROBE_INTERVAL)
     missed = await recovery.harness.store_message(agent.uaid)
-    await recovery.time.advance(3 * INTERVAL)
+    await recovery.time.advance(3 * PROBE_INTERVAL)
     assert await recovery.versions(agent) == [[missed.version]]
 
 
@@ -152,11 +152,11 @@ async def test_storage_is_checked_once_per_outage(recovery: RunningRecovery) -> 
 async def test_users_are_checked_one_after_the_other_at_a_bounded_rate(
     recovery: RunningRecovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outage, "USERS_PER_SECOND", 2)
+    monkeypatch.setattr(node, "USERS_CHECKED_PER_SECOND", 2)
     agents = [await recovery.harness.subscribed() for _ in range(10)]
     missed = [(await recovery.harness.store_message(agent.uaid)).version for agent in agents]
     await recovery.time.jump(20)
-    await recovery.time.advance(QUIET_PERIOD + INTERVAL)
+    await recovery.time.advance(QUIET_PERIOD + PROBE_INTERVAL)
     for _ in range(4):
         with recovery.reads() as reads:
             await recovery.time.advance(1)
@@ -183,7 +183,7 @@ async def test_a_store_failure_during_the_checks_starts_them_again(
     missed = [(await recovery.harness.store_message(agent.uaid)).version for agent in agents]
     await recovery.time.jump(20)
     recovery.harness.engine.fail("query message", None, None, Unavailable("cut off"))
-    await recovery.time.advance(2 * QUIET_PERIOD + 5 * INTERVAL)
+    await recovery.time.advance(2 * QUIET_PERIOD + 5 * PROBE_INTERVAL)
     assert await recovery.versions(*agents) == [[version] for version in missed]
 
 
@@ -200,7 +200,7 @@ async def test_new_disconnected_and_unidentified_users_are_skipped(
     await recovery.time.jump(20)
     lost.disconnect()
     with recovery.reads() as reads:
-        await recovery.time.advance(QUIET_PERIOD + 3 * INTERVAL)
+        await recovery.time.advance(QUIET_PERIOD + 3 * PROBE_INTERVAL)
     assert reads == []
     assert (silent.received(), new.received()) == ([], [])
 
@@ -208,10 +208,10 @@ async def test_new_disconnected_and_unidentified_users_are_skipped(
 async def test_a_second_outage_during_the_checks_starts_them_again(
     recovery: RunningRecovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outage, "USERS_PER_SECOND", 0.2)
+    monkeypatch.setattr(node, "USERS_CHECKED_PER_SECOND", 0.2)
     agents = [await recovery.harness.subscribed() for _ in range(3)]
     await recovery.time.jump(20)
-    await recovery.time.advance(QUIET_PERIOD + 2 * INTERVAL)  # the first one was checked
+    await recovery.time.advance(QUIET_PERIOD + 2 * PROBE_INTERVAL)  # the first one was checked
     missed = [(await recovery.harness.store_message(agent.uaid)).version for agent in agents]
     await recovery.time.jump(5)
     await recovery.time.advance(60)
@@ -221,12 +221,12 @@ async def test_a_second_outage_during_the_checks_starts_them_again(
 async def test_cancelling_it_ends_the_checks(
     recovery: RunningRecovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outage, "USERS_PER_SECOND", 1)
+    monkeypatch.setattr(node, "USERS_CHECKED_PER_SECOND", 1)
     for _ in range(5):
         await recovery.harness.subscribed()
     await recovery.time.jump(20)
     with recovery.reads() as reads:
-        await recovery.time.advance(QUIET_PERIOD + 2 * INTERVAL)
+        await recovery.time.advance(QUIET_PERIOD + 2 * PROBE_INTERVAL)
     assert 1 <= len(reads) < 5
     await recovery.stop()
     with recovery.reads() as reads:

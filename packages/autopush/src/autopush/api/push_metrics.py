@@ -6,8 +6,7 @@ from typing import Final
 
 from autopush.delivery.bridged import BridgedUser
 from autopush.delivery.metrics import platform
-from autopush.delivery.node_cache import CachedUser
-from autopush.delivery.router import DeliveryResult, Recipient
+from autopush.delivery.router import CachedUser, DeliveryResult, Recipient
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
 from autopush.telemetry.metric_table import (
     ENCODING_AES128GCM,

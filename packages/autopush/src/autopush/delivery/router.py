@@ -21,9 +21,9 @@ Rule: no push drops a user because it is of another router type: a hello of its 
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from enum import Enum
-from time import perf_counter
 from typing import Final
 
 from msgspec import Struct
@@ -31,10 +31,10 @@ from msgspec import Struct
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.connected import ConnectedUser, Registry, is_acked
 from autopush.delivery.metrics import RouteMetrics
-from autopush.delivery.node_cache import CachedUser, NodeCache
 from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.limits import StoredLimits
 from autopush.protocol.rules import NORMAL_CLOSURE, USER_RESET
+from autopush.recently_used import RecentlyUsed
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import UserMessages, row_of
 from autopush.store.rotation import follow
@@ -47,6 +47,13 @@ from keytables import KeytablesError, TableNotFound, Unavailable
 
 ACK_TIMEOUT: Final = 5.0
 """Seconds that a message which the store failed to take waits for its user agent's ack."""
+
+MAX_CACHED: Final = 32_768
+"""User agents, of which half are always known; each takes about 400 bytes."""
+CACHED_FOR: Final = 60.0
+"""Seconds. For so long a user agent that was dropped, or has moved to another node, gets messages
+on its old connection, if its old node could not be called to end that.
+"""
 
 _log = logs.get(__name__)
 
@@ -69,6 +76,55 @@ class UserOnRecord(Struct, frozen=True):
     def connected_at(self) -> int:
         """When it connected last, in milliseconds."""
         return self.record.connected_at
+
+
+class CachedUser(Struct, frozen=True):
+    """A user agent that was connected to another node a moment ago.
+
+    `connected_at`: as in the router record, in milliseconds.
+    """
+
+    node_id: str
+    connected_at: int
+    expires: float
+
+
+class NodeCache:
+    """Which node took the last message for a user agent: the next one goes there without a read.
+
+    An entry is made of a router record when the node on it has taken a message. It decides only
+    where to ask first: that node takes a message only for a user agent that is connected there and
+    has subscribed to the channel (`Nodes.push_if_subscribed`). After any other answer the entry is
+    removed, and the store decides. No message that has to be stored goes by way of an entry, as
+    its user's message table may have changed. `monotonic`: seconds since any moment.
+    """
+
+    def __init__(
+        self, *, max_users: int = MAX_CACHED, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._users = RecentlyUsed[CachedUser](max_users)
+        self._monotonic = monotonic
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    def add(self, record: UserRecord, node_id: str) -> None:
+        """Note that the node on a record, which was read just now, has taken a message."""
+        expires = self._monotonic() + CACHED_FOR
+        self._users.forget(record.uaid)
+        self._users.recall(record.uaid, CachedUser(node_id, record.connected_at, expires))
+
+    def find(self, uaid: str) -> CachedUser | None:
+        """Where that user agent was, if it is known."""
+        user = self._users.find(uaid)
+        if user is not None and self._monotonic() >= user.expires:
+            self._users.forget(uaid)
+            return None
+        return user
+
+    def remove(self, uaid: str) -> None:
+        """The next message for that user agent reads its record."""
+        self._users.forget(uaid)
 
 
 Recipient = ConnectedUser | UserOnRecord | CachedUser
@@ -232,7 +288,7 @@ class UserAgentRouter:
         if not self._store_first and user.deliver(notification, None):
             return DeliveryResult.DELIVERED
         # Submitted first and delivered at once: the ack's delete is queued behind this write.
-        began = perf_counter()
+        began = time.perf_counter()
         committed = asyncio.ensure_future(messages.store(notification))
         if committed.done():  # refused at once: the store is too busy
             await committed
@@ -247,7 +303,7 @@ class UserAgentRouter:
             ):
                 raise
             return DeliveryResult.DELIVERED
-        self._metrics.save_time.observe(perf_counter() - began)
+        self._metrics.save_time.observe(time.perf_counter() - began)
         if delivered and (user.is_connected or (sent is not None and sent.is_acked)):
             return DeliveryResult.DELIVERED
         return await self._notify_node(notification, messages)
@@ -306,9 +362,9 @@ class UserAgentRouter:
         return DeliveryResult.STORED
 
     async def _store_message(self, messages: UserMessages, notification: Notification) -> None:
-        began = perf_counter()
+        began = time.perf_counter()
         await messages.store(notification)
-        self._metrics.save_time.observe(perf_counter() - began)
+        self._metrics.save_time.observe(time.perf_counter() - began)
 
     async def _note_failure(self, answer: NodeAnswer, record: UserRecord) -> None:
         """The node on record did not take a message: if it is gone, the record forgets it."""

@@ -9,18 +9,20 @@ but for what its User-Agent and Host headers say, shortened.
 
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
-from autopush.delivery.clients import Client
 from autopush.net.client_limits import TOO_MUCH
 from autopush.net.frames import CloseCode
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.session import Session
+from autopush.protocol.session_metrics import SessionMetrics
 from autopush.protocol.states import UserState
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.telemetry.metrics import Metrics
+from autopush.telemetry.user_agent_names import MAX_HEADER, UserAgentNames, parse_user_agent
 from autopush.webpush.identifiers import message_id_hash
 
 NO_CLOSE_FRAME: Final = 1006
@@ -42,7 +44,41 @@ _DROP_CODES: Final = {
 LINES_PER_SECOND: Final = 100
 """Of each kind."""
 
+CLIENTS_KEPT: Final = 2048
+MAX_HOST: Final = 255
+
 _log: Final = logs.get(__name__)
+
+
+class Client:
+    """`host`: of the Host header. `metrics`: for sessions that take messages."""
+
+    __slots__ = ("host", "metrics", "names")
+
+    def __init__(self, names: UserAgentNames, host: str, metrics: SessionMetrics) -> None:
+        self.names = names
+        self.host = host
+        self.metrics = metrics
+
+
+class Clients:
+    """The clients of one node. Connections that send the same headers share one object."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._session_metrics: dict[tuple[str, str], SessionMetrics] = {}
+        self._find = lru_cache(CLIENTS_KEPT)(self._new)
+
+    def find(self, user_agent: str, host: str) -> Client:
+        """The client that sends these headers, "" for one that it does not send."""
+        return self._find(user_agent[:MAX_HEADER], host[:MAX_HOST])
+
+    def _new(self, user_agent: str, host: str) -> Client:
+        names = parse_user_agent(user_agent)
+        families = names.metric_os, names.metric_browser
+        if families not in self._session_metrics:
+            self._session_metrics[families] = SessionMetrics(self._metrics, names)
+        return Client(names, host, self._session_metrics[families])
 
 
 class SessionLog:

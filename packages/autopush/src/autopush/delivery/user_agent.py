@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from autopush.delivery.clients import Client
 from autopush.delivery.node import ConnectionNode
-from autopush.delivery.session_log import NO_CLOSE_FRAME, NO_PONG, reason_of_client
+from autopush.delivery.session_log import NO_CLOSE_FRAME, NO_PONG, Client, reason_of_client
 from autopush.net.client_limits import BufferedBytes
 from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol

@@ -32,8 +32,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone
-from autopush.delivery.node import ConnectionNode
-from autopush.delivery.outage import OutageRecovery
+from autopush.delivery.node import ConnectionNode, OutageRecovery
 from autopush.delivery.peers import Nodes
 from autopush.delivery.router import UserAgentRouter
 from autopush.keys import ServiceKeys
