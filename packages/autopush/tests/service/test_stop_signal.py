@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from autopush.service import startup
-from autopush.service.stop_signal import StartStopped, StopSignal
+from autopush.service.startup import StartStopped, StopSignal
 from autopush.settings import Settings
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from autopush.service import store_opening
-from autopush.service.store_opening import (
+from autopush.service import storage
+from autopush.service.storage import (
     lock_holders,
     report_damage,
     report_empty_file,
@@ -77,7 +77,7 @@ def test_a_file_that_another_process_is_making_a_store_of_is_not_reported(
     tmp_path: Path, end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "autopush.sqlite").touch()
-    monkeypatch.setattr(store_opening, "lock_holders", lambda _: ["autopush (pid 7)"])
+    monkeypatch.setattr(storage, "lock_holders", lambda _: ["autopush (pid 7)"])
     report_empty_file(Settings(data=tmp_path))
     assert end_logs() == ""
 
@@ -128,7 +128,7 @@ def test_otherwise_nothing_is_checked(
 async def test_a_wait_for_another_process_is_logged_with_its_name(
     path: Path, end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_opening, "NOTICE_AFTER", 0.01)
+    monkeypatch.setattr(storage, "NOTICE_AFTER", 0.01)
     code = (
         "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX);"
         "print('locked', flush=True); sys.stdin.read()"

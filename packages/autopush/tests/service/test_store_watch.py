@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.service.store_watch import StoreWatch
+from autopush.service.storage import StoreWatch
 from autopush.settings import Settings
 from autopush.store.failures import REPORT_INTERVAL, StoreFailures
 from keytables import Unavailable

@@ -13,14 +13,12 @@ from multiprocessing import Pipe
 
 import pytest
 
-from autopush.service.supervisor import HEALTHY_AFTER, Restarts, WorkerSlot
-from autopush.service.watchdog import SECOND_LOOK
+from autopush.service.supervisor import CONFIRM_AFTER, HEALTHY_AFTER, Restarts, WorkerSlot
 
 HEADER = """
 import mmap, os, select, signal, sys, time
 from autopush.service import supervisor
-from autopush.service.systemd import ServiceManager
-from autopush.service.watchdog import SECOND_LOOK, Watchdog
+from autopush.service.supervisor import CONFIRM_AFTER, ServiceManager, Watchdog
 from autopush.telemetry import logs
 
 logs.configure(output="stderr", human=True, background=False)
@@ -62,14 +60,14 @@ def on_ready():
 
 def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0):
     sys.exit(
-        supervisor.supervise(
+        supervisor.Supervisor(
             worker,
             workers,
             on_ready=on_ready,
             grace_period=grace_period,
             watchdog=Watchdog(watchdog_timeout, lambda: heartbeats),
             manager=ServiceManager({}),
-        )
+        ).run()
     )
 
 start = until_stopped
@@ -266,7 +264,7 @@ supervise(start, 1)
     assert code == 0
     assert "LookupError: broken" in err
     assert "cause='exit code 1'" in err
-    assert "supervise(" not in err, "the parent's frames"
+    assert "Supervisor(" not in err, "the parent's frames"
 
 
 def test_delays_end_at_5_seconds_and_start_over_after_a_healthy_run() -> None:
@@ -490,7 +488,7 @@ def test_a_worker_that_is_starting_is_not_watched(run: Run) -> None:
         """
 def start(slot):
     if slot.index == 0:
-        time.sleep(4 * SECOND_LOOK)
+        time.sleep(4 * CONFIRM_AFTER)
     return until_stopped(slot)
 supervise(start, watchdog_timeout=0.2)
 """
@@ -503,10 +501,10 @@ def test_no_worker_is_killed_after_the_whole_service_was_stopped(run: Run) -> No
     service = run("supervise(start, 3, watchdog_timeout=0.5)")
     service.wait_for_ready()
     os.killpg(service.process.pid, signal.SIGSTOP)
-    time.sleep(2 * SECOND_LOOK + 0.5)  # a silence, not a wait for anything
+    time.sleep(2 * CONFIRM_AFTER + 0.5)  # a silence, not a wait for anything
     os.killpg(service.process.pid, signal.SIGCONT)
     with suppress(subprocess.TimeoutExpired):
-        service.process.wait(2 * SECOND_LOOK + 0.5)
+        service.process.wait(2 * CONFIRM_AFTER + 0.5)
     assert service.end() == (0, "")
 
 

@@ -1,6 +1,6 @@
 """When the watchdog of the supervisor takes a worker for frozen."""
 
-from autopush.service.watchdog import SECOND_LOOK, Watchdog
+from autopush.service.supervisor import CONFIRM_AFTER, Watchdog
 
 
 class Heartbeats:
@@ -20,9 +20,9 @@ def test_a_worker_silent_at_two_looks_is_frozen_and_no_other() -> None:
     assert beats.watchdog.due == 110.0
     beats.last[:] = [109.0, 100.0, 109.5]
     assert beats.look(110.0) == {}
-    assert beats.watchdog.due == 110.0 + SECOND_LOOK
+    assert beats.watchdog.due == 110.0 + CONFIRM_AFTER
     beats.last[:] = [110.5, 100.0, 110.5]
-    assert beats.look(110.0 + SECOND_LOOK) == {1: 10.0 + SECOND_LOOK}
+    assert beats.look(110.0 + CONFIRM_AFTER) == {1: 10.0 + CONFIRM_AFTER}
     beats.look(111.0, 0, 2)
     assert beats.watchdog.due == 120.5
 

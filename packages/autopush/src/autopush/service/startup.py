@@ -5,10 +5,14 @@ Rule: whatever is wrong with a start is found before a worker serves, and report
 
 import asyncio
 import os
+import signal
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
+
+import uvloop
 
 from autopush.bridges.discovery import load_routers, load_waker
 from autopush.delivery.bridge_contract import Router
@@ -17,13 +21,15 @@ from autopush.keys import ServiceKeys, save_keys, service_keys
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets, bind, close
-from autopush.service.stop_signal import StartStopped, StopSignal
-from autopush.service.storage import check_keys, check_store
-from autopush.service.store_opening import report_damage, report_empty_file
-from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
-from autopush.service.systemd import ServiceManager
-from autopush.service.watchdog import Watchdog
-from autopush.service.worker import run_worker
+from autopush.service.storage import check_keys, check_store, report_damage, report_empty_file
+from autopush.service.supervisor import (
+    STARTUP_FAILED,
+    ServiceManager,
+    Supervisor,
+    Watchdog,
+    WorkerSlot,
+)
+from autopush.service.worker import serve
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES
 from autopush.settings.value_types import url_host
@@ -32,7 +38,72 @@ from autopush.telemetry.metric_table import METRICS, WORKER_HEARTBEAT
 from autopush.telemetry.metrics import SharedMetrics
 from keytables.clock_guard import read_clocks
 
+T = TypeVar("T")
+
 _log = logs.get(__name__)
+
+
+class StartStopped(SystemExit):
+    """The signal came. An event loop lets a SystemExit pass."""
+
+
+class StopSignal:
+    """SIGTERM during the start, and the steps that it ends.
+
+    Rule: while an event loop runs, the handler cancels the step and raises nothing: what is raised
+    in the callback of a weak reference or in a `__del__` is lost, and a loop has many of the
+    former. Elsewhere it raises, and what is lost there is noticed by the next step.
+    """
+
+    def __init__(self) -> None:
+        self._is_received = False
+        self._cancel: Callable[[], object] | None = None
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handle it, until the service does so itself."""
+        previous = signal.signal(signal.SIGTERM, self._on_signal)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+
+    def check(self) -> None:
+        """:raises StartStopped: the signal has come"""
+        if self._is_received:
+            raise StartStopped
+
+    def run(
+        self,
+        step: Coroutine[Any, Any, T],
+        new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    ) -> T:
+        """As `asyncio.run`.
+
+        :raises StartStopped: the signal has come, or came meanwhile
+        """
+        try:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                return runner.run(self._cancellable(step))
+        except asyncio.CancelledError:
+            self.check()
+            raise
+
+    async def _cancellable(self, step: Coroutine[Any, Any, T]) -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(step)
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        if self._is_received:
+            task.cancel()
+        try:
+            return await task
+        finally:
+            self._cancel = None
+
+    def _on_signal(self, *_: object) -> None:
+        self._is_received = True
+        if self._cancel is None:
+            raise StartStopped
+        self._cancel()
 
 
 def run(settings: Settings) -> int:
@@ -110,26 +181,26 @@ def _serve(service: ServiceContext, manager: ServiceManager, stop: StopSignal) -
             manager.report_from(asyncio.get_running_loop())
 
         logs.start_background()
-        return run_worker(service, 0, stop, on_ready=on_ready)
+        return stop.run(serve(service, 0, on_ready), uvloop.new_event_loop)
 
     def start(slot: WorkerSlot) -> int:
         _close_all_but(service.sockets, slot.index)
         try:
-            return run_worker(
+            serving = serve(
                 service,
                 slot.index,
-                stop,
-                on_ready=slot.report_ready,
+                slot.report_ready,
                 parent_pipe=slot.parent_pipe,
                 reload=slot.reload,
             )
+            return stop.run(serving, uvloop.new_event_loop)
         except StartupError as error:
             logs.print_error(f"autopush: {error}")
             return STARTUP_FAILED
 
     metrics = service.metrics
     stop.check()
-    return supervise(
+    supervisor = Supervisor(
         start,
         settings.workers,
         on_ready=lambda: announce(settings),
@@ -137,6 +208,7 @@ def _serve(service: ServiceContext, manager: ServiceManager, stop: StopSignal) -
         watchdog=Watchdog(settings.watchdog_timeout, lambda: metrics.per_worker(WORKER_HEARTBEAT)),
         manager=manager,
     )
+    return supervisor.run()
 
 
 def read_broadcasts(settings: Settings, stop: StopSignal) -> dict[str, str]:

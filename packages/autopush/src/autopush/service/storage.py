@@ -1,29 +1,61 @@
-"""The store that the settings name: opened, checked, and its monthly tables rotated.
+"""The store that the settings name: opened and tried at the start, then rotated and watched.
 
-Rule: whatever is wrong with it at the start is one line that names the store and holds no secret.
+Whatever keeps it from opening is one line that names the store and holds no secret. A damaged one
+is served as far as it can be read: that is more than nothing.
 """
 
 import asyncio
+import os
+import shutil
 from collections.abc import Awaitable, Callable
-from typing import Final
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Final, TypeVar
 
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys, key_file, key_fingerprints
-from autopush.service.store_opening import with_notice
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
+from autopush.store.failures import StoreFailures
 from autopush.store.key_check import is_known, is_lost
 from autopush.store.preflight import PreflightFailed, preflight
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
-from keytables import Capacity, Engine, KeytablesError, OnFailure, StorageFull, StoreDamaged
+from keytables import (
+    Capacity,
+    Engine,
+    KeytablesError,
+    OnFailure,
+    StorageFull,
+    StoreDamaged,
+    Unavailable,
+)
 from keytables.clock_guard import ClockReading
-from keytables.stores import open_engine
+from keytables.stores import SqliteUrl, open_engine, parse_store
 
 ROTATION_INTERVAL: Final = 60.0
-"""Seconds between two looks at the calendar."""
+"""Seconds between two comparisons with the calendar."""
+WATCH_INTERVAL: Final = 1.0
+NOTICE_AFTER: Final = 1.0
+"""Seconds of waiting for a locked store after which it is logged."""
+DAMAGE_ADVICE: Final = (
+    "run autopush check, then restore a backup; it is served as far as it is read"
+)
+LOG_ADVICE: Final = (
+    "nothing is to be done: this start drops what cannot be read, the messages that were accepted "
+    "last, and acks"
+)
+EMPTY_ADVICE: Final = "if there were user agents in it, stop the service and restore a backup"
+INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
-_log = logs.get(__name__)
+_LOCKS: Final = Path("/proc/locks")
+_LOCK_FILES: Final = ("", "-shm", "-open", "-turn", "-queue")
+"""Endings of the files beside a store on which processes have locks."""
+
+_log: Final = logs.get(__name__)
+
+T = TypeVar("T")
 
 
 def table_plan(settings: Settings) -> TablePlan:
@@ -138,13 +170,73 @@ async def check_keys(
         raise StartupError(_keys_lost(settings, keys))
 
 
+def report_empty_file(settings: Settings) -> None:
+    """Log that the file of an embedded store exists and is empty: it becomes a new store."""
+    path = _sqlite_path(settings)
+    if path is None:
+        return
+    with suppress(OSError):
+        is_empty = os.path.getsize(path) == 0
+        # A process that makes a new store at this moment has its locks.
+        if is_empty and not os.path.exists(f"{path}-wal") and not lock_holders(path):
+            _log.warning(
+                "The file of the store is empty: it becomes a new store",
+                store=settings.store_place,
+                advice=EMPTY_ADVICE,
+            )
+
+
+def report_damage(settings: Settings) -> None:
+    """Check an embedded store that its last user did not close, and log what is damaged.
+
+    Blocks, for about `store_check_timeout` seconds.
+    """
+    path = _sqlite_path(settings)
+    if path is None or not settings.store_check_timeout:
+        return
+    from keytables.sqlite import check_store as check_file  # noqa: PLC0415 - not on DynamoDB
+
+    store, began = settings.store_place, monotonic()
+    # Whatever else is wrong is reported when it is opened, which also waits for a lock.
+    with suppress(Unavailable):
+        if not check_file(path, timeout=0).is_unclean:
+            return
+        found = check_file(path, timeout=settings.store_check_timeout)
+        for damage in found.damage:
+            advice = LOG_ADVICE if damage == found.log_damage else DAMAGE_ADVICE
+            _log.error("The store is damaged", store=store, damage=damage, advice=advice)
+        seconds = round(monotonic() - began, 1)
+        if not found.is_complete:
+            event = "The store was not closed, and too large to be checked in the time"
+            _log.warning(event, store=store, seconds=seconds, advice=INCOMPLETE_ADVICE)
+        elif not found.damage:
+            _log.info("The store was not closed, and is not damaged", store=store, seconds=seconds)
+
+
+async def with_notice(opening: Awaitable[T], settings: Settings) -> T:
+    """The result of opening the store; if that takes a while, who has it locked is logged."""
+    task = asyncio.ensure_future(opening)
+    try:
+        await asyncio.wait([task], timeout=NOTICE_AFTER)
+        path = _sqlite_path(settings)
+        if not task.done() and path is not None:
+            _log.warning(
+                "Waiting for another process that has the store locked",
+                store=settings.store_place,
+                locked_by=lock_holders(path),
+            )
+        return await task
+    finally:
+        task.cancel()
+
+
+# ── While it is served ────────────────────────────────────────────────────────────────────────────
+
+
 async def rotate_monthly(
     rotate: Callable[[], Awaitable[None]], interval: float = ROTATION_INTERVAL
 ) -> None:
-    """Let the store check the date each minute.
-
-    Rule: it never stops; what fails is logged and tried again a minute later.
-    """
+    """Have the store check the date each minute, until cancelled. Failures are logged."""
     while True:
         await asyncio.sleep(interval)
         try:
@@ -153,6 +245,100 @@ async def rotate_monthly(
             _log.warning("The message table of a month could not be made", reason=str(error))
         except Exception as error:  # noqa: BLE001 - without this it would never rotate again
             _log.exception("Unexpected error", error=error, where="rotate_monthly")
+
+
+class StoreWatch:
+    """Logs, for the operator alone, what happens to the store while it is served.
+
+    `reports_disk`: one of the workers reports what concerns all of them; each reports the failures
+    of its own calls.
+    """
+
+    def __init__(
+        self,
+        store: PushStore,
+        failures: StoreFailures,
+        settings: Settings,
+        *,
+        reports_disk: bool,
+        interval: float = WATCH_INTERVAL,
+    ) -> None:
+        self._store = store
+        self._failures = failures
+        self._settings = settings
+        self._reports_disk = reports_disk
+        self._interval = interval
+        self._was_nearly_full = False
+        self._clock_was_set = False
+
+    async def run(self) -> None:
+        """Check each second until it is cancelled."""
+        while True:
+            try:
+                self._check()
+            except Exception as error:  # noqa: BLE001 - without this it would never check again
+                _log.exception("Unexpected error", error=error, where="StoreWatch")
+            await asyncio.sleep(self._interval)
+
+    def _check(self) -> None:
+        self._failures.report()
+        if self._reports_disk:
+            self._check_clock()
+            self._check_space()
+
+    def _check_clock(self) -> None:
+        jump = self._store.clock_jump
+        if jump and not self._clock_was_set:
+            _log.warning(
+                "The clock was set: expired messages stay on the disk for now", seconds=round(jump)
+            )
+        self._clock_was_set = bool(jump)
+
+    def _check_space(self) -> None:
+        is_nearly_full = self._store.is_nearly_full
+        if is_nearly_full is self._was_nearly_full:
+            return
+        self._was_nearly_full = is_nearly_full
+        fields: dict[str, object] = {"min_free_space": self._settings.min_free_space}
+        path = _sqlite_path(self._settings)
+        if path is not None:
+            folder = Path(path).parent
+            fields["free"], fields["folder"] = shutil.disk_usage(folder).free, str(folder)
+        if is_nearly_full:
+            _log.error("The disk is nearly full: new messages are refused", **fields)
+        else:
+            _log.info("The disk has space again: new messages are accepted", **fields)
+
+
+def lock_holders(path: str) -> list[str]:
+    """The other processes that have locks on the store at `path`: their names and ids, as far as
+    this one may know them. Empty where the system is not Linux.
+    """
+    inodes: set[int] = set()
+    for ending in _LOCK_FILES:
+        with suppress(OSError):
+            inodes.add(os.stat(f"{path}{ending}").st_ino)
+    try:
+        lines = _LOCKS.read_text().splitlines()
+    except OSError:
+        return []
+    pids: dict[int, None] = {}
+    for line in lines:
+        # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:10010671 0 EOF; with "->" of one that waits
+        fields = line.split()
+        if "->" in fields or len(fields) < 6:
+            continue
+        pid, inode = fields[4], fields[5].rpartition(":")[2]
+        if pid.isdigit() and inode.isdigit() and int(inode) in inodes and int(pid) != os.getpid():
+            pids[int(pid)] = None
+    return [f"{_name_of(pid)} (pid {pid})" for pid in pids]
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return "a process"
 
 
 async def _open_push_store(
@@ -196,3 +382,8 @@ def _hint(error: BaseException | None) -> str:
 def _capacity(settings: Settings, table: str) -> Capacity | None:
     units = settings.units(table)
     return None if units is None else Capacity(*units)
+
+
+def _sqlite_path(settings: Settings) -> str | None:
+    place = parse_store(settings.store_url)
+    return place.path if isinstance(place, SqliteUrl) else None

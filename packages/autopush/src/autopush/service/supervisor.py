@@ -1,31 +1,26 @@
-"""Keeps several worker processes running.
+"""Keeps worker processes running: restarts those that end, kills those that are frozen, and tells
+systemd that the service runs.
 
 Rule: the parent has no threads and no event loop, holds no state of the service, and sleeps until a
 signal, a worker or a restart is due.
-
-A worker that ended is restarted at once, and with growing delays while workers keep failing soon
-after their start. The parent holds one end of a pipe that it never writes to: when the parent is
-gone, however it went, every worker reads the end of that pipe and stops.
-
-A worker whose heartbeat stopped is killed (`Watchdog`). One that is starting is not watched: it may
-have to wait for the store.
 """
 
+import asyncio
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Final
 
-from autopush.service.systemd import ServiceManager
-from autopush.service.watchdog import Watchdog
 from autopush.telemetry import logs
+from keytables.retries import Backoff
 
 STARTUP_FAILED: Final = 3
 """Exit code of a worker that would fail however often it is started."""
@@ -33,9 +28,11 @@ HEALTHY_AFTER: Final = 5.0
 """A worker that ran for so many seconds has not failed at its start."""
 GRACE_PERIOD: Final = 30.0
 """Seconds that workers have to stop before they are killed."""
+RESTART_DELAYS: Final = Backoff(0.1, 5.0, jitter=0.0)
+"""After the second failure in a row, and each further one; after the first there is no delay."""
+CONFIRM_AFTER: Final = 1.0
+"""Seconds from the check that finds a worker silent to the one that decides."""
 
-_FIRST_DELAY: Final = 0.1
-_LONGEST_DELAY: Final = 5.0
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SIGNALS: Final = (*_STOP_SIGNALS, signal.SIGHUP)
 # Not the default of newer Pythons: workers inherit the listening sockets and all that was read.
@@ -64,7 +61,7 @@ class WorkerSlot:
 
 @dataclass(slots=True)
 class Restarts:
-    """When a worker is to be started: at once, then after 0.1 s, doubling up to 5 s."""
+    """When a worker is to be started."""
 
     at: float | None = 0.0
     """On the monotonic clock; None while it runs."""
@@ -75,12 +72,111 @@ class Restarts:
         """Plan the next start; returns the delay in seconds."""
         if uptime >= HEALTHY_AFTER:
             self.failures = 0
-        delay = 0.0
-        if self.failures:
-            delay = min(_FIRST_DELAY * 2.0 ** min(self.failures - 1, 16), _LONGEST_DELAY)
+        delay = RESTART_DELAYS.delay(self.failures) if self.failures else 0.0
         self.failures += 1
         self.at = now + delay
         return delay
+
+
+class Watchdog:
+    """Finds frozen workers: one may hold the store's write lock, on which all others wait.
+
+    Rule: none is killed for a silence in which the supervisor did not run either, since then the
+    whole machine stood still. So a worker must be silent at two checks, the second of them on time.
+
+    `timeout`: seconds of silence after which a worker is frozen, 0 if none ever is. `heartbeats`:
+    when the event loop of each worker last ran, by index; all times are those of the monotonic
+    clock.
+    """
+
+    def __init__(self, timeout: float, heartbeats: Callable[[], Sequence[float]]) -> None:
+        self._timeout = timeout
+        self._heartbeats = heartbeats
+        self._suspects: dict[int, float] = {}
+        self.due: float | None = None
+        """When to check again; None while nothing is watched."""
+
+    def frozen(self, ready: dict[int, float], now: float) -> dict[int, float]:
+        """The workers to be killed, with the seconds they were silent. `ready`: since when each of
+        those has served that are to be watched.
+        """
+        was_late = self.due is not None and now - self.due >= CONFIRM_AFTER
+        if not (self._timeout and ready):
+            self.due = None
+            return {}
+        frozen = {}
+        heartbeats = self._heartbeats()
+        self._suspects = {each: at for each, at in self._suspects.items() if each in ready}
+        dues = []
+        for index, since in ready.items():
+            last = max(heartbeats[index], since)
+            if now - last < self._timeout:
+                self._suspects.pop(index, None)
+                dues.append(last + self._timeout)
+                continue
+            if was_late or index not in self._suspects:
+                self._suspects[index] = now + CONFIRM_AFTER
+            if now < self._suspects[index]:
+                dues.append(self._suspects[index])
+            else:
+                del self._suspects[index]
+                frozen[index] = now - last
+        self.due = min(dues, default=None)
+        return frozen
+
+
+class ServiceManager:
+    """Tells systemd, if it has started this process, that the service is ready and still runs
+    (sd_notify(3)). Without the variables of a unit of `Type=notify` nothing is sent.
+
+    Rule: the sign of life comes from what would stand still, the event loop or the supervisor, and
+    from no thread of its own.
+    """
+
+    def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
+        address = variables.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        limit = variables.get("WATCHDOG_USEC", "")
+        is_meant = variables.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
+        self._interval = int(limit) / 2e6 if address and is_meant and limit.isdecimal() else 0.0
+        # Kept open: a service without a free file descriptor still runs.
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if address else None
+        if self._socket is not None:
+            self._socket.setblocking(False)
+        self.due: float | None = None
+        """When the next sign of life is to be sent, None while it expects none."""
+
+    def report_ready(self, now: float) -> None:
+        """The service is ready at `now`, of the monotonic clock as all times here."""
+        self._send(b"READY=1")
+        if self._interval:
+            self.due = now
+
+    def report_alive(self, now: float) -> None:
+        """Send a sign of life if one is due: twice in the time that it waits for one."""
+        if self.due is not None and now >= self.due:
+            self._send(b"WATCHDOG=1")
+            self.due = now + self._interval
+
+    def report_from(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Report as ready, and alive for as long as that loop runs."""
+        self.report_ready(loop.time())
+        self._report_alive_from(loop)
+
+    def _report_alive_from(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.report_alive(loop.time())
+        if self.due is not None:
+            loop.call_at(self.due, self._report_alive_from, loop)
+
+    def close(self) -> None:
+        """Send nothing any more."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def _send(self, state: bytes) -> None:
+        if self._socket is not None:
+            with suppress(OSError):  # it is gone or does not read: then it acts by itself
+                self._socket.sendto(state, self._address)
 
 
 class _Worker:
@@ -96,60 +192,29 @@ class _Worker:
         self.restarts = Restarts()
 
 
-def supervise(
-    run_worker: Callable[[WorkerSlot], int],
-    workers: int,
-    *,
-    on_ready: Callable[[], None],
-    on_ended: Callable[[int], None] = lambda _: None,
-    grace_period: float = GRACE_PERIOD,
-    watchdog: Watchdog,
-    manager: ServiceManager,
-) -> int:
-    """Run `workers` processes of `run_worker` until SIGTERM or SIGINT; returns the exit code.
+class Supervisor:
+    """Runs `workers` processes of `run_worker`. Make it before any thread or event loop exists.
 
-    Call it in the main thread, before any other thread or event loop exists. `run_worker` runs in
-    the child, with SIGTERM at its default and SIGINT ignored; what it returns is the child's exit
-    code. `on_ready` is called once, when all workers are ready; `on_ended` with the index of each
-    worker that has ended. A worker that `watchdog` finds frozen is killed, and restarted as any
-    other that ended. `manager` hears that the service is ready, and that this process runs.
+    `run_worker` runs in the child, with SIGTERM at its default and SIGINT ignored; what it returns
+    is the child's exit code. `on_ready` is called once, when all workers are ready; `on_ended` with
+    the index of each worker that has ended. A worker that `watchdog` finds frozen is killed, and
+    restarted as any other that ended; one that is starting is not watched, as it may have to wait
+    for the store.
 
-    SIGHUP is passed on to the workers, which read their files again; it is blocked in a child until
-    `run_worker` unblocks it. On SIGTERM and SIGINT every worker gets SIGTERM, and SIGKILL after
-    `grace_period` seconds; the result is 0. It is 3 when a worker ends with that code before all
-    were ready; then the others are stopped.
+    The parent holds one end of a pipe that it never writes to: when the parent is gone, however it
+    went, every worker reads the end of that pipe and stops.
     """
-    parent_pipe = os.pipe()
-    try:
-        with _signals() as signals:
-            supervisor = _Supervisor(
-                run_worker,
-                workers,
-                on_ready=on_ready,
-                on_ended=on_ended,
-                grace_period=grace_period,
-                watchdog=watchdog,
-                manager=manager,
-                parent_pipe=parent_pipe,
-            )
-            return supervisor.run(signals)
-    finally:
-        for descriptor in parent_pipe:
-            os.close(descriptor)
 
-
-class _Supervisor:
     def __init__(
         self,
         run_worker: Callable[[WorkerSlot], int],
         workers: int,
         *,
         on_ready: Callable[[], None],
-        on_ended: Callable[[int], None],
-        grace_period: float,
+        on_ended: Callable[[int], None] = lambda _: None,
+        grace_period: float = GRACE_PERIOD,
         watchdog: Watchdog,
         manager: ServiceManager,
-        parent_pipe: tuple[int, int],
     ) -> None:
         self._run_worker = run_worker
         self._workers = [_Worker(index) for index in range(workers)]
@@ -158,13 +223,29 @@ class _Supervisor:
         self._grace_period = grace_period
         self._watchdog = watchdog
         self._manager = manager
-        self._parent_pipe = parent_pipe
+        self._parent_pipe = (-1, -1)
         self._all_were_ready = False
         self._exit_code: int | None = None
         self._reloaded = False
         self._kill_at: float | None = None
 
-    def run(self, signals: int) -> int:
+    def run(self) -> int:
+        """Run them until SIGTERM or SIGINT; returns the exit code.
+
+        SIGHUP is passed on to the workers, which read their files again; it is blocked in a child
+        until `run_worker` unblocks it. On SIGTERM and SIGINT every worker gets SIGTERM, and SIGKILL
+        after `grace_period` seconds; the result is 0. It is `STARTUP_FAILED` when a worker ends
+        with that code before all were ready; then the others are stopped.
+        """
+        self._parent_pipe = os.pipe()
+        try:
+            with _signals() as signals:
+                return self._watch(signals)
+        finally:
+            for descriptor in self._parent_pipe:
+                os.close(descriptor)
+
+    def _watch(self, signals: int) -> int:
         """`signals`: file descriptor from which the numbers of received signals are read."""
         while True:
             now = time.monotonic()

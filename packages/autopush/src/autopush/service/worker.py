@@ -9,15 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import uvloop
-
 from autopush.clock import Clock
 from autopush.service.app import ServiceContext, Worker
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import raise_limit
-from autopush.service.stop_signal import StopSignal
-from autopush.service.storage import open_store
-from autopush.service.store_watch import StoreWatch
+from autopush.service.storage import StoreWatch, open_store
 from autopush.store.failures import StoreFailures
 from autopush.telemetry import logs
 from autopush.telemetry.process import DescriptorShortage, is_shortage
@@ -32,33 +28,21 @@ SHUTDOWN_CUT_SHORT: Final = 1
 _log = logs.get(__name__)
 
 
-def run_worker(
+async def serve(
     service: ServiceContext,
     index: int,
-    start: StopSignal,
-    *,
     on_ready: Callable[[], None],
+    *,
     parent_pipe: int | None = None,
     reload: bool = False,
 ) -> int:
     """Serve as the worker of that index until SIGTERM, SIGINT or the end of `parent_pipe`; returns
-    the exit code. `start`: what SIGTERM does until the store is open.
+    the exit code.
 
     SIGHUP has the files read again that can be replaced while it serves; `reload` has it done
     before anything is served.
     """
     raise_limit()
-    serving = _serve(service, index, on_ready, parent_pipe, reload)
-    return start.run(serving, uvloop.new_event_loop)
-
-
-async def _serve(
-    service: ServiceContext,
-    index: int,
-    on_ready: Callable[[], None],
-    parent_pipe: int | None,
-    reload: bool,
-) -> int:
     loop = asyncio.get_running_loop()
     shortage = DescriptorShortage()
     loop.set_exception_handler(loop_error_handler(shortage))
