@@ -1,12 +1,13 @@
 """A real Firefox behind nginx with TLS: wss for its connection, https for its endpoints."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from support.firefox import Firefox, find_firefox
 from support.firefox_trust import trust_certificate
-from support.nginx import Site
+from support.proxies import Nginx, Site, prepare_site, running_site
 from support.pywebpush_sender import PywebpushSender
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -15,10 +16,16 @@ DELIVERED = 100  # the code of an ack
 
 
 @pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with running_site(prepare_site(tmp_path, Nginx)) as site:
+        yield site
+
+
+@pytest.fixture
 def firefox(site: Site) -> Iterator[Firefox]:
     find_firefox()
     with Firefox(f"{site.wss}/") as firefox:
-        trust_certificate(firefox.profile, site.files.certificate, site.nginx.port)
+        trust_certificate(firefox.profile, site.proxy.files.certificate, site.proxy.port)
         firefox.start()
         yield firefox
 

@@ -9,7 +9,7 @@ import pytest
 
 from support.application_server import ApplicationServer
 from support.certificates import LOOPBACK, Authority
-from support.nginx import Nginx
+from support.proxies import Nginx
 from support.service import Service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
@@ -74,8 +74,8 @@ async def test_no_push_fails_while_one_endpoint_daemon_after_the_other_is_restar
         port=public,
         websocket_port=int(connection.ports["--port"]),
         endpoint_port=first,
-        other_endpoint_ports=[second],
     )
+    nginx.add_endpoints(second)
     connector = aiohttp.TCPConnector(ssl=tls)
     services = [connection, *endpoints]
     try:

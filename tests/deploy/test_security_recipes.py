@@ -1,7 +1,7 @@
 """The lines for nginx and Caddy in docs/security.md, within the recipes of deploy/."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.client import HTTPSConnection
 from pathlib import Path
 
@@ -9,12 +9,9 @@ import aiohttp
 import pytest
 
 from support.application_server import ApplicationServer
-from support.caddyfile import parse
-from support.certificates import LOOPBACK, Authority
-from support.nginx import Nginx, Site
+from support.certificates import LOOPBACK
 from support.page_examples import code_blocks, page
-from support.service import Service
-from support.sockets import unused_port
+from support.proxies import Caddy, Nginx, Site, prepare_site, running_site
 from support.user_agent import UserAgent
 
 LIMITS_ABOVE, LIMITS_INSIDE, SECRET_PATH = code_blocks(page("security"), "nginx")
@@ -57,38 +54,21 @@ def with_secret_path(recipe: str) -> str:
 
 def prepared(folder: Path, change: Change) -> Site:
     """A service, not started, and nginx in front of it with a changed recipe."""
-    service = Service(folder / "data", [])
-    service.ports = {flag: str(unused_port()) for flag in service.ports}
-    authority = Authority(folder)
-    files = authority.issue(folder)
-    nginx = Nginx(
-        folder,
-        files,
-        websocket_port=int(service.ports["--port"]),
-        endpoint_port=int(service.ports["--endpoint-port"]),
-    )
-    recipe = folder / "autopush.conf"
+    site = prepare_site(folder, Nginx)
+    recipe = site.proxy.configuration
     recipe.write_text(change(recipe.read_text()))
-    return Site(service, nginx, authority, files)
+    return site
 
 
-@asynccontextmanager
-async def running(folder: Path, change: Change) -> AsyncIterator[Site]:
-    site = prepared(folder, change)
-    ports = site.service.ports
-    site.service.options = ["--endpoint-url", site.https, "--websocket-url", f"{site.wss}/"]
-    await site.service.start()
-    try:
-        site.service.ports = ports  # the ready line names the public URLs
-        with site.nginx:
-            yield site
-    finally:
-        assert await site.service.stop() == 0
+@contextmanager
+def running(folder: Path, change: Change) -> Iterator[Site]:
+    with running_site(prepared(folder, change)) as site:
+        yield site
 
 
 def status(site: Site, path: str, **headers: str) -> int:
     tls = site.authority.client()
-    connection = HTTPSConnection(LOOPBACK, site.nginx.port, context=tls, timeout=30)
+    connection = HTTPSConnection(LOOPBACK, site.proxy.port, context=tls, timeout=30)
     try:
         connection.request("GET", path, headers=headers)
         return connection.getresponse().status
@@ -98,27 +78,27 @@ def status(site: Site, path: str, **headers: str) -> int:
 
 @pytest.mark.parametrize("change", [with_limits, with_secret_path])
 def test_nginx_accepts_the_lines_without_a_warning(change: Change, tmp_path: Path) -> None:
-    said = prepared(tmp_path, change).nginx.check()
+    said = prepared(tmp_path, change).proxy.check()
     assert "test is successful" in said
     assert "[warn]" not in said
 
 
 async def test_a_push_goes_through_the_limits_of_nginx(tmp_path: Path) -> None:
-    async with running(tmp_path, with_limits) as site:
+    with running(tmp_path, with_limits) as site:
         assert status(site, "/health") == 200  # of this machine
         await push_one(site, "/")
 
 
 async def test_upgrades_of_one_address_are_limited_and_pushes_are_not(tmp_path: Path) -> None:
-    async with running(tmp_path, with_one_upgrade_a_minute) as site:
+    with running(tmp_path, with_one_upgrade_a_minute) as site:
         answers = [status(site, "/", **UPGRADE) for _ in range(4)]
         assert answers == [101, 101, 429, 429]
         assert [status(site, "/wpush/v1/token") for _ in range(4)] == [405] * 4
-        assert site.nginx.complaints == []
+        assert site.proxy.complaints == []
 
 
 async def test_status_pages_are_for_this_machine_only(tmp_path: Path) -> None:
-    async with running(tmp_path, without_monitoring) as site:
+    with running(tmp_path, without_monitoring) as site:
         for path in ("/health", "/status", "/__heartbeat__", "/__version__", "/v1/err/crit"):
             assert status(site, path) == 403, path
         assert status(site, "/__lbheartbeat__") == 200
@@ -127,7 +107,7 @@ async def test_status_pages_are_for_this_machine_only(tmp_path: Path) -> None:
 
 async def test_with_a_secret_path_nothing_else_opens_a_web_socket(tmp_path: Path) -> None:
     [path] = [line.split()[2] for line in SECRET_PATH.splitlines() if "location = " in line]
-    async with running(tmp_path, with_secret_path) as site:
+    with running(tmp_path, with_secret_path) as site:
         assert status(site, "/", **UPGRADE) == 404
         for closed in ("/", "/health", "/v1/webpush/app/registration", "/spush/v1/token"):
             assert status(site, closed) == 404, closed
@@ -148,12 +128,14 @@ async def push_one(site: Site, path: str) -> None:
         await agent.close()
 
 
-def test_the_lines_for_caddy_are_whole_blocks_within_its_language() -> None:
-    [([], options)] = parse(CADDY_GLOBAL)
-    [(servers, settings)] = options
-    assert servers == ["servers"]
-    assert [words[0] for words, _ in settings] == ["timeouts", "max_header_size"]
-    assert {words[0] for words, _ in settings[0][1]} == {"read_header", "read_body", "idle"}
-    matcher, handler = parse(CADDY_SITE)
-    assert matcher[0] == ["@monitoring"]
-    assert handler == (["handle", "@monitoring"], [(["respond", "403"], [])])
+def test_caddy_accepts_its_lines_and_hides_the_status_pages(tmp_path: Path) -> None:
+    site = prepare_site(tmp_path, Caddy)
+    recipe = site.proxy.configuration.read_text()
+    for line, more in (("{\n", CADDY_GLOBAL), ("\thandle @websocket {\n", CADDY_SITE)):
+        assert recipe.count(f"\n{line}") == 1
+        text = f"{line}{more}" if line == "{\n" else f"{more}{line}"
+        recipe = recipe.replace(f"\n{line}", f"\n{text}")
+    site.proxy.configuration.write_text(recipe.replace("not remote_ip 127.0.0.1", ""))
+    with running_site(site):
+        assert status(site, "/health") == 403
+        assert status(site, "/__lbheartbeat__") == 200

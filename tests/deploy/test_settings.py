@@ -105,7 +105,7 @@ TABLES = list(tables())
 
 def test_the_recipes_and_the_manifests_have_settings() -> None:
     assert {name.rpartition("/")[2] for name, _ in TABLES} >= {
-        *("nginx.conf", "Caddyfile", "embedded.yaml", "cluster.yaml")
+        *("nginx.conf", "Caddyfile", "haproxy.cfg", "embedded.yaml", "cluster.yaml")
     }
 
 
