@@ -26,8 +26,9 @@ from autopush.delivery.bridge_contract import Router
 from autopush.net import timers
 from autopush.net.frames import CloseCode
 from autopush.net.websocket import WebSocketProtocol
+from autopush.protocol import effects
 from autopush.protocol import messages as client_messages
-from autopush.protocol import rules
+from autopush.protocol.session import Rules
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS, Option
 from autopush.settings.reference import option_anchor
@@ -101,8 +102,8 @@ def test_every_message_a_user_agent_may_send_has_a_section(kind: str) -> None:
 
 
 def test_every_close_code_the_session_uses_is_documented() -> None:
-    used = {value for value in vars(rules).values() if type(value) is int and value >= 1000}
-    assert used, "the rules name the close codes as module constants"
+    used = {value for value in vars(effects).values() if type(value) is int and value >= 1000}
+    assert used, "the effects name the close codes as module constants"
     table = PAGES["protocol"].partition("## Close codes")[2]
     for code in used | set(CloseCode) - {CloseCode.NO_STATUS}:
         assert f"| {int(code)} |" in table
@@ -147,8 +148,8 @@ IN_WORDS = {3: "three", 5: "five", 10: "ten", 0.0005: "half a millisecond"}
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("protocol", f"the user agent has {rules.Rules().max_channels:,} channels"),
-        ("operations", f"| none | {rules.Rules().max_channels:,} |"),
+        ("protocol", f"the user agent has {Rules().max_channels:,} channels"),
+        ("operations", f"| none | {Rules().max_channels:,} |"),
         ("operations", f"up to {logs.CAPACITY:,} lines wait"),
         ("operations", f"before the process ends, for at most {logs.FLUSH_TIMEOUT:g} s"),
         ("operations", f"{IN_WORDS[request_log.LINES_PER_SECOND]} lines a second at most"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autopush.delivery import session_log
-from autopush.protocol import rules
+from autopush.protocol import effects
 from autopush.protocol.effects import DropReason
 from autopush.protocol.session_metrics import NACK_CODES, UNREGISTER_CODES
 from support.connection_harness import CHANNEL, Harness
@@ -70,10 +70,10 @@ def test_the_reasons_of_a_disconnect_are_those_of_the_code() -> None:
         session_log.LOST,
         session_log.NO_PONG,
         session_log.PROTOCOL_ERROR,
-        rules.REPLACED,
-        rules.USER_RESET,
-        rules.TOO_OFTEN,
-        rules.STOPPING,
+        effects.REPLACED,
+        effects.USER_RESET,
+        effects.TOO_OFTEN,
+        effects.STOPPING,
     }
     assert {row[0].strip("`") for row in REASONS[:-1]} == ours
 

@@ -20,7 +20,7 @@ from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedP
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Row
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.telemetry.metric_table import WORKER_HEARTBEAT, WORKER_READY
@@ -263,8 +263,6 @@ class Harness:
         cls,
         rules: Rules | None = None,
         *,
-        hello_timeout: float = 0,
-        auto_ping_timeout: float = 4,
         max_connections: int = 0,
         buffered: BufferedBytes | None = None,
         broadcasts: Broadcasts = NO_BROADCASTS,
@@ -299,9 +297,6 @@ class Harness:
             connection_limits=ConnectionLimits(TrustedProxies([LOOPBACK])),
             wheel=harness.wheel,
             clock=harness.clock,
-            hello_timeout=hello_timeout,
-            auto_ping_timeout=auto_ping_timeout,
-            close_timeout=10,
             max_connections=max_connections,
             buffered=buffered or BufferedBytes(),
             broadcasts=broadcasts,

@@ -21,7 +21,7 @@ from autopush.limits import StoredLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
 from autopush.telemetry.metrics import Metrics
@@ -113,10 +113,6 @@ class Node:
             limits=no_limits(metrics),
             wheel=cluster.wheel,
             clock=cluster.clock,
-            hello_timeout=0,
-            auto_ping_timeout=4,
-            close_timeout=10,
-            max_connections=0,
             connection_limits=ConnectionLimits(),
             buffered=BufferedBytes(),
             uniform=lambda least, most: (least + most) / 2,

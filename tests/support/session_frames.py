@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Effect, Row, Send, StoredMessage, StoreRequest
-from autopush.protocol.rules import Rules
-from autopush.protocol.session import Session
+from autopush.protocol.session import Rules, Session
 from autopush.protocol.session_metrics import SessionMetrics
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import UserAgentNames

@@ -9,7 +9,7 @@ import pytest
 from autopush.api import node_ports
 from autopush.api.node_ports import NodeApi
 from autopush.net.http_messages import Response
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.webpush.identifiers import dashed, new_message_id
 from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.notification import Notification

@@ -3,7 +3,7 @@
 import pytest
 
 from autopush.delivery import background
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
 from keytables import SchemaError, Throttled, Unavailable
 from support.connection_harness import CHANNEL, OTHER, OTHER_NODE, UAID, Harness

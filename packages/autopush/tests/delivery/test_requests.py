@@ -6,7 +6,7 @@ import gc
 import pytest
 
 from autopush.protocol.effects import ReadStored, StoredPage
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.store import UserRecord
 from autopush.store.messages import row_of
 from keytables import Throttled, Unavailable
@@ -367,7 +367,7 @@ async def test_a_hello_the_store_cannot_serve_closes_without_a_reply(
 
 @pytest.mark.parametrize("call", ["get router", "update router"])
 async def test_a_hello_in_an_overload_is_closed_without_a_reply_after_a_pause(call: str) -> None:
-    harness = await Harness.open(hello_timeout=5)  # which the hello has kept
+    harness = await Harness.open(Rules(hello_timeout=5))  # which the hello has kept
     await harness.known_user()
     harness.engine.fail(call, THROTTLED)
     harness.chance = 0.5

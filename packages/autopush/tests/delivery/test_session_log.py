@@ -9,7 +9,7 @@ import pytest
 from autopush.delivery.session_log import LINES_PER_SECOND, SessionLog, reason_of_client
 from autopush.net.client_limits import TOO_MUCH
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
 from autopush.telemetry.metric_table import (
     UA_ALREADY_CONNECTED,

@@ -6,7 +6,7 @@ import pytest
 
 from autopush.api.node_ports import NodeApi
 from autopush.net.http_messages import Response
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
 from autopush.webpush.notification import Notification

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from autopush.limits import MAX_BATCH, PER_ADDRESS
-from autopush.protocol.rules import PROTOCOL_VIOLATION, Rules
+from autopush.protocol.effects import PROTOCOL_VIOLATION
+from autopush.protocol.session import Rules
 from autopush.settings import Settings
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED

@@ -27,8 +27,7 @@ from autopush.protocol.effects import (
     TooOften,
     Unsubscribe,
 )
-from autopush.protocol.rules import Rules
-from autopush.protocol.session import Session
+from autopush.protocol.session import Rules, Session
 from autopush.protocol.states import State
 from support.session_frames import (
     CHANNEL,

@@ -32,7 +32,7 @@ from autopush.protocol.effects import (
     TimerReason,
     Unsubscribe,
 )
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.webpush.notification import Notification
 from support.session_frames import new_session

@@ -20,8 +20,7 @@ from autopush.protocol.effects import (
     TimerReason,
     Unsubscribe,
 )
-from autopush.protocol.rules import Rules
-from autopush.protocol.session import Session
+from autopush.protocol.session import Rules, Session
 from autopush.protocol.simplepush import read_wake_data
 from autopush.protocol.states import State
 from autopush.webpush.version_update import VersionUpdate

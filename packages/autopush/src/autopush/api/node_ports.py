@@ -27,7 +27,7 @@ from autopush.net.node_auth import (
     Sessions,
     Unauthenticated,
 )
-from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
+from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs

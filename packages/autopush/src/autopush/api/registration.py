@@ -35,7 +35,7 @@ from autopush.delivery.peers import Nodes
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages

@@ -18,8 +18,8 @@ from autopush.limits import UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
-from autopush.protocol.effects import DropReason
-from autopush.protocol.rules import GOING_AWAY, STOPPING, Rules
+from autopush.protocol.effects import GOING_AWAY, STOPPING, DropReason
+from autopush.protocol.session import Rules
 from autopush.store import PushStore
 from autopush.store.rate_limiter import RateLimiter, Sleep
 from autopush.telemetry import logs
@@ -50,9 +50,8 @@ _log = logs.get(__name__)
 
 
 class ConnectionNode:
-    """See the module. `nodes.own_id` is what the router records of its users name.
-
-    Timeouts are seconds; `max_connections` of 0 is no limit.
+    """See the module. `nodes.own_id` is what the router records of its users name;
+    `max_connections` of 0 is no limit.
     """
 
     def __init__(
@@ -67,13 +66,10 @@ class ConnectionNode:
         limits: UserAgentLimits,
         wheel: TimerWheel,
         clock: Clock,
-        hello_timeout: float,
-        auto_ping_timeout: float,
-        close_timeout: float,
-        max_connections: int,
         connection_limits: ConnectionLimits,
         buffered: BufferedBytes,
         broadcasts: Broadcasts = NO_BROADCASTS,
+        max_connections: int = 0,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.store = store
@@ -83,9 +79,6 @@ class ConnectionNode:
         self.broadcasts = broadcasts
         self.wheel = wheel
         self.clock = clock
-        self.hello_timeout = hello_timeout
-        self.auto_ping_timeout = auto_ping_timeout
-        self.close_timeout = close_timeout
         self.uniform = uniform
         self.connections = metrics.gauge(CONNECTIONS)
         self.notification_checks = metrics.counter(UA_NOTIFICATION_CHECK)

@@ -12,6 +12,8 @@ from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.peers import Nodes
 from autopush.protocol.effects import (
+    NORMAL_CLOSURE,
+    REPLACED,
     ChangeTable,
     DropReason,
     Identified,
@@ -23,7 +25,6 @@ from autopush.protocol.effects import (
     Subscribe,
     Unsubscribe,
 )
-from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages, UserMessages
 from autopush.store.rotation import end_move, move_late_messages, move_user

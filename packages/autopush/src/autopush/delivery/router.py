@@ -33,7 +33,7 @@ from autopush.delivery.connected import ConnectedUser, Registry, is_acked
 from autopush.delivery.metrics import RouteMetrics
 from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.limits import StoredLimits
-from autopush.protocol.rules import NORMAL_CLOSURE, USER_RESET
+from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
 from autopush.recently_used import RecentlyUsed
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import UserMessages, row_of

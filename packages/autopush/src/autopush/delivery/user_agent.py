@@ -18,6 +18,8 @@ from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol.drain import Unacked
 from autopush.protocol.effects import (
+    PROTOCOL_VIOLATION,
+    TOO_MANY_MESSAGES,
     Close,
     DeleteMessages,
     DropUser,
@@ -34,7 +36,6 @@ from autopush.protocol.effects import (
     Subscribe,
     Unsubscribe,
 )
-from autopush.protocol.rules import PROTOCOL_VIOLATION, TOO_MANY_MESSAGES
 from autopush.protocol.session import Session
 from autopush.protocol.states import BLOCKED_STATES, State
 from autopush.store.messages import UserMessages
@@ -82,7 +83,7 @@ class UserAgentConnection(WebSocketProtocol):
     @property
     def close_timeout(self) -> float:
         """Seconds for the closing handshake, as the operator set them."""
-        return self._node.close_timeout
+        return self._node.rules.close_timeout
 
     @property
     def buffered(self) -> BufferedBytes:
@@ -95,8 +96,8 @@ class UserAgentConnection(WebSocketProtocol):
         super().connection_made(transport)
         self._node.registry.sockets[self] = None
         self._node.connections.add(1)
-        if self._node.hello_timeout:
-            self._timer = self._node.wheel.after(self._node.hello_timeout, self._on_hello_timeout)
+        if seconds := self._node.rules.hello_timeout:
+            self._timer = self._node.wheel.after(seconds, self._on_hello_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -383,7 +384,7 @@ class UserAgentConnection(WebSocketProtocol):
             self._set_timer(self._node.rules.auto_ping_interval, self._ping)
             return
         self.ping()
-        self._set_timer(self._node.auto_ping_timeout, self._on_pong_timeout)
+        self._set_timer(self._node.rules.auto_ping_timeout, self._on_pong_timeout)
 
     def _on_pong_timeout(self) -> None:
         self._detach(NO_PONG, NO_CLOSE_FRAME)

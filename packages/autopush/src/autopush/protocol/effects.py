@@ -6,11 +6,32 @@ all other effects are carried out and need no answer.
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from autopush.webpush.notification import Notification
+
+# --- codes and reasons of a close -----------------------------------------------------------------
+
+NORMAL_CLOSURE: Final = 1000
+GOING_AWAY: Final = 1001
+UNSUPPORTED_DATA: Final = 1003
+PROTOCOL_VIOLATION: Final = 1008
+INTERNAL_ERROR: Final = 1011
+TRY_AGAIN_LATER: Final = 1013
+PINGED_TOO_OFTEN: Final = 4774
+"""Firefox does not reconnect after this code until it has a new channel to register."""
+IDLE: Final = 4774
+"""A device that can be woken need not keep its connection; it does not reconnect by itself."""
+
+REPLACED: Final = "replaced"
+"""Reason of a close: the user agent has a newer connection."""
+USER_RESET: Final = "user reset"
+"""Reason of a close: the next hello gets a new UAID."""
+TOO_OFTEN: Final = "pinged too often"
+TOO_MANY_MESSAGES: Final = "too many messages"
+STOPPING: Final = "going away"
 
 
 class Row(NamedTuple):

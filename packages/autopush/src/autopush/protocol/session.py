@@ -10,12 +10,22 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from autopush.protocol import messages, simplepush
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.drain import Drain, Unacked
 from autopush.protocol.effects import (
+    IDLE,
+    INTERNAL_ERROR,
+    NORMAL_CLOSURE,
+    PINGED_TOO_OFTEN,
+    PROTOCOL_VIOLATION,
+    REPLACED,
+    TOO_OFTEN,
+    TRY_AGAIN_LATER,
+    UNSUPPORTED_DATA,
+    USER_RESET,
     ChangeTable,
     Close,
     DeleteMessages,
@@ -41,22 +51,6 @@ from autopush.protocol.effects import (
     Unsubscribe,
 )
 from autopush.protocol.messages import ClientMessage
-from autopush.protocol.rules import (
-    CLOSE_DELAY,
-    IDLE,
-    INTERNAL_ERROR,
-    NORMAL_CLOSURE,
-    PINGED_TOO_OFTEN,
-    PROTOCOL_VIOLATION,
-    READ_RETRY_DELAY,
-    REPLACED,
-    TABLE_CHANGE_DELAY,
-    TOO_OFTEN,
-    TRY_AGAIN_LATER,
-    UNSUPPORTED_DATA,
-    USER_RESET,
-    Rules,
-)
 from autopush.protocol.session_metrics import NOTHING_COUNTED, SessionCounts, SessionMetrics
 from autopush.protocol.simplepush import ANY_CHANNEL, SimplePushState
 from autopush.protocol.states import (
@@ -72,8 +66,32 @@ from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
 from autopush.webpush.notification import Notification
 from autopush.webpush.version_update import updates_message
 
+CLOSE_DELAY: Final = (4.0, 8.0)
+READ_RETRY_DELAY: Final = (5.0, 59.0)
+TABLE_CHANGE_DELAY: Final = (1.0, 1799.0)
+"""Seconds, at random, so that user agents refused by one overload do not all return at once."""
+
 _NONE_UNACKED: Final[dict[str, Unacked]] = {}
 """Shared by all idle sessions, as there are many of them; a session that sends makes its own."""
+
+
+class Rules(Struct, frozen=True):
+    """What an operator may set of sessions and their connections. Times are seconds, 0 for none
+    where that is possible; `more_info` is the URL that explains refusals.
+    """
+
+    max_unacked: int = 128
+    msg_limit: int = 100
+    max_channels: int = 1000
+    min_ping_gap: float = 55.0
+    hello_timeout: float = 0.0
+    auto_ping_interval: float = 0.0
+    auto_ping_timeout: float = 4.0
+    close_timeout: float = 10.0
+    wake_timeout: float = 0.0
+    simplepush: bool = True
+    env: str = "development"
+    more_info: str = ""
 
 
 class Session:

@@ -45,7 +45,7 @@ from autopush.net.node_auth import Sessions, instance_url, new_instance
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
-from autopush.protocol.rules import Rules
+from autopush.protocol.session import Rules
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import (
     BACKLOG,
@@ -334,7 +334,10 @@ class Worker:
             rules=Rules(
                 max_unacked=settings.max_unacked,
                 msg_limit=settings.msg_limit,
+                hello_timeout=settings.hello_timeout,
                 auto_ping_interval=settings.ping_interval,
+                auto_ping_timeout=settings.auto_ping_timeout,
+                close_timeout=settings.close_handshake_timeout,
                 env=settings.env,
                 simplepush=not settings.disable_simplepush,
                 wake_timeout=settings.wake_timeout,
@@ -348,9 +351,6 @@ class Worker:
             ),
             wheel=self._wheel,
             clock=self._clock,
-            hello_timeout=settings.hello_timeout,
-            auto_ping_timeout=settings.auto_ping_timeout,
-            close_timeout=settings.close_handshake_timeout,
             max_connections=settings.max_connections,
             connection_limits=self._connection_limits,
             buffered=self._buffered,
