@@ -5,6 +5,7 @@ host name.
 import asyncio
 import json
 import re
+import shlex
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
@@ -21,6 +22,7 @@ from support.page_examples import code_blocks, page
 from support.proxies import Caddy, HAProxy, Nginx, ReverseProxy, Site, prepare_site, running_site
 from support.service import service
 from support.sockets import unused_port
+from support.tools import need
 from support.user_agent import UserAgent
 
 PROXIES = [Nginx, Caddy, HAProxy]
@@ -164,6 +166,29 @@ def test_what_is_too_large_is_refused_with_413(site: Site, tls: ssl.SSLContext) 
     status, body = post(5000)
     assert json.loads(body)["code"] == status  # the service's own refusal
     assert post(70_000)[0] == 413
+
+
+def test_the_commands_that_check_a_deployment_end_and_show_what_the_page_says(site: Site) -> None:
+    need("curl", "apt-get install curl")
+    [block] = [
+        block for block in code_blocks(page("deployment"), "console") if "Sec-WebSocket" in block
+    ]
+    commands = block.replace("\\\n", "").replace("https://push.example.org", site.https)
+    outputs = []
+    for command in commands.removeprefix("$ ").split("\n$ "):
+        words = shlex.split(command.replace("--max-time 3", "--max-time 0.5"))
+        done = subprocess.run(
+            [words[0], "--silent", "--cacert", site.authority.path, *words[1:]],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        outputs.append((done.returncode, done.stdout.splitlines()[0]))
+    (first, status), (second, upgrade) = outputs
+    assert (first, second) == (0, 28)
+    assert json.loads(status)["status"] == "OK"
+    assert upgrade.startswith("HTTP/1.1 101 ")
 
 
 def test_the_internal_port_is_not_reached(site: Site) -> None:
