@@ -75,7 +75,6 @@ def key_check(key: Key, limit: int) -> KeyCheck:
 
 
 def key_checks(table: Table) -> tuple[KeyCheck, ...]:
-    """Return the checks of a table's key, partition first."""
     partition = key_check(table.partition, MAX_PARTITION_KEY)
     if table.sort is None:
         return (partition,)
@@ -83,7 +82,6 @@ def key_checks(table: Table) -> tuple[KeyCheck, ...]:
 
 
 def index_checks(index: Index) -> tuple[KeyCheck, ...]:
-    """Return the checks of an index's key, partition first."""
     partition = key_check(index.partition, MAX_PARTITION_KEY)
     if index.sort is None:
         return (partition,)
@@ -120,7 +118,6 @@ def expiry_time(value: object, name: str) -> float | None:
 
 
 def check_limit(limit: int | None) -> None:
-    """Raise SchemaError for a limit below one."""
     if limit is not None and limit < 1:
         raise SchemaError("a limit must be at least 1")
 
@@ -215,19 +212,16 @@ def _member(value: object, name: str, depth: int) -> Value:
 
 
 def check_depth(depth: int, name: str) -> None:
-    """Raise SchemaError for a level of nesting above the limit."""
     if depth > MAX_DEPTH:
         raise SchemaError(f"{name!r}: lists and maps are nested more than {MAX_DEPTH} deep")
 
 
 def check_names(item: Item) -> None:
-    """Raise SchemaError for an attribute without a name."""
     if "" in item:
         raise SchemaError("an attribute needs a name")
 
 
 def check_size(item: Item) -> None:
-    """Raise ItemTooLarge for an item above the limit."""
     size = item_size(item)
     if size > MAX_ITEM_SIZE:
         raise ItemTooLarge(size, MAX_ITEM_SIZE)

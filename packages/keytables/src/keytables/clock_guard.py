@@ -42,7 +42,6 @@ class ClockReading:
 
 
 def read_clocks(clock: Clock, steady: Callable[[], float] = steady_clock) -> ClockReading:
-    """Read both clocks now."""
     return ClockReading(clock(), steady())
 
 
@@ -51,17 +50,6 @@ class ClockGuard:
 
     ``max_jump``, ``believed_after``: seconds, as ``MAX_JUMP`` and ``BELIEVED_AFTER``.
     """
-
-    __slots__ = (
-        "_believed_after",
-        "_checked_at",
-        "_clock",
-        "_difference",
-        "_max_jump",
-        "_new_difference",
-        "_since",
-        "_steady",
-    )
 
     def __init__(
         self,

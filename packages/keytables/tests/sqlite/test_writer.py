@@ -133,7 +133,6 @@ async def test_a_defect_reaches_only_the_caller_of_its_operation(
 
     database = Database(path)
     group = writer.Writer(
-        asyncio.get_running_loop(),
         database,
         Failures(asyncio.get_running_loop()),
         max_waiting=10,

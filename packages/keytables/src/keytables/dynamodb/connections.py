@@ -70,28 +70,6 @@ class Connection(asyncio.Protocol):
     once, with itself.
     """
 
-    __slots__ = (
-        "_body",
-        "_complete",
-        "_crc",
-        "_date",
-        "_deadline",
-        "_future",
-        "_keep_alive",
-        "_limits",
-        "_loop",
-        "_on_closed",
-        "_on_free",
-        "_parser",
-        "_reason",
-        "_received",
-        "_response_begun",
-        "_timer",
-        "_timer_at",
-        "_transport",
-        "_used",
-    )
-
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -286,7 +264,6 @@ class ConnectionPool:
         self._closed = False
 
     def take_idle(self) -> Connection | None:
-        """Return an idle connection, if there is one."""
         idle = self._idle
         while idle:
             connection = idle.pop()
@@ -353,7 +330,6 @@ class ConnectionPool:
             self._fail_first(NotSent("the client is closed"))
 
     def _connect_as_needed(self) -> None:
-        """Make a connection for each waiting caller, within the limit."""
         if self._closed:
             return
         allowed = self._size - len(self._open) - len(self._connecting)
@@ -427,8 +403,6 @@ _HOST: Final = re.compile(r"[a-z0-9._:-]+")
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """The address of a server."""
-
     host: str
     port: int
     tls: bool
@@ -472,8 +446,6 @@ def parse_endpoint(url: str) -> Endpoint:
 class Host:
     """One server: its connections, and the signer of the requests to it. ``now``: loop time."""
 
-    __slots__ = ("circuit", "endpoint", "pool", "region", "signer")
-
     def __init__(
         self,
         endpoint: Endpoint,
@@ -513,7 +485,6 @@ class HostRotation:
         return self._advance()
 
     def close(self) -> None:
-        """Close all connections."""
         for host in self.hosts:
             host.pool.close()
 

@@ -22,8 +22,6 @@ class KeyElement(msgspec.Struct, rename="pascal"):
 
 
 class AttributeDefinition(msgspec.Struct, rename="pascal"):
-    """The type of a key attribute: S, N or B."""
-
     attribute_name: str
     attribute_type: str
 
@@ -146,7 +144,6 @@ def decode_response(body: bytes, kind: type[_T]) -> _T:
 
 
 def creation_request(table: Table, capacity: Capacity | None) -> dict[str, object]:
-    """Return the members of CreateTable but its name."""
     billing: dict[str, object] = {"BillingMode": "PAY_PER_REQUEST"}
     throughput: dict[str, object] = {}
     if capacity is not None:

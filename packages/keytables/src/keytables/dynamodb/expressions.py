@@ -56,7 +56,6 @@ class Placeholders:
         """Whether the request needs :data:`NOW`."""
 
     def name(self, attribute: str) -> str:
-        """Return the placeholder of an attribute."""
         return self.names.setdefault(attribute, f"#{len(self.names)}")
 
     def operand(self, operand: Operand) -> str | None:
@@ -69,7 +68,6 @@ class Placeholders:
         return None if value is None else self.literal(f":l{len(self.literals)}", value)
 
     def literal(self, placeholder: str, value: AttributeValue) -> str:
-        """Add a value under a placeholder, and return that."""
         self.literals[placeholder] = value
         return placeholder
 
@@ -122,7 +120,6 @@ def _parenthesized(text: str, operator: int, outer: int) -> str:
 
 
 def is_ordered(value: AttributeValue) -> bool:
-    """Return whether a value may be an operand of ``<`` and the like."""
     return not value.keys().isdisjoint(("S", "N", "B"))
 
 
@@ -141,7 +138,6 @@ def holds_for_missing_item(condition: Condition | None) -> bool:
 
 
 def write_condition(table: Table, condition: Condition, to: Placeholders) -> str:
-    """Return the condition of a put or delete."""
     if table.expiry is None:
         return condition_text(condition, to)
     if holds_for_missing_item(condition):
@@ -217,7 +213,6 @@ class UpdateActions:
         return {**key, **{name: values[placeholder] for name, placeholder in given.items()}}
 
     def is_applied(self, item: AttributeMap, values: Mapping[str, AttributeValue]) -> bool:
-        """Return whether the item is as this update leaves it."""
         return (
             all(
                 name in item and equal_values(item[name], values[placeholder])
@@ -236,9 +231,6 @@ class UpdateActions:
 
 
 def update_actions(update: Update, to: Placeholders) -> UpdateActions:
-    """Return the actions of an update. To set the empty set is to remove the attribute; to add or
-    take it changes nothing.
-    """
     sets = _operands(update.assigned, to)
     emptied = tuple(name for name in update.assigned if name not in sets)
     return UpdateActions(

@@ -246,5 +246,4 @@ async def _look_up_live(client: TableClient, items: list[Item]) -> list[Item]:
 
 
 def _key_values(item: Item, names: Sequence[str]) -> tuple[Scalar, ...]:
-    """Return the values of key attributes, which are scalars."""
     return tuple(cast(Scalar, item[name]) for name in names)

@@ -66,20 +66,6 @@ class Signer:
     costs three hashes.
     """
 
-    __slots__ = (
-        "_canonical",
-        "_credential",
-        "_day",
-        "_head",
-        "_key",
-        "_region",
-        "_second",
-        "_stamp",
-        "_to_sign",
-        "credentials",
-        "skew",
-    )
-
     def __init__(
         self, credentials: Credentials, *, region: str, authority: str, skew: float = 0.0
     ) -> None:
@@ -118,7 +104,6 @@ class Signer:
         return (self._head % values).encode() + body
 
     def _set_second(self, second: int) -> None:
-        """Render what depends on the second, and on the day if that is a new one."""
         self._stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
         day = self._stamp[:8]
         scope = f"{day}/{self._region}/{SERVICE}/aws4_request"
@@ -134,7 +119,6 @@ class Signer:
 
 
 def never_expires(_: float) -> bool:
-    """For credentials without an end."""
     return False
 
 

@@ -205,15 +205,8 @@ class DynamoTable(TableHandle):
                 body = dumps({"TableName": self._client.name, "Item": encode_item(item)})
                 check_sizes(body, (item,))
                 return self._sequencer.submit((key,), len(body), partial(self._put, key, body))
-            template = self._template(condition)
-            write = PutItem(
-                self._client,
-                template.bind(values),
-                self._key_member(key),
-                item=dump_item(item),
-                has_condition=True,
-                holds_for_missing_item=template.holds_for_missing_item,
-            )
+            template, member = self._template(condition), self._key_member(key)
+            write = PutItem(self._client, template, values, member, item=dump_item(item))
             call = partial(self._put_if, key, write)
             return self._sequencer.submit((key,), write.size, call)
         except KeytablesError as error:
@@ -231,15 +224,7 @@ class DynamoTable(TableHandle):
         try:
             checked = self._check_key(key)
             template = self._template(condition, update, returning)
-            write = UpdateItem(
-                self._client,
-                template.bind(values),
-                self._key_member(checked),
-                has_condition=condition is not None,
-                holds_for_missing_item=template.holds_for_missing_item,
-                returning=returning,
-            )
-            write.creates = update.creates
+            write = UpdateItem(self._client, template, values, self._key_member(checked))
             return self._sequencer.submit((checked,), write.size, write)
         except KeytablesError as error:
             return refused_write(error)
@@ -262,14 +247,7 @@ class DynamoTable(TableHandle):
                 call = partial(self._call, "DeleteItem", body)
                 return self._sequencer.submit((checked,), len(body), call)
             template = self._template(condition, None, returning)
-            write = DeleteItem(
-                self._client,
-                template.bind(values),
-                self._key_member(checked),
-                has_condition=condition is not None,
-                holds_for_missing_item=template.holds_for_missing_item,
-                returning=returning,
-            )
+            write = DeleteItem(self._client, template, values, self._key_member(checked))
             return self._sequencer.submit((checked,), write.size, write)
         except KeytablesError as error:
             return refused_write(error)

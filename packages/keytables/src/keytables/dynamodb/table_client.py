@@ -49,7 +49,6 @@ class TableClient:
         self._shows_rejecting_item = False
 
     def is_live(self, item: Item, now: float) -> bool:
-        """Return whether an item has not expired."""
         if self.table.expiry is None:
             return True
         expiry = item.get(self.table.expiry)
@@ -58,7 +57,6 @@ class TableClient:
         return not 0 < expiry <= now
 
     def encode_key(self, key: KeyTuple) -> dict[str, AttributeValue]:
-        """Return a checked key in DynamoDB's form."""
         found = {self.table.partition.name: encode_key_value(key[0])}
         if self.table.sort is not None:
             found[self.table.sort.name] = encode_key_value(key[1])
@@ -167,7 +165,6 @@ class TableClient:
         return await self.request(operation, body, time_limit=self._retries.batch_timeout)
 
     async def _wait(self, attempts: Attempts, operation: str) -> None:
-        """Wait before what is left is requested again. Raises Throttled if it is too late."""
         too_late = Throttled(
             f"{operation} on table {self.table.name!r}: the database leaves items unprocessed"
         )

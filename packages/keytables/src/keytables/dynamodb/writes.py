@@ -85,7 +85,6 @@ class InFlightLimit:
         self._bytes += size
 
     def close(self) -> None:
-        """Let no write begin any more."""
         self._closed = True
 
 
@@ -198,7 +197,6 @@ class TimedRequest(msgspec.Struct, frozen=True):
     needs_now: bool
 
     def at(self, now: float) -> bytes:
-        """Return the request as of the time ``now``."""
         if not self.needs_now:
             return self.begin + self.end
         return b'%b"%b":{"N":"%b"}%b' % (self.begin, NOW.encode(), repr(now).encode(), self.end)
@@ -282,6 +280,9 @@ class WriteTemplate:
         self._table = table
         self._condition, self._update = condition, update
         self._head = request_head(table_name, ReturnValues=_RETURNING[returning])
+        self.returning = returning
+        self.has_condition = condition is not None
+        self.creates = update is not None and update.creates
         self._uses: dict[str, _ParameterUse] = {}
         self._compiled: dict[frozenset[str], CompiledExpression] = {}
         self.holds_for_missing_item = holds_for_missing_item(condition)
@@ -391,48 +392,33 @@ class _ConditionalWrite(ABC):
     """A write that has a condition, of the caller's or for expiry, or that returns an item.
 
     ``key``: the item's key as a member in JSON; ``item``: the whole item as JSON, for a put.
-    ``has_condition``: the caller gave one; ``holds_for_missing_item``: and it does.
     """
 
-    __slots__ = (
-        "expression",
-        "has_condition",
-        "holds_for_missing_item",
-        "key",
-        "maybe_applied",
-        "request",
-        "returning",
-        "table",
-    )
+    __slots__ = ("expression", "key", "maybe_applied", "request", "table", "template")
 
     operation: ClassVar[str]
 
     def __init__(
         self,
         table: TableClient,
-        expression: BoundExpression,
+        template: WriteTemplate,
+        values: Values | None,
         key: bytes,
         *,
         item: bytes | None = None,
-        has_condition: bool,
-        holds_for_missing_item: bool,
-        returning: Returning = Returning.NOTHING,
     ) -> None:
-        self.table, self.expression, self.key = table, expression, key
-        self.request = expression.request(key if item is None else b'"Item":' + item)
-        self.has_condition = has_condition
-        self.holds_for_missing_item = holds_for_missing_item
-        self.returning = returning
+        self.table, self.template, self.key = table, template, key
+        self.expression = template.bind(values)
+        self.request = self.expression.request(key if item is None else b'"Item":' + item)
         self.maybe_applied = False
 
     @property
     def size(self) -> int:
-        """Bytes of the request."""
         return len(self.request.begin) + len(self.request.end)
 
     async def __call__(self) -> Item | None:
         """Do the write; return what it was asked to. Raises KeytablesError."""
-        table, request = self.table, self.request
+        table, template, request = self.table, self.template, self.request
         try:
             for _ in range(MAX_ATTEMPTS):
                 now = table.clock()
@@ -447,9 +433,9 @@ class _ConditionalWrite(ABC):
                 is_live = item is not None and table.is_live(item, now)
                 if self.maybe_applied and self.is_applied(stored, is_live=is_live):
                     return self.result_if_applied(item)
-                if is_live and self.has_condition:
+                if is_live and template.has_condition:
                     raise ConditionFailed(item)
-                if not is_live and not self.holds_for_missing_item:
+                if not is_live and not template.holds_for_missing_item:
                     raise ConditionFailed(None)
                 if not is_live:
                     done, result = await self.on_missing_item(expired=item is not None, now=now)
@@ -464,7 +450,6 @@ class _ConditionalWrite(ABC):
             raise Unavailable(f"{error}; an earlier attempt may have been applied") from error
 
     def result(self, _response: ApiResponse, _now: float) -> Item | None:
-        """Return the result of a write that was applied at the time ``now``."""
         return None
 
     @abstractmethod
@@ -472,7 +457,6 @@ class _ConditionalWrite(ABC):
         """Return whether an earlier attempt of this write can have left what is stored."""
 
     def result_if_applied(self, _stored: Item | None) -> Item | None:
-        """Return the result of a write that an earlier attempt has applied."""
         return None
 
     async def on_missing_item(
@@ -492,8 +476,6 @@ class _ConditionalWrite(ABC):
 
 
 class PutItem(_ConditionalWrite):
-    """Stores an item if the condition holds."""
-
     __slots__ = ()
 
     operation = "PutItem"
@@ -511,7 +493,7 @@ class DeleteItem(_ConditionalWrite):
     operation = "DeleteItem"
 
     def result(self, response: ApiResponse, now: float) -> Item | None:
-        if self.returning is Returning.NOTHING:
+        if self.template.returning is Returning.NOTHING:
             return None
         stored: AttributeMap | None = loads(response.body).get("Attributes")
         old = decode_item(stored) if stored else None
@@ -522,15 +504,14 @@ class DeleteItem(_ConditionalWrite):
 
 
 class UpdateItem(_ConditionalWrite):
-    """Changes attributes of an item if the condition holds, creating it if ``creates``."""
+    """Changes attributes of an item if the condition holds."""
 
-    __slots__ = ("creates",)
+    __slots__ = ()
 
     operation = "UpdateItem"
-    creates: bool
 
     def result(self, response: ApiResponse, _now: float) -> Item | None:
-        if self.returning is Returning.NOTHING:
+        if self.template.returning is Returning.NOTHING:
             return None
         item: AttributeMap | None = loads(response.body).get("Attributes")
         return decode_item(item) if item else None
@@ -543,10 +524,10 @@ class UpdateItem(_ConditionalWrite):
         return actions.is_applied(stored, self.expression.values)
 
     def result_if_applied(self, stored: Item | None) -> Item | None:
-        return None if self.returning is Returning.NOTHING else stored
+        return None if self.template.returning is Returning.NOTHING else stored
 
     async def on_missing_item(self, *, expired: bool, now: float) -> tuple[bool, Item | None]:
-        if not self.creates:
+        if not self.template.creates:
             return True, None
         if not expired:
             return False, None
@@ -561,4 +542,4 @@ class UpdateItem(_ConditionalWrite):
             stored = await self._rejecting_item(error)
             if not self.maybe_applied or stored is None or not equal_items(stored, item):
                 return False, None
-        return True, decode_item(item) if self.returning is Returning.NEW else None
+        return True, decode_item(item) if self.template.returning is Returning.NEW else None

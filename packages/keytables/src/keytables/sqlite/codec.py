@@ -90,7 +90,6 @@ def _is_plain_map(value: Value) -> bool:
 
 
 def _encodable(value: Value) -> object:
-    """Return a value that ``snapshot`` returned as MessagePack's encoder takes it."""
     if type(value) in PLAIN_TYPES:
         return value
     if isinstance(value, frozenset):
@@ -108,8 +107,6 @@ class RowCodec:
     ``indexed``: the indexed attributes that have a column besides the key. ``blob_column``: the
     position of the blob in a row.
     """
-
-    __slots__ = ("_expiry", "_indexed", "_keys", "blob_column")
 
     def __init__(self, table: Table, indexed: tuple[Key, ...]) -> None:
         self._keys = tuple(zip(table.key_names, key_checks(table), strict=True))

@@ -189,7 +189,6 @@ def _beside(store: Path) -> list[Path]:
 
 @contextmanager
 def _translated(action: str) -> Iterator[None]:
-    """Raise Unavailable for errors of SQLite and of the operating system."""
     try:
         yield
     except apsw.Error as error:

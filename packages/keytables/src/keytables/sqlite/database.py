@@ -82,7 +82,6 @@ def translate(error: apsw.Error, table: str = "", errno: int = 0) -> KeytablesEr
 
 
 def described(error: Exception) -> KeytablesError:
-    """Return a KeytablesError for any error."""
     if isinstance(error, KeytablesError):
         return error
     failure = _failure(error)
@@ -109,8 +108,6 @@ class Database:
     processes create the file; do it in a thread. Raises Unavailable, and StoreLocked when the file
     is locked for longer.
     """
-
-    __slots__ = ("_usage", "_wipe", "checkpointer", "lock", "path", "reader", "space", "writer")
 
     def __init__(
         self,
@@ -164,7 +161,6 @@ class Database:
                 self.lock.release()
 
     def close_readers(self) -> None:
-        """Close what the writer's thread does not use."""
         self.reader.close()
         self.checkpointer.close()
 
@@ -324,8 +320,6 @@ def reason_of(error: apsw.Error) -> str:
 
 class Failures:
     """Calls ``on_failure``, if there is one, on ``loop``."""
-
-    __slots__ = ("_loop", "_on_failure")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, on_failure: OnFailure | None = None

@@ -47,26 +47,24 @@ class SqliteEngine(Engine):
         database: Database,
         *,
         clock: Clock,
-        writer: Writer,
         failures: Failures,
+        writer: Writer,
         free_space: FreeSpace,
         sweep_interval: float,
-        first_reading: ClockReading | None,
+        guard: ClockGuard,
     ) -> None:
-        self._database, self._clock, self._writer = database, clock, writer
-        self._failures, self._free_space = failures, free_space
-        self._queue = writer.queue
+        self._database, self._clock, self._failures = database, clock, failures
+        self._writer, self._queue, self._free_space = writer, writer.queue, free_space
         self._reader = Reader(database.reader, database.path, failures)
         self._indexes = Indexes(database, self._queue)
         self._handles: dict[str, SqliteTable] = {}
         self._expired = ExpiredItems(self._queue, self._reader, clock)
-        loop = asyncio.get_running_loop()
-        self._guard = ClockGuard(clock, first=first_reading)
+        self._guard = guard
         self._sweeper = Sweeper(
-            loop,
+            asyncio.get_running_loop(),
             self._expired.remove_some,
             sweep_interval,
-            guard=self._guard,
+            guard=guard,
             failures=failures,
         )
         self._closing: asyncio.Future[None] | None = None
@@ -101,27 +99,24 @@ class SqliteEngine(Engine):
         Unavailable: the folder cannot be created, or the file is not writable, not a database, of
         another program, of a newer version, or locked; or SQLite is too old.
         """
-        loop = asyncio.get_running_loop()
-        failures = Failures(loop, on_failure)
+        failures = Failures(asyncio.get_running_loop(), on_failure)
         database = await _open_database(path, wipe=wipe, opening_timeout=opening_timeout)
         free_space = FreeSpace(database.space, database.path, database.reader, min_free_space)
         await free_space.start()
-        writer = Writer(
-            loop,
-            database,
-            failures,
-            max_waiting=max_waiting,
-            max_waiting_bytes=max_waiting_bytes,
-            lock_timeout=lock_timeout,
-        )
         return cls(
             database,
             clock=clock,
-            writer=writer,
             failures=failures,
+            writer=Writer(
+                database,
+                failures,
+                max_waiting=max_waiting,
+                max_waiting_bytes=max_waiting_bytes,
+                lock_timeout=lock_timeout,
+            ),
             free_space=free_space,
             sweep_interval=sweep_interval,
-            first_reading=first_reading,
+            guard=ClockGuard(clock, first=first_reading),
         )
 
     @property
@@ -240,7 +235,6 @@ class SqliteEngine(Engine):
         return failure
 
     def _catalog_entry(self, name: str) -> tuple[int, Table] | None:
-        """Return the id and the declaration of a table of the file."""
         try:
             rows = self._database.reader.execute(
                 "SELECT id, declaration FROM catalog WHERE name = ?", (name,)
@@ -276,7 +270,6 @@ async def _open_database(
 
 
 def _create(cursor: apsw.Cursor, table: Table) -> None:
-    """Create a table unless another process has done so."""
     if cursor.execute("SELECT 1 FROM catalog WHERE name = ?", (table.name,)).get:
         return
     cursor.execute(

@@ -26,8 +26,6 @@ class FairLock:
     Raises OSError when its lock files cannot be opened.
     """
 
-    __slots__ = ("_path", "_queue", "_turn")
-
     def __init__(self, path: str) -> None:
         self._path = path
         self._queue = open_lock_file(f"{path}-queue")
@@ -38,7 +36,6 @@ class FairLock:
             raise
 
     def try_acquire(self) -> bool:
-        """Acquire the lock if that is possible without waiting."""
         if not _try_lock(self._queue):
             return False
         try:
@@ -64,15 +61,12 @@ class FairLock:
             self._turn = turn
 
     def close(self) -> None:
-        """Release the lock and close its files."""
         os.close(self._queue)
         os.close(self._turn)
 
 
 class FileLock:
     """A lock on the file at ``path``, exclusive among processes and within this one."""
-
-    __slots__ = ("_descriptor", "_path")
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -92,7 +86,6 @@ class FileLock:
         return self._descriptor is not None
 
     def release(self) -> None:
-        """Release the lock, if it is held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -104,8 +97,6 @@ class UsageLock:
     The lock file is empty, except from ``mark`` to ``clear_mark``: so whoever opens the store knows
     that a replacement was interrupted. Raises OSError when the file cannot be opened.
     """
-
-    __slots__ = ("_descriptor",)
 
     def __init__(self, path: str) -> None:
         self._descriptor = open_lock_file(f"{path}-open")
@@ -133,7 +124,6 @@ class UsageLock:
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Release the lock and close its file."""
         os.close(self._descriptor)
 
 

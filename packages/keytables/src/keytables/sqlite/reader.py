@@ -40,15 +40,6 @@ class Reader:
     ``failures`` hears of each read that fails.
     """
 
-    __slots__ = (
-        "_executor",
-        "_failures",
-        "_is_closed",
-        "_path",
-        "_thread_connection",
-        "connection",
-    )
-
     def __init__(self, connection: apsw.Connection, path: str, failures: Failures) -> None:
         self.connection, self._failures = connection, failures
         self._path = path

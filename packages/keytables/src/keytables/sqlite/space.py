@@ -63,8 +63,6 @@ class FileSpace:
     file. Other processes do the same to the same files.
     """
 
-    __slots__ = ("_page_size", "_path", "_reserve")
-
     def __init__(self, path: str) -> None:
         self._path, self._reserve = path, f"{path}-reserve"
         self._page_size = 4096
@@ -152,8 +150,6 @@ class FreeSpace:
     looks only when it is asked to ``check``.
     """
 
-    __slots__ = ("_is_near", "_minimum", "_path", "_reader", "_space", "_task", "is_low")
-
     def __init__(self, space: FileSpace, path: str, reader: apsw.Connection, minimum: int) -> None:
         self._space, self._path, self._reader, self._minimum = space, path, reader, minimum
         self.is_low = self._is_near = False
@@ -183,14 +179,12 @@ class FreeSpace:
                 raise StorageFull("there is no space left on the disk")
 
     async def _free(self) -> int:
-        """Bytes on the disk and in the file."""
         free = await asyncio.get_running_loop().run_in_executor(None, self._free_on_disk)
         pages: int = self._reader.execute("PRAGMA freelist_count").get
         page_size: int = self._reader.execute("PRAGMA page_size").get
         return free + pages * page_size
 
     async def close(self) -> None:
-        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -11,7 +11,6 @@ value.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
 from keytables.checks import (
@@ -27,133 +26,63 @@ from keytables.schema import Cursor, Index, Key, Range, Table
 from keytables.values import KeyTuple, Scalar
 
 
-@dataclass(frozen=True, eq=False)
 class Statements:
     """The statements of ``table``, stored in the SQL table ``name`` (already quoted)."""
 
-    table: Table
-    name: str
-
-    @cached_property
-    def columns(self) -> dict[str, str]:
+    def __init__(self, table: Table, name: str) -> None:
+        self.table, self.name = table, name
+        columns = {key: "ps"[number] for number, key in enumerate(table.key_names)}
+        self.keys = tuple(columns.values())
+        others = {key.name: key for key in table.key_attributes if key.name not in columns}
+        columns.update({attribute: f"a{number}" for number, attribute in enumerate(others)})
+        self.columns = columns
         """Attribute names to the columns that hold them, table keys first."""
-        table = self.table
-        columns = {table.partition.name: "p"}
-        if table.sort is not None:
-            columns[table.sort.name] = "s"
-        indexed = (key for key in table.key_attributes if key.name not in columns)
-        for number, name in enumerate(dict.fromkeys(key.name for key in indexed)):
-            columns[name] = f"a{number}"
-        return columns
-
-    @cached_property
-    def indexed(self) -> tuple[Key, ...]:
+        self.indexed = tuple(others.values())
         """Indexed attributes that have a column besides the table's key, in order."""
-        keys = {key.name: key for key in self.table.key_attributes}
-        return tuple(keys[name] for name, column in self.columns.items() if column[0] == "a")
+        expires = table.expiry is not None
 
-    @cached_property
-    def keys(self) -> tuple[str, ...]:
-        """The columns of the table's key."""
-        return ("p",) if self.table.sort is None else ("p", "s")
-
-    @cached_property
-    def create(self) -> tuple[str, ...]:
-        """Create the table and all indexes."""
-        name = self.name.strip('"')
-        optional = [self.columns[key.name] for key in self.indexed]
-        expires = self.table.expiry is not None
-        columns = [f"{column} NOT NULL" for column in self.keys] + ["x"] * expires + optional
-        created = [
-            f"CREATE TABLE {self.name} (id INTEGER PRIMARY KEY, {', '.join(columns)}, b NOT NULL)",
-            f'CREATE UNIQUE INDEX "{name}~key" ON {self.name} ({", ".join(self.keys)})',
-        ]
-        if expires:
-            created.append(
-                f'CREATE INDEX "{name}~expiry" ON {self.name} (x) WHERE x IS NOT NULL',
-            )
-        return (*created, *self.indexes.values())
-
-    @cached_property
-    def indexes(self) -> dict[str, str]:
-        """Names of the declared indexes to the statements that create them."""
-        statements = {}
-        for index in self.table.indexes:
-            name, order = self.index_name(index), self.index_order(index)
-            columns = dict.fromkeys((self.columns[index.partition.name], *order))
-            statements[name] = (
-                f'CREATE INDEX IF NOT EXISTS "{name}" ON {self.name} ({", ".join(columns)}) '
-                f"WHERE {self.is_in_index(index)}"
-            )
-        return statements
-
-    @cached_property
-    def drop_indexes(self) -> tuple[str, ...]:
-        """Drop the declared indexes."""
-        return tuple(f'DROP INDEX IF EXISTS "{name}"' for name in self.indexes)
-
-    @cached_property
-    def any_row(self) -> str:
-        """Select a row if there is one."""
-        return f"SELECT 1 FROM {self.name} LIMIT 1"  # noqa: S608
-
-    @cached_property
-    def drop(self) -> str:
-        """Drop the table and all indexes."""
-        return f"DROP TABLE IF EXISTS {self.name}"
-
-    @cached_property
-    def put(self) -> str:
-        """Store a row: key, ``x`` if the table has an expiry, ``b``, columns of indexes."""
-        rest = ["x"] * (self.table.expiry is not None) + ["b"]
-        rest += [self.columns[key.name] for key in self.indexed]
-        columns = [*self.keys, *rest]
-        return (
-            f"INSERT INTO {self.name} ({', '.join(columns)}) "  # noqa: S608
-            f"VALUES ({', '.join('?' * len(columns))}) ON CONFLICT ({', '.join(self.keys)}) "
+        rest = [*["x"] * expires, "b", *(columns[key] for key in others)]
+        self.put = (  # the values: key, x, b, columns of indexes
+            f"INSERT INTO {name} ({', '.join([*self.keys, *rest])}) "  # noqa: S608
+            f"VALUES ({', '.join('?' * len([*self.keys, *rest]))}) "
+            f"ON CONFLICT ({', '.join(self.keys)}) "
             f"DO UPDATE SET {', '.join(f'{column} = excluded.{column}' for column in rest)}"
         )
+        is_key = " AND ".join(f"{column} = ?" for column in self.keys)
+        self.delete = f"DELETE FROM {name} WHERE {is_key}"  # noqa: S608
+        is_live = " AND (x IS NULL OR x > ?)" if expires else ""
+        self.get = f"SELECT b FROM {name} WHERE {is_key}{is_live}"  # noqa: S608
 
-    @cached_property
-    def delete(self) -> str:
-        """Delete the row of a key."""
-        return f"DELETE FROM {self.name} WHERE {self._is_key}"  # noqa: S608
+        # The first value is a time, the second one is how many, or an id.
+        self.any_expired = f"SELECT 1 FROM {name} WHERE x <= ? LIMIT 1"  # noqa: S608
+        self.expired_ids = f"SELECT id FROM {name} WHERE x <= ? ORDER BY x LIMIT ?"  # noqa: S608
+        self.delete_expired = f"DELETE FROM {name} WHERE id IN ({self.expired_ids})"  # noqa: S608
+        self.delete_expired_id = f"DELETE FROM {name} WHERE x <= ? AND id = ?"  # noqa: S608
 
-    @cached_property
-    def get(self) -> str:
-        """Select the blob of a key (and, if the table has an expiry, a time)."""
-        return f"SELECT b FROM {self.name} WHERE {self._is_key}{self._is_live}"  # noqa: S608
-
-    @cached_property
-    def delete_expired(self) -> str:
-        """Delete rows that have expired at a time (first value), at most so many (second)."""
-        return (
-            f"DELETE FROM {self.name} WHERE id IN "  # noqa: S608
-            f"(SELECT id FROM {self.name} WHERE x <= ? ORDER BY x LIMIT ?)"
-        )
-
-    @cached_property
-    def expired_ids(self) -> str:
-        """Select the ids of rows that have expired at a time (first value), so many (second)."""
-        return f"SELECT id FROM {self.name} WHERE x <= ? ORDER BY x LIMIT ?"  # noqa: S608
-
-    @cached_property
-    def delete_expired_id(self) -> str:
-        """Delete a row by its id (first value), if it has expired at a time (second)."""
-        return f"DELETE FROM {self.name} WHERE id = ? AND x <= ?"  # noqa: S608
-
-    @cached_property
-    def any_expired(self) -> str:
-        """Select a row if one has expired at a time."""
-        return f"SELECT 1 FROM {self.name} WHERE x <= ? LIMIT 1"  # noqa: S608
-
-    @cached_property
-    def delete_some(self) -> str:
-        """Delete rows, at most so many."""
-        return f"DELETE FROM {self.name} WHERE id IN (SELECT id FROM {self.name} LIMIT ?)"  # noqa: S608
+        own = name.strip('"')
+        self.indexes: dict[str, str] = {}
+        """Names of the declared indexes to the statements that create them."""
+        for index in table.indexes:
+            index_name, order = self.index_name(index), self.index_order(index)
+            index_columns = dict.fromkeys((columns[index.partition.name], *order))
+            self.indexes[index_name] = (
+                f'CREATE INDEX IF NOT EXISTS "{index_name}" ON {name} '
+                f"({', '.join(index_columns)}) WHERE {self.is_in_index(index)}"
+            )
+        self.drop_indexes = [f'DROP INDEX IF EXISTS "{each}"' for each in self.indexes]
+        not_null = [f"{column} NOT NULL" for column in self.keys]
+        declared = [*not_null, *["x"] * expires, *(columns[key] for key in others), "b NOT NULL"]
+        self.create = [
+            f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, {', '.join(declared)})",
+            f'CREATE UNIQUE INDEX "{own}~key" ON {name} ({", ".join(self.keys)})',
+            *[f'CREATE INDEX "{own}~expiry" ON {name} (x) WHERE x IS NOT NULL'] * expires,
+            *self.indexes.values(),
+        ]
+        self.any_row = f"SELECT 1 FROM {name} LIMIT 1"  # noqa: S608
+        self.delete_some = f"DELETE FROM {name} WHERE id IN (SELECT id FROM {name} LIMIT ?)"  # noqa: S608
+        self.drop = f"DROP TABLE IF EXISTS {name}"
 
     def index_name(self, index: Index) -> str:
-        """Return the SQL name of an index."""
         name, number = self.name.strip('"'), self.table.indexes.index(index)
         return f"{name}~index{number}"
 
@@ -166,14 +95,6 @@ class Statements:
         """Return the expression that is true for the rows of an index."""
         keys = (index.partition,) if index.sort is None else (index.partition, index.sort)
         return " AND ".join(f"{self.columns[key.name]} IS NOT NULL" for key in keys)
-
-    @property
-    def _is_key(self) -> str:
-        return " AND ".join(f"{column} = ?" for column in self.keys)
-
-    @property
-    def _is_live(self) -> str:
-        return "" if self.table.expiry is None else " AND (x IS NULL OR x > ?)"
 
 
 _Operator: TypeAlias = Literal["", ">", ">=", "<", "<="]
@@ -193,7 +114,6 @@ class SortBounds:
 
     @property
     def values(self) -> tuple[Scalar, ...]:
-        """The values to bind, lower first."""
         return (self.low,) * bool(self.lower) + (self.high,) * bool(self.upper)
 
     def after(self, position: Scalar, *, descending: bool) -> "SortBounds":
@@ -222,8 +142,6 @@ class Query(NamedTuple):
 class Queries:
     """The queries of the table of ``statements``. Every method may raise SchemaError."""
 
-    __slots__ = ("_blob", "_index_checks", "_key_checks", "_key_names", "_partition_sql", "_sql")
-
     def __init__(self, statements: Statements) -> None:
         table = statements.table
         self._sql = statements
@@ -235,7 +153,6 @@ class Queries:
     def partition(
         self, partition: Scalar, sort: Range | None, after: Cursor | None, *, descending: bool
     ) -> Query:
-        """Return the query of one partition. Its first value is the checked partition."""
         table, checks = self._sql.table, self._key_checks
         checked = checks[0](partition)
         bounds = sort_bounds(sort, table.sort, checks[-1])
@@ -293,7 +210,6 @@ class Queries:
         return tuple(dict.fromkeys((*first, *self._key_names)))
 
     def scan(self, after: Cursor | None) -> Query:
-        """Return the query of the whole table."""
         columns, marks = ", ".join(self._sql.keys), ", ".join("?" * len(self._sql.keys))
         position = () if after is None else check_position(after, self._key_checks)
         further = f"({columns}) > ({marks})" if position else "p IS NOT NULL"

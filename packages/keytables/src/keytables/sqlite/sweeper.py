@@ -47,8 +47,6 @@ class ExpiredItems:
     page stay, and do not keep the others.
     """
 
-    __slots__ = ("_clock", "_failing", "_queue", "_reader", "tables")
-
     def __init__(self, queue: WriteQueue, reader: Reader, clock: Clock) -> None:
         self._queue, self._reader, self._clock = queue, reader, clock
         self.tables: dict[str, Statements] = {}
@@ -122,7 +120,7 @@ def _column(connection: apsw.Connection, sql: str, values: tuple[float, int]) ->
 
 
 def _delete_id(statements: Statements, number: int, now: float, cursor: apsw.Cursor) -> int:
-    cursor.execute(statements.delete_expired_id, (number, now))
+    cursor.execute(statements.delete_expired_id, (now, number))
     return cursor.connection.changes()
 
 
@@ -131,8 +129,6 @@ class Sweeper:
 
     Rule: it never ends by itself, whatever a sweep raises.
     """
-
-    __slots__ = ("_failures", "_guard", "_interval", "_loop", "_remove_some", "_task", "_timer")
 
     def __init__(
         self,

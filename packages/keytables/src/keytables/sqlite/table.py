@@ -42,8 +42,6 @@ from keytables.values import Item, KeyTuple, Scalar, Values
 class Indexes:
     """The indexes of all tables of one file. One table is loaded at a time."""
 
-    __slots__ = ("_lock", "_queue", "_reader")
-
     def __init__(self, database: Database, queue: WriteQueue) -> None:
         self._reader, self._queue = database.reader, queue
         self._lock = FileLock(f"{database.path}-indexes")
@@ -79,7 +77,6 @@ class Indexes:
             raise Unavailable(f"cannot open a lock file: {error.strerror}") from error
 
     def _missing(self, statements: Statements) -> list[str]:
-        """Return the statements that create the missing ones."""
         if not statements.indexes:
             return []
         try:

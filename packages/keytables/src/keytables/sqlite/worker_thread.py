@@ -34,17 +34,6 @@ _WAIT: Final = 0.0003
 class WorkerThread:
     """A daemon thread that runs one job at a time for one event loop."""
 
-    __slots__ = (
-        "_error",
-        "_finished",
-        "_jobs",
-        "_loop",
-        "_on_abandoned",
-        "_on_done",
-        "_thread",
-        "_timer",
-    )
-
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -59,7 +48,6 @@ class WorkerThread:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a job is running."""
         return self._on_done is not None
 
     def submit(self, job: Job, on_done: Callable[[Exception | None], None]) -> None:

@@ -153,8 +153,6 @@ class PutRows(Operation):
 
 
 class RunFunction(Operation):
-    """Call ``function`` with a cursor inside a transaction."""
-
     __slots__ = ("function", "is_slow")
 
     def __init__(
@@ -212,8 +210,6 @@ class _ConditionalOperation(Operation):
 
 
 class ConditionalPutRow(_ConditionalOperation):
-    """Store ``row`` if the condition is true."""
-
     __slots__ = ("row",)
 
     row: Row
@@ -225,8 +221,6 @@ class ConditionalPutRow(_ConditionalOperation):
 
 
 class ConditionalDeleteRow(_ConditionalOperation):
-    """Delete the item if the condition is true, and return it if asked for."""
-
     __slots__ = ()
 
     def apply(self, cursor: apsw.Cursor) -> object:
@@ -236,8 +230,6 @@ class ConditionalDeleteRow(_ConditionalOperation):
 
 
 class UpdateRow(_ConditionalOperation):
-    """Change attributes of the item if the condition is true; create the item if it is absent."""
-
     __slots__ = ("change", "codec", "creates")
 
     change: Change
@@ -333,19 +325,6 @@ class WriteQueue:
     queue, and by :meth:`finish` when more are waiting.
     """
 
-    __slots__ = (
-        "_bytes",
-        "_count",
-        "_idle_waiters",
-        "_is_active",
-        "_loop",
-        "_max_waiting",
-        "_max_waiting_bytes",
-        "_on_work",
-        "is_closed",
-        "waiting",
-    )
-
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -366,7 +345,6 @@ class WriteQueue:
         return self._count
 
     def submit(self, operation: Operation) -> "asyncio.Future[Any]":
-        """Queue a write and return the future of its result."""
         future = self._loop.create_future()
         self.submit_to(future, operation)
         return future

@@ -50,19 +50,6 @@ class Checkpointer:
     ``failures`` hears when that fails: the log grows then, and commits go on.
     """
 
-    __slots__ = (
-        "_before",
-        "_connection",
-        "_due",
-        "_failures",
-        "_limit",
-        "_pages",
-        "_requests",
-        "_step",
-        "_thread",
-        "_writer",
-    )
-
     def __init__(
         self,
         writer: apsw.Connection,
@@ -103,7 +90,6 @@ class Checkpointer:
         return self._checkpoint(self._writer)
 
     def stop(self) -> None:
-        """Wait for a running checkpoint and end the thread. Blocks."""
         self._writer.set_wal_hook(None)
         self._requests.put(False)
         self._thread.join()
@@ -160,31 +146,8 @@ class Writer:
     each failure of the database that one write meets.
     """
 
-    __slots__ = (
-        "_batch",
-        "_batch_bytes",
-        "_burst_until",
-        "_checkpointer",
-        "_connection",
-        "_cursor",
-        "_failures",
-        "_full_attempts",
-        "_is_abandoned",
-        "_lock",
-        "_lock_timeout",
-        "_loop",
-        "_max_batch",
-        "_must_write",
-        "_overdue",
-        "_pause_until",
-        "_space",
-        "_thread",
-        "queue",
-    )
-
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
         database: Database,
         failures: Failures,
         *,
@@ -192,7 +155,7 @@ class Writer:
         max_waiting_bytes: int,
         lock_timeout: float,
     ) -> None:
-        self._loop = loop
+        loop = self._loop = asyncio.get_running_loop()
         self._connection, self._lock = database.writer, database.lock
         self._space, self._failures = database.space, failures
         self._cursor = database.writer.cursor()
@@ -367,7 +330,6 @@ class Writer:
         return translate(error, table, self._connection.system_errno)
 
     def _clean_up(self, operation: Operation) -> Exception | None:
-        """End the transaction that an operation has broken. In the thread."""
         assert operation.error is not None
         return self._fail(operation.error)
 
