@@ -20,7 +20,7 @@ from docs._ext import pages, state_diagram
 
 from autopush import cli
 from autopush.api import request_log
-from autopush.api.signature_queue import MAX_WAITING
+from autopush.api.push import MAX_WAITING
 from autopush.delivery import bridged
 from autopush.delivery.bridge_contract import Router
 from autopush.net import timers
@@ -112,7 +112,7 @@ def test_every_close_code_the_session_uses_is_documented() -> None:
 def routes() -> Iterator[str]:
     """The paths of the endpoint: the cases over method and path, each up to its first variable."""
     modules = (
-        PACKAGES / f"autopush/src/autopush/{name}.py" for name in ("api/app", "api/log_check")
+        PACKAGES / f"autopush/src/autopush/{name}.py" for name in ("api/app", "api/status_pages")
     )
     trees = (ast.parse(module.read_text("utf-8")) for module in modules)
     for case in chain.from_iterable(map(ast.walk, trees)):

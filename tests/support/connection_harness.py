@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Self
 
-from autopush.api.dockerflow import Dockerflow
+from autopush.api.status_pages import Dockerflow
 from autopush.delivery.connected import Registry
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NodeAnswer, Nodes

@@ -3,16 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from autopush.api.app import CommonHeaders, EndpointApp
-from autopush.api.errors_page import ErrorsPage
-from autopush.api.log_check import LogCheck
-from autopush.api.push import DeleteHandler, PushHandler
+from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
+from autopush.api.pages import Pages
+from autopush.api.push import DeleteHandler, PushHandler, SimplePushHandler
 from autopush.api.push_metrics import PushMetrics
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
-from autopush.api.simplepush import SimplePushHandler
-from autopush.api.start_page import StartPage
+from autopush.api.status_pages import LogCheck
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.router import UserAgentRouter
@@ -85,11 +83,19 @@ class Endpoint:
         limits: PushLimits | None = None,
         stored_limits: StoredLimits | None = None,
         changes_rate: Rate | None = None,
+        clients: ListedClients | None = None,
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
         errors = ErrorResponses(ERRORS)
-        self.requests = RequestLog(self.tokens, errors, harness.store.uaid_hash, ami_id="ami-1")
+        self.requests = RequestLog(
+            self.tokens,
+            errors,
+            harness.store.uaid_hash,
+            ami_id="ami-1",
+            certificate_fields=clients.log_fields if clients else None,
+            monotonic=harness.clock,
+        )
         headers = CommonHeaders(cors=cors, hsts_max_age=hsts_max_age)
         self.secrets = RegistrationSecrets(auth_keys)
         self.bridges = bridges = Bridges(routers or {}, harness.store, harness.metrics)
@@ -147,10 +153,10 @@ class Endpoint:
             ),
             dockerflow=harness.status_pages(),
             log_check=LogCheck(errors, self.requests, TokenBuckets(None), refusals),
-            start_page=StartPage(endpoint_url=ENDPOINT, websocket_url=WEBSOCKET),
-            errors_page=ErrorsPage(),
+            pages=Pages(endpoint_url=ENDPOINT, websocket_url=WEBSOCKET),
             requests=self.requests,
             headers=headers,
+            clients=clients,
             websocket_url=WEBSOCKET,
             max_requests=max_requests,
         )
@@ -161,9 +167,11 @@ class Endpoint:
         path: str,
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
+        certificate: bytes = b"",
     ) -> Response:
-        answer = self.app(Request(method, path, "", dict(headers or {}), "::1", body=body))
-        return answer if isinstance(answer, Response) else await answer
+        request = Request(method, path, "", dict(headers or {}), "::1", body=body)
+        request.certificate = certificate
+        return await self.app(request)
 
     def path(self, uaid: str = UAID, channel: str = CHANNEL, key: bytes | None = None) -> str:
         """The path of a channel's endpoint."""

@@ -18,8 +18,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from autopush.api.errors_page import ErrorsPage
-from autopush.api.start_page import StartPage
+from autopush.api.pages import Pages
 from autopush.net.http_messages import Request
 from autopush.webpush.syntax import encode_base64url
 from support.aiohttp_server import served
@@ -166,7 +165,7 @@ class Site:
 async def start_page_site(*, push_origin: str | None = None) -> AsyncIterator[Site]:
     """Serve the page on a free port. `push_origin`: where the endpoint lies if not here."""
     site: Site
-    start_page: StartPage
+    pages: Pages
 
     async def answer(request: web.Request) -> web.Response:
         if request.path.startswith("/wpush/"):
@@ -175,9 +174,7 @@ async def start_page_site(*, push_origin: str | None = None) -> AsyncIterator[Si
             return await site.push.take(request)
         if request.path == "/health":
             return web.json_response({"status": "OK"})
-        page = start_page.respond(Request(request.method, request.path, "", {}, ""))
-        if request.path == "/errors":
-            page = ErrorsPage().response()
+        page = pages.respond(Request(request.method, request.path, "", {}, ""))
         if page is None:
             return web.Response(status=404)
         headers = [*page.headers, ("Content-Type", page.content_type or "")]
@@ -187,7 +184,7 @@ async def start_page_site(*, push_origin: str | None = None) -> AsyncIterator[Si
     app.router.add_route("*", "/{path:.*}", answer)
     async with served(app) as own:
         site = Site(urlsplit(own).port or 0, FakePush(push_origin or own))
-        start_page = StartPage(endpoint_url=own, websocket_url="ws://127.0.0.1:8080/")
+        pages = Pages(endpoint_url=own, websocket_url="ws://127.0.0.1:8080/")
         yield site
 
 

@@ -6,84 +6,67 @@ from pathlib import Path
 
 import pytest
 
-from autopush.api.app import CommonHeaders
-from autopush.api.client_certificates import (
-    ClientCertificates,
-    ListedClients,
-    common_name,
-    fingerprint,
-)
-from autopush.api.request_log import LINES_PER_SECOND, RequestLog
-from autopush.api.responses import ErrorResponses
-from autopush.net.http_messages import Request, Response
+from autopush.api.app import ListedClients, common_name, fingerprint
+from autopush.api.request_log import LINES_PER_SECOND
 from autopush.telemetry import logs
-from autopush.webpush.endpoint_token import EndpointTokens
 from support.certificates import self_signed
-from support.connection_harness import ERRORS, Harness
-from support.endpoint_harness import headers_of
+from support.connection_harness import Harness
+from support.endpoint_harness import Endpoint, headers_of
 from support.log_lines import LogFile
 
 LISTED = b"a certificate, as far as its fingerprint is concerned"
+STATUS_PAGES = [
+    "/status",
+    "/health",
+    "/__heartbeat__",
+    "/__lbheartbeat__",
+    "/__version__",
+    "/__error__",
+    "/v1/err",
+    "/v1/err/crit",
+    "/%73tatus",
+]
 
 
 @pytest.fixture
-def handler(harness: Harness) -> ClientCertificates:
+def endpoint(harness: Harness) -> Endpoint:
     clients = ListedClients({"ours": (fingerprint(b"another"), fingerprint(LISTED))})
-    requests = RequestLog(
-        EndpointTokens(harness.ring, "https://push.example"),
-        ErrorResponses(ERRORS),
-        harness.store.uaid_hash,
-        certificate_fields=clients.log_fields,
-        monotonic=lambda: 1000.0,
-    )
-    headers = CommonHeaders(cors=True, hsts_max_age=60)
-    errors = ErrorResponses(ERRORS)
-    return ClientCertificates(lambda _: Response(200), clients, requests, errors, headers)
+    return Endpoint(harness, clients=clients, hsts_max_age=60)
 
 
-def status(
-    handler: ClientCertificates, path: str, method: str = "GET", certificate: bytes = b""
-) -> int:
-    answer = handler(Request(method, path, "", {}, "::1", certificate=certificate))
-    assert isinstance(answer, Response)
-    if answer.status == 401:
-        headers = headers_of(answer)
-        assert headers["www-authenticate"] == 'Transport mode="tls-client-certificate"'
-        assert headers["access-control-allow-origin"] == "*"
-        assert "strict-transport-security" in headers
-        document = json.loads(answer.body)
-        assert (document["code"], document["errno"]) == (401, 109)
-        assert "certificate of a listed client" in document["message"]
-    return answer.status
+async def is_refused(
+    endpoint: Endpoint, path: str, method: str = "GET", certificate: bytes = b""
+) -> bool:
+    """Whether the certificate is not enough; a refusal must have the documented shape."""
+    answer = await endpoint.ask(method, path, certificate=certificate)
+    challenge = 'Transport mode="tls-client-certificate"'
+    headers = headers_of(answer)
+    if headers.get("www-authenticate") != challenge:
+        return False
+    assert answer.status == 401
+    assert headers["access-control-allow-origin"] == "*"
+    assert "strict-transport-security" in headers
+    document = json.loads(answer.body)
+    assert (document["code"], document["errno"]) == (401, 109)
+    assert "certificate of a listed client" in document["message"]
+    return True
 
 
 @pytest.mark.parametrize("path", ["/", "/wpush/v1/abc", "/v1/fcm/app/registration", "/m/foo"])
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "HEAD"])
-def test_a_request_needs_a_listed_certificate(
-    handler: ClientCertificates, path: str, method: str
+async def test_a_request_needs_a_listed_certificate(
+    endpoint: Endpoint, path: str, method: str
 ) -> None:
-    assert status(handler, path, method, LISTED) == 200
-    assert status(handler, path, method, b"unlisted") == 401
-    assert status(handler, path, method) == 401
+    assert not await is_refused(endpoint, path, method, LISTED)
+    assert await is_refused(endpoint, path, method, b"unlisted")
+    assert await is_refused(endpoint, path, method)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/status",
-        "/health",
-        "/__heartbeat__",
-        "/__lbheartbeat__",
-        "/__version__",
-        "/__error__",
-        "/v1/err",
-        "/v1/err/crit",
-        "/%73tatus",
-    ],
-)
-def test_status_pages_and_the_log_check_need_none(handler: ClientCertificates, path: str) -> None:
-    assert status(handler, path) == status(handler, path, "HEAD") == 200
-    assert status(handler, path, "POST") == 401
+@pytest.mark.parametrize("path", STATUS_PAGES)
+async def test_status_pages_and_the_log_check_need_none(endpoint: Endpoint, path: str) -> None:
+    assert not await is_refused(endpoint, path)
+    assert not await is_refused(endpoint, path, "HEAD")
+    assert await is_refused(endpoint, path, "POST")
 
 
 @pytest.mark.parametrize(
@@ -99,20 +82,20 @@ def test_status_pages_and_the_log_check_need_none(handler: ClientCertificates, p
         "//status",
     ],
 )
-def test_what_only_looks_like_such_a_page_needs_one(handler: ClientCertificates, path: str) -> None:
-    assert status(handler, path) == 401
+async def test_what_only_looks_like_such_a_page_needs_one(endpoint: Endpoint, path: str) -> None:
+    assert await is_refused(endpoint, path)
 
 
-def test_a_preflight_needs_none(handler: ClientCertificates) -> None:
-    assert status(handler, "/wpush/v1/abc", "OPTIONS") == 200
+async def test_a_preflight_needs_none(endpoint: Endpoint) -> None:
+    assert not await is_refused(endpoint, "/wpush/v1/abc", "OPTIONS")
 
 
-def test_requests_without_one_are_logged_so_many_times_a_second(
-    handler: ClientCertificates, tmp_path: Path
+async def test_requests_without_one_are_logged_so_many_times_a_second(
+    endpoint: Endpoint, tmp_path: Path
 ) -> None:
     log = LogFile(tmp_path)
     for _ in range(LINES_PER_SECOND + 3):
-        status(handler, "/wpush/v1/abc", "POST", b"unlisted")
+        assert await is_refused(endpoint, "/wpush/v1/abc", "POST", b"unlisted")
     logs.shutdown()
     lines = [line for line in log.all_fields if line["message"] == "Failed TLS auth"]
     assert len(lines) == LINES_PER_SECOND

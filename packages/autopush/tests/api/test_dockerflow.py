@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autopush.api.dockerflow import MAX_VERSION_FILE, Dockerflow, version_page
+from autopush.api.status_pages import MAX_VERSION_FILE, Dockerflow, version_page
 from autopush.net.http_messages import Request, Response
 from autopush.store import PushStore
 from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT

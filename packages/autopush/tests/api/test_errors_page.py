@@ -7,9 +7,8 @@ from html import escape
 
 import pytest
 
-from autopush.api.errors_page import ErrorsPage
+from autopush.api.pages import Pages
 from autopush.api.responses import NOT_HTTP_ANCHOR
-from autopush.api.start_page import StartPage
 from autopush.net.http_messages import Request, Response
 from autopush.protocol import messages, session
 from autopush.version import VERSION
@@ -18,9 +17,17 @@ from support.connection_harness import Harness
 from support.endpoint_harness import Endpoint, headers_of
 from support.html_tags import Tags
 
+PAGES = Pages(endpoint_url="https://push.example", websocket_url="wss://push.example/")
+
+
+def errors_page() -> Response:
+    page = PAGES.respond(Request("GET", "/errors", "", {}, "::1"))
+    assert page is not None
+    return page
+
 
 def text_of_page() -> str:
-    return ErrorsPage().response().body.decode()
+    return errors_page().body.decode()
 
 
 @pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: f"{kind.errno:d}")
@@ -79,7 +86,6 @@ def test_the_page_is_whole_and_names_its_version() -> None:
 
 
 def test_it_loads_only_what_the_start_page_serves_also_below_a_path() -> None:
-    files = StartPage(endpoint_url="https://push.example", websocket_url="wss://push.example/")
     tags = Tags(text_of_page())
     named = [name for name in tags.values("src") + tags.values("href") if name[0] != "#"]
     assert named
@@ -87,24 +93,17 @@ def test_it_loads_only_what_the_start_page_serves_also_below_a_path() -> None:
         # Relative, so that they are found behind a proxy that adds a path.
         assert re.match(r"(?!/)(?!\w+:)", name), name
         path = "/" + name.removeprefix("./")
-        assert files.respond(Request("GET", path, "", {}, "::1")) is not None, name
+        assert PAGES.respond(Request("GET", path, "", {}, "::1")) is not None, name
     assert not [name for tag, attributes in tags.tags for name in attributes if name[:2] == "on"]
     assert {"script", "style"}.isdisjoint(tag for tag, _ in tags.tags)
 
 
 def test_its_policy_allows_no_script_and_nothing_from_elsewhere() -> None:
-    policy = dict(ErrorsPage().response().headers)["Content-Security-Policy"]
+    policy = dict(errors_page().headers)["Content-Security-Policy"]
     parts = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert parts["default-src"] == "'none'"
     assert set(parts.values()) == {"'none'", "'self'"}
     assert "script-src" not in parts
-
-
-def test_headers_added_to_one_response_do_not_change_the_next() -> None:
-    page = ErrorsPage()
-    first = page.response()
-    first.headers = (*first.headers, ("Set-Cookie", "x"))
-    assert "Set-Cookie" not in dict(page.response().headers)
 
 
 async def answer(harness: Harness, method: str) -> Response:
@@ -113,7 +112,7 @@ async def answer(harness: Harness, method: str) -> Response:
 
 async def test_the_endpoint_serves_it_to_get_and_head(harness: Harness) -> None:
     response = await answer(harness, "GET")
-    assert (response.status, response.body) == (200, ErrorsPage().response().body)
+    assert (response.status, response.body) == (200, errors_page().body)
     assert headers_of(response)["content-type"] == "text/html; charset=utf-8"
     assert (await answer(harness, "HEAD")).status == 200
     assert (await answer(harness, "POST")).status == 404

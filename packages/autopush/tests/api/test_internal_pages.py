@@ -9,9 +9,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from autopush.api.dockerflow import Dockerflow
-from autopush.api.internal_pages import InternalPages
 from autopush.api.responses import ErrorResponses
+from autopush.api.status_pages import Dockerflow, InternalPages
 from autopush.net import timers
 from autopush.net.http_messages import Request
 from autopush.service.app import Worker

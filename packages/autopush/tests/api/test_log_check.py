@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from autopush.api.log_check import LogCheck
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
+from autopush.api.status_pages import LogCheck
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response
 from autopush.settings.value_types import Rate

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from autopush.api.internal_pages import InternalPages
 from autopush.api.node_ports import NodeApi, NodePort
 from autopush.api.responses import ErrorResponses
+from autopush.api.status_pages import InternalPages
 from autopush.net.http_messages import Request, Response
 from autopush.net.node_auth import (
     REQUEST_HEADER,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.api.signature_queue import SignatureQueue
+from autopush.api.push import SignatureQueue
 from autopush.webpush.errors import PushError
 from autopush.webpush.vapid import Claims, Credentials, Verifier, parse_credentials
 from support.connection_harness import UAID

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autopush.api.simplepush import read_update
+from autopush.api.push import read_update
 from autopush.net.http_messages import Request, Response
 from autopush.webpush.errors import PushError
 from autopush.webpush.version_update import MAX_VERSION

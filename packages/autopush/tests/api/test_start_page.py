@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from autopush.api.start_page import StartPage
+from autopush.api.pages import Pages
 from autopush.net.http_messages import Request, Response
 from autopush.version import VERSION
 from support.html_tags import Tags
@@ -14,21 +14,21 @@ STATIC = {file.name: file.read_bytes() for file in (files("autopush.api") / "sta
 SCRIPTS = sorted(name for name in STATIC if name.endswith(".js"))
 
 
-def start_page(endpoint: str = ENDPOINT, websocket: str = WEBSOCKET) -> StartPage:
-    return StartPage(endpoint_url=endpoint, websocket_url=websocket)
+def start_page(endpoint: str = ENDPOINT, websocket: str = WEBSOCKET) -> Pages:
+    return Pages(endpoint_url=endpoint, websocket_url=websocket)
 
 
-def ask(page: StartPage, path: str = "/", method: str = "GET") -> Response | None:
+def ask(page: Pages, path: str = "/", method: str = "GET") -> Response | None:
     return page.respond(Request(method, path, "", {}, "127.0.0.1"))
 
 
-def text_of(page: StartPage, path: str = "/") -> str:
+def text_of(page: Pages, path: str = "/") -> str:
     response = ask(page, path)
     assert response is not None, path
     return response.body.decode()
 
 
-def directives(page: StartPage, path: str = "/") -> dict[str, list[str]]:
+def directives(page: Pages, path: str = "/") -> dict[str, list[str]]:
     response = ask(page, path)
     assert response is not None
     policy = dict(response.headers)["Content-Security-Policy"]
@@ -89,10 +89,13 @@ def test_every_file_carries_the_policy_and_is_not_sniffed() -> None:
 def test_every_static_file_is_served_with_its_type() -> None:
     page = start_page()
     types = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg"}
-    for name in STATIC.keys() - {"errors.html"}:  # it is served at /errors
-        path = {"index.html": "/", "service-worker.js": "/service-worker.js"}.get(
-            name, f"/start/{name}"
-        )
+    for name in STATIC:
+        at_root = {
+            "index.html": "/",
+            "errors.html": "/errors",
+            "service-worker.js": "/service-worker.js",
+        }
+        path = at_root.get(name, f"/start/{name}")
         response = ask(page, path)
         assert response is not None, f"{name} is not served"
         assert (response.content_type or "").startswith(types[name.rpartition(".")[2]])

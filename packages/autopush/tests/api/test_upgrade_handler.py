@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from autopush.api.log_check import LogCheck
 from autopush.api.node_ports import UpgradeHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
+from autopush.api.status_pages import LogCheck
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response, Upgrade

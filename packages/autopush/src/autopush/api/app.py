@@ -1,22 +1,18 @@
-"""The endpoint's routes, and the headers that all its responses carry.
+"""The endpoint port: its routes, who may use them, and the headers that all its responses carry."""
 
-Rule: every refusal leaves as the documented JSON document, and every response carries the headers
-of its route, which are put together once, when the service starts.
-"""
-
+import hashlib
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote
 
 from autopush.api import responses
-from autopush.api.dockerflow import Dockerflow
-from autopush.api.errors_page import ErrorsPage
-from autopush.api.log_check import LogCheck
-from autopush.api.push import DeleteHandler, PushHandler
+from autopush.api.pages import Pages
+from autopush.api.push import DeleteHandler, PushHandler, SimplePushHandler
 from autopush.api.registration import METHODS, RegistrationHandler
 from autopush.api.request_log import RequestLog
-from autopush.api.simplepush import SimplePushHandler
-from autopush.api.start_page import StartPage
+from autopush.api.status_pages import Dockerflow, LogCheck
 from autopush.net.http_messages import HeaderBlock, Request, Response, header_block
+from autopush.settings.value_types import NamedTexts
 from autopush.webpush.errors import Errno, PushError
 
 PUSH_HEADERS: Final = (
@@ -24,12 +20,13 @@ PUSH_HEADERS: Final = (
     "topic,urgency"
 )
 MAX_AGE: Final = "3600"
+CHALLENGE: Final = ("WWW-Authenticate", 'Transport mode="tls-client-certificate"')
 
 
 class CommonHeaders:
     """The header blocks of the routes: CORS, so that web pages may call them, and HSTS.
 
-    `hsts_max_age`: seconds, 0 for no header.
+    They are rendered once, when the service starts. `hsts_max_age`: seconds, 0 for no header.
     """
 
     def __init__(self, *, cors: bool, hsts_max_age: int) -> None:
@@ -75,7 +72,8 @@ class CommonHeaders:
 class EndpointApp:
     """Handler of the endpoint port.
 
-    `websocket_url`: where user agents connect. `max_requests`: how many may be in progress at once.
+    `clients`: who may use it, None for everybody. `websocket_url`: where user agents connect.
+    `max_requests`: how many may be in progress at once.
     """
 
     def __init__(
@@ -87,10 +85,10 @@ class EndpointApp:
         registration: RegistrationHandler,
         dockerflow: Dockerflow,
         log_check: LogCheck,
-        start_page: StartPage,
-        errors_page: ErrorsPage,
+        pages: Pages,
         requests: RequestLog,
         headers: CommonHeaders,
+        clients: "ListedClients | None",
         websocket_url: str,
         max_requests: int,
     ) -> None:
@@ -100,10 +98,10 @@ class EndpointApp:
         self._registration = registration
         self._dockerflow = dockerflow
         self._log_check = log_check
-        self._start_page = start_page
-        self._errors_page = errors_page
+        self._pages = pages
         self._requests = requests
         self._headers = headers
+        self._clients = clients
         self._websocket_url = websocket_url
         self._max_requests = max_requests
         self._in_progress = 0
@@ -134,6 +132,8 @@ class EndpointApp:
 
     async def _respond(self, request: Request) -> Response:
         path = request.path if "%" not in request.path else unquote(request.path)
+        if self._clients is not None and request.certificate not in self._clients:
+            self._check_exempt(request, path)
         match request.method, *path.split("/")[1:]:
             case "POST", "wpush", version, token if token:
                 return await self._push(request, version, token)
@@ -150,8 +150,6 @@ class EndpointApp:
                 return await self._dockerflow.respond(request) or Response(200)
             case "GET", *_ if "websocket" in request.headers.get("upgrade", "").lower():
                 raise responses.websocket_elsewhere(self._websocket_url)
-            case "GET", "errors":
-                return self._errors_page.response()
             case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
                 return await self._registration(request, kind, app_id, rest)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
@@ -163,8 +161,72 @@ class EndpointApp:
         page = (
             await self._dockerflow.respond(request)
             or self._log_check.respond(request)
-            or self._start_page.respond(request)
+            or self._pages.respond(request)
         )
         if page is None:
             raise responses.not_found()
         return page
+
+    def _check_exempt(self, request: Request, path: str) -> None:
+        """Without a listed certificate there are only status pages, the log check and preflights,
+        which browsers send without one.
+
+        :raises PushError: 401/109, for anything else
+        """
+        match request.method, *path.split("/")[1:]:
+            case ("OPTIONS", *_) | ("GET" | "HEAD", "v1", "err") | ("GET" | "HEAD", "v1", "err", _):
+                return
+            case "GET" | "HEAD", page if page in _STATUS_PAGES:
+                return
+        self._requests.log_failed_tls_auth(request)
+        raise PushError(
+            Errno.INVALID_AUTHENTICATION,
+            "This service requires the TLS certificate of a listed client",
+            headers=(CHALLENGE,),
+        )
+
+
+_STATUS_PAGES: Final = frozenset(
+    ("status", "health", "__heartbeat__", "__lbheartbeat__", "__version__", "__error__")
+)
+
+
+class ListedClients:
+    """The clients of the option `client_certs`, known by the SHA-256 of their certificates.
+
+    `listed`: the fingerprints of each client, as upper-case hex with colons. The certificates that
+    are asked for are in DER; empty for none.
+    """
+
+    def __init__(self, listed: NamedTexts) -> None:
+        self._names = {each: name for name, prints in listed.items() for each in prints}
+
+    def __contains__(self, certificate: bytes) -> bool:
+        return fingerprint(certificate) in self._names
+
+    def log_fields(self, certificate: bytes) -> Mapping[str, str]:
+        """What logs say of a certificate: `tls_auth` is the client's name in the option."""
+        if not certificate:
+            return {}
+        sha256, cn = fingerprint(certificate), common_name(certificate)
+        name = self._names.get(sha256)
+        if name is None:
+            return {"tls_failed_sha256": sha256, "tls_failed_cn": cn}
+        return {"tls_auth": name, "tls_auth_sha256": sha256, "tls_auth_cn": cn}
+
+
+def fingerprint(certificate: bytes) -> str:
+    """As `openssl x509 -fingerprint -sha256` writes it; empty without a certificate."""
+    return hashlib.sha256(certificate).digest().hex(":").upper() if certificate else ""
+
+
+def common_name(certificate: bytes) -> str:
+    """The CN of the subject, at most 64 characters as X.509 has it; empty where there is none."""
+    from cryptography import x509  # noqa: PLC0415 - it is there, since the port has a certificate
+
+    try:
+        subject = x509.load_der_x509_certificate(certificate).subject
+        names = subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    except (ValueError, x509.InvalidVersion):  # OpenSSL is content with less
+        return ""
+    return str(names[0].value)[:64] if names else ""

@@ -8,10 +8,8 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from autopush.api import responses
-from autopush.api.dockerflow import Dockerflow
-from autopush.api.internal_pages import InternalPages
-from autopush.api.log_check import LogCheck
 from autopush.api.responses import ErrorResponses
+from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import UserAgentConnection

@@ -1,25 +1,33 @@
-"""The API for application servers (RFC 8030): `POST /wpush/{version}/{token}` sends a message,
-`DELETE /m/{message_id}` takes it back while it is stored.
+"""The API for application servers.
+
+    POST /wpush/{version}/{token}    sends a message (RFC 8030)
+    DELETE /m/{message_id}           takes it back while it is stored
+    PUT /spush/{version}/{token}     a SimplePush channel has a new version
 
 Rule: the checks of a push run in the documented order, the cheap ones before the store is asked and
-the signature last; a message is answered 201 only when it was delivered or is safe in the store (or
-has a TTL of 0 and its user agent is not connected).
+the signature last; a message or version is answered 200 to 202 only when it was delivered or is
+safe in the store (or has a TTL of 0 and its user agent is not connected).
 """
+
+import asyncio
+from collections import OrderedDict, deque
+from time import perf_counter
+from typing import Final, Never
+from urllib.parse import parse_qsl
 
 from autopush.api import responses
 from autopush.api.push_metrics import PushMetrics, router_type_of
 from autopush.api.request_log import PushLine, RequestLog
-from autopush.api.signature_queue import SignatureQueue
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterResponse
 from autopush.delivery.bridged import BridgedUser, Bridges
-from autopush.delivery.router import DeliveryResult, UserAgentRouter
+from autopush.delivery.router import DeliveryResult, Recipient, UserAgentRouter
 from autopush.limits import PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
 from autopush.store import PushStore
-from autopush.store.users import WEBPUSH
-from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.store.users import SIMPLEPUSH, WEBPUSH
+from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.headers import check_content
 from autopush.webpush.identifiers import (
@@ -30,7 +38,8 @@ from autopush.webpush.identifiers import (
 )
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.notification import Notification
-from autopush.webpush.vapid import Verifier, check_access
+from autopush.webpush.vapid import Claims, Credentials, Verifier, check_access
+from autopush.webpush.version_update import MAX_VERSION, VersionUpdate
 from keytables import KeytablesError
 
 
@@ -122,15 +131,8 @@ class PushHandler:
             else:
                 router_type, routed = WEBPUSH, None
                 result = await self._router.route(recipient, notification)
-        except PushError as refusal:
-            refusal.router_type = router_type_of(recipient)
-            self._metrics.refused(refusal, refusal.router_type, credentials)
-            raise
-        except KeytablesError as error:
-            failure = responses.storage_refusal(error)
-            failure.router_type = router_type_of(recipient)
-            self._metrics.refused(failure, failure.router_type, credentials)
-            raise failure from error
+        except (PushError, KeytablesError) as error:
+            _refuse(error, recipient, credentials, self._metrics)
         self._metrics.accepted(
             began, router_type, result, len(request.body), content.headers, credentials
         )
@@ -155,7 +157,7 @@ class PushHandler:
 class DeleteHandler:
     """Deletes stored messages.
 
-    Rule: the message id is the capability, so an id of this service is always answered 204, whether
+    The message id is the capability, so an id of this service is always answered 204, whether
     something was stored or not; only that very message is deleted, never one that replaced it.
     """
 
@@ -186,3 +188,205 @@ class DeleteHandler:
         except KeytablesError as error:
             raise responses.storage_refusal(error) from error
         return Response(204, block=self._block)
+
+
+# ── SimplePush ────────────────────────────────────────────────────────────────────────────────────
+
+MAX_FIELDS: Final = 32
+
+
+class SimplePushHandler:
+    """Takes versions. `max_data`: bytes of the text that may come with one."""
+
+    def __init__(
+        self,
+        *,
+        tokens: EndpointTokens,
+        limits: PushLimits,
+        router: UserAgentRouter,
+        clock: Clock,
+        metrics: PushMetrics,
+        requests: RequestLog,
+        max_data: int,
+        block: HeaderBlock,
+    ) -> None:
+        self._tokens = tokens
+        self._limits = limits
+        self._router = router
+        self._clock = clock
+        self._metrics = metrics
+        self._requests = requests
+        self._max_data = max_data
+        self._block = block
+
+    async def __call__(self, request: Request, token: str) -> Response:
+        """Check, route, respond.
+
+        :raises PushError: the version is refused
+        """
+        began = self._metrics.received()
+        line = PushLine(self._requests, request) if self._requests.is_verbose else None
+        recipient = None
+        try:
+            endpoint = self._open(token)
+            self._limits.check_push(endpoint, None, began)
+            recipient = await self._router.find_simplepush(endpoint.uaid)
+            number, data = read_update(request.body or request.query.encode(), self._clock())
+            if data is not None and len(data.encode()) > self._max_data:
+                raise PushError(
+                    Errno.PAYLOAD_TOO_LARGE, f"data is longer than {self._max_data} bytes"
+                )
+            update = VersionUpdate.of(endpoint.uaid, endpoint.channel_id, number, data)
+            if line is not None:
+                line.validated()
+            result = await self._router.route(recipient, update)
+        except (PushError, KeytablesError) as error:
+            _refuse(error, recipient, None, self._metrics)
+        self._metrics.accepted(began, SIMPLEPUSH, result, len((data or "").encode()))
+        if line is not None:
+            line.write(result, SIMPLEPUSH)
+        if result is DeliveryResult.DELIVERED:
+            response = responses.text(200, "Delivered")
+        else:
+            response = responses.text(202, "Notification Stored")
+        response.block = self._block
+        return response
+
+    def _open(self, token: str) -> Endpoint:
+        try:
+            endpoint = self._tokens.open(token)
+        except PushError:
+            endpoint = None
+        if endpoint is None or endpoint.key_hash is not None:
+            raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token", status=400)
+        return endpoint
+
+
+def read_update(form: bytes, now: float) -> tuple[int, str | None]:
+    """Version and data of a form: without a version, or with one below 1, the time in seconds.
+
+    :raises PushError: 400/108, not a form, or a version that is no number
+    """
+    try:
+        fields = dict(
+            parse_qsl(
+                form.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
+            )
+        )
+    except ValueError:  # UnicodeDecodeError too
+        raise PushError(
+            Errno.INVALID_ROUTER_TYPE, "Expected a form in UTF-8 with version and data"
+        ) from None
+    text, data = fields.get("version", ""), fields.get("data") or None
+    # Compared as text, as the original does: 0 and negative numbers too are no version.
+    if text < "1":
+        return int(now), data
+    is_number = text.isascii() and text.isdigit() and len(text) < 20
+    if not is_number or int(text) > MAX_VERSION:
+        raise PushError(
+            Errno.INVALID_ROUTER_TYPE, f"Invalid version: expected a number up to {MAX_VERSION}"
+        )
+    return int(text), data
+
+
+# ── What both have in common ──────────────────────────────────────────────────────────────────────
+
+
+def _refuse(
+    error: PushError | KeytablesError,
+    recipient: Recipient | BridgedUser | None,
+    credentials: Credentials | None,
+    metrics: PushMetrics,
+) -> Never:
+    """Count a message that is refused, or that the store failed for, and raise its refusal."""
+    refusal = error if isinstance(error, PushError) else responses.storage_refusal(error)
+    refusal.router_type = router_type_of(recipient)
+    metrics.refused(refusal, refusal.router_type, credentials)
+    if refusal is error:
+        raise refusal
+    raise refusal from error
+
+
+TIME_SLICE: Final = 0.0008
+"""Seconds of verifying until other work gets its turn."""
+MAX_WAITING: Final = 10_000
+"""Signatures that wait; further ones are refused."""
+MAX_WAITING_OF_USER: Final = 500
+"""Of them those of messages to one user."""
+
+Waiting = deque[tuple[Credentials, asyncio.Future[Claims]]]
+
+
+class SignatureQueue:
+    """Signatures of senders not seen before, verified several in a row.
+
+    A signature costs about a tenth of a millisecond of pure computation. Verified one after the
+    other they find their tables in the processor's cache; one by one between other work each costs
+    twice as much. So they are verified in slices of less than a millisecond (`TIME_SLICE`).
+
+    The users that messages are for take turns, one signature each: whoever sends many to one of
+    them, with ever new tokens, delays no message to another.
+    """
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        *,
+        time_slice: float = TIME_SLICE,
+        max_waiting: int = MAX_WAITING,
+        max_waiting_of_user: int = MAX_WAITING_OF_USER,
+    ) -> None:
+        self._verifier = verifier
+        self._time_slice = time_slice
+        self._max_waiting = max_waiting
+        self._max_waiting_of_user = max_waiting_of_user
+        self._waiting: OrderedDict[str, Waiting] = OrderedDict()  # the next one to serve is first
+        self._count = 0
+
+    async def verify(self, credentials: Credentials, uaid: str) -> Claims:
+        """The claims of these credentials, which have none yet. `uaid`: of the user that the
+        message is for.
+
+        :raises PushError: 401/109, not signed by that key; 503/201, too many are waiting
+        """
+        of_user = self._waiting.get(uaid)
+        if self._count >= self._max_waiting or (
+            of_user is not None and len(of_user) >= self._max_waiting_of_user
+        ):
+            raise PushError(Errno.BACK_OFF, "Too many signatures to verify")
+        loop = asyncio.get_running_loop()
+        if not self._count:
+            loop.call_soon(self._run_slice)
+        if of_user is None:
+            of_user = self._waiting[uaid] = deque()
+        future: asyncio.Future[Claims] = loop.create_future()
+        of_user.append((credentials, future))
+        self._count += 1
+        return await future
+
+    def _run_slice(self) -> None:
+        end = perf_counter() + self._time_slice
+        while self._count:
+            credentials, future = self._next()
+            try:
+                # Of many messages with the same new token, the first one has it verified.
+                known = self._verifier.known(credentials)
+                claims = self._verifier.verify(credentials) if known is None else known
+                self._verifier.remember(credentials, claims)
+            except Exception as error:  # noqa: BLE001 - raised to its sender; the others go on
+                if not future.done():
+                    future.set_exception(error)
+            else:
+                if not future.done():
+                    future.set_result(claims)
+            if perf_counter() >= end and self._count:
+                asyncio.get_running_loop().call_soon(self._run_slice)
+                return
+
+    def _next(self) -> tuple[Credentials, asyncio.Future[Claims]]:
+        uaid, of_user = self._waiting.popitem(last=False)
+        self._count -= 1
+        waiting = of_user.popleft()
+        if of_user:
+            self._waiting[uaid] = of_user
+        return waiting

@@ -12,21 +12,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from autopush.api.app import CommonHeaders, EndpointApp
-from autopush.api.client_certificates import ClientCertificates, ListedClients
-from autopush.api.dockerflow import Dockerflow
-from autopush.api.errors_page import ErrorsPage
-from autopush.api.internal_pages import InternalPages
-from autopush.api.log_check import LogCheck
-from autopush.api.memory_usage import memory_usage
+from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
 from autopush.api.node_ports import NodeApi, NodePort, UpgradeHandler
-from autopush.api.push import DeleteHandler, PushHandler
+from autopush.api.pages import Pages
+from autopush.api.push import DeleteHandler, PushHandler, SimplePushHandler
 from autopush.api.push_metrics import PushMetrics
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
-from autopush.api.simplepush import SimplePushHandler
-from autopush.api.start_page import StartPage
+from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck, memory_usage
 from autopush.bridges.discovery import load_routers, load_waker, router_states
 from autopush.clock import Clock
 from autopush.delivery.bridged import Bridges
@@ -295,20 +289,17 @@ class Worker:
             ),
             dockerflow=self._dockerflow,
             log_check=self._log_check,
-            start_page=StartPage(
+            pages=Pages(
                 endpoint_url=settings.public_endpoint_url,
                 websocket_url=settings.public_websocket_url,
             ),
-            errors_page=ErrorsPage(),
             requests=self._requests,
             headers=headers,
+            clients=self._listed,
             websocket_url=settings.public_websocket_url,
             max_requests=settings.max_requests,
         )
-        handler: Handler = app
-        if self._listed is not None:
-            handler = ClientCertificates(app, self._listed, self._requests, self._errors, headers)
-        server = self._public_http(handler, Limits(max_body=max(65_536, 2 * settings.max_data)))
+        server = self._public_http(app, Limits(max_body=max(65_536, 2 * settings.max_data)))
         self._http.append((server, "endpoint"))
         if "proxied" in self._sockets:
             self._http.append((server, "proxied"))

@@ -1,0 +1,112 @@
+"""The pages for people: the start page, with a live demo, and `/errors`, to which `more_info` of
+every refusal leads. They work offline: their policy forbids everything from other origins.
+"""
+
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
+from typing import Final
+
+from autopush.net.http_messages import Request, Response
+from autopush.version import VERSION
+from autopush.webpush.errors import ERRORS, ErrorKind, reason_phrase
+from autopush.webpush.syntax import origin_of
+
+_STATIC: Final = files("autopush.api") / "static"
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_FILES: Final = {
+    "/": "index.html",
+    "/errors": "errors.html",
+    # At the root, because the scope of a service worker is its folder.
+    "/service-worker.js": "service-worker.js",
+    **{
+        f"/start/{name}": name
+        for name in (
+            "copy.js",
+            "demo.js",
+            "health.js",
+            "icon.svg",
+            "program.js",
+            "sender-key.js",
+            "steps.js",
+            "style.css",
+            "trouble.js",
+            "webpush.js",
+        )
+    },
+}
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+
+
+class Pages:
+    """`endpoint_url`, `websocket_url`: the public URLs of this service. The files are read once.
+
+    :raises ValueError: `endpoint_url` is not an absolute URL
+    """
+
+    def __init__(self, *, endpoint_url: str, websocket_url: str) -> None:
+        values = {
+            "endpoint_url": endpoint_url,
+            "websocket_url": websocket_url,
+            "version": VERSION,
+        }
+        # The start page may be opened under another name of this machine (localhost, 127.0.0.1)
+        # than that of its endpoints, and sends to them all the same.
+        demo = f"script-src 'self'; worker-src 'self'; connect-src 'self' {origin_of(endpoint_url)}"
+        self._pages = {}
+        for path, name in _FILES.items():
+            body = (_STATIC / name).read_bytes()
+            kind = name.rpartition(".")[2]
+            if kind == "html":
+                body = _filled(body.decode(), values).encode()
+            policy = _POLICY if path == "/errors" else f"{_POLICY}; {demo}"
+            self._pages[path] = Response(200, body, _headers(policy), _TYPES[kind])
+
+    def respond(self, request: Request) -> Response | None:
+        """The file of that path, None when there is none."""
+        page = self._pages.get(request.path) if request.method == "GET" else None
+        # A copy, to which the caller adds the headers of the route.
+        return page and Response(page.status, page.body, page.headers, page.content_type)
+
+
+def _headers(policy: str) -> tuple[tuple[str, str], ...]:
+    return (
+        ("Content-Security-Policy", policy),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Cache-Control", "no-cache"),
+    )
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Replace each `{{name}}` by its value, escaped; fill in the table of errors."""
+    for name, value in values.items():
+        text = text.replace(f"{{{{{name}}}}}", escape(value))
+    text = text.replace("<!-- rows -->", "\n".join(map(_row, ERRORS.values())))
+    return text.replace("<!-- sections -->", "\n".join(map(_section, ERRORS.values())))
+
+
+def _row(kind: ErrorKind) -> str:
+    return (
+        f'<tr><td><a href="#{kind.anchor}">{kind.errno:d}</a></td>'
+        f"<td>{kind.status} {escape(reason_phrase(kind.status))}</td>"
+        f"<td>{escape(kind.title)}</td></tr>"
+    )
+
+
+def _section(kind: ErrorKind) -> str:
+    return (
+        f'<section class="card error" id="{kind.anchor}" aria-labelledby="{kind.anchor}-title">\n'
+        f'<h2 id="{kind.anchor}-title">{kind.errno:d}: {escape(kind.title)}</h2>\n'
+        f'<p class="why">HTTP status {kind.status} {escape(reason_phrase(kind.status))}</p>\n'
+        f"<p>{escape(kind.help)}</p>\n"
+        "</section>"
+    )

@@ -1,0 +1,324 @@
+"""The pages for operators and monitoring: status, version, `/metrics`, memory, the log check.
+
+What they say is true of the whole service, whichever worker answers: numbers are summed over all
+workers, and one that is missing is a failure.
+"""
+
+import asyncio
+import ctypes
+import gc
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+from urllib.parse import parse_qs
+
+import orjson
+
+from autopush.api import responses
+from autopush.api.request_log import RequestLog
+from autopush.api.responses import ErrorResponses
+from autopush.limits import LimitRefusals, TokenBuckets
+from autopush.net.http_messages import Request, Response
+from autopush.net.timers import Budget
+from autopush.store import PushStore
+from autopush.store.health import StoreHealth
+from autopush.telemetry import logs, prometheus
+from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
+from autopush.telemetry.metrics import SharedMetrics
+from autopush.telemetry.process import ready_workers
+from autopush.version import VERSION
+from autopush.webpush.errors import Errno, PushError
+
+# ── Status and version ────────────────────────────────────────────────────────────────────────────
+
+STATUS: Final = {"status": "OK", "version": VERSION}
+VERSION_FILE: Final = Path("version.json")
+"""In the working directory, where Dockerflow has it: /app in an image."""
+MAX_VERSION_FILE: Final = 65_536
+STORE_TIMEOUT: Final = 3.0
+"""Seconds that a table has to answer."""
+KNOWN: Final = {"source": "autopush", "version": VERSION, "commit": "", "build": ""}
+"""What is known of the version without a file."""
+
+_log = logs.get("dockerflow")
+
+
+class Dockerflow:
+    """`/status`, `/health` and the three pages of Dockerflow, the same on every port.
+
+    Rule: only `/health` and `/__heartbeat__` touch the store; a load balancer may request the
+    others at any rate.
+
+    `routers`: of an endpoint, the bridges by name, and whether they are in service. `clock`: the
+    monotonic one.
+    """
+
+    def __init__(
+        self,
+        store: PushStore,
+        metrics: SharedMetrics,
+        *,
+        routers: Mapping[str, bool] | None = None,
+        version_file: Path = VERSION_FILE,
+        clock: Callable[[], float] = time.monotonic,
+        store_timeout: float = STORE_TIMEOUT,
+    ) -> None:
+        self._store = StoreHealth(store, metrics, clock=clock)
+        self._metrics = metrics
+        self._version = version_page(version_file)
+        self._routers = routers
+        self._clock = clock
+        self._store_timeout = store_timeout
+
+    async def respond(self, request: Request) -> Response | None:
+        """The page of that path, None for any other path or method."""
+        if request.method not in ("GET", "HEAD"):
+            return None
+        match request.path:
+            case "/status":
+                return responses.json(200, STATUS)
+            case "/health" | "/__heartbeat__":
+                return await self._health()
+            case "/__version__":
+                return self._version
+            case "/__lbheartbeat__":
+                return responses.text(200, "")
+        return None
+
+    async def _health(self) -> Response:
+        tables = await self._store.states(self._store_timeout)
+        expected = self._metrics.workers
+        ready = ready_workers(self._metrics, self._clock())
+        workers = "OK" if ready == expected else "NOT OK"
+        ok = all(status == "OK" for status in (workers, *(t["status"] for t in tables.values())))
+        document: dict[str, object] = {
+            "status": "OK" if ok else "NOT OK",
+            "version": VERSION,
+            "clients": int(self._metrics.total(CONNECTIONS)[0]),
+            **tables,
+            "workers": {"status": workers, "ready": ready, "expected": expected},
+        }
+        if self._routers is not None:
+            document["request_count"] = int(self._metrics.total(REQUESTS_IN_FLIGHT)[0])
+            document["routers"] = self._routers
+        return responses.json(200 if ok else 503, document)
+
+
+def version_page(file: Path) -> Response:
+    """`/__version__`: what the file says, or what is known where there is none; a file that cannot
+    be read or is no JSON object makes it a 500.
+
+    Called once, at the start: a file that is replaced later describes what is to run next.
+    """
+    try:
+        with file.open("rb") as opened:
+            document = orjson.loads(opened.read(MAX_VERSION_FILE))
+        if not isinstance(document, dict):
+            raise ValueError("not a JSON object")  # noqa: TRY004 - as for what is no JSON
+    except FileNotFoundError:
+        document = KNOWN
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not a JSON object"
+        _log.warning("The file of the version cannot be read", file=str(file), reason=reason)
+        return responses.text(500, f"{file.name} cannot be read\n")
+    return responses.json(200, document)
+
+
+# ── Metrics ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class InternalPages:
+    """`/metrics` and the status pages, for ports that are not public."""
+
+    def __init__(
+        self, dockerflow: Dockerflow, metrics: SharedMetrics, errors: ErrorResponses
+    ) -> None:
+        self._dockerflow = dockerflow
+        self._metrics = metrics
+        self._errors = errors
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer one request."""
+        return await self.respond(request) or self._errors.of(responses.not_found())
+
+    async def respond(self, request: Request) -> Response | None:
+        """The page of that path, None for any other path or method."""
+        if request.path == "/metrics" and request.method in ("GET", "HEAD"):
+            return Response(200, await self._render(), content_type=prometheus.CONTENT_TYPE)
+        return await self._dockerflow.respond(request)
+
+    async def _render(self) -> bytes:
+        """Rendered in time slices, so that the event loop is never busy for long."""
+        pieces: list[bytes] = []
+        budget = Budget(perf_counter)
+        for piece in prometheus.render(self._metrics):
+            pieces.append(piece)
+            if budget.exhausted():
+                await asyncio.sleep(0)
+                budget = Budget(perf_counter)
+        return b"".join(pieces)
+
+
+# ── The log check ─────────────────────────────────────────────────────────────────────────────────
+
+TEAPOT: Final = 418
+ERROR: Final = "ERROR:Success"
+
+_check_log = logs.get("log_check")
+
+
+class LogCheckError(Exception):
+    """Raised and logged on purpose."""
+
+
+class LogCheck:
+    """An operator sees whether errors reach the logs and Sentry, on every public port.
+
+        GET /v1/err, /v1/err/{type with "error"}    logs an error
+        GET /v1/err/{type with "crit"}              logs an exception
+        GET /__error__                              logs both, each with a traceback
+
+    The answer is 418 with the text that was logged, so that log and response can be matched.
+    `rates`: of each page, from whomever the requests come.
+    """
+
+    def __init__(
+        self,
+        errors: ErrorResponses,
+        requests: RequestLog,
+        rates: TokenBuckets,
+        refusals: LimitRefusals,
+    ) -> None:
+        self._errors = errors
+        self._requests = requests
+        self._rates = rates
+        self._refusals = refusals
+
+    def respond(self, request: Request) -> Response | None:
+        """Log, and respond; None for any other path or method."""
+        match request.method, *request.path.split("/")[1:]:
+            case "GET", "v1", "err":
+                page = "error"
+            case "GET", "v1", "err", kind if kind:
+                page = next((page for page in ("error", "crit") if page in kind.lower()), "")
+            case "GET", "__error__":
+                page = "both"
+            case _:
+                return None
+        if not page:
+            unknown = PushError(Errno.NOTHING_HERE, "the log check knows error and crit")
+            return self._errors.of(unknown)
+        if wait := self._rates.take(page):
+            self._refusals.add("log_check_rate", request.client_address)
+            too_often = "The log check is asked for too often"
+            return self._errors.of(PushError(Errno.RATE_EXCEEDED, too_often, retry_after=wait))
+        client_info = self._requests.client_info(request)
+        fields = {"status_code": TEAPOT, "errno": 0, "client_info": client_info}
+        if page in ("crit", "both"):
+            try:
+                raise LogCheckError("LogCheck")
+            except LogCheckError as error:
+                _check_log.exception("Test Critical Message", error=error, **fields)
+        if page == "crit":
+            return self._teapot("Test Failure", "FAILURE:Success")
+        failure = LogCheckError(ERROR) if page == "both" else None
+        _check_log.error("Test Error Message", exc_info=failure, **fields)
+        return self._teapot("Test Error", ERROR)
+
+    def _teapot(self, error: str, message: str) -> Response:
+        return self._errors.of(PushError(Errno.UNKNOWN, message, status=TEAPOT, phrase=error))
+
+
+# ── Memory ────────────────────────────────────────────────────────────────────────────────────────
+
+LONGEST_LIST: Final = 50
+"""Types of objects that are listed."""
+_OFF: Final = frozenset({"0", "false", "no", "off"})
+_SMAPS: Final = Path("/proc/self/smaps")
+_COLUMNS: Final = {"Size": "Kbytes", "Rss": "RSS", "Private_Dirty": "Dirty"}
+
+
+async def memory_usage(request: Request) -> Response:
+    """`/_memusage`: what the memory of a worker is used for, as text, to find a leak.
+
+    `objgraph=false` leaves out the objects, `dump_rpy_heap=false` the collector. The report takes a
+    while, in which the service waits; its port is open on this machine only.
+    """
+    if request.method not in ("GET", "HEAD") or request.path != "/_memusage":
+        return responses.text(404, "GET /_memusage\n")
+    wanted = {
+        name: values[-1].lower() not in _OFF for name, values in parse_qs(request.query).items()
+    }
+    report = await asyncio.to_thread(_of_process)
+    if wanted.get("dump_rpy_heap", True):
+        report += f"\nCollector: {gc.get_count()=} {gc.get_freeze_count()=}\n"
+        report += "".join(f"{generation}\n" for generation in gc.get_stats())
+    if wanted.get("objgraph", True):
+        report += "\nObjects:\n" + "".join(_object_types())
+    return responses.text(200, report)
+
+
+def _of_process() -> str:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    parts = [f"pid {os.getpid()}\n{usage}\n", "".join(_mappings()), _allocator()]
+    return "\n".join(parts)
+
+
+def _mappings() -> Iterator[str]:
+    """The mappings of the process in the columns of `pmap -x`, and their sums; KiB."""
+    if not _SMAPS.exists():
+        yield "This system does not list the mappings of a process.\n"
+        return
+    yield f"{'Address':>16} {'Kbytes':>9} {'RSS':>9} {'Dirty':>9} Mapping\n"
+    sums: Counter[str] = Counter()
+    address, name, sizes = "", "", dict[str, int]()
+    for line in _SMAPS.read_text().splitlines():
+        field, _, rest = line.partition(":")
+        if field in _COLUMNS:
+            sizes[field] = int(rest.split()[0])
+        elif field == "VmFlags":
+            sums.update(sizes)
+            yield _mapping(address, sizes, name or "[ anon ]")
+        elif "-" in field.split()[0]:
+            words = line.split(maxsplit=5)
+            address, name = words[0].partition("-")[0], words[5] if len(words) > 5 else ""
+    yield _mapping("total", sums, "")
+
+
+def _mapping(address: str, sizes: "Counter[str] | dict[str, int]", name: str) -> str:
+    numbers = " ".join(f"{sizes[column]:>9}" for column in _COLUMNS)
+    return f"{address:>16} {numbers} {name}".rstrip() + "\n"
+
+
+def _allocator() -> str:
+    """glibc's own report, an XML document; other C libraries have none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not (hasattr(libc, "malloc_info") and hasattr(libc, "open_memstream")):
+        return "The C library does not report on its allocator.\n"
+    libc.open_memstream.restype = ctypes.c_void_p
+    text, size = ctypes.c_char_p(), ctypes.c_size_t()
+    stream = libc.open_memstream(ctypes.byref(text), ctypes.byref(size))
+    if not stream:
+        return f"The allocator's report failed: {os.strerror(ctypes.get_errno())}\n"
+    libc.malloc_info(0, ctypes.c_void_p(stream))
+    libc.fclose(ctypes.c_void_p(stream))
+    try:
+        return (text.value or b"").decode()
+    finally:
+        libc.free(text)
+
+
+def _object_types() -> Iterator[str]:
+    """How many objects of each type there are, of those that the collector looks at.
+
+    Those of the start are not among them: they are frozen. To thaw and freeze them again would
+    freeze what is garbage by now too, for ever.
+    """
+    types = Counter(type(each).__name__ for each in gc.get_objects())
+    for name, number in types.most_common(LONGEST_LIST):
+        yield f"{name:<40} {number:>10}\n"
