@@ -104,7 +104,7 @@ def test_a_store_error_is_one_line_with_the_number_that_was_dropped(
 def test_a_store_that_stays_throttled_makes_the_run_incomplete(
     store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autopush.store.rate_limiter import RateLimiter
+    from autopush.jobs import RateLimiter
 
     async def throttled(*_: object) -> None:
         raise Throttled("too busy")

@@ -209,13 +209,13 @@ async def test_a_failure_keeps_the_versions_and_is_logged_once_until_it_works_ag
     assert polling.counted == {"ok": 2, "unknown": 3}
 
 
-async def test_an_unexpected_error_is_logged_and_does_not_end_the_polling(
-    server: MegaphoneServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+async def test_an_unexpected_error_is_counted(
+    server: MegaphoneServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     polling = Polling(server)
     with monkeypatch.context() as patched:
         patched.setattr(Broadcasts, "update", None)
-        await polling.poller.poll()
-    assert "Unexpected error" in caplog.text
+        with pytest.raises(TypeError):
+            await polling.poller.poll()
     await polling.poller.poll()
     assert polling.counted == {"unknown": 1, "ok": 1}

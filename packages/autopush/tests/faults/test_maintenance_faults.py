@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from autopush.jobs import RateLimiter
 from autopush.store import PushStore, TablePlan
 from autopush.store.maintenance import UserRemover, drop_old_users
-from autopush.store.rate_limiter import RateLimiter
 from autopush.store.tables import Month, message_table, router_table
 from autopush.store.users import connect_keys
 from keytables import Engine, KeytablesError

@@ -11,19 +11,22 @@ from autopush.service import maintenance
 from autopush.service.maintenance import (
     DISTRUST,
     FIRST_LOOK,
+    LEASE,
+    LEASE_KEY,
     MAX_CLOCK_STEP,
     NEXT_LOOK,
+    PERIOD,
     RATE,
     Maintenance,
 )
 from autopush.store import PushStore, TablePlan
-from autopush.store.lease import LEASE, PERIOD, DailyLease
 from autopush.store.tables import Month, message_table, router_table
 from autopush.store.users import connect_keys, connect_keys_of_day
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, Unavailable
 from keytables.clock_guard import read_clocks
+from keytables.lease import Lease
 from support import engines
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
@@ -141,6 +144,17 @@ async def test_on_a_database_one_worker_drops_them_too(
         assert recorded(service.metrics, UA_EXPIRATION, reason="not_seen") == 30
 
 
+async def test_a_run_noted_by_a_clock_that_was_ahead_holds_nothing_up() -> None:
+    service = Service()
+    worker = await service.worker()
+    service.pass_time(1e6)
+    await worker.look()
+    service.pass_time(-1e6)
+    await service.add_users(5, 3)
+    await (await service.worker()).look()
+    assert await service.users() == 0
+
+
 async def test_records_whose_last_connect_names_a_day_are_dropped_on_that_day_of_a_month() -> None:
     service = Service()
     today = datetime.fromtimestamp(service.clock(), UTC).day
@@ -241,7 +255,8 @@ async def test_a_worker_that_stood_still_for_longer_than_its_lease_stops(
             return
         worker._sleep = service.sleep  # only once
         service.pass_time(LEASE + 1)
-        assert await DailyLease(other._store.versions_table, service.clock).acquire_if_due()
+        table = other._store.versions_table
+        assert await Lease(table, LEASE_KEY, service.clock, seconds=LEASE).acquire()
 
     worker._sleep = sleep
     await worker.look()

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from autopush.jobs import RateLimiter
 from autopush.keys import key_fingerprints
 from autopush.store import PushStore, TablePlan
 from autopush.store.key_check import FINGERPRINTS, ROW, accept, is_known, is_lost
 from autopush.store.maintenance import UserRemover, find_old_users, months_ago
-from autopush.store.rate_limiter import RateLimiter
 from autopush.store.tables import router_table
 from autopush.store.users import connect_keys
 from autopush.webpush.keyring import new_key

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from autopush.jobs import RateLimiter
 from autopush.store import PushStore, TablePlan
 from autopush.store.maintenance import (
     ORPHAN_MONTHS,
@@ -16,7 +17,6 @@ from autopush.store.maintenance import (
     find_old_users,
     months_ago,
 )
-from autopush.store.rate_limiter import RateLimiter
 from autopush.store.tables import (
     REMOVE_CHANNELS,
     Month,

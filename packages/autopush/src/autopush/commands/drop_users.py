@@ -17,9 +17,9 @@ from autopush.commands.running import (
     print_error,
     run_until_signal,
 )
+from autopush.jobs import RateLimiter
 from autopush.settings import Settings, StartupError
 from autopush.store import maintenance
-from autopush.store.rate_limiter import RateLimiter
 from autopush.webpush.identifiers import canonical_uaid
 from keytables import KeytablesError
 

@@ -17,10 +17,10 @@ from autopush.commands.running import (
     print_error,
     run_until_signal,
 )
+from autopush.jobs import RateLimiter
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.maintenance import drop_old_users, find_old_users, months_ago
-from autopush.store.rate_limiter import RateLimiter
 from autopush.store.rotation import (
     CreateTable,
     DropTable,

@@ -19,9 +19,9 @@ from autopush.store.rotation import follow
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
 from keytables import TableNotFound, Throttled, Unavailable
+from keytables.retries import Backoff
 
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 60.0
+PAUSES: Final = Backoff(0.5, 60.0, jitter=0.0)
 MAX_RETRIES: Final = 100_000
 RETRY_CHECK_INTERVAL: Final = 0.05
 CONCURRENT_SAVES: Final = 64
@@ -106,17 +106,17 @@ class BackgroundWrites:
                 await asyncio.sleep(min(left, RETRY_CHECK_INTERVAL))
 
     def _start(
-        self, write: Write, on_end: Callable[[], None] | None = None, pause: float = FIRST_PAUSE
+        self, write: Write, on_end: Callable[[], None] | None = None, failures: int = 0
     ) -> None:
         future = asyncio.ensure_future(write())
         self._running.add(future)
-        future.add_done_callback(partial(self._on_done, write, on_end, pause))
+        future.add_done_callback(partial(self._on_done, write, on_end, failures))
 
     def _on_done(
         self,
         write: Write,
         on_end: Callable[[], None] | None,
-        pause: float,
+        failures: int,
         future: asyncio.Future[object],
     ) -> None:
         self._running.discard(future)
@@ -126,7 +126,8 @@ class BackgroundWrites:
         elif isinstance(error, Throttled | Unavailable):
             if self._retries < MAX_RETRIES:
                 self._retries += 1
-                self._wheel.after(pause, self._retry, write, on_end, min(pause * 2, LONGEST_PAUSE))
+                failures += 1
+                self._wheel.after(PAUSES.delay(failures), self._retry, write, on_end, failures)
                 return
             _log.error("Write given up: too many wait for a retry", error=type(error).__name__)
         elif error is not None:
@@ -134,6 +135,6 @@ class BackgroundWrites:
         if on_end is not None:
             on_end()
 
-    def _retry(self, write: Write, on_end: Callable[[], None] | None, pause: float) -> None:
+    def _retry(self, write: Write, on_end: Callable[[], None] | None, failures: int) -> None:
         self._retries -= 1
-        self._start(write, on_end, pause)
+        self._start(write, on_end, failures)

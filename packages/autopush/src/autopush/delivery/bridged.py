@@ -25,6 +25,7 @@ from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import ERRORS, Errno, PushError
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError
+from keytables.retries import CircuitBreaker
 
 MAX_UNDER_WAY: Final = 5000
 """Notifications that wait for any bridge at the same time."""
@@ -189,22 +190,21 @@ class Circuit:
         self._key = key
         self._router = router
         self._under_way = 0
-        self._failures = 0
-        self._opened_at: float | None = None
+        self._breaker = CircuitBreaker(
+            open_for=CIRCUIT_RESET,
+            now=asyncio.get_running_loop().time,
+            max_failures=MAX_FAILURES,
+        )
 
     async def call(self, notification: Notification, record: UserRecord) -> RouterResponse:
         """Have the router deliver it.
 
         :raises RouterError: the router's, or 503/201 where it may not be asked now
         """
-        now = asyncio.get_running_loop().time()
-        if self._opened_at is not None:
-            left = self._opened_at + CIRCUIT_RESET - now
-            if left > 0:
-                raise RouterError.retry_after(
-                    int(left) + 1, "The bridge of this device does not work at the moment"
-                )
-            self._opened_at = now  # this call is the trial; others wait for its outcome
+        if left := self._breaker.begin_call():
+            raise RouterError.retry_after(
+                int(left) + 1, "The bridge of this device does not work at the moment"
+            )
         if self._under_way >= self._router.max_under_way:
             raise _busy()
         self._under_way += 1
@@ -238,22 +238,19 @@ class Circuit:
         """Count an outage (its errno), or note that the bridge works."""
         bridge, application = self._key
         if outage is None:
-            if self._failures >= MAX_FAILURES:
+            if self._breaker.is_open:
                 _log.info("A bridge works again", bridge=bridge, application=application)
-            self._failures = 0
-            self._opened_at = None
+            self._breaker.on_success()
             return
-        self._failures += 1
-        if self._failures in (1, MAX_FAILURES):  # not each: there may be hundreds
+        self._breaker.on_failure()
+        if self._breaker.failures in (1, MAX_FAILURES):  # not each: there may be hundreds
             _log.warning(
                 "A bridge failed",
                 bridge=bridge,
                 application=application,
                 errno=outage,
-                in_a_row=self._failures,
+                in_a_row=self._breaker.failures,
             )
-        if self._failures >= MAX_FAILURES:
-            self._opened_at = asyncio.get_running_loop().time()
 
 
 @contextmanager

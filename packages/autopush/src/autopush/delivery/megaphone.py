@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from autopush.jobs import repeat
 from autopush.net.http_client import ClientConnection
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.telemetry import logs
@@ -140,9 +141,7 @@ class BroadcastPoller:
 
     async def run(self) -> None:
         """Poll until it is cancelled."""
-        while True:
-            await self.poll()
-            await asyncio.sleep(self._interval)
+        await repeat(self.poll, lambda: self._interval, "BroadcastPoller")
 
     async def poll(self) -> None:
         """Ask once. What fails is counted, and logged where it worked before."""
@@ -151,9 +150,9 @@ class BroadcastPoller:
         except PollError as error:
             self._errors[error.reason].add()
             self._failures.failed(cause=error.reason, reason=str(error))
-        except Exception as error:  # noqa: BLE001 - without this it would never ask again
+        except Exception:
             self._errors["unknown"].add()
-            _log.exception("Unexpected error", error=error, where="BroadcastPoller")
+            raise
         else:
             self._ok.add()
             self._failures.succeeded()

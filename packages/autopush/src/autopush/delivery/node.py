@@ -14,6 +14,7 @@ from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.peers import Nodes
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.session_log import Clients, SessionLog
+from autopush.jobs import RateLimiter, Sleep
 from autopush.limits import UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
@@ -21,7 +22,6 @@ from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import GOING_AWAY, STOPPING, DropReason
 from autopush.protocol.session import Rules
 from autopush.store import PushStore
-from autopush.store.rate_limiter import RateLimiter, Sleep
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import (
     CONNECTIONS,

@@ -10,20 +10,20 @@ other. After an attempt that failed there is a pause, which grows with each fail
 """
 
 import asyncio
-import random
 import ssl
 from collections import deque
 from typing import Final
 
 from autopush.net.http2_connection import HeaderList, Http2Connection, Http2Error, Http2Response
+from keytables.retries import Backoff
 
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds for TCP, TLS and the server's settings together."""
 BUSY_TIMEOUT: Final = 1.0
 """Seconds that a request waits for room when all connections are at their limit."""
 MAX_WAITING: Final = 1000
-FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 15.0
+# Spread, so that the workers of a cluster do not come back all at once.
+PAUSES: Final = Backoff(0.2, 15.0, jitter=0.5)
 LONGEST_WAIT: Final = 1.0
 """Seconds of a pause that a request waits; in a longer one it fails at once."""
 CLOSE_TIMEOUT: Final = 0.5
@@ -180,9 +180,7 @@ class Http2Pool:
             is_ours = isinstance(error, Http2Error)
             failure = str(error) if is_ours else f"cannot connect: {type(error).__name__}"
             self._failures += 1
-            longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._failures, 16))
-            # Spread, so that the workers of a cluster do not come back all at once.
-            self._next_attempt = loop.time() + random.uniform(longest / 2, longest)  # noqa: S311
+            self._next_attempt = loop.time() + PAUSES.delay(self._failures)
         finally:
             self._connecting = None
             waiting, self._waiting = self._waiting, deque()

@@ -29,6 +29,7 @@ from autopush.net.node_auth import REQUEST_HEADER, CallerSession, HandshakeFaile
 from autopush.net.tcp import DialError, DialInsecure, DialRefused, DialUnanswered, dial
 from autopush.net.timers import Deadline, TimerWheel
 from autopush.net.tls import ClientTls
+from keytables.retries import CircuitBreaker
 
 
 class LinkError(Exception):
@@ -101,7 +102,7 @@ class Link:
 
     __slots__ = (
         "_base",
-        "_circuit_open",
+        "_circuit",
         "_circuit_reset",
         "_closed",
         "_connect_timeout",
@@ -119,7 +120,6 @@ class Link:
         "_max_waiting",
         "_outgoing",
         "_port",
-        "_probe_interval",
         "_reconnect_delay",
         "_session",
         "_timeout",
@@ -160,7 +160,6 @@ class Link:
         self._timeout = timeout
         self._idle_timeout = idle_timeout
         self._reconnect_delay = reconnect_delay
-        self._probe_interval = probe_interval
         self._circuit_reset = circuit_reset
         self._max_waiting = max_waiting
         self._loop = wheel.loop
@@ -170,7 +169,7 @@ class Link:
         self._connecting: asyncio.Task[None] | None = None
         self._used = 0.0  # when something was last written
         self._failed = float("-inf")  # when the link last went down
-        self._circuit_open = False  # it went down by a timeout
+        self._circuit = CircuitBreaker(open_for=probe_interval, now=wheel.loop.time)
         self._deadline = Deadline(wheel, self._on_deadline)
         self._closed = False
 
@@ -195,7 +194,7 @@ class Link:
         if len(self._waiting) >= self._max_waiting:
             raise LinkBusy(f"{self._max_waiting} requests are waiting")
         now = self._loop.time()
-        if self._circuit_open:
+        if self._circuit.is_open:
             self._fail_fast(now)
         elif self._connection is None and now < self._failed + self._reconnect_delay:
             raise LinkDown("the peer was down a moment ago")
@@ -215,9 +214,9 @@ class Link:
         """
         if not self._waiting:
             if now >= self._failed + self._circuit_reset:
-                self._circuit_open = False
+                self._circuit.on_success()
                 return
-            if now >= self._failed + self._probe_interval:
+            if not self._circuit.begin_call():
                 self._submit("GET", "/", b"", None, now)
         raise LinkDown("the peer does not answer")
 
@@ -346,7 +345,7 @@ class Link:
         if session is not None and not session.is_authentic(request.number, status, body, proof):
             self._on_unauthentic(status, future)
             return True
-        self._circuit_open = False
+        self._circuit.on_success()
         if future is not None and not future.done():  # its caller may have given up
             future.set_result(LinkResponse(status, body))
         return True
@@ -389,7 +388,10 @@ class Link:
         self, reason: str, error_type: type[LinkDown] = LinkDown, *, open_circuit: bool = False
     ) -> None:
         self._failed = self._loop.time()
-        self._circuit_open = open_circuit
+        if open_circuit:
+            self._circuit.on_failure()
+        else:
+            self._circuit.on_success()
         connection, self._connection, self._session = self._connection, None, None
         connecting, self._connecting = self._connecting, None
         if connection is not None:

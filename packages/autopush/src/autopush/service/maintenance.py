@@ -16,12 +16,13 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from typing import Final
 
 from autopush.clock import Clock
+from autopush.jobs import RateLimiter, Sleep, repeat
 from autopush.store import PushStore
-from autopush.store.lease import LEASE, DailyLease
 from autopush.store.maintenance import (
     OLDEST_MONTHS,
     UNSEEN_MONTHS,
@@ -30,7 +31,6 @@ from autopush.store.maintenance import (
     find_old_users,
     months_ago,
 )
-from autopush.store.rate_limiter import RateLimiter, Sleep
 from autopush.store.rotation import (
     IDLE,
     MIN_KEEP,
@@ -44,8 +44,9 @@ from autopush.store.users import connect_keys, connect_keys_of_day
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.telemetry.metrics import Metrics
-from keytables import KeytablesError
+from keytables import Attr, KeytablesError, Param
 from keytables.clock_guard import ClockGuard, ClockReading, steady_clock
+from keytables.lease import Lease, LeaseLost
 
 FIRST_LOOK: Final = (120.0, 600.0)
 """Seconds from the start of a worker to its first look, at random between these."""
@@ -57,12 +58,24 @@ BATCH: Final = 10
 """User agents dropped at the same time."""
 MONTH_PAUSE: Final = 3.0
 """Seconds after the index of a month was read, which takes some 30 ms."""
-RENEWAL: Final = LEASE / 4
-"""Seconds between two renewals of the lease."""
+LEASE_KEY: Final = ("maintenance", "lease")
+"""A row of the table of versions, under a key that no user agent has. Beside the lease it says in
+`done_at` when the work was last done.
+"""
+LEASE: Final = 600
+"""Seconds from one renewal to the end of the lease."""
+PERIOD: Final = 86_400
+"""Seconds from one run to the next."""
+# A time of the future is that of a clock that was wrong, and counts for nothing.
+_IS_DUE: Final = (
+    Attr("done_at").absent()
+    | (Attr("done_at") <= Param("before"))
+    | (Attr("done_at") > Param("now"))
+)
 MAX_CLOCK_STEP: Final = 600.0
-"""Seconds that the clock may be set by and still be believed."""
+"""Seconds that the clock may be set by and still be trusted."""
 DISTRUST: Final = 86_400.0
-"""Seconds for which a clock that was set by more is not believed."""
+"""Seconds for which a clock that was set by more is not trusted."""
 
 _log = logs.get(__name__)
 
@@ -82,10 +95,6 @@ class _Progress:
             "tables_made": self.tables_made,
             "tables_dropped": self.tables_dropped,
         }
-
-
-class LeaseLost(Exception):  # noqa: N818 - no error
-    """Another process has taken over, since this one stood still."""
 
 
 class Maintenance:
@@ -118,21 +127,20 @@ class Maintenance:
             believed_after=DISTRUST,
         )
         self._clock_was_set = False
-        self._renew_at = 0.0
 
     async def run(self) -> None:
         """Look some minutes from now, and then again and again, until it is cancelled."""
         await self._sleep(self._uniform(*FIRST_LOOK))
-        while True:
-            await self.look()
-            await self._sleep(self._uniform(*NEXT_LOOK))
+        pause = partial(self._uniform, *NEXT_LOOK)
+        await repeat(self.look, pause, "maintenance", sleep=self._sleep)
 
     async def look(self) -> None:
-        """Do the work if it is due and nobody else is at it; what fails is logged."""
+        """Do the work if it is due and nobody else is at it; a failing store is logged."""
         progress = _Progress()
+        now = int(self._clock())
+        lease = Lease(self._store.versions_table, LEASE_KEY, self._clock, seconds=LEASE)
         try:
-            lease = DailyLease(self._store.versions_table, self._clock)
-            if self._is_clock_believed() and await lease.acquire_if_due():
+            if self._clock_is_trusted() and await lease.acquire(_IS_DUE, {"before": now - PERIOD}):
                 await self._work(lease, progress)
         except LeaseLost:
             _log.warning("Maintenance goes on in another process", **progress.fields)
@@ -142,32 +150,27 @@ class Maintenance:
                 reason=str(error),
                 **progress.fields,
             )
-        except Exception as error:  # noqa: BLE001 - without this it would never run again
-            _log.exception("Unexpected error", error=error, where="maintenance")
 
-    async def _work(self, lease: DailyLease, progress: _Progress) -> None:
+    async def _work(self, lease: Lease, progress: _Progress) -> None:
         began = self._steady()
-        self._renew_at = began + RENEWAL
-        is_done = False
         try:
             await self._maintain_tables(lease, progress)
             await self._drop_users(lease, progress)
-            is_done = True
-        finally:
-            if not is_done:
-                with suppress(KeytablesError):  # then it ends by itself
-                    await lease.release()
-        await lease.complete()
+        except BaseException:  # also when the service stops
+            with suppress(KeytablesError):  # then it ends by itself
+                await lease.release()
+            raise
+        await lease.release({"done_at": int(self._clock())})
         seconds = round(self._steady() - began, 1)
         _log.info("Maintenance is done", **progress.fields, seconds=seconds)
 
-    async def _maintain_tables(self, lease: DailyLease, progress: _Progress) -> None:
+    async def _maintain_tables(self, lease: Lease, progress: _Progress) -> None:
         engine, plan = self._store.engine, self._store.plan
         if not plan.rotating:
             return
         found = await find_tables(engine, plan)
         for step in plan_rotation(found, plan, self._clock(), keep=MIN_KEEP, idle=IDLE):
-            await self._renew(lease)
+            await lease.confirm()
             await apply_step(engine, step)
             match step:
                 case CreateTable(table):
@@ -175,7 +178,7 @@ class Maintenance:
                 case DropTable(table):
                     progress.tables_dropped.append(table)
 
-    async def _drop_users(self, lease: DailyLease, progress: _Progress) -> None:
+    async def _drop_users(self, lease: Lease, progress: _Progress) -> None:
         store = self._store
         remover = await UserRemover.open(store.engine, store.plan, key_hash=self._key_hash)
         if remover is None:
@@ -193,21 +196,10 @@ class Maintenance:
                 async for batch in batches:
                     progress.users_dropped += batch.dropped
                     self._dropped.add(batch.dropped)
-                    await self._renew(lease)
+                    await lease.confirm()
 
-    async def _renew(self, lease: DailyLease) -> None:
-        """Renew the lease if it is time.
-
-        :raises LeaseLost: another process has it
-        """
-        now = self._steady()
-        if now >= self._renew_at:
-            self._renew_at = now + RENEWAL
-            if not await lease.renew():
-                raise LeaseLost
-
-    def _is_clock_believed(self) -> bool:
-        """Whether the clock was not set by much, of late."""
+    def _clock_is_trusted(self) -> bool:
+        """Whether the clock has not jumped recently."""
         step = self._guard.jump()
         if step and not self._clock_was_set:
             _log.warning("The clock was set; maintenance waits for a day", step=round(step))

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Final, TypeVar
 
 from autopush.clock import Clock
+from autopush.jobs import repeat
 from autopush.keys import ServiceKeys, key_file, key_fingerprints
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
@@ -237,14 +238,15 @@ async def rotate_monthly(
     rotate: Callable[[], Awaitable[None]], interval: float = ROTATION_INTERVAL
 ) -> None:
     """Have the store check the date each minute, until cancelled. Failures are logged."""
-    while True:
-        await asyncio.sleep(interval)
+
+    async def look() -> None:
         try:
             await rotate()
         except KeytablesError as error:
             _log.warning("The message table of a month could not be made", reason=str(error))
-        except Exception as error:  # noqa: BLE001 - without this it would never rotate again
-            _log.exception("Unexpected error", error=error, where="rotate_monthly")
+
+    await asyncio.sleep(interval)
+    await repeat(look, lambda: interval, "rotate_monthly")
 
 
 class StoreWatch:
@@ -273,14 +275,9 @@ class StoreWatch:
 
     async def run(self) -> None:
         """Check each second until it is cancelled."""
-        while True:
-            try:
-                self._check()
-            except Exception as error:  # noqa: BLE001 - without this it would never check again
-                _log.exception("Unexpected error", error=error, where="StoreWatch")
-            await asyncio.sleep(self._interval)
+        await repeat(self._check, lambda: self._interval, "StoreWatch")
 
-    def _check(self) -> None:
+    async def _check(self) -> None:
         self._failures.report()
         if self._reports_disk:
             self._check_clock()

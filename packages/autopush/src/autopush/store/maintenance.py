@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
-from autopush.store.rate_limiter import RateLimiter
+from autopush.jobs import RateLimiter
 from autopush.store.tables import (
     Hasher,
     Month,

@@ -1,10 +1,11 @@
-"""The rate of background work, and how long it retries."""
+"""Jobs that repeat, the rate of background work, and how long it retries."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
-from autopush.store.rate_limiter import ATTEMPTS, LONGEST_PAUSE, RateLimiter
+from autopush.jobs import ATTEMPTS, LONGEST_PAUSE, RateLimiter, repeat
 from keytables import Throttled, Unavailable
 from support.clocks import ManualClock
 
@@ -22,8 +23,33 @@ class Sleeper:
 
 
 @pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
 def sleeper(clock: ManualClock) -> Sleeper:
     return Sleeper(clock)
+
+
+async def test_a_defect_in_a_job_is_logged_and_it_is_done_again_after_its_pause(
+    sleeper: Sleeper, end_logs: Callable[[], str]
+) -> None:
+    done = 0
+
+    async def job() -> None:
+        nonlocal done
+        done += 1
+        if done < 3:
+            raise RuntimeError("a defect")
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await repeat(job, lambda: float(done), "the job", sleep=sleeper)
+    assert sleeper.pauses == [1, 2]
+    lines = [line for line in end_logs().splitlines() if "Unexpected error" in line]
+    assert len(lines) == 2
+    assert all("the job" in line for line in lines)
 
 
 async def test_no_more_is_acquired_than_the_rate_allows(

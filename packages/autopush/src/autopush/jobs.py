@@ -1,31 +1,52 @@
-"""Limits the rate of background work on the store, and backs off while the store is overloaded.
-
-Rule: background work gives way to requests. A call that is refused with Throttled is retried after
-a pause with jitter, and the rate is halved; each success raises it again a little.
-"""
+"""Work in the background of requests: jobs that a worker repeats, and a pace that gives way."""
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from autopush.clock import Clock
+from autopush.telemetry import logs
 from keytables import Throttled
+from keytables.retries import Backoff
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 ATTEMPTS: Final = 8
-FIRST_PAUSE: Final = 1.0
-"""Seconds, doubled with each attempt."""
 LONGEST_PAUSE: Final = 30.0
+PAUSES: Final = Backoff(1.0, LONGEST_PAUSE, jitter=0.5)
 _RECOVERY: Final = 1.05
 _SLOWEST: Final = 1.0
 
+_log: Final = logs.get(__name__)
+
+
+async def repeat(
+    job: Callable[[], Awaitable[None]],
+    pause: Callable[[], float],
+    name: str,
+    *,
+    sleep: Sleep = asyncio.sleep,
+) -> None:
+    """Do a job again and again until cancelled, with a pause (seconds) after each time. A defect is
+    logged under `name` and does not end it, as nobody else would do the job.
+    """
+    while True:
+        try:
+            await job()
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.exception("Unexpected error", error=error, where=name)
+        await sleep(pause())
+
 
 class RateLimiter:
-    """`rate`: units a second; `clock`: seconds since any moment."""
+    """The pace of background work on the store, which gives way to requests: a call that is refused
+    with Throttled is retried after a pause, and the rate is halved; each success raises it again a
+    little.
+
+    `rate`: units a second; `clock`: seconds since any moment.
+    """
 
     def __init__(
         self, rate: float, *, clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep
@@ -49,14 +70,12 @@ class RateLimiter:
 
         :raises Throttled: at the last of several attempts, about a minute in all
         """
-        for attempt in range(ATTEMPTS - 1):
+        for failures in range(1, ATTEMPTS):
             try:
                 result = await call()
             except Throttled:
                 self._slow_down()
-                longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**attempt)
-                pause = longest * random.uniform(0.5, 1)  # noqa: S311 - spreads load
-                await self._sleep(pause)
+                await self._sleep(PAUSES.delay(failures))
             else:
                 self.rate = min(self._limit, self.rate * _RECOVERY)
                 return result
@@ -67,4 +86,4 @@ class RateLimiter:
         now = self._clock()
         if now >= self._slowed_until:
             self.rate = max(min(self.rate, _SLOWEST), self.rate / 2)
-            self._slowed_until = now + FIRST_PAUSE / 2
+            self._slowed_until = now + PAUSES.first / 2
