@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from autopush.net.http_server import MIN_WAIT
+from autopush.net.http_server import MIN_IDLE
 from autopush.service.app import PAGES_MARGIN
 from support import wire
 from support.application_server import application_server
@@ -81,7 +81,7 @@ async def test_unfinished_upgrades_count_among_the_connections_of_user_agents(
     async with service(tmp_path, "--max-connections", "20") as running:
         async with connections(running.websocket_port, 300, UNFINISHED) as clients:
             await until_open(clients, 20 + PAGES_MARGIN)
-            await asyncio.sleep(MIN_WAIT)
+            await asyncio.sleep(MIN_IDLE)
             await exchange(running)
         assert await refusals(running, "connections") >= 300 - 20 - PAGES_MARGIN
         await running.logged('"limit":"connections"')
@@ -97,7 +97,7 @@ async def test_idle_connections_beyond_the_limit_do_not_keep_others_out(tmp_path
         ):
             await until_open(first + second, 30)
             assert (await get(running.node_api, "/health")).status == 200
-            await asyncio.sleep(MIN_WAIT)
+            await asyncio.sleep(MIN_IDLE)
             await exchange(running)
         assert await refusals(running, "tcp_connections") >= 70
         assert running.errors == []
@@ -112,7 +112,7 @@ async def test_connections_to_the_internal_port_are_bounded_and_idle_ones_give_w
     try:
         async with connections(limited.router_port, 150) as strangers:
             await until_open(strangers, 100)
-            await asyncio.sleep(MIN_WAIT)
+            await asyncio.sleep(MIN_IDLE)
             assert (await get(limited.node_api, "/health")).status == 200
             await exchange(limited)
         assert await refusals(limited, "internal_connections") >= 50

@@ -8,7 +8,7 @@ import pytest
 
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
-from autopush.net.http_server import MIN_WAIT
+from autopush.net.http_server import MIN_IDLE
 from support.http_shell import Shared, Shell, Transport, echo, read_answers, receive
 
 CLIENT, OTHER, PROXY = "203.0.113.7", "203.0.113.8", "127.0.0.1"
@@ -77,9 +77,9 @@ def test_the_client_that_was_waited_for_longest_gives_way(sent: bytes) -> None:
     shell = Shell(echo, Shared(connection_limits=limits))
     old = shell.connect()
     receive(old, sent)
-    shell.clock.advance(MIN_WAIT / 2)
+    shell.clock.advance(MIN_IDLE / 2)
     young = shell.connect()
-    shell.clock.advance(MIN_WAIT / 2)
+    shell.clock.advance(MIN_IDLE / 2)
     new = shell.connect()
     assert (old.closing, young.closing, new.closing) == (True, False, False)
     shell.clock.advance()
@@ -89,7 +89,7 @@ def test_the_client_that_was_waited_for_longest_gives_way(sent: bytes) -> None:
 def test_a_client_that_has_just_sent_a_request_does_not_give_way() -> None:
     shell = Shell(echo, Shared(connection_limits=ConnectionLimits(max_connections=2)))
     active, silent = shell.connect(), shell.connect()
-    shell.clock.advance(MIN_WAIT)
+    shell.clock.advance(MIN_IDLE)
     receive(active, GET)
     shell.connect()
     assert (active.closing, silent.closing) == (False, True)
@@ -105,7 +105,7 @@ async def test_a_connection_whose_request_is_being_handled_does_not_give_way() -
     shell = Shell(handle, Shared(ConnectionLimits(max_connections=1)))
     busy = shell.connect()
     receive(busy, GET)
-    shell.clock.advance(MIN_WAIT * 5)
+    shell.clock.advance(MIN_IDLE * 5)
     assert statuses(shell.connect()) == [503]
     done.set()
     while not busy.written:  # noqa: ASYNC110
@@ -119,7 +119,7 @@ def test_servers_of_one_worker_share_a_limit() -> None:
     first = one.connect()
     two.connect()
     assert statuses(two.connect()) == [503]
-    one.clock.advance(MIN_WAIT)
+    one.clock.advance(MIN_IDLE)
     assert not two.connect().closing
     assert first.closing
 
@@ -149,7 +149,7 @@ def test_an_upgraded_connection_counts_until_it_ends() -> None:
     shell, limits = chatting(connections=1)
     transport = shell.connect(CLIENT)
     receive(transport, CHAT + b"\r\n")
-    shell.clock.advance(MIN_WAIT * 100)
+    shell.clock.advance(MIN_IDLE * 100)
     assert statuses(shell.connect()) == [503]
     transport.reset()
     shell.clock.advance()

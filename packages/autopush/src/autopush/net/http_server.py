@@ -1,8 +1,5 @@
 """An HTTP/1.1 server: `HttpServer` and the asyncio protocol of its connections.
 
-Rule: a client never learns more of an error than the answer made by `error_response`; the error
-itself goes to `on_crash`.
-
 Rule: while an answer is outstanding nothing further is parsed, nor when the time slice is used up
 (`Budget`). What the client sends meanwhile stays in one buffer of at most one read, then in the
 kernel; so no client makes a queue grow or the others wait.
@@ -51,10 +48,10 @@ _FOR_REQUEST, _FOR_HEAD, _FOR_BODY, _FOR_HANDLER, _FOR_WRITING, _FOR_CLOSE = ran
 _LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 1 << 20
 
-MIN_WAIT: Final = 1.0
-"""Seconds that a client is waited for at least before its connection gives way to another."""
-_MAX_LOOKS: Final = 16
-"""Connections that are looked at for one that gives way."""
+MIN_IDLE: Final = 1.0
+"""Seconds that a client may take before its connection gives way to another."""
+_MAX_EXAMINED: Final = 16
+"""Connections among which an idle one is searched."""
 
 
 class HttpServer:
@@ -62,34 +59,15 @@ class HttpServer:
 
     What `handler` returns at once is sent at once; a coroutine becomes a task. (A task costs 2 to
     3 µs and a turn of the loop, a tenth of what else this server does for a request; the eager
-    tasks of Python 3.12 still 1 µs.)
+    tasks of Python 3.12 still 1 µs.) Its errors go to `on_crash`; the client learns nothing of them
+    but a 500.
+
     `error_response(status, reason)` makes the answers of the server itself; `reason` is a few words
     about what was wrong. `proxies` may say who the client is, as in `Request.client_address`.
-    `connection_limits` and `buffered` are what this server has in common with others of its worker;
+    `connection_limits` and `buffered` are shared with other servers of the worker;
     `max_connections` says how many connections it may have itself at this moment, without those
     that were upgraded. `clock` (seconds since the epoch) is for the Date header.
     """
-
-    __slots__ = (
-        "_clock",
-        "_connections",
-        "_date",
-        "_date_until",
-        "_drained",
-        "_max_connections",
-        "_refusals",
-        "_shutting_down",
-        "buffered",
-        "connection_limits",
-        "error_response",
-        "handler",
-        "limits",
-        "now",
-        "on_crash",
-        "proxies",
-        "slice_size",
-        "wheel",
-    )
 
     def __init__(
         self,
@@ -158,15 +136,14 @@ class HttpServer:
                 connection.abort()
 
     def close_idle(self) -> bool:
-        """Close a connection whose client has been waited for, to make room for a new one.
-
-        Looked at are those that were accepted or looked at first; False: none of them is such.
+        """Close an idle connection, to make room for a new one; False: none was found among those
+        that were accepted, or examined, first.
         """
         connections = self._connections
         now = self.now()
-        for _ in range(min(_MAX_LOOKS, len(connections))):
+        for _ in range(min(_MAX_EXAMINED, len(connections))):
             connection = next(iter(connections))
-            if connection.waits_since(now) >= MIN_WAIT:
+            if connection.idle_for(now) >= MIN_IDLE:
                 del connections[connection]
                 connection.abort()
                 return True
@@ -196,7 +173,7 @@ class HttpServer:
             self._drained.set()
 
     def crashed(self, exc: Exception, request: Request) -> Response:
-        """Report an error of the handler; returns the answer to the client."""
+        """Report an error of the handler; returns the response."""
         self.on_crash(exc, request)
         return self.error_response(500, "internal error")
 
@@ -353,20 +330,16 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def waits_since(self, now: float) -> float:
-        """For how many seconds the client has been waited for, until `now`: to send a request, or
-        the rest of it.
-        """
+    def idle_for(self, now: float) -> float:
+        """Seconds until `now` since the client should send a request, or the rest of it."""
         limits = self._server.limits
-        if self._purpose == _FOR_REQUEST:
-            seconds = limits.idle_timeout
-        elif self._purpose == _FOR_HEAD:
-            seconds = limits.head_timeout
-        elif self._purpose == _FOR_BODY:
-            seconds = limits.body_timeout
-        else:
-            return 0.0
-        return now - (self._deadline.due - seconds)
+        timeouts = {
+            _FOR_REQUEST: limits.idle_timeout,
+            _FOR_HEAD: limits.head_timeout,
+            _FOR_BODY: limits.body_timeout,
+        }
+        seconds = timeouts.get(self._purpose)
+        return 0.0 if seconds is None else now - (self._deadline.due - seconds)
 
     # -- called by the buffered bytes ------------------------------------------------------------
 

@@ -108,8 +108,8 @@ class Listener:
             connection.close()
 
     def close_idle(self) -> bool:
-        """Close the connection that has waited for longest, to make room for a new one; False: none
-        has waited for `MIN_WAIT`.
+        """Close the oldest pending connection, to make room for a new one; False: none has waited
+        for `MIN_WAIT`.
         """
         oldest = next(iter(self._waiting), None)
         if oldest is None or self.wheel.loop.time() - oldest.since < MIN_WAIT:

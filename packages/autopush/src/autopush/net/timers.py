@@ -114,18 +114,6 @@ class TimerWheel:
     tick are called all the same.
     """
 
-    __slots__ = (
-        "_closed",
-        "_due",
-        "_handle",
-        "_pending",
-        "_reached",
-        "_rings",
-        "_tick",
-        "clock",
-        "loop",
-    )
-
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,

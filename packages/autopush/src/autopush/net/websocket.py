@@ -172,10 +172,9 @@ class WebSocketProtocol(asyncio.Protocol):
         code that must not be sent.
         """
         frame = close_frame(code, reason)
-        if self._state & _NOT_OPEN:
-            return
-        self._start_closing(code, reason, frame)
-        self._resume_input()  # to read the peer's close frame, whatever was paused
+        if not self._state & _NOT_OPEN:
+            self._start_closing(code, reason, frame)
+            self._resume_input()  # to read the peer's close frame, whatever was paused
 
     def abort(self) -> None:
         """Drop the connection at once, without a close frame. Unsent output is lost."""
@@ -370,7 +369,7 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def _on_message_timeout(self) -> None:
         self._deadline = None
-        if self._input_blocked():  # the rest may have arrived: it is we who do not read it
+        if self._input_blocked():  # the rest may have arrived: our reading is paused
             self._set_deadline(self.message_timeout, self._on_message_timeout)
         else:
             self._fail(CloseCode.POLICY_VIOLATION, "the message took too long")
