@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from autopush import bridges, cli
-from autopush.delivery.metrics import REASONS
+from autopush.delivery.bridged import REASONS
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS
 from autopush.settings.declaration import IniFile

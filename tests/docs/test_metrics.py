@@ -53,8 +53,8 @@ def samples() -> set[str]:
     metrics = shared.of_worker(0)
     for metric in METRICS:
         if metric.kind is Kind.COUNTER:
-            for counter in metrics.counters(metric).values():
-                counter.add()
+            for labels in metric.series():
+                metrics.counter(metric, **labels).add()
         elif metric.kind is Kind.HISTOGRAM:
             for labels in metric.series():
                 metrics.histogram(metric, **labels).observe(1)

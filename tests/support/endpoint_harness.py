@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
 from autopush.api.pages import Pages
-from autopush.api.push import DeleteHandler, PushHandler, SimplePushHandler
-from autopush.api.push_metrics import PushMetrics
+from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses

@@ -91,9 +91,7 @@ class LimitRefusals:
     def __init__(
         self, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._counters = {
-            limit: counter for (limit,), counter in metrics.counters(LIMIT_REFUSED).items()
-        }
+        self._counters = metrics.counters(LIMIT_REFUSED)
         self._lines = RepeatLimiter(1, REPORT_INTERVAL, monotonic=monotonic)
 
     def add(self, limit: str, address: str = "") -> None:

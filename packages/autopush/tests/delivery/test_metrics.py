@@ -7,7 +7,6 @@ import pytest
 
 from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
 from autopush.delivery.bridged import Bridges
-from autopush.delivery.metrics import BridgeMetrics
 from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.delivery.router import UserAgentRouter, UserOnRecord
 from autopush.net.timers import TimerWheel
@@ -27,7 +26,7 @@ from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.notification import Notification
 from support.connection_harness import CHANNEL, OTHER_NODE, UAID, Harness
 from support.node_server import KEYS, node_at, node_serving
-from support.recorded import new_metrics, recorded
+from support.recorded import recorded
 from support.sockets import silent_port, unused_port
 
 
@@ -179,10 +178,12 @@ class ScriptedBridge(Router):
         return self._outcome
 
 
-async def sent_through(harness: Harness, outcome: RouterResponse | Exception) -> None:
+async def sent_through(
+    harness: Harness, outcome: RouterResponse | Exception, router_type: str = "apns"
+) -> None:
     month = harness.store.current.name
-    assert await harness.store.users.register(UAID, "apns", {"token": "x"}, month)
-    bridges = Bridges({"apns": ScriptedBridge(outcome)}, harness.store, harness.metrics)
+    assert await harness.store.users.register(UAID, router_type, {"token": "x"}, month)
+    bridges = Bridges({router_type: ScriptedBridge(outcome)}, harness.store, harness.metrics)
     user = bridges.find(await harness.record())
     await bridges.route(user, harness.message())
 
@@ -224,7 +225,6 @@ async def test_a_message_that_a_bridge_did_not_take_is_counted_by_its_reason(
     assert count(harness, DROP_USER, errno="100") == count(harness, DROP_USER) == dropped
 
 
-def test_a_bridge_of_another_distribution_is_other() -> None:
-    metrics = new_metrics()
-    BridgeMetrics(metrics).sent("carrier-pigeon")
-    assert recorded(metrics, BRIDGE_SENT, platform="other") == 1
+async def test_a_bridge_of_another_distribution_is_other(harness: Harness) -> None:
+    await sent_through(harness, RouterResponse(), "carrier-pigeon")
+    assert count(harness, BRIDGE_SENT, platform="other") == 1

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from autopush.delivery.metrics import REASONS
+from autopush.delivery.bridged import REASONS
 from autopush.settings import OPTIONS
 from autopush.telemetry import metric_table
 from autopush.telemetry.metric_table import BRIDGE_REASONS, BRIDGES, METRICS, REFUSED_CODES

@@ -1,7 +1,6 @@
 """The cells of metrics: whose they are, what they add up to, and what another process sees."""
 
 import os
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -166,22 +165,13 @@ def test_a_metric_is_recorded_as_what_it_is() -> None:
         metrics.gauge(PLAIN)
 
 
-def test_all_series_of_a_counter_are_found_by_their_values() -> None:
+def test_series_are_found_by_their_values_and_unknown_ones_are_other() -> None:
     shared = SharedMetrics(TABLE, 1)
     counters = shared.of_worker(0).counters(LABELLED)
-    for number, counter in enumerate(counters.values()):
-        counter.add(number)
-    counters["blue", OTHER].add(10)
-    assert shared.total(LABELLED) == [0, 1, 2, 3, 4, 15]
-    assert all(first < second for first, second in pairwise(shared.total(LABELLED)))
-
-
-def test_what_is_counted_elsewhere_is_added_before_anything_is_read() -> None:
-    shared = SharedMetrics(TABLE, 1)
-    metrics = shared.of_worker(0)
-    counter = metrics.counter(PLAIN)
-    metrics.on_publish(counter.add)
-    assert shared.total(PLAIN) == [1]
-    assert shared.per_worker(PLAIN) == [2]
-    metrics.publish()
-    assert counter.value == 3
+    series = [tuple(labels.values()) for labels in LABELLED.series()]
+    for number, values in enumerate(series):
+        counters[values].add(number)
+    for number in range(100):
+        counters["blue", f"unknown {number}"].add()
+    assert shared.total(LABELLED) == [0, 1, 2, 3, 4, 105]
+    assert [*counters] == series, "what is unknown is not kept"

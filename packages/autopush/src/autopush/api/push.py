@@ -11,22 +11,37 @@ safe in the store (or has a TTL of 0 and its user agent is not connected).
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Final, Never
 from urllib.parse import parse_qsl
 
 from autopush.api import responses
-from autopush.api.push_metrics import PushMetrics, router_type_of
 from autopush.api.request_log import PushLine, RequestLog
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterResponse
 from autopush.delivery.bridged import BridgedUser, Bridges
-from autopush.delivery.router import DeliveryResult, Recipient, UserAgentRouter
+from autopush.delivery.router import CachedUser, DeliveryResult, Recipient, UserAgentRouter
 from autopush.limits import PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
 from autopush.store import PushStore
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
+from autopush.telemetry.metric_table import (
+    ENCODING_AES128GCM,
+    ENCODING_AESGCM,
+    ENCODING_AESGCM128,
+    NO_ROUTER,
+    NOTIFICATION_AUTH,
+    NOTIFICATION_DATA,
+    NOTIFICATION_ERROR,
+    NOTIFICATION_RECEIVED,
+    NOTIFICATION_SUCCESS,
+    NOTIFICATION_TIME,
+    VAPID_DRAFT_1,
+    VAPID_DRAFT_2,
+)
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.headers import check_content
@@ -41,6 +56,60 @@ from autopush.webpush.notification import Notification
 from autopush.webpush.vapid import Claims, Credentials, Verifier, check_access
 from autopush.webpush.version_update import MAX_VERSION, VersionUpdate
 from keytables import KeytablesError
+
+
+class PushMetrics:
+    """What is recorded of messages and versions: each is received, then accepted or refused."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.received = metrics.counter(NOTIFICATION_RECEIVED)
+        self._accepted = metrics.counters(NOTIFICATION_SUCCESS)
+        self.refused = metrics.counters(NOTIFICATION_ERROR)
+        self._data = metrics.counters(NOTIFICATION_DATA)
+        self._senders = {
+            scheme: (
+                metrics.counter(NOTIFICATION_AUTH, vapid=draft, scheme=scheme),
+                metrics.counter(of_draft),
+            )
+            for scheme, draft, of_draft in (
+                ("bearer", "draft01", VAPID_DRAFT_1),
+                ("webpush", "draft01", VAPID_DRAFT_1),
+                ("vapid", "draft02", VAPID_DRAFT_2),
+            )
+        }
+        self._encodings = {
+            "aes128gcm": metrics.counter(ENCODING_AES128GCM),
+            "aesgcm": metrics.counter(ENCODING_AESGCM),
+            "aesgcm128": metrics.counter(ENCODING_AESGCM128),
+        }
+        self._seconds = metrics.histogram(NOTIFICATION_TIME)
+
+    def accepted(
+        self,
+        began: float,
+        router_type: str,
+        result: DeliveryResult,
+        size: int,
+        headers: Mapping[str, str] | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        """It was delivered, stored or discarded. `began`: of `perf_counter`; `size`: bytes of its
+        body; `headers`: those kept of it, None without a body.
+        """
+        if result is DeliveryResult.DISCARDED:
+            destination = "Discarded"
+        else:
+            destination = "Direct" if result is DeliveryResult.DELIVERED else "Stored"
+            self._data[destination, router_type].value += size
+        vapid = "False"
+        if credentials is not None:
+            vapid = "True"
+            for counter in self._senders[credentials.scheme]:
+                counter.value += 1
+        self._accepted[destination, router_type, vapid].value += 1
+        if headers is not None:
+            self._encodings[headers["encoding"]].value += 1
+        self._seconds.observe(perf_counter() - began)
 
 
 class PushHandler:
@@ -83,7 +152,8 @@ class PushHandler:
 
         :raises PushError: the message is refused
         """
-        began = self._metrics.received()
+        self._metrics.received.value += 1
+        began = perf_counter()
         headers = request.headers
         line = PushLine(self._requests, request) if self._requests.is_verbose else None
         credentials = recipient = None
@@ -224,7 +294,8 @@ class SimplePushHandler:
 
         :raises PushError: the version is refused
         """
-        began = self._metrics.received()
+        self._metrics.received.value += 1
+        began = perf_counter()
         line = PushLine(self._requests, request) if self._requests.is_verbose else None
         recipient = None
         try:
@@ -292,6 +363,17 @@ def read_update(form: bytes, now: float) -> tuple[int, str | None]:
 # ── What both have in common ──────────────────────────────────────────────────────────────────────
 
 
+def router_type_of(recipient: Recipient | BridgedUser | None) -> str:
+    """The router that serves a recipient; without one it is not known yet."""
+    if recipient is None:
+        return NO_ROUTER
+    if isinstance(recipient, BridgedUser):
+        return recipient.record.router_type
+    if isinstance(recipient, CachedUser):
+        return WEBPUSH
+    return SIMPLEPUSH if recipient.messages.router_type == SIMPLEPUSH else WEBPUSH
+
+
 def _refuse(
     error: PushError | KeytablesError,
     recipient: Recipient | BridgedUser | None,
@@ -301,7 +383,7 @@ def _refuse(
     """Count a message that is refused, or that the store failed for, and raise its refusal."""
     refusal = error if isinstance(error, PushError) else responses.storage_refusal(error)
     refusal.router_type = router_type_of(recipient)
-    metrics.refused(refusal, refusal.router_type, credentials)
+    metrics.refused[str(refusal.status), refusal.router_type, str(credentials is not None)].add()
     if refusal is error:
         raise refusal
     raise refusal from error

@@ -18,10 +18,10 @@ from typing import Final
 from msgspec import Struct
 
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
-from autopush.delivery.metrics import BridgeMetrics
 from autopush.store import PushStore, UserRecord
 from autopush.telemetry import logs
-from autopush.telemetry.metrics import Metrics
+from autopush.telemetry.metric_table import BRIDGE_ERROR, BRIDGE_SENT, DROP_USER
+from autopush.telemetry.metrics import OTHER, Metrics
 from autopush.webpush.errors import ERRORS, Errno, PushError
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError
@@ -37,6 +37,20 @@ CLOSE_TIMEOUT: Final = 2.0
 """Seconds that a router has to close its connections when the service stops."""
 BUSY_RETRY: Final = 5
 """Seconds after which a sender may try again when too many notifications are under way."""
+
+REASONS: Final[Mapping[int, str]] = {
+    Errno.BACK_OFF: "busy",
+    Errno.BRIDGE_MISCONFIGURED: "misconfigured",
+    Errno.BRIDGE_REFUSED: "credentials",
+    Errno.BRIDGE_TIMEOUT: "timeout",
+    Errno.BRIDGE_UNREACHABLE: "unreachable",
+    Errno.ENDPOINT_UNAVAILABLE: "critical",
+    Errno.EXPIRED_ENDPOINT: "unregistered",
+    Errno.INVALID_SUBSCRIPTION: "unregistered",
+    Errno.PAYLOAD_TOO_LARGE: "too_large",
+    Errno.UNKNOWN: "failed",
+}
+"""The reason of a bridge's error; of any other errno it is `OTHER`."""
 
 _log = logs.get(__name__)
 
@@ -65,7 +79,9 @@ class Bridges:
     ) -> None:
         self.routers = routers
         self._store = store
-        self._metrics = BridgeMetrics(metrics)
+        self._sent = metrics.counters(BRIDGE_SENT)
+        self._refused = metrics.counters(BRIDGE_ERROR)
+        self._dropped = metrics.counter(DROP_USER, errno="100")
         self._max_under_way = max_under_way
         self._under_way = 0
         self._circuits: dict[CircuitKey, Circuit] = {}
@@ -92,9 +108,12 @@ class Bridges:
         try:
             response = await self._route(user, notification)
         except PushError as refusal:
-            self._metrics.refused(user.record.router_type, refusal)
+            reason = REASONS.get(refusal.errno, OTHER)
+            if isinstance(refusal, RouterError) and refusal.router_data == {}:
+                reason = "unregistered"
+            self._refused[user.record.router_type, reason].add()
             raise
-        self._metrics.sent(user.record.router_type)
+        self._sent[user.record.router_type].add()
         return response
 
     async def _route(self, user: BridgedUser, notification: Notification) -> RouterResponse:
@@ -142,7 +161,7 @@ class Bridges:
         if router_data:
             await self._change(key, self._store.users.set_router_data(record, router_data))
         elif router_data is not None and await self._change(key, self._store.drop_user(record)):
-            self._metrics.dropped.add()
+            self._dropped.add()
 
     async def _note_refusal(
         self, key: CircuitKey, record: UserRecord, error: RouterError

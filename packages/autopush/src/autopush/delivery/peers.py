@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 from zlib import crc32
 
 from autopush.delivery.connected import Registry
-from autopush.delivery.metrics import NodeMetrics
 from autopush.net.link import Link, LinkError, LinkInsecure, LinkRefused, LinkUnauthentic
 from autopush.net.node_auth import is_instance_path
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.protocol.effects import Row
 from autopush.telemetry import logs
+from autopush.telemetry.metric_table import NODE_CONNECT_ERROR, NODE_TIMEOUT
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.notification import Notification
 
@@ -96,7 +96,8 @@ class Nodes:
         self._distrusted: set[str] = set()
         self._registry = registry
         self._wheel = wheel
-        self._metrics = NodeMetrics(metrics)
+        self._unreachable = metrics.counter(NODE_CONNECT_ERROR)
+        self._unanswered = metrics.counter(NODE_TIMEOUT)
         self._connect_timeout = connect_timeout
         self._request_timeout = request_timeout
         self._links: dict[tuple[str, int], Link] = {}
@@ -186,19 +187,19 @@ class Nodes:
     ) -> NodeAnswer:
         link = self._link(node_id, lane)
         if link is None:
-            self._metrics.unreachable.add()
+            self._unreachable.add()
             return NodeAnswer.UNREACHABLE
         try:
             response = await link.request(method, path, body)
         except (LinkRefused, ValueError):  # ValueError: no host can have that name
-            self._metrics.unreachable.add()
+            self._unreachable.add()
             return NodeAnswer.UNREACHABLE
         except (LinkInsecure, LinkUnauthentic) as error:
             self._report(node_id, error)
-            self._metrics.unanswered.add()
+            self._unanswered.add()
             return NodeAnswer.UNRESPONSIVE
         except LinkError:
-            self._metrics.unanswered.add()
+            self._unanswered.add()
             return NodeAnswer.UNRESPONSIVE
         if self._distrusted:
             self._distrusted.discard(node_id)

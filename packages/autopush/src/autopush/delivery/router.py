@@ -30,7 +30,6 @@ from msgspec import Struct
 
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.connected import ConnectedUser, Registry, is_acked
-from autopush.delivery.metrics import RouteMetrics
 from autopush.delivery.peers import NodeAnswer, Nodes
 from autopush.limits import StoredLimits
 from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
@@ -40,6 +39,7 @@ from autopush.store.messages import UserMessages, row_of
 from autopush.store.rotation import follow
 from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH
 from autopush.telemetry import logs
+from autopush.telemetry.metric_table import CLIENT_DELETED, DROP_USER, HOST_GONE, SAVE_TIME
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.notification import Notification
@@ -164,7 +164,11 @@ class UserAgentRouter:
         self._registry = registry
         self._nodes = nodes
         self._bridges = bridges
-        self._metrics = RouteMetrics(metrics)
+        self._host_gone = metrics.counter(HOST_GONE)
+        self._deleted = metrics.counter(CLIENT_DELETED)
+        self._without_table = metrics.counter(DROP_USER, errno="102")
+        self._table_gone = metrics.counter(DROP_USER, errno="103")
+        self._save_time = metrics.histogram(SAVE_TIME)
         self._store_first = store_first
         self._limits = limits
         self._wake = wake
@@ -303,7 +307,7 @@ class UserAgentRouter:
             ):
                 raise
             return DeliveryResult.DELIVERED
-        self._metrics.save_time.observe(time.perf_counter() - began)
+        self._save_time.observe(time.perf_counter() - began)
         if delivered and (user.is_connected or (sent is not None and sent.is_acked)):
             return DeliveryResult.DELIVERED
         return await self._notify_node(notification, messages)
@@ -347,7 +351,7 @@ class UserAgentRouter:
                 raise
             return DeliveryResult.STORED
         if record is None:
-            self._metrics.deleted.add()
+            self._deleted.add()
             if messages.router_type == SIMPLEPUSH:  # what is stored now would stay forever
                 await messages.delete(notification.uaid, row_of(notification))
             raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
@@ -364,12 +368,12 @@ class UserAgentRouter:
     async def _store_message(self, messages: UserMessages, notification: Notification) -> None:
         began = time.perf_counter()
         await messages.store(notification)
-        self._metrics.save_time.observe(time.perf_counter() - began)
+        self._save_time.observe(time.perf_counter() - began)
 
     async def _note_failure(self, answer: NodeAnswer, record: UserRecord) -> None:
         """The node on record did not take a message: if it is gone, the record forgets it."""
         if answer.is_failure:
-            self._metrics.host_gone.add()
+            self._host_gone.add()
         if not answer.means_gone:
             return
         try:
@@ -384,7 +388,7 @@ class UserAgentRouter:
         """
         if await self._store.drop_user(record):
             known = record.current_month is not None
-            (self._metrics.table_gone if known else self._metrics.without_table).add()
+            (self._table_gone if known else self._without_table).add()
             return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
         return Unavailable("the user has connected or changed tables meanwhile")
 

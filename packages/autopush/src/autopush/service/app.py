@@ -15,8 +15,7 @@ from typing import Any, Final
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
 from autopush.api.node_ports import NodeApi, NodePort, UpgradeHandler
 from autopush.api.pages import Pages
-from autopush.api.push import DeleteHandler, PushHandler, SimplePushHandler
-from autopush.api.push_metrics import PushMetrics
+from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses

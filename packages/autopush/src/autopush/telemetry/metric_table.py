@@ -43,7 +43,7 @@ BRIDGE_REASONS: Final = (
     "unregistered",
     OTHER,
 )
-"""Why a bridge did not take a message; `delivery/metrics.py` says which errors have which."""
+"""Why a bridge did not take a message; `delivery/bridged.py` says which errors have which."""
 LIMITS: Final = (
     "address_connections",
     "allowed_senders",

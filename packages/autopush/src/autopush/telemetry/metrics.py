@@ -215,6 +215,28 @@ class SampledHistogram(Histogram):
             self._samples.append((self._place, value))
 
 
+_Recorded = TypeVar("_Recorded", bound="Counter | Histogram")
+
+
+class Series(dict[str | tuple[str, ...], _Recorded]):
+    """The series of a metric by the value of its label, or those of its labels in the order of the
+    table. One is looked up when it is first recorded; an unknown value counts as `OTHER`.
+    """
+
+    def __init__(self, metric: Metric, find: Callable[..., _Recorded]) -> None:
+        super().__init__()
+        self._metric = metric
+        self._find = find
+
+    def __missing__(self, key: str | tuple[str, ...]) -> _Recorded:
+        labels = self._metric.labels
+        values = (key,) if isinstance(key, str) else key
+        found = self._find(self._metric, **dict(zip(labels, values, strict=True)))
+        if all(value in known for value, known in zip(values, labels.values(), strict=True)):
+            self[key] = found  # and no other: there may be any number of unknown values
+        return found
+
+
 def unshared_metrics(table: Sequence[Metric]) -> "Metrics":
     """Metrics that nobody reads, for a process that is no worker."""
     return SharedMetrics(table, 1).of_worker(0)
@@ -232,19 +254,14 @@ class Metrics:
         """
         self._cells = cells
         self._series: dict[str, dict[int, Counter | Histogram]] = {}
-        self._sources: list[Callable[[], None]] = []
 
     def counter(self, metric: Metric, **labels: str) -> "Counter":
         """A series of a counter."""
         return self._number(metric, Kind.COUNTER, Counter, labels)
 
-    def counters(self, metric: Metric) -> dict[tuple[str, ...], "Counter"]:
-        """Every series of a counter, by the values of its labels in the order of the table."""
-        found, first = self._looked_up(metric, Kind.COUNTER), self.shared.place(metric)
-        return {
-            values: self._number_at(found, first + place, Counter)
-            for place, values in enumerate(product(*metric.labels.values()))
-        }
+    def counters(self, metric: Metric) -> "Series[Counter]":
+        """The series of a counter, by the values of its labels."""
+        return Series(metric, self.counter)
 
     def gauge(self, metric: Metric, **labels: str) -> "Gauge":
         """A series of a gauge."""
@@ -264,28 +281,22 @@ class Metrics:
         assert isinstance(found, Histogram)
         return found
 
+    def histograms(self, metric: Metric) -> "Series[Histogram]":
+        """The series of a histogram, by the values of its labels."""
+        return Series(metric, self.histogram)
+
     def published(self) -> list[float]:
         """All cells, in the order of the table, up to date."""
         self.publish()
         return [*self._cells]
 
-    def on_publish(self, add: Callable[[], None]) -> None:
-        """Have `add` called before series are published, to add to them what is counted elsewhere,
-        where one number stands for several series.
-        """
-        self._sources.append(add)
-
     def publish(self) -> None:
         """Let other workers see what was recorded."""
-        for add in self._sources:
-            add()
         for series in self._series.values():
             self._publish(series)
 
     def publish_series(self, metric: Metric) -> None:
         """Let them see that of one metric."""
-        for add in self._sources:
-            add()
         self._publish(self._series.get(metric.name, {}))
 
     def _publish(self, series: Mapping[int, "Counter | Histogram"]) -> None:
@@ -299,11 +310,6 @@ class Metrics:
 
     def _number(self, metric: Metric, kind: Kind, number: type[_Number], labels: Labels) -> _Number:
         series, place = self._find(metric, kind, labels)
-        return self._number_at(series, place, number)
-
-    def _number_at(
-        self, series: "dict[int, Counter | Histogram]", place: int, number: type[_Number]
-    ) -> _Number:
         found = series.get(place)
         if found is None:
             # Not from 0: a worker that takes the place of another counts on.
@@ -316,12 +322,10 @@ class Metrics:
     def _find(
         self, metric: Metric, kind: Kind, labels: Labels
     ) -> tuple[dict[int, "Counter | Histogram"], int]:
-        """The metric's series that were looked up so far, and the first cell of this one."""
-        found = self._looked_up(metric, kind)
-        return found, self.shared.place(metric) + metric.place(labels)
-
-    def _looked_up(self, metric: Metric, kind: Kind) -> dict[int, "Counter | Histogram"]:
-        """The metric's series that were looked up so far, by their first cells."""
+        """The metric's series that were looked up so far, by their first cells, and the first cell
+        of this one.
+        """
         if metric.kind is not kind:
             raise TypeError(f"{metric.name} is a {metric.kind}")
-        return self._series.setdefault(metric.name, {})
+        found = self._series.setdefault(metric.name, {})
+        return found, self.shared.place(metric) + metric.place(labels)
