@@ -131,12 +131,17 @@ def make_server(
     **limits: float,
 ) -> HttpServer:
     shared = shared or Shared()
+
+    def on_crash(error: Exception, _: Request) -> Response:
+        crashes.append(error)
+        return Response(500, b"internal error")
+
     return HttpServer(
         handler,
         limits=Limits(**{"max_body": MAX_BODY} | limits),  # type: ignore[arg-type]
         wheel=wheel,
         error_response=lambda status, reason: Response(status, reason.encode()),
-        on_crash=lambda exc, request: crashes.append(exc),
+        on_crash=on_crash,
         proxies=shared.proxies,
         connection_limits=shared.connection_limits,
         buffered=shared.buffered,

@@ -341,5 +341,5 @@ async def test_lines_of_one_unexpected_error_are_bounded_too(
     )
     request = Request("GET", "/", "", {}, "::1")
     for _ in range(100):
-        requests.failed(request, LookupError())
+        requests.failed(LookupError(), request)
     assert len(lines.records) == LINES_PER_SECOND

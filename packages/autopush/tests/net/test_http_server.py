@@ -255,7 +255,7 @@ def test_the_date_changes_with_the_second() -> None:
         limits=shell.server.limits,
         wheel=shell.server.wheel,
         error_response=lambda status, reason: Response(status),
-        on_crash=lambda exc, request: None,
+        on_crash=lambda exc, request: Response(500),
         clock=lambda: seconds,
     )
     now = shell.clock.time()

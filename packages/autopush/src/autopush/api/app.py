@@ -123,7 +123,7 @@ class EndpointApp:
             except PushError as refusal:
                 response = self._requests.refused(request, refusal)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
-                response = self._requests.failed(request, error)
+                response = self._requests.failed(error, request)
             finally:
                 self._in_progress -= 1
         if not response.block:

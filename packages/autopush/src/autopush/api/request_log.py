@@ -1,8 +1,5 @@
 """Log lines about HTTP requests, and the ids by which a client can quote them.
 
-Rule: a line is built when it is written, from the request: a push that succeeds pays nothing for
-the lines it might have had.
-
 Rule: no line holds an endpoint, a message id, a UAID, or a header with a secret.
 """
 
@@ -51,7 +48,8 @@ _log = logs.get("request")
 
 
 class RequestLog:
-    """Writes the lines of one worker, and makes the responses that carry an id.
+    """Writes the lines of one worker, and makes the responses that carry an id. A line is built
+    when it is written: a push that succeeds pays nothing for the lines it might have had.
 
     `hash_uaid`: what stands for a UAID in logs; `ami_id`: the image of this machine, or empty;
     `certificate_fields`: what is logged of a client's TLS certificate.
@@ -92,17 +90,14 @@ class RequestLog:
             _log.warning("Request refused", **fields, **count)
         return _with_id(response, request_id)
 
-    def failed(self, request: Request, error: Exception) -> Response:
-        """The response to a request that failed unexpectedly, which is an error with a
-        traceback.
-        """
+    def failed(self, error: Exception, request: Request) -> Response:
+        """The response to a request that failed unexpectedly, which is logged with a traceback."""
         request_id = str(uuid4())
-        self._log_failure(request, error, request_id)
+        count = self._limiter.admit(type(error).__qualname__)
+        if count is not None:
+            info = self.client_info(request, request_id)
+            _log.exception("Request failed", error=error, client_info=info, **count)
         return _with_id(self._errors.of_protocol(500, "internal error"), request_id)
-
-    def log_failure(self, error: Exception, request: Request) -> None:
-        """Log the failure of a request that is not answered here."""
-        self._log_failure(request, error)
 
     def log_failed_tls_auth(self, request: Request) -> None:
         """Log a request without the certificate of a listed client."""
@@ -146,12 +141,6 @@ class RequestLog:
         if refusal.__cause__ is not None:
             fields["cause"] = type(refusal.__cause__).__name__
         return fields
-
-    def _log_failure(self, request: Request, error: Exception, request_id: str = "") -> None:
-        count = self._limiter.admit(type(error).__qualname__)
-        if count is not None:
-            info = self.client_info(request, request_id)
-            _log.exception("Request failed", error=error, client_info=info, **count)
 
     def _subscription(self, path: str) -> dict[str, object]:
         try:

@@ -59,8 +59,8 @@ class HttpServer:
 
     What `handler` returns at once is sent at once; a coroutine becomes a task. (A task costs 2 to
     3 µs and a turn of the loop, a tenth of what else this server does for a request; the eager
-    tasks of Python 3.12 still 1 µs.) Its errors go to `on_crash`; the client learns nothing of them
-    but a 500.
+    tasks of Python 3.12 still 1 µs.) An error that it raises goes to
+    `on_crash`, which makes the response.
 
     `error_response(status, reason)` makes the answers of the server itself; `reason` is a few words
     about what was wrong. `proxies` may say who the client is, as in `Request.client_address`.
@@ -76,7 +76,7 @@ class HttpServer:
         limits: Limits,
         wheel: TimerWheel,
         error_response: Callable[[int, str], Response],
-        on_crash: Callable[[Exception, Request], None],
+        on_crash: Callable[[Exception, Request], Response],
         proxies: TrustedProxies | None = None,
         connection_limits: ConnectionLimits | None = None,
         buffered: BufferedBytes | None = None,
@@ -171,11 +171,6 @@ class HttpServer:
         self._connections.pop(connection, None)
         if self._drained is not None and not self._connections:
             self._drained.set()
-
-    def crashed(self, exc: Exception, request: Request) -> Response:
-        """Report an error of the handler; returns the response."""
-        self.on_crash(exc, request)
-        return self.error_response(500, "internal error")
 
     def refusal(self, status: int, reason: str) -> Response:
         """The answer to a connection that is refused; there are few different ones, made once."""
@@ -461,7 +456,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             answer = server.handler(request)
         except Exception as exc:  # noqa: BLE001 - whatever it is, the client gets an answer
-            self._respond(request, server.crashed(exc, request))
+            self._respond(request, server.on_crash(exc, request))
             return
         if type(answer) is Response:
             self._respond(request, answer)
@@ -485,7 +480,7 @@ class HttpConnection(asyncio.Protocol):
             if exc is None:
                 answer = task.result()
             elif isinstance(exc, Exception):
-                answer = self._server.crashed(exc, request)
+                answer = self._server.on_crash(exc, request)
             else:
                 raise exc
         if self._transport is None:
@@ -507,7 +502,7 @@ class HttpConnection(asyncio.Protocol):
         else:
             kind = type(answer).__name__
             exc = TypeError(f"the handler answered {kind} to a request without an upgrade")
-            self._respond(request, self._server.crashed(exc, request))
+            self._respond(request, self._server.on_crash(exc, request))
 
     def _respond(self, request: Request, response: Response) -> None:
         transport = self._transport
@@ -521,7 +516,7 @@ class HttpConnection(asyncio.Protocol):
                 response, server.date(now), keep_alive, request.http10, request.method == "HEAD"
             )
         except ValueError as exc:
-            data = render_response(server.crashed(exc, request), server.date(now), keep_alive)
+            data = render_response(server.on_crash(exc, request), server.date(now), keep_alive)
         if not self._writing_paused:
             self._purpose = _FOR_REQUEST
             self._deadline.due = now + server.limits.idle_timeout
@@ -548,7 +543,7 @@ class HttpConnection(asyncio.Protocol):
             self._respond(request, server.error_response(refusal.status, refusal.reason))
             return
         except Exception as exc:  # noqa: BLE001 - nothing is written yet: it can still be a 500
-            self._respond(request, self._server.crashed(exc, request))
+            self._respond(request, self._server.on_crash(exc, request))
             return
         unparsed = self._parser.unparsed or b""
         if self._buffer:

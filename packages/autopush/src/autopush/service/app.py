@@ -406,7 +406,7 @@ class Worker:
             limits=replace(limits, head_timeout=self._settings.open_handshake_timeout),
             wheel=self._wheel,
             error_response=self._errors.of_protocol,
-            on_crash=self._requests.log_failure,
+            on_crash=self._requests.failed,
             proxies=self._proxies,
             connection_limits=connection_limits,
             buffered=buffered,
