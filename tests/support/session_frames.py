@@ -3,10 +3,10 @@
 import json
 from collections.abc import Sequence
 
+from autopush.delivery.session_log import Client
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Effect, Row, Send, StoredMessage, StoreRequest
-from autopush.protocol.session import Rules, Session
-from autopush.protocol.session_metrics import SessionMetrics
+from autopush.protocol.session import Rules, Session, SessionMetrics
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import UserAgentNames
 from autopush.webpush.notification import Notification
@@ -26,8 +26,9 @@ def new_session(
     broadcasts: Broadcasts = NO_BROADCASTS,
 ) -> Session:
     """A session whose socket is just open; `metrics`: what it records with."""
-    recorder = SessionMetrics(metrics or new_metrics(), UserAgentNames())
-    return Session(rules or Rules(), connected_at, recorder, broadcasts)
+    recorder = SessionMetrics(metrics or new_metrics())
+    kind = Client(UserAgentNames(), "").kind
+    return Session(rules or Rules(), connected_at, recorder, kind, broadcasts)
 
 
 def frame(**members: object) -> bytes:

@@ -10,8 +10,7 @@ from autopush.protocol.effects import (
     StoredPage,
     StoreFailure,
 )
-from autopush.protocol.session import Session
-from autopush.protocol.session_metrics import NOTHING_COUNTED, SessionCounts, SessionMetrics
+from autopush.protocol.session import NOTHING_COUNTED, Session, SessionCounts
 from autopush.protocol.states import UserState
 from autopush.telemetry.metric_table import (
     UA_ACK,
@@ -25,7 +24,6 @@ from autopush.telemetry.metric_table import (
     UA_UNREGISTER,
 )
 from autopush.telemetry.metrics import Metrics
-from autopush.telemetry.user_agent_names import parse_user_agent
 from autopush.webpush.version_update import VersionUpdate
 from support.recorded import new_metrics, recorded
 from support.session_frames import (
@@ -107,14 +105,18 @@ def test_the_channels_of_a_known_user_are_counted_once(metrics: Metrics) -> None
     assert (sum(cells[:-1]), cells[-1]) == (1, 3)
 
 
-def test_base_labels_are_those_of_the_user_agent_and_of_its_protocol(metrics: Metrics) -> None:
-    names = parse_user_agent("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/1 Firefox/128.0")
-    session_metrics = SessionMetrics(metrics, names)
-    session_metrics.register.add()
-    session_metrics.of_simplepush.register.add(10)
-    linux = {"ua_os_family": "Linux", "ua_browser_family": "Firefox"}
-    assert recorded(metrics, UA_REGISTER, **linux, use_webpush="True") == 1
-    assert recorded(metrics, UA_REGISTER, **linux, use_webpush="False") == 10
+@pytest.mark.parametrize("use_webpush", [True, False])
+def test_base_labels_are_those_of_the_user_agent_and_of_its_protocol(
+    metrics: Metrics, use_webpush: bool
+) -> None:
+    session = new_session(metrics=metrics)
+    session.kind = ("Linux", "Firefox", "True")
+    hello = frame(messageType="hello", uaid=UAID, channelIDs=[], use_webpush=use_webpush)
+    request = request_in(session.receive(hello, NOW))
+    session.on_result(request, Identified(UAID, 1, new=False), NOW)
+    labels = {"ua_os_family": "Linux", "ua_browser_family": "Firefox"}
+    labels["use_webpush"] = str(use_webpush)
+    assert recorded(metrics, UA_HELLO, **labels) == recorded(metrics, UA_HELLO) == 1
 
 
 # ── channels ────────────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import GOING_AWAY, STOPPING, DropReason
-from autopush.protocol.session import Rules
+from autopush.protocol.session import Rules, SessionMetrics
 from autopush.store import PushStore
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import (
@@ -82,7 +82,8 @@ class ConnectionNode:
         self.uniform = uniform
         self.connections = metrics.gauge(CONNECTIONS)
         self.notification_checks = metrics.counter(UA_NOTIFICATION_CHECK)
-        self.clients = Clients(metrics)
+        self.clients = Clients()
+        self.session_metrics = SessionMetrics(metrics)
         self.log = SessionLog(store.uaid_hash, metrics)
         self.background = BackgroundWrites(store, nodes, wheel, registry.acked)
         self.requests = StoreRequests(

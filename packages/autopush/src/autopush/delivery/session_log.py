@@ -16,7 +16,6 @@ from autopush.net.client_limits import TOO_MUCH
 from autopush.net.frames import CloseCode
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.session import Session
-from autopush.protocol.session_metrics import SessionMetrics
 from autopush.protocol.states import UserState
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
@@ -51,22 +50,20 @@ _log: Final = logs.get(__name__)
 
 
 class Client:
-    """`host`: of the Host header. `metrics`: for sessions that take messages."""
+    """`host`: of the Host header. `kind`: `Session.kind` of a session that takes messages."""
 
-    __slots__ = ("host", "metrics", "names")
+    __slots__ = ("host", "kind", "names")
 
-    def __init__(self, names: UserAgentNames, host: str, metrics: SessionMetrics) -> None:
+    def __init__(self, names: UserAgentNames, host: str) -> None:
         self.names = names
         self.host = host
-        self.metrics = metrics
+        self.kind = (names.metric_os, names.metric_browser, "True")
 
 
 class Clients:
     """The clients of one node. Connections that send the same headers share one object."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._session_metrics: dict[tuple[str, str], SessionMetrics] = {}
+    def __init__(self) -> None:
         self._find = lru_cache(CLIENTS_KEPT)(self._new)
 
     def find(self, user_agent: str, host: str) -> Client:
@@ -74,11 +71,7 @@ class Clients:
         return self._find(user_agent[:MAX_HEADER], host[:MAX_HOST])
 
     def _new(self, user_agent: str, host: str) -> Client:
-        names = parse_user_agent(user_agent)
-        families = names.metric_os, names.metric_browser
-        if families not in self._session_metrics:
-            self._session_metrics[families] = SessionMetrics(self._metrics, names)
-        return Client(names, host, self._session_metrics[families])
+        return Client(parse_user_agent(user_agent), host)
 
 
 class SessionLog:

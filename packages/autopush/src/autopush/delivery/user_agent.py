@@ -76,7 +76,9 @@ class UserAgentConnection(WebSocketProtocol):
         self._timer: Timer | None = None
         self._session_timers: tuple[Timer, ...] = ()
         connected_at = int(node.clock() * 1000)
-        self.session = Session(node.rules, connected_at, client.metrics, node.broadcasts)
+        self.session = Session(
+            node.rules, connected_at, node.session_metrics, client.kind, node.broadcasts
+        )
         self.messages: UserMessages = node.store.current
         self.is_recorded = True
 
@@ -327,7 +329,7 @@ class UserAgentConnection(WebSocketProtocol):
         if session.user is not None:
             # Negative when a clock was set back, here or on the node that had the user before.
             seconds = max(0.0, self._node.clock() - self.connected_at / 1000)
-            session.metrics.lifespan.observe(seconds)
+            session.metrics.lifespan[session.kind].observe(seconds)
             self._node.log.ended(
                 session,
                 self._client,

@@ -51,7 +51,6 @@ from autopush.protocol.effects import (
     Unsubscribe,
 )
 from autopush.protocol.messages import ClientMessage
-from autopush.protocol.session_metrics import NOTHING_COUNTED, SessionCounts, SessionMetrics
 from autopush.protocol.simplepush import ANY_CHANNEL, SimplePushState
 from autopush.protocol.states import (
     IDENTIFIED_STATES,
@@ -61,6 +60,19 @@ from autopush.protocol.states import (
     TableState,
     UserState,
 )
+from autopush.telemetry.metric_table import (
+    UA_ACK,
+    UA_CHANNEL_COUNT,
+    UA_HELLO,
+    UA_LIFESPAN,
+    UA_MESSAGE_DATA,
+    UA_NACK,
+    UA_NOTIFICATION_SENT,
+    UA_NOTIFICATION_TOPIC,
+    UA_REGISTER,
+    UA_UNREGISTER,
+)
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush.endpoint_token import decode_key
 from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
 from autopush.webpush.notification import Notification
@@ -70,6 +82,13 @@ CLOSE_DELAY: Final = (4.0, 8.0)
 READ_RETRY_DELAY: Final = (5.0, 59.0)
 TABLE_CHANGE_DELAY: Final = (1.0, 1799.0)
 """Seconds, at random, so that user agents refused by one overload do not all return at once."""
+
+NACK_CODES: Final = (301, 302, 303)
+"""The worker threw, its promise was rejected, or the user agent itself failed."""
+UNREGISTER_CODES: Final = (200, 201, 202)
+"""The page or the user did it, which is also meant without a code, the quota was exceeded, or the
+permission was revoked.
+"""
 
 _NONE_UNACKED: Final[dict[str, Unacked]] = {}
 """Shared by all idle sessions, as there are many of them; a session that sends makes its own."""
@@ -94,6 +113,41 @@ class Rules(Struct, frozen=True):
     more_info: str = ""
 
 
+class SessionCounts(Struct, gc=False):
+    """What happened in one session.
+
+    `stored_retrieved`: notifications read from storage and sent. `stored_acked`: those of them that
+    were acked. `direct_acked`: the others that were acked.
+    """
+
+    registers: int = 0
+    unregisters: int = 0
+    direct_acked: int = 0
+    stored_retrieved: int = 0
+    stored_acked: int = 0
+    nacks: int = 0
+
+
+NOTHING_COUNTED: Final = SessionCounts()
+"""Shared by all sessions in which nothing has happened; one that counts makes its own."""
+
+
+class SessionMetrics:
+    """The series of all sessions of a node, which record them by the labels in `Session.kind`."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.hello = metrics.counters(UA_HELLO)
+        self.register = metrics.counters(UA_REGISTER)
+        self.unregister = metrics.counters(UA_UNREGISTER)
+        self.ack = metrics.counters(UA_ACK)
+        self.nack = metrics.counters(UA_NACK)
+        self.lifespan = metrics.histograms(UA_LIFESPAN)
+        self.channel_count = metrics.histogram(UA_CHANNEL_COUNT)
+        self.sent = metrics.counters(UA_NOTIFICATION_SENT)
+        self.topics = metrics.counter(UA_NOTIFICATION_TOPIC)
+        self.data = metrics.counters(UA_MESSAGE_DATA)
+
+
 class Session:
     """One per connection; an idle one holds a few hundred bytes."""
 
@@ -109,6 +163,7 @@ class Session:
         "counted_messages",
         "counts",
         "drain",
+        "kind",
         "metrics",
         "output_paused",
         "simplepush",
@@ -123,6 +178,7 @@ class Session:
         rules: Rules,
         connected_at: int,
         metrics: SessionMetrics,
+        kind: tuple[str, str, str],
         broadcasts: Broadcasts = NO_BROADCASTS,
     ) -> None:
         self._rules = rules
@@ -143,6 +199,8 @@ class Session:
         self.counted_messages = -1
         """Messages after the hello that acked nothing sent. The connection sets it back to 0."""
         self.metrics = metrics
+        self.kind = kind
+        """The labels of most metrics: families of its system and browser, and `use_webpush`."""
         self.output_paused = False
         self.drain: Drain | None = None
         """While stored messages are read or wait for their acks."""
@@ -166,7 +224,7 @@ class Session:
         if self.simplepush is not None:
             self.simplepush.last_message = now
         if event is Event.ACK:
-            self.metrics.ack.value += 1
+            self.metrics.ack[self.kind].value += 1
             acked = self._acked(message.updates)
             if not acked:
                 self.counted_messages += 1
@@ -206,7 +264,7 @@ class Session:
         self._broadcasts = NO_BROADCASTS.no_subscriptions
         wake_data = simplepush.read_wake_data(message.wakeup_host, message.mobilenetwork)
         self.simplepush = SimplePushState(wake_data, now)
-        self.metrics = self.metrics.of_simplepush
+        self.kind = (*self.kind[:2], "False")
         if not self._rules.simplepush:
             refusal = self._refuse_hello(401, "Simplepush not supported")
             return [*refusal, *self.close(NORMAL_CLOSURE)]
@@ -273,7 +331,7 @@ class Session:
             return ()
         code, sent = messages.code_of(message), self.unacked.get(version)
         self._own_counts().nacks += 1
-        self.metrics.nack(code)
+        self.metrics.nack[str(code) if code in NACK_CODES else "0"].add()
         return [ReportNack(version, sent.channel_id if sent is not None else None, code)]
 
     def _own_counts(self) -> SessionCounts:
@@ -319,8 +377,18 @@ class Session:
             )
         else:
             self.counted_messages -= 1  # its ack, which acks nothing that is kept
-        self.metrics.direct.add(notification)
+        self._count_sent("Direct", notification)
         return True
+
+    def _count_sent(self, source: str, notification: Notification) -> None:
+        metrics, topic = self.metrics, "false"
+        # All versions of SimplePush have the same topic, which is none.
+        if notification.topic is not None and self.simplepush is None:
+            topic = "true"
+            metrics.topics.value += 1
+        metrics.sent[source, topic, self.kind[0]].value += 1
+        if notification.data is not None:
+            metrics.data[source].value += len(notification.data)
 
     def is_outdated(self, update: Notification) -> bool:
         """Whether that version of its channel, or a newer one, is unacked: SimplePush only."""
@@ -482,7 +550,10 @@ class Session:
 
     def _identified(self, request: Identify, result: Identified, now: float) -> Sequence[Effect]:
         self._step(Event.IDENTIFIED)
-        self.metrics.hello(presented=request.uaid is not None, new=result.new)
+        uaid = "existing"
+        if result.new:
+            uaid = "new" if request.uaid is None else "reassigned"
+        self.metrics.hello[*self.kind, uaid].add()
         self.uaid = result.uaid
         self.connected_at = result.connected_at
         self.user = UserState.NEW if result.new else UserState.EXISTING
@@ -510,7 +581,7 @@ class Session:
     def _subscribed(self, request: Subscribe, endpoint: str) -> Sequence[Effect]:
         self._step(Event.DONE)
         self._own_counts().registers += 1
-        self.metrics.register.add()
+        self.metrics.register[self.kind].add()
         channel_id = request.channel_id
         if self.channels is not None and channel_id not in self.channels:
             self.channels += (channel_id,)
@@ -521,7 +592,8 @@ class Session:
     def _unsubscribed(self, request: Unsubscribe) -> Sequence[Effect]:
         self._step(Event.DONE)
         self._own_counts().unregisters += 1
-        self.metrics.unregister(request.code)
+        code = UNREGISTER_CODES[0] if request.code is None else request.code
+        self.metrics.unregister[*self.kind, str(code)].add()
         channel_id = request.channel_id
         if self.channels is not None and self.simplepush is None:
             self.channels = tuple(other for other in self.channels if other != channel_id)
@@ -565,7 +637,7 @@ class Session:
             return []
         self._own_counts().stored_retrieved += len(sending)
         for notification in sending:
-            self.metrics.stored.add(notification)
+            self._count_sent("Stored", notification)
         if self.simplepush is not None:
             return [Send(updates_message(sending))]
         return [Send(notification.to_client()) for notification in sending]
