@@ -38,9 +38,8 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
-docs: $(VENV)/.dev ## build the documentation into docs/_build/html, and hold it against the code
+docs: $(VENV)/.dev ## build the documentation into docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
-	@$(BIN)/python -m pytest -q $(SPREAD) tests/docs
 
 bench: $(VENV)/.dev ## measure, as ratios to a floor taken in the same run
 	@$(BIN)/python -m bench

@@ -6,15 +6,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from autopush.protocol.broadcasts import NOT_FOUND, TOO_MANY
-from autopush.settings import Settings
 from support.paths import ROOT
 from support.service import service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
-PROTOCOL = (ROOT / "docs" / "protocol.md").read_text("utf-8")
 SECTION = OPERATIONS.split("\n## Broadcasts\n")[1].split("\n## ")[0]
 PORT = "8090"
 
@@ -49,11 +46,3 @@ async def test_the_file_is_served_and_its_broadcast_reaches_a_user_agent(tmp_pat
         server.terminate()
         await server.wait()
     assert reply["broadcasts"] == {"example/news": "2026-11-22"}
-
-
-def test_the_page_of_the_protocol_has_the_errors_and_the_limit() -> None:
-    assert f'"{NOT_FOUND}"' in PROTOCOL
-    assert f"(`{TOO_MANY}`)" in PROTOCOL
-    most = Settings().max_broadcasts
-    row = "| broadcasts one user agent names in one message, and subscribes to | `max_broadcasts` |"
-    assert f"{row} {most} |" in OPERATIONS

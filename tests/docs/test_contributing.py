@@ -100,6 +100,7 @@ def test_the_worked_examples_can_be_followed(copy: Path) -> None:
         assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.slow
 def test_a_route_that_the_pages_leave_out_is_noticed(copy: Path) -> None:
     test, route, *_pages = steps(section("A new route"))
     apply([*test, *route], copy)

@@ -4,8 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses, storage_refusal
 from autopush.net.http_messages import Request
@@ -48,8 +46,3 @@ def test_the_line_in_json_is_one_that_is_written(tmp_path: Path) -> None:
 def test_the_line_in_text_is_one_that_is_written(tmp_path: Path) -> None:
     [example] = re.findall(r"```text\n\S+Z (WARNING .*) …\n```", PAGE)
     assert re.match(rf"\S+Z {re.escape(example)} ", written(tmp_path / "log", human=True))
-
-
-@pytest.mark.parametrize("member", ["Timestamp", "Type", "Logger", "Hostname", "Severity"])
-def test_the_members_of_a_line_are_explained(member: str) -> None:
-    assert f"| `{member}` |" in PAGE

@@ -7,8 +7,6 @@ import pytest
 
 from autopush.commands import SHELL_COMMANDS, STORE_COMMANDS, Command
 from autopush.commands.diagnosis import Rule
-from autopush.store.rotation import MIN_KEEP, QUIET_FROM_DAY
-from autopush.webpush.encryption import MAX_PLAINTEXT
 from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "maintenance.md").read_text("utf-8")
@@ -51,18 +49,3 @@ def test_every_command_is_shown_and_its_flags_are_explained(command: Command) ->
 def test_every_rule_of_a_diagnosis_is_explained(rule: Rule) -> None:
     [row] = [line for line in PAGE.splitlines() if line.startswith(f"| {rule.title} |")]
     assert len(row.split("|")) == 5
-
-
-def test_the_longest_message_of_send_is_that_of_the_code() -> None:
-    assert f"up to {MAX_PLAINTEXT:,} bytes" in PAGE
-
-
-def test_the_day_from_which_capacity_is_lowered_is_that_of_the_code() -> None:
-    assert f"from the {QUIET_FROM_DAY}th day on" in PAGE
-    assert f"`--keep-months` ({MIN_KEEP}: this month and the previous one)" in PAGE
-
-
-def test_the_smallest_number_of_keys_a_run_reads_follows_from_the_defaults() -> None:
-    defaults = maintain_parser().parse_args([])
-    months = defaults.up_to - defaults.months_ago + 1
-    assert f"with `--hours-only` {months * 24 * 11:,}\nkeys" in PAGE

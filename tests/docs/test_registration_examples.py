@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from autopush.api.registration import MAX_CHANNELS
-from autopush.api.registration_body import MAX_BODY
-from autopush.bridges.stub import RETRY_AFTER
 from support.paths import ROOT
 from support.service import running_service
 
@@ -41,9 +38,3 @@ def test_the_commands_of_the_page_work_against_the_stub_router(tmp_path: Path) -
     channels = {registered["channelID"], subscribed["channelID"]}
     assert set(listed["channelIDs"]) == channels
     assert deleted == [{}, {}]
-
-
-def test_the_limits_of_the_page_are_those_of_the_code() -> None:
-    assert f"at most {MAX_BODY // 1024} KiB" in SECTION
-    assert f"at most {MAX_CHANNELS:,} subscriptions" in SECTION
-    assert f"`Retry-After: {RETRY_AFTER}`" in PAGE

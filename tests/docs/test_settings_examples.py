@@ -16,10 +16,6 @@ EXAMPLES = [
 ]
 
 
-def test_there_are_examples() -> None:
-    assert "settings.md" in dict(EXAMPLES)
-
-
 @pytest.mark.parametrize(("page", "text"), EXAMPLES)
 def test_a_toml_example_is_accepted(
     page: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
