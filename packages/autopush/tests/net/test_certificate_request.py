@@ -138,35 +138,6 @@ async def test_a_certificate_of_an_unknown_authority_is_accepted_with_its_chain(
 
 
 @VERSIONS
-async def test_data_of_any_size_comes_through_in_both_directions(
-    contexts: Contexts, version: str
-) -> None:
-    sizes = (1, 16_383, 16_384, 16_385, 262_144, 3_000_000)
-    async with listening(contexts) as here:
-        context = contexts.client(contexts.own, version)
-        await here.echo(context, *(bytes(range(256)) * (size // 256 + 1) for size in sizes))
-
-
-@VERSIONS
-async def test_many_clients_at_once_do_not_disturb_each_other(
-    contexts: Contexts, version: str
-) -> None:
-    async def talk(number: int) -> None:
-        certificate = contexts.own if number % 2 else None
-        reader, writer = await here.connect(contexts.client(certificate, version))
-        for turn in range(20):
-            text = f"{number} {turn}".encode() * 50
-            writer.write(text)
-            assert await reader.readexactly(len(text)) == text
-        writer.close()
-        await writer.wait_closed()
-
-    async with listening(contexts) as here:
-        await asyncio.gather(*map(talk, range(20)))
-        await asyncio.gather(*(served.ended.wait() for served in here.made))
-
-
-@VERSIONS
 async def test_records_may_arrive_byte_by_byte_or_many_at_once(
     contexts: Contexts, version: str
 ) -> None:

@@ -993,35 +993,6 @@ async def test_aiohttp_as_a_client() -> None:
         ]
 
 
-async def test_requests_as_a_client() -> None:
-    import requests
-
-    def use(port: int) -> list[tuple[int, bytes]]:
-        with requests.Session() as session:
-            url = f"http://127.0.0.1:{port}/x"
-            answers = [
-                session.post(url, data=b"b" * 900),
-                session.get(url),
-                session.delete(url),
-                session.options(url),
-                session.post(url, data=iter([b"a", b"b"])),
-                session.post(url, data=b"c" * (MAX_BODY + 1)),
-                session.get(url, headers={"x": "y" * 20_000}),
-            ]
-            return [(answer.status_code, answer.content) for answer in answers]
-
-    async with serving() as here:
-        answers = await asyncio.get_running_loop().run_in_executor(None, use, here.port)
-        assert answers[:5] == [
-            (200, b"POST /x  900"),
-            (200, b"GET /x  0"),
-            (200, b"DELETE /x  0"),
-            (200, b"OPTIONS /x  0"),
-            (200, b"POST /x  2"),
-        ]
-        assert [status for status, _ in answers[5:]] == [413, 431]
-
-
 async def test_the_shell_serves_on_a_unix_socket(tmp_path: Path) -> None:
     async with serving() as here:
         loop = asyncio.get_running_loop()

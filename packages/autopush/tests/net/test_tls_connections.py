@@ -36,10 +36,14 @@ class Contexts(NamedTuple):
     client: ssl.SSLContext
 
 
-@pytest.fixture
-def tls(tmp_path: Path) -> Contexts:
+@pytest.fixture(params=["ssl", "pyOpenSSL"])
+def tls(tmp_path: Path, request: pytest.FixtureRequest) -> Contexts:
+    """Of a server without `client_certs` and of one with it, and of a client with a certificate."""
     both = str(self_signed(tmp_path / "both.pem"))
-    return Contexts(ServerTls(both, both).context, ssl.create_default_context(cafile=both))
+    server = ServerTls(both, both, asks_clients=request.param == "pyOpenSSL")
+    client = ssl.create_default_context(cafile=both)
+    client.load_cert_chain(both)
+    return Contexts(server.context, client)
 
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

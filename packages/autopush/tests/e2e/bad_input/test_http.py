@@ -1,6 +1,5 @@
 """Requests that are broken as HTTP, and methods and paths that do not exist."""
 
-import asyncio
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -44,38 +43,6 @@ async def test_a_refused_push_between_pipelined_ones_is_answered_in_its_place(
     assert [answer.status for answer in answers] == [201, 400, 201, 201, 400]
     taken = [answer.message_id for answer in answers if answer.status == 201]
     assert [message["version"] for message in await agent.receive(3)] == taken
-
-
-async def test_expect_100_continue_is_granted_before_the_body(
-    http: RawClient, target: tuple[UserAgent, str]
-) -> None:
-    agent, endpoint = target
-    http.send(push_head(endpoint, ENCODED, "Content-Length: 4", "Expect: 100-continue"))
-    assert (await http.answer()).status == 100
-    http.send("body")
-    answer = await http.answer()
-    assert (await agent.notification())["version"] == answer.message_id
-
-
-async def test_expect_100_continue_is_refused_for_a_body_that_is_too_large(
-    http: RawClient, target: tuple[UserAgent, str]
-) -> None:
-    _, endpoint = target
-    http.send(push_head(endpoint, ENCODED, "Content-Length: 999999", "Expect: 100-continue"))
-    assert (await http.answer()).status == 413
-
-
-async def test_a_chunked_body_is_put_together(
-    http: RawClient, target: tuple[UserAgent, str]
-) -> None:
-    agent, endpoint = target
-    http.send(push_head(endpoint, ENCODED, "Transfer-Encoding: chunked"))
-    for chunk in ("1\r\nb\r\n", "2;ext=1\r\nod\r\n", "001\r\ny\r\n", "0\r\nTrailer: t\r\n\r\n"):
-        http.send(chunk)
-        await asyncio.sleep(0)
-    answer = await http.answer()
-    message = await agent.notification()
-    assert (message["version"], message["data"]) == (answer.message_id, encode_base64url(b"body"))
 
 
 BROKEN_HTTP: dict[str, tuple[Sequence[str], str, set[int]]] = {
@@ -173,81 +140,6 @@ async def test_a_request_line_of_another_kind_is_refused(
     async with raw_client(getattr(running, port)) as client:
         client.send(f"{line}\r\nHost: h\r\n\r\n")
         assert (await client.answer()).status in statuses
-
-
-async def test_http_1_0_is_answered_and_closed(
-    http: RawClient, target: tuple[UserAgent, str]
-) -> None:
-    agent, endpoint = target
-    http.send(push_head(endpoint, ENCODED, "Content-Length: 4", version="1.0") + "body")
-    answer = await http.answer()
-    assert (await agent.notification())["version"] == answer.message_id
-    assert await http.end() == b""
-
-
-async def test_http_1_0_may_keep_its_connection_but_not_send_chunks(
-    http: RawClient, target: tuple[UserAgent, str]
-) -> None:
-    agent, endpoint = target
-    lines = ("Connection: keep-alive", "Content-Length: 0")
-    http.send(push_head(endpoint, *lines, version="1.0") * 2)
-    sent = [(await http.answer()).message_id for _ in range(2)]
-    assert [message["version"] for message in await agent.receive(2)] == sent
-    http.send(push_head(endpoint, "Transfer-Encoding: chunked", version="1.0") + "0\r\n\r\n")
-    assert (await http.answer()).status == 400
-    assert await http.end() == b""
-
-
-PATHS = (
-    "/",
-    "/wpush/v1/token",
-    "/wpush/token",
-    "/m/message",
-    "/v1/err",
-    "/v1/webpush/app/registration",
-    "/status",
-    "/health",
-    "/__version__",
-    "/__heartbeat__",
-    "/__lbheartbeat__",
-    "/nowhere/at/all",
-    "/%00%ff",
-    "//",
-    "/" + "a" * 8000,
-)
-
-
-@pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
-async def test_head_and_options_of_every_path_are_200_and_empty(
-    http: RawClient, method: str
-) -> None:
-    for path in PATHS:
-        http.send(f"{method} {path} HTTP/1.1\r\nHost: h\r\n\r\n")
-        answer = await http.answer(head=method == "HEAD")
-        assert (answer.status, answer.body) == (200, b""), path
-        assert answer.headers["access-control-allow-origin"] == "*"
-    http.send("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n")
-    assert (await http.answer()).status == 200
-
-
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "POST"])
-async def test_a_wrong_method_is_405_or_404_and_has_no_effect(
-    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer, method: str
-) -> None:
-    agent, endpoint = target
-    message = (await sender.push(endpoint)).headers["Location"]
-    await agent.receive(1)
-    urls = [running.endpoint + path for path in ("/status", "/health", "/nowhere", "/push/x")]
-    urls += [endpoint] if method != "POST" else [message]
-    urls += [message] if method not in ("DELETE", "POST") else []
-    for url in urls:
-        if method == "GET" and url.endswith(("/status", "/health")):
-            continue
-        answer = await sender.request(method, url, headers={"TTL": "60"})
-        assert answer.status in (404, 405), (method, url)
-        if answer.status == 405:
-            assert "POST" in answer.headers["Allow"] or "DELETE" in answer.headers["Allow"]
-    await agent.silence()
 
 
 @pytest.mark.parametrize("port", ["endpoint_port", "websocket_port"])
