@@ -5,25 +5,12 @@ interface promises of order holds while one of them is held.
 """
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
-from keytables import (
-    Capacity,
-    Condition,
-    Cursor,
-    Engine,
-    Item,
-    KeyTuple,
-    Page,
-    Range,
-    Returning,
-    Scalar,
-    Table,
-    TableHandle,
-    Update,
-    Values,
-)
+from keytables import Capacity, Engine, Item, KeyTuple, Page, Table, TableHandle
 
 T = TypeVar("T")
 Hook = Callable[[int, str], Awaitable[None]]
@@ -139,93 +126,40 @@ class GatedTable(TableHandle):
         self._engine = engine
         self._inner = inner
 
-    async def _read(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
-        return await self._engine.pass_gate(f"{what} {self.table.name}", call)
+    def _pass(self, method: str, *given: Any, **options: Any) -> Coroutine[Any, Any, Any]:
+        call = partial(getattr(self._inner, method), *copy.deepcopy(given), **options)
+        return self._engine.pass_gate(f"{method} {self.table.name}", call)
 
-    def _write(self, what: str, call: Callable[[], Awaitable[T]]) -> "asyncio.Task[T]":
-        return asyncio.ensure_future(self._engine.pass_gate(f"{what} {self.table.name}", call))
+    def _write(self, method: str, *given: Any, **options: Any) -> "asyncio.Task[Any]":
+        return asyncio.ensure_future(self._pass(method, *given, **options))
 
-    async def get(self, key: KeyTuple) -> Item | None:
-        return await self._read("get", lambda: self._inner.get(key))
+    # As those of the table, with the arguments passed on.
 
-    def put(
-        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
-    ) -> Awaitable[None]:
-        item = dict(item)
-        return self._write("put", lambda: self._inner.put(item, condition=condition, values=values))
+    async def get(self, *given: Any) -> Item | None:
+        return cast(Item | None, await self._pass("get", *given))
 
-    def update(
-        self,
-        key: KeyTuple,
-        update: Update,
-        values: Values | None = None,
-        *,
-        condition: Condition | None = None,
-        returning: Returning = Returning.NOTHING,
-    ) -> Awaitable[Item | None]:
-        return self._write(
-            "update",
-            lambda: self._inner.update(
-                key, update, values, condition=condition, returning=returning
-            ),
-        )
+    async def query(self, *given: Any, **options: Any) -> Page:
+        return cast(Page, await self._pass("query", *given, **options))
 
-    def delete(
-        self,
-        key: KeyTuple,
-        *,
-        condition: Condition | None = None,
-        values: Values | None = None,
-        returning: Returning = Returning.NOTHING,
-    ) -> Awaitable[Item | None]:
-        return self._write(
-            "delete",
-            lambda: self._inner.delete(
-                key, condition=condition, values=values, returning=returning
-            ),
-        )
+    async def query_index(self, *given: Any, **options: Any) -> Page:
+        return cast(Page, await self._pass("query_index", *given, **options))
 
-    async def query(
-        self,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        return await self._read(
-            "query",
-            lambda: self._inner.query(
-                partition, sort=sort, limit=limit, descending=descending, after=after
-            ),
-        )
+    async def scan(self, **options: Any) -> Page:
+        return await self._inner.scan(**options)
 
-    async def query_index(
-        self,
-        index_name: str,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        return await self._read(
-            "query_index",
-            lambda: self._inner.query_index(
-                index_name, partition, sort=sort, limit=limit, descending=descending, after=after
-            ),
-        )
+    async def batch_get(self, *given: Any) -> list[Item]:
+        return await self._inner.batch_get(*given)
 
-    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
-        return await self._inner.scan(limit=limit, after=after)
+    def put(self, *given: Any, **options: Any) -> Awaitable[None]:
+        return self._write("put", *given, **options)
 
-    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
-        return await self._inner.batch_get(keys)
+    def update(self, *given: Any, **options: Any) -> Awaitable[Item | None]:
+        return self._write("update", *given, **options)
+
+    def delete(self, *given: Any, **options: Any) -> Awaitable[Item | None]:
+        return self._write("delete", *given, **options)
 
     def batch_write(
         self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
     ) -> Awaitable[None]:
-        items, keys = list(puts), list(deletes)
-        return self._write("batch_write", lambda: self._inner.batch_write(puts=items, deletes=keys))
+        return self._write("batch_write", puts=list(puts), deletes=list(deletes))

@@ -5,10 +5,8 @@ As the interface requires, writes are submitted when called and completed later.
 
 import asyncio
 import copy
-import operator
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Any
 
 from keytables import (
     Capacity,
@@ -21,7 +19,6 @@ from keytables import (
     KeytablesError,
     KeyTuple,
     Page,
-    Param,
     Range,
     Returning,
     Scalar,
@@ -31,41 +28,15 @@ from keytables import (
     Update,
 )
 from keytables.checks import snapshot
-from keytables.expressions import And, Compare, Exists, Not, Or
+from keytables.evaluation import compile_condition, compile_update
 from keytables.values import Values
 
 __all__ = ["MemoryEngine"]
 
-_MISSING = object()
-_RELATIONS: dict[str, Callable[[Any, Any], object]] = {
-    "==": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
-
-def _holds(condition: Condition, item: Item, values: Values) -> bool:
-    match condition:
-        case And():
-            return _holds(condition.left, item, values) and _holds(condition.right, item, values)
-        case Or():
-            return _holds(condition.left, item, values) or _holds(condition.right, item, values)
-        case Not():
-            return not _holds(condition.inner, item, values)
-        case Exists():
-            return condition.attribute in item
-        case Compare():
-            operand = condition.operand
-            there: Any = item.get(condition.attribute, _MISSING)
-            wanted: Any = values[operand.name] if isinstance(operand, Param) else operand
-            if condition.operator == "!=":
-                return bool(there != wanted)
-            if there is _MISSING or type(there) is not type(wanted):
-                return False
-            return bool(_RELATIONS[condition.operator](there, wanted))
-    raise TypeError(condition)
+def frozen(values: Values | None) -> Values:
+    """The values as they are stored."""
+    return {name: snapshot(value, name) for name, value in (values or {}).items()}
 
 
 class MemoryEngine(Engine):
@@ -149,7 +120,9 @@ class MemoryTable(TableHandle):
         return future
 
     def _check(self, key: KeyTuple, condition: Condition | None, values: Values | None) -> None:
-        if condition is not None and not _holds(condition, self._live(key) or {}, values or {}):
+        if condition is None:
+            return
+        if not compile_condition(condition)(self._live(key) or {}, frozen(values)):
             raise ConditionFailed(self._live(key))
 
     async def get(self, key: KeyTuple) -> Item | None:
@@ -174,26 +147,14 @@ class MemoryTable(TableHandle):
         condition: Condition | None = None,
         returning: Returning = Returning.NOTHING,
     ) -> Awaitable[Item | None]:
-        def value(operand: object) -> Any:
-            return (values or {})[operand.name] if isinstance(operand, Param) else operand
-
         def work() -> Item | None:
             self._check(key, condition, values)
+            change, creates = compile_update(self.table, update)
             old = self._live(key)
-            if old is None and not update.creates:
+            if old is None and not creates:
                 return None
-            item: dict[str, Any] = dict(old or zip(self.table.key_names, key, strict=True))
-            for name, operand in update.assigned.items():
-                item[name] = snapshot(value(operand), name)
-            for name in update.remove:
-                item.pop(name, None)
-            for name, operand in update.added.items():
-                item[name] = frozenset(item.get(name, ())) | frozenset(value(operand))
-            for name, operand in update.taken.items():
-                left = frozenset(item.get(name, ())) - frozenset(value(operand))
-                item[name] = left
-                if not left:
-                    del item[name]
+            item: Item = dict(old or zip(self.table.key_names, key, strict=True))
+            change(item, frozen(values))
             self.items[key] = item
             return {Returning.OLD: old, Returning.NEW: item}.get(returning)
 

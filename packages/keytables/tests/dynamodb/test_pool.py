@@ -86,15 +86,6 @@ async def test_callers_are_served_in_order(make_pool: MakePool) -> None:
         assert server.connections == 1
 
 
-async def test_there_are_never_more_connections_than_the_limit(make_pool: MakePool) -> None:
-    async with running() as server:
-        pool = make_pool(server.port, size=3)
-        tasks = await waiting(pool, 10)
-        for task in tasks:
-            await exchange(await task)
-        assert server.connections == 3
-
-
 async def test_callers_above_the_limit_of_waiting_ones_are_refused(make_pool: MakePool) -> None:
     async with running() as server:
         pool = make_pool(server.port, size=1, max_waiting=2)
@@ -186,20 +177,6 @@ async def test_a_coroutine_that_is_closed_while_it_waits_is_forgotten(make_pool:
         abandoned.close()
         await exchange(connection)
         assert pool.take_idle() is connection
-
-
-async def test_a_connection_closed_by_the_server_is_not_given_out(make_pool: MakePool) -> None:
-    async with running() as server:
-        pool = make_pool(server.port)
-        connection = await pool.acquire(10)
-        await exchange(connection)
-        await server.close_all()
-        async with asyncio.timeout(10):
-            while connection.is_open:  # noqa: ASYNC110 - until its end is seen
-                await asyncio.sleep(0.001)
-        with pytest.raises(NotSent, match="closed the connection"):
-            await connection.exchange(REQUEST, 10)
-        assert pool.take_idle() is None
 
 
 async def test_idle_connections_can_be_discarded(make_pool: MakePool) -> None:

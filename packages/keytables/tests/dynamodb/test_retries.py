@@ -126,15 +126,6 @@ def ended(call: Callable[[], float]) -> KeytablesError:
     return raised.value
 
 
-def test_delays_double_with_full_jitter() -> None:
-    for random in (0.0, 0.25, 1.0):
-        state = retry_state(random=lambda random=random: random)  # type: ignore[misc]
-        delays = [state.on_not_sent(NotSent("no"), 0.0) for _ in range(POLICY.attempts - 1)]
-        assert delays == [
-            random * POLICY.backoff.first * 2**number for number in range(POLICY.attempts - 1)
-        ]
-
-
 def test_a_longer_call_has_more_attempts_with_bounded_delays() -> None:
     state = retry_state(time_limit=30)
     delays = [state.on_not_sent(NotSent("no"), 0.0) for _ in range(29)]
