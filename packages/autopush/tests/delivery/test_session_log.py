@@ -116,8 +116,9 @@ async def test_with_a_key_hash_logs_and_store_have_the_same_hash(
 
 
 async def test_without_an_answered_hello_there_is_no_line(harness: Harness, log: LogFile) -> None:
+    await harness.known_user()
     silent, waiting, wrong = harness.connect(), harness.connect(), harness.connect()
-    waiting.hello()  # its store does not answer before it is gone
+    waiting.hello(UAID)  # its store does not answer before it is gone
     wrong.send(wire.text(b"[]"))
     for agent in (silent, waiting, wrong):
         agent.disconnect()

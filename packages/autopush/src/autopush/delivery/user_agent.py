@@ -8,7 +8,6 @@ take effect in the order they were sent.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from autopush.delivery.node import ConnectionNode
@@ -238,16 +237,25 @@ class UserAgentConnection(WebSocketProtocol):
     # --- the session's effects --------------------------------------------------------------------
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
-        queue = deque(effects)
-        while queue:
-            effect = queue.popleft()
+        """Carry out effects in their order; a request to the store gets a task."""
+        for request in self._carry_out_now(effects):
+            if isinstance(request, Registration) and self._is_refused(request):
+                continue
+            self._block_input_while_waiting()
+            asyncio.get_running_loop().create_task(self._execute(request))
+
+    def _carry_out_now(self, effects: Sequence[Effect]) -> list[StoreRequest]:
+        """Carry out effects in their order; returns the requests to the store among them."""
+        requests: list[StoreRequest] = []
+        texts: list[bytes] = []
+        for effect in effects:
             if isinstance(effect, Send):
-                texts = [effect.payload]
-                while queue and isinstance(following := queue[0], Send):
-                    texts.append(following.payload)
-                    queue.popleft()
+                texts.append(effect.payload)
+                continue
+            if texts:
                 self.send_texts(texts)
-            elif isinstance(effect, DeleteMessages):
+                texts = []
+            if isinstance(effect, DeleteMessages):
                 self._node.background.delete_acked(self.messages, self._known_uaid, effect.rows)
             elif isinstance(effect, Close):
                 self._detach(effect.reason, effect.code)
@@ -260,24 +268,29 @@ class UserAgentConnection(WebSocketProtocol):
                 self._node.log.dropped(self._known_uaid, effect.reason)
                 self._node.background.drop_user(self.messages, self._known_uaid, self.connected_at)
             else:
-                self._request(effect)
+                requests.append(effect)
+        if texts:
+            self.send_texts(texts)
+        return requests
 
-    def _request(self, request: StoreRequest) -> None:
-        """Have the node carry out a request; the session continues when its task ends."""
-        if isinstance(request, Registration) and self._is_refused(request):
-            return
+    async def _execute(self, first: StoreRequest) -> None:
+        """Have the node carry out a request, and those that follow from its result."""
+        requests = deque([first])
+        while requests:
+            request = requests.popleft()
+            try:
+                result = await self._node.requests.execute(self, request)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - each has its answer
+                effects = self._on_failure(request, error)
+            else:
+                effects = self._on_result(request, result)
+            requests += self._carry_out_now(effects)
+            self._block_input_while_waiting()
+
+    def _block_input_while_waiting(self) -> None:
         if self.session.state in BLOCKED_STATES:
             self.pause_reading()
-        task = asyncio.get_running_loop().create_task(self._node.requests.execute(self, request))
-        task.add_done_callback(partial(self._on_task_done, request))
-
-    def _on_task_done(self, request: StoreRequest, task: "asyncio.Task[StoreResult]") -> None:
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is None:
-            self._carry_out(self._on_result(request, task.result()))
         else:
-            self._carry_out(self._on_failure(request, error))
-        if self.session.state not in BLOCKED_STATES:
             self.resume_reading()
 
     def _on_result(self, request: StoreRequest, result: StoreResult) -> Sequence[Effect]:
