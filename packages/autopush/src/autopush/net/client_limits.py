@@ -8,11 +8,14 @@ of incomplete requests and messages.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, Protocol
 
 # ── Who the client is ─────────────────────────────────────────────────────────────────────────────
 
+MAX_KEYS: Final = 4096
+"""Addresses whose limit keys are remembered."""
 MAX_PROXIES: Final = 16
 """Entries of X-Forwarded-For that are read; of a longer chain the last of them is the client."""
 
@@ -27,6 +30,8 @@ class TrustedProxies:
 
     def __init__(self, networks: Iterable[str]) -> None:
         self._networks = tuple(map(ip_network, networks))
+        # Parsing an address costs more than all else that is done to count a connection.
+        self._limit_key = lru_cache(MAX_KEYS)(self._new_limit_key)
 
     def client(self, peer: str, forwarded_for: str) -> str:
         """The client's address, for a request of `peer` with that header.
@@ -50,6 +55,9 @@ class TrustedProxies:
         Empty for the address of a trusted proxy, as it stands for many clients, and for what is no
         address, such as the "" of a Unix socket: these are not limited.
         """
+        return self._limit_key(address)
+
+    def _new_limit_key(self, address: str) -> str:
         parsed = _parse(address)
         if parsed is None or self._trusts(parsed):
             return ""

@@ -365,7 +365,8 @@ def configure(
         _teardown.callback(each.close)
         _teardown.callback(root.removeHandler, each)
         root.addHandler(each)
-    root.setLevel(level.upper())
+    is_written = output != "none" or handlers
+    root.setLevel(level.upper() if is_written else logging.CRITICAL + 1)  # not even made
     if background:
         start_background()
 
