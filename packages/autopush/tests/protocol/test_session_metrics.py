@@ -11,7 +11,6 @@ from autopush.protocol.effects import (
     StoreFailure,
 )
 from autopush.protocol.session import NOTHING_COUNTED, Session, SessionCounts
-from autopush.protocol.states import UserState
 from autopush.telemetry.metric_table import (
     UA_ACK,
     UA_CHANNEL_COUNT,
@@ -74,26 +73,26 @@ def subscribed(metrics: Metrics) -> Session:
 
 
 @pytest.mark.parametrize(
-    ("presented", "new", "uaid", "user"),
+    ("presented", "new", "uaid", "is_existing"),
     [
-        (None, True, "new", UserState.NEW),
-        (UAID, True, "reassigned", UserState.NEW),
-        (UAID, False, "existing", UserState.EXISTING),
+        (None, True, "new", False),
+        (UAID, True, "reassigned", False),
+        (UAID, False, "existing", True),
     ],
 )
 def test_a_hello_is_counted_by_what_became_of_the_uaid(
-    metrics: Metrics, presented: str | None, new: bool, uaid: str, user: UserState
+    metrics: Metrics, presented: str | None, new: bool, uaid: str, is_existing: bool
 ) -> None:
     session = identified(metrics, presented=presented, new=new)
     assert recorded(metrics, UA_HELLO) == recorded(metrics, UA_HELLO, uaid=uaid) == 1
-    assert session.user is user
+    assert session.is_existing is is_existing
 
 
 def test_a_hello_that_is_not_answered_yet_is_not_counted(metrics: Metrics) -> None:
     session = new_session(metrics=metrics)
     session.receive(frame(messageType="hello", use_webpush=True), NOW)
     assert recorded(metrics, UA_HELLO) == 0
-    assert session.user is None
+    assert session.is_existing is None
 
 
 def test_the_channels_of_a_known_user_are_counted_once(metrics: Metrics) -> None:
@@ -288,7 +287,7 @@ def test_what_is_left_of_direct_messages_counts_wherever_it_is_kept(metrics: Met
 def test_a_new_user_that_is_dropped_is_no_existing_one(metrics: Metrics) -> None:
     session = identified(metrics, presented=None, new=True)
     session.on_failure(ReadStored(None), StoreFailure.TABLE_GONE)
-    assert session.user is UserState.RESET
+    assert session.is_reset
     assert session.is_reset
 
 

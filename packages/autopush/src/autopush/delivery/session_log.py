@@ -16,7 +16,6 @@ from autopush.net.client_limits import TOO_MUCH
 from autopush.net.frames import CloseCode
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.session import Session
-from autopush.protocol.states import UserState
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import UA_EXPIRATION
@@ -133,7 +132,7 @@ class SessionLog:
             "Session",
             uaid_hash=self._hash(session.uaid or ""),
             uaid_reset=session.is_reset,
-            existing_uaid=session.user is not None and UserState.EXISTING in session.user,
+            existing_uaid=bool(session.is_existing),
             connection_type="webpush" if session.simplepush is None else "simplepush",
             host=client.host,
             ua_name=names.name,

@@ -339,7 +339,7 @@ class UserAgentConnection(WebSocketProtocol):
             self._node.background.save_undelivered(
                 self.messages, self._known_uaid, self.connected_at, undelivered
             )
-        if session.user is not None:
+        if session.is_existing is not None:
             # Negative when a clock was set back, here or on the node that had the user before.
             seconds = max(0.0, self._node.clock() - self.connected_at / 1000)
             session.metrics.lifespan[session.kind].observe(seconds)

@@ -58,7 +58,6 @@ from autopush.protocol.states import (
     Event,
     State,
     TableState,
-    UserState,
 )
 from autopush.telemetry.metric_table import (
     UA_ACK,
@@ -163,6 +162,8 @@ class Session:
         "counted_messages",
         "counts",
         "drain",
+        "is_existing",
+        "is_reset",
         "kind",
         "metrics",
         "output_paused",
@@ -170,7 +171,6 @@ class Session:
         "state",
         "uaid",
         "unacked",
-        "user",
     )
 
     def __init__(
@@ -192,8 +192,10 @@ class Session:
         """By version (message id)."""
         self.simplepush: SimplePushState | None = None
         """Only of a user agent that takes versions, not messages."""
-        self.user: UserState | None = None
-        """None until the hello is answered."""
+        self.is_existing: bool | None = None
+        """Whether the user kept its UAID; None until the hello is answered."""
+        self.is_reset = False
+        """Whether the user gets a new UAID with its next hello."""
         self.counts = NOTHING_COUNTED
         """Only to be read."""
         self.counted_messages = -1
@@ -410,11 +412,6 @@ class Session:
         return [SetTimer(TABLE_CHANGE_DELAY, TimerReason.ROTATE)]
 
     @property
-    def is_reset(self) -> bool:
-        """Whether the user gets a new UAID with its next hello."""
-        return self.user is not None and UserState.RESET in self.user
-
-    @property
     def _is_busy(self) -> bool:
         return (
             self.output_paused
@@ -556,9 +553,7 @@ class Session:
         self.metrics.hello[*self.kind, uaid].add()
         self.uaid = result.uaid
         self.connected_at = result.connected_at
-        self.user = UserState.NEW if result.new else UserState.EXISTING
-        if result.reset:
-            self.user |= UserState.RESET
+        self.is_existing, self.is_reset = not result.new, result.reset
         self._table = TableState.OLD if result.old_table else TableState.CURRENT
         self._broadcasts, news = self._broadcasts.add(self._wanted_broadcasts)
         reply = messages.hello(
@@ -697,8 +692,7 @@ class Session:
         return self.check_storage() if self._recheck and not self._is_busy else ()
 
     def _reset_user(self, reason: DropReason) -> Sequence[Effect]:
-        if self.user is not None:
-            self.user |= UserState.RESET
+        self.is_reset = True
         return [DropUser(reason), *self.close(NORMAL_CLOSURE, USER_RESET)]
 
     def _step(self, event: Event) -> bool:

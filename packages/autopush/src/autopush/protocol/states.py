@@ -1,10 +1,10 @@
-"""The states of a session, as a table, and what a session knows besides of its user.
+"""The states of a session, as a table.
 
 The session looks every event up in `TRANSITIONS`, and the documentation draws its diagram from the
 same rows.
 """
 
-from enum import Enum, Flag, auto
+from enum import Enum
 from typing import Final
 
 
@@ -78,16 +78,6 @@ IDENTIFIED_STATES: Final = frozenset({State.ACTIVE, State.UPDATING})
 
 BLOCKED_STATES: Final = frozenset({State.IDENTIFYING, State.UPDATING, State.ROTATING})
 """The states in which input waits for the store."""
-
-
-class UserState(Flag):
-    """What is known of the user since its hello."""
-
-    NEW = 0
-    EXISTING = auto()
-    """It kept its UAID."""
-    RESET = auto()
-    """It was dropped, or is when its stored messages are acked."""
 
 
 class TableState(Enum):

@@ -146,7 +146,7 @@ def parse_record(uaid: str, item: Item) -> UserRecord | None:
     access, version = item.get("last_connect"), item.get("record_version")
     moved_from, router_data = item.get("moved_from"), item.get("router_data")
     failure, wake_data = item.get("critical_failure"), item.get("wake_data")
-    wake = wake_data.get("data") if isinstance(wake_data, Mapping) else None
+    wake = wake_data.get("data") if isinstance(wake_data, dict) else None
     return UserRecord(
         uaid,
         router_type,
@@ -156,9 +156,9 @@ def parse_record(uaid: str, item: Item) -> UserRecord | None:
         access if isinstance(access, int) else None,
         version if isinstance(version, int) else 0,
         moved_from if isinstance(moved_from, str) else None,
-        router_data if isinstance(router_data, Mapping) else None,
+        router_data if isinstance(router_data, dict) else None,
         failure if isinstance(failure, str) else None,
-        wake if isinstance(wake, Mapping) and router_type == SIMPLEPUSH else None,
+        wake if isinstance(wake, dict) and router_type == SIMPLEPUSH else None,
     )
 
 
