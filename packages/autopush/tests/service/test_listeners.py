@@ -1,14 +1,22 @@
-"""Binding the ports: which are shared, which are not, and which are refused."""
+"""Binding the ports: which are shared, which are refused; how many connections they may have."""
 
 import contextlib
 import gc
+import resource
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from autopush.service.listeners import Sockets, bind, close
+from autopush.service.listeners import (
+    MAX_INTERNAL,
+    Sockets,
+    bind,
+    close,
+    connections_allowed,
+    internal_connections_allowed,
+)
 from autopush.settings import Settings, StartupError
 from support.sockets import unused_port, unused_ports
 
@@ -300,3 +308,41 @@ def test_what_is_kept_for_a_client_that_does_not_read_is_bounded(bound: Bind) ->
 
     # What the client's own system takes counts too: up to a megabyte or so on the loopback.
     assert taken(16_384) + 900_000 < taken(1 << 20)
+
+
+# ── open files ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted", "allowed"),
+    [
+        (1024, 0, 824),
+        (200_000, 0, 180_000),
+        (256, 0, 128),
+        (1024, 500, 500),
+        (1024, 5000, 824),
+        (resource.RLIM_INFINITY, 0, 0),
+        (resource.RLIM_INFINITY, 500, 500),
+    ],
+)
+def test_descriptors_are_kept_for_what_is_not_a_connection_of_a_client(
+    monkeypatch: pytest.MonkeyPatch, files: int, wanted: int, allowed: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert connections_allowed(wanted) == allowed
+
+
+@pytest.mark.parametrize(
+    ("files", "allowed"),
+    [
+        (1024, 100),
+        (20_000, 1000),
+        (1_000_000, MAX_INTERNAL),
+        (resource.RLIM_INFINITY, MAX_INTERNAL),
+    ],
+)
+def test_connections_of_nodes_leave_half_of_what_is_kept_from_clients(
+    monkeypatch: pytest.MonkeyPatch, files: int, allowed: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert internal_connections_allowed() == allowed

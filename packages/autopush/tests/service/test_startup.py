@@ -1,16 +1,24 @@
 """The start: its order, the data folder, and what it reports."""
 
+import asyncio
 import os
+import signal
 import stat
+import sys
+import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from autopush.bridges.discovery import load_routers
 from autopush.keys import ServiceKeys
 from autopush.service import startup
 from autopush.service.startup import (
+    StartStopped,
+    StopSignal,
     announce,
     announce_addresses,
     announce_keys,
@@ -110,27 +118,23 @@ def test_a_link_to_a_folder_is_a_folder(tmp_path: Path) -> None:
     prepare_data_folder(link)
 
 
-def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("kept")
-    assert "is not a folder" in refused_folder(file)
-    assert file.read_text() == "kept"
-
-
-def test_a_folder_cannot_be_created_below_a_file(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert "cannot make" in refused_folder(tmp_path / "file" / "folder")
-
-
-def test_a_dangling_link_is_refused_folder(tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "nowhere")
-    refused_folder(link)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("file", "is not a folder"),
+        ("file/folder", "cannot make"),
+        ("dangling", ""),
+        ("x" * 300, "cannot make"),
+    ],
+)
+def test_what_is_no_folder_and_cannot_become_one_is_refused(
+    tmp_path: Path, name: str, words: str
+) -> None:
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    assert words in refused_folder(tmp_path / name)
+    assert (tmp_path / "file").read_text() == "kept"
     assert not (tmp_path / "nowhere").exists()
-
-
-def test_a_name_that_is_too_long_is_refused_folder(tmp_path: Path) -> None:
-    refused_folder(tmp_path / ("x" * 300))
 
 
 @pytest.mark.parametrize("missing", [os.R_OK, os.W_OK, os.X_OK])
@@ -274,45 +278,142 @@ def test_where_the_ports_listen_is_logged(
 
 
 CLUSTER = "dynamodb://"
+EVERYWHERE = "The internal port listens on every interface"
+UNREACHABLE = "Nodes on other machines cannot reach this one"
 
 
 @pytest.mark.parametrize(
-    ("settings", "warned"),
+    ("settings", "warning"),
     [
-        (Settings(host="0.0.0.0"), False),
-        (Settings(host="0.0.0.0", router_hostname="node.invalid"), True),
-        (Settings(host="0.0.0.0", router_hostname="node.invalid", router_host="0.0.0.0"), False),
-        (Settings(command="endpoint", host="0.0.0.0", store=CLUSTER), False),
+        (Settings(), ""),
+        (Settings(host="0.0.0.0"), ""),
+        (Settings(host="0.0.0.0", router_hostname="node.invalid"), EVERYWHERE),
+        (Settings(host="0.0.0.0", router_hostname="node.invalid", router_host="0.0.0.0"), ""),
+        (Settings(command="endpoint", host="0.0.0.0", store=CLUSTER), ""),
+        (Settings(store=CLUSTER), UNREACHABLE),
+        (Settings(command="connection"), UNREACHABLE),
+        (Settings(command="connection", store=CLUSTER), UNREACHABLE),
+        (Settings(command="connection", hostname="192.0.2.7"), ""),
+        (Settings(router_hostname="192.0.2.7", store=CLUSTER), ""),
+        (Settings(hostname="192.0.2.7", router_hostname="localhost", store=CLUSTER), UNREACHABLE),
+        (Settings(command="endpoint", store=CLUSTER), ""),
     ],
 )
-def test_an_internal_port_on_every_interface_that_nobody_asked_for_is_a_warning(
-    caplog: pytest.LogCaptureFixture, settings: Settings, warned: bool
+def test_an_internal_port_that_is_everywhere_unasked_or_out_of_reach_is_a_warning(
+    caplog: pytest.LogCaptureFixture, settings: Settings, warning: str
 ) -> None:
     announce_addresses(settings)
     lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert [line.startswith("The internal port listens on every") for line in lines] == (
-        [True] if warned else []
-    )
+    assert len(lines) == bool(warning)
+    assert all(line.startswith(warning) for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("settings", "warned"),
-    [
-        (Settings(), False),
-        (Settings(store=CLUSTER), True),
-        (Settings(command="connection"), True),
-        (Settings(command="connection", store=CLUSTER), True),
-        (Settings(command="connection", hostname="192.0.2.7"), False),
-        (Settings(router_hostname="192.0.2.7", store=CLUSTER), False),
-        (Settings(hostname="192.0.2.7", router_hostname="localhost", store=CLUSTER), True),
-        (Settings(command="endpoint", store=CLUSTER), False),
-    ],
+# ── SIGTERM during the start, also where what a signal handler raises is lost ─────────────────────
+
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
+TIMEOUT = 10
+
+both_loops = pytest.mark.parametrize(
+    "new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
 )
-def test_a_node_of_a_cluster_that_other_machines_cannot_reach_is_a_warning(
-    caplog: pytest.LogCaptureFixture, settings: Settings, warned: bool
+
+
+class Dying:
+    """Something that a weak reference refers to."""
+
+
+def receive_where_errors_are_lost() -> None:
+    """SIGTERM comes, and is handled, in the callback of a weak reference."""
+    dying = Dying()
+    reference = weakref.ref(dying, lambda _: signal.raise_signal(signal.SIGTERM))
+    del dying
+    assert reference() is None
+
+
+async def wait() -> None:
+    async with asyncio.timeout(TIMEOUT):
+        await asyncio.Event().wait()
+
+
+async def receive_and_wait(*_: object) -> None:
+    receive_where_errors_are_lost()
+    await wait()
+
+
+def test_a_start_ends_that_waits_for_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("prepare_data_folder", "service_keys", "report_empty_file", "report_damage"):
+        monkeypatch.setattr(startup, name, lambda *_, **__: None)
+    monkeypatch.setattr(startup, "bind", lambda settings: (settings, []))
+    monkeypatch.setattr(startup, "announce_addresses", lambda _: None)
+    monkeypatch.setattr(startup, "check_store", receive_and_wait)
+    before = signal.getsignal(signal.SIGTERM)
+    assert startup.run(Settings(command="connection")) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@both_loops
+def test_what_a_loop_runs_is_cancelled_and_may_clean_up(new_loop: NewLoop) -> None:
+    steps: list[str] = []
+
+    async def step() -> None:
+        try:
+            await receive_and_wait()
+        finally:
+            await asyncio.sleep(0)
+            steps.append("cleaned up")
+
+    stop = StopSignal()
+    with stop.handled(), pytest.raises(StartStopped):
+        stop.run(step(), new_loop)
+    assert steps == ["cleaned up"]
+
+
+@both_loops
+def test_a_loop_that_is_idle_is_woken(new_loop: NewLoop) -> None:
+    async def step() -> None:
+        asyncio.get_running_loop().call_soon(killing.start)
+        await wait()
+
+    killing = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGTERM))
+
+    stop = StopSignal()
+    with stop.handled(), pytest.raises(StartStopped):
+        stop.run(step(), new_loop)
+    killing.join()
+
+
+def test_off_the_loop_it_ends_the_start_at_once() -> None:
+    stop = StopSignal()
+    with stop.handled(), pytest.raises(StartStopped):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_what_is_lost_off_the_loop_is_noticed_by_the_next_step(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    announce_addresses(settings)
-    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert [line.startswith("Nodes on other machines cannot reach this") for line in lines] == (
-        [True] if warned else []
-    )
+    lost: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: lost.append(args.exc_type))
+    stop = StopSignal()
+    with stop.handled():
+        receive_where_errors_are_lost()
+        assert lost == [StartStopped]
+        with pytest.raises(StartStopped):
+            stop.run(wait())
+        with pytest.raises(StartStopped):
+            stop.check()
+
+
+@both_loops
+def test_without_a_signal_a_step_has_its_result_or_its_error(new_loop: NewLoop) -> None:
+    async def result() -> int:
+        return 5
+
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    stop = StopSignal()
+    with stop.handled():
+        assert stop.run(result(), new_loop) == 5
+        with pytest.raises(asyncio.CancelledError):
+            stop.run(cancelled(), new_loop)
+        stop.check()

@@ -1,23 +1,33 @@
-"""The store: which tables it gets, what is reported when it cannot be opened, its rotation."""
+"""The store: its tables, what is logged while it is opened and served, its rotation."""
 
 import asyncio
+import fcntl
+import json
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autopush.clock import Clock
 from autopush.service import storage
 from autopush.service.storage import (
+    StoreWatch,
     check_store,
+    lock_holders,
     open_store,
     open_tables,
+    report_damage,
+    report_empty_file,
     rotate_monthly,
     table_plan,
+    with_notice,
 )
 from autopush.settings import Settings, StartupError
 from autopush.store import TablePlan
+from autopush.store.failures import REPORT_INTERVAL, StoreFailures
 from keytables import (
     AccessRefused,
     Capacity,
@@ -28,10 +38,13 @@ from keytables import (
     Throttled,
     Unavailable,
 )
+from keytables.sqlite import StoreCheck
 from support.clocks import ManualClock
+from support.connection_harness import Harness
+from support.damaged_store import damage_log, leave_unclosed
 from support.memory_engine import MemoryEngine, MemoryTable
 
-TIMEOUT = 10
+TIMEOUT = 30
 
 
 class FailingEngine(MemoryEngine):
@@ -61,6 +74,23 @@ class FailingEngine(MemoryEngine):
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(data=tmp_path, store="dynamodb://eu-west-1")
+
+
+@pytest.fixture
+def opens(monkeypatch: pytest.MonkeyPatch) -> Callable[[Engine], dict[str, object]]:
+    """Has that engine opened; returns what it will be opened with."""
+
+    def patch(engine: Engine) -> dict[str, object]:
+        given: dict[str, object] = {}
+
+        async def open_engine(url: str, **options: object) -> Engine:
+            given.update(options, url=url)
+            return engine
+
+        monkeypatch.setattr(storage, "open_engine", open_engine)
+        return given
+
+    return patch
 
 
 def test_the_plan_has_the_names_months_and_capacities_of_the_settings(tmp_path: Path) -> None:
@@ -112,32 +142,24 @@ async def test_the_embedded_store_is_in_the_data_folder_whatever_that_is_called(
 @pytest.mark.parametrize("do", [open_store, check_store])
 async def test_what_keeps_it_from_opening_is_one_line_that_names_the_store(
     settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
+    opens: Callable[[Engine], dict[str, object]],
     error: KeytablesError,
     do: Callable[[Settings, Clock], Awaitable[object]],
 ) -> None:
     engine = FailingEngine(error, on_open=True)
-
-    async def open_engine(url: str, **_: object) -> Engine:
-        assert url == "dynamodb://eu-west-1"
-        return engine
-
-    monkeypatch.setattr(storage, "open_engine", open_engine)
+    given = opens(engine)
     with pytest.raises(StartupError) as caught:
         await do(settings, ManualClock())
+    assert given["url"] == "dynamodb://eu-west-1"
     assert str(caught.value) == f"cannot open the store dynamodb://eu-west-1: {error}"
     assert engine.closed == 1
 
 
 async def test_an_operation_that_does_not_work_is_reported_with_the_permission_it_needs(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, opens: Callable[[Engine], dict[str, object]]
 ) -> None:
     engine = FailingEngine(AccessRefused("PutItem", "storage"), on_open=False)
-
-    async def open_engine(url: str, **_: object) -> Engine:
-        return engine
-
-    monkeypatch.setattr(storage, "open_engine", open_engine)
+    opens(engine)
     with pytest.raises(StartupError) as caught:
         await check_store(settings, ManualClock())
     assert "dynamodb://eu-west-1: " in str(caught.value)
@@ -146,14 +168,10 @@ async def test_an_operation_that_does_not_work_is_reported_with_the_permission_i
 
 
 async def test_a_disk_without_space_does_not_end_the_start_and_is_logged(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, end_logs: Callable[[], str]
+    settings: Settings, opens: Callable[[Engine], dict[str, object]], end_logs: Callable[[], str]
 ) -> None:
     engine = FailingEngine(StorageFull("no space left on the disk"), on_open=False)
-
-    async def open_engine(url: str, **_: object) -> Engine:
-        return engine
-
-    monkeypatch.setattr(storage, "open_engine", open_engine)
+    opens(engine)
     await check_store(settings, ManualClock())
     [line] = end_logs().splitlines()
     assert "The disk is full: the store is served without having been tried" in line
@@ -162,15 +180,9 @@ async def test_a_disk_without_space_does_not_end_the_start_and_is_logged(
 
 
 async def test_the_engine_of_a_worker_gets_the_reserve_and_reports_its_failures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, opens: Callable[[Engine], dict[str, object]]
 ) -> None:
-    given: dict[str, object] = {}
-
-    async def open_engine(url: str, **options: object) -> Engine:
-        given.update(options)
-        return MemoryEngine()
-
-    monkeypatch.setattr(storage, "open_engine", open_engine)
+    given = opens(MemoryEngine())
     failures: list[KeytablesError] = []
     settings = Settings(data=tmp_path, min_free_space=4096)
     await open_store(settings, ManualClock(), None, failures.append)
@@ -209,3 +221,237 @@ async def test_a_rotation_that_failed_is_logged_and_tried_again(
     lines = end_logs().splitlines()
     assert len(lines) == 2
     assert all(f'"level":"{level}"' in line and str(error) in line for line in lines)
+
+
+# ── What is logged while it is opened ─────────────────────────────────────────────────────────────
+
+
+def fields(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line)["Fields"] for line in text.splitlines()]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store that its last user did not close."""
+    path = tmp_path / "autopush.sqlite"
+    leave_unclosed(path)
+    return path
+
+
+def test_an_unclosed_store_is_checked_and_said_to_be_whole(
+    path: Path, end_logs: Callable[[], str]
+) -> None:
+    report_damage(Settings(data=path.parent))
+    [line] = fields(end_logs())
+    assert line["level"] == "info"
+    assert line["message"] == "The store was not closed, and is not damaged"
+
+
+def test_each_damage_is_an_error_line_with_what_to_do(
+    path: Path, end_logs: Callable[[], str]
+) -> None:
+    damage_log(path)
+    report_damage(Settings(data=path.parent))
+    [line] = fields(end_logs())
+    assert (line["level"], line["message"]) == ("error", "The store is damaged")
+    assert line["damage"].startswith("the log is damaged: of its ")
+    assert line["store"] == str(path)
+    # A backup is older than the log without its end.
+    assert line["advice"].startswith("nothing is to be done")
+
+
+def test_an_empty_file_is_said_to_become_a_new_store(
+    tmp_path: Path, end_logs: Callable[[], str]
+) -> None:
+    settings = Settings(data=tmp_path)
+    report_empty_file(settings)  # there is none
+    file = tmp_path / "autopush.sqlite"
+    file.touch()
+    report_empty_file(settings)
+    [line] = fields(end_logs())
+    assert (line["level"], line["store"]) == ("warning", str(file))
+    assert line["message"] == "The file of the store is empty: it becomes a new store"
+    assert "restore a backup" in line["advice"]
+
+
+def test_a_file_that_another_process_is_making_a_store_of_is_not_reported(
+    tmp_path: Path, end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "autopush.sqlite").touch()
+    monkeypatch.setattr(storage, "lock_holders", lambda _: ["autopush (pid 7)"])
+    report_empty_file(Settings(data=tmp_path))
+    assert end_logs() == ""
+
+
+def test_a_damaged_table_is_to_be_restored(
+    path: Path, end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage = "table 'router': some of its rows cannot be read (damaged page 57)"
+    found = StoreCheck((damage,), is_unclean=True)
+    monkeypatch.setattr("keytables.sqlite.check_store", lambda *_, **__: found)
+    report_damage(Settings(data=path.parent))
+    [line] = fields(end_logs())
+    assert line["damage"] == damage
+    assert line["advice"].startswith("run autopush check, then restore a backup")
+
+
+def test_a_store_too_large_for_the_time_is_a_warning(
+    path: Path, end_logs: Callable[[], str]
+) -> None:
+    report_damage(Settings(data=path.parent, store_check_timeout=1e-9))
+    [line] = fields(end_logs())
+    assert line["level"] == "warning"
+    assert "autopush check" in line["advice"]
+
+
+@pytest.mark.parametrize("case", ["timeout 0", "closed", "missing", "dynamodb"])
+def test_otherwise_nothing_is_checked(
+    path: Path, end_logs: Callable[[], str], case: str, tmp_path: Path
+) -> None:
+    settings = Settings(data=tmp_path)
+    damage_log(path)
+    match case:
+        case "timeout 0":
+            settings = Settings(data=tmp_path, store_check_timeout=0.0)
+        case "closed":
+            path.with_name(f"{path.name}-wal").unlink()
+        case "missing":
+            settings = Settings(data=tmp_path / "other")
+        case "dynamodb":
+            settings = Settings(data=tmp_path, store="dynamodb://eu-west-1")
+    report_damage(settings)
+    assert end_logs() == ""
+
+
+# ── Waiting ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_wait_for_another_process_is_logged_with_its_name(
+    path: Path, end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "NOTICE_AFTER", 0.01)
+    code = (
+        "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX);"
+        "print('locked', flush=True); sys.stdin.read()"
+    )
+    holder = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code, f"{path}-open"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    await holder.stdout.readline()
+    opened = asyncio.Event()
+    waiting = asyncio.ensure_future(with_notice(opened.wait(), Settings(data=path.parent)))
+    await asyncio.sleep(0.1)
+    opened.set()
+    assert await asyncio.wait_for(waiting, TIMEOUT)
+    holder.kill()
+    await holder.wait()
+    [line] = fields(end_logs())
+    assert (line["level"], line["store"]) == ("warning", str(path))
+    assert line["message"] == "Waiting for another process that has the store locked"
+    [name] = line["locked_by"]
+    assert name.endswith(f"(pid {holder.pid})")
+
+
+async def test_a_store_that_opens_at_once_is_not_logged(
+    path: Path, end_logs: Callable[[], str]
+) -> None:
+    async def open_it() -> int:
+        return 5
+
+    assert await with_notice(open_it(), Settings(data=path.parent)) == 5
+    assert end_logs() == ""
+
+
+def test_locks_of_this_process_and_on_other_files_are_not_named(path: Path) -> None:
+    descriptor = os.open(f"{path}-open", os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert lock_holders(str(path)) == []
+    finally:
+        os.close(descriptor)
+
+
+# ── What is logged while it is served ─────────────────────────────────────────────────────────────
+
+TURNS = 20
+
+
+class Watched:
+    """A store that is looked at in each turn of the loop."""
+
+    def __init__(self, harness: Harness, folder: Path, *, reports_disk: bool = True) -> None:
+        self.monotonic = ManualClock()
+        self.failures = StoreFailures(harness.metrics, monotonic=self.monotonic)
+        watch = StoreWatch(
+            harness.store,
+            self.failures,
+            Settings(data=folder, min_free_space=4096),
+            reports_disk=reports_disk,
+            interval=0,
+        )
+        self.task = asyncio.ensure_future(watch.run())
+
+    async def look(self) -> None:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+
+    async def end(self) -> None:
+        self.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await self.task
+
+
+async def test_a_disk_that_becomes_nearly_full_is_one_line_and_its_end_another(
+    harness: Harness, tmp_path: Path, end_logs: Callable[[], str]
+) -> None:
+    watched = Watched(harness, tmp_path)
+    for nearly_full in (False, True, False):
+        harness.engine.nearly_full = nearly_full
+        await watched.look()
+    await watched.end()
+    lines = fields(end_logs())
+    assert [(line["level"], line["message"]) for line in lines] == [
+        ("error", "The disk is nearly full: new messages are refused"),
+        ("info", "The disk has space again: new messages are accepted"),
+    ]
+    for line in lines:
+        assert line["min_free_space"] == 4096
+        assert line["free"] > 0
+        assert line["folder"] == str(tmp_path)
+
+
+async def test_of_several_workers_one_says_so(
+    harness: Harness, tmp_path: Path, end_logs: Callable[[], str]
+) -> None:
+    watched = Watched(harness, tmp_path, reports_disk=False)
+    harness.engine.nearly_full = True
+    await watched.look()
+    await watched.end()
+    assert end_logs() == ""
+
+
+async def test_a_clock_that_was_set_is_one_line(
+    harness: Harness, tmp_path: Path, end_logs: Callable[[], str]
+) -> None:
+    watched = Watched(harness, tmp_path)
+    harness.engine.jump = 2_678_400.0
+    await watched.look()
+    await watched.end()
+    [line] = fields(end_logs())
+    assert (line["level"], line["seconds"]) == ("warning", 2_678_400)
+
+
+async def test_failures_that_were_counted_are_logged_though_no_more_come(
+    harness: Harness, tmp_path: Path, end_logs: Callable[[], str]
+) -> None:
+    watched = Watched(harness, tmp_path)
+    for _ in range(5):
+        watched.failures.note(Unavailable("gone"))
+    watched.monotonic.advance(REPORT_INTERVAL)
+    await watched.look()
+    await watched.end()
+    lines = fields(end_logs())
+    assert [line["failures"] for line in lines] == [1, 4]

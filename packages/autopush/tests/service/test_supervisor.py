@@ -1,4 +1,4 @@
-"""Every test runs the supervisor in a process of its own and controls it by lines and signals."""
+"""The supervisor, in a process of its own that is controlled by lines and signals; its watchdog."""
 
 import itertools
 import os
@@ -9,11 +9,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from math import inf
 from multiprocessing import Pipe
 
 import pytest
 
-from autopush.service.supervisor import CONFIRM_AFTER, HEALTHY_AFTER, Restarts, WorkerSlot
+from autopush.service.supervisor import (
+    CONFIRM_AFTER,
+    HEALTHY_AFTER,
+    Restarts,
+    Watchdog,
+    WorkerSlot,
+)
 
 HEADER = """
 import mmap, os, select, signal, sys, time
@@ -338,20 +345,13 @@ supervise(start, grace_period=0.3)
     assert not alive(service.pids(0)[0])
 
 
-def test_workers_notice_when_the_parent_is_killed(run: Run) -> None:
+def test_workers_also_restarted_ones_notice_when_the_parent_is_killed(run: Run) -> None:
     service = run("supervise(start, 3)")
-    service.wait_for_ready()
-    service.process.kill()
-    service.wait_for(lambda _: service.count("orphaned") == 3)
-
-
-def test_restarted_workers_notice_too_when_the_parent_is_killed(run: Run) -> None:
-    service = run("supervise(start)")
     service.wait_for_ready()
     os.kill(service.pids(0)[0], signal.SIGKILL)
     service.wait_for(lambda _: len(service.pids(0)) == 2)
     service.process.kill()
-    service.wait_for(lambda _: service.count("orphaned") == 2)
+    service.wait_for(lambda _: service.count("orphaned") == 3)
 
 
 def test_sighup_reaches_every_worker_also_one_that_has_no_handler_yet(run: Run) -> None:
@@ -414,20 +414,25 @@ supervise(start, 2)
     assert service.end()[0] == 0
 
 
-def test_the_parent_sleeps_while_nothing_happens(run: Run) -> None:
+@pytest.mark.parametrize(
+    ("watchdog_timeout", "least", "most"), [(0.0, inf, inf), (3600.0, 3590.0, 3600.0)]
+)
+def test_the_parent_sleeps_until_a_heartbeat_could_be_overdue_if_ever(
+    run: Run, watchdog_timeout: float, least: float, most: float
+) -> None:
     wakeups = run(
-        """
+        f"""
 wait = supervisor.wait
 def spy(objects, timeout):
-    say("sleeps", timeout)
+    say("sleeps", float("inf") if timeout is None else timeout)
     return wait(objects, timeout)
 supervisor.wait = spy
-supervise(start)
+supervise(start, watchdog_timeout={watchdog_timeout})
 """
     )
     wakeups.wait_for_ready()
     wakeups.wait_for(lambda lines: lines[-1][0] == "sleeps")
-    assert wakeups.lines[-1] == ["sleeps", "None"]
+    assert least <= float(wakeups.lines[-1][1]) <= most
     assert wakeups.end()[0] == 0
 
 
@@ -508,18 +513,57 @@ def test_no_worker_is_killed_after_the_whole_service_was_stopped(run: Run) -> No
     assert service.end() == (0, "")
 
 
-def test_with_a_watchdog_the_parent_sleeps_until_a_heartbeat_could_be_overdue(run: Run) -> None:
-    wakeups = run(
-        """
-wait = supervisor.wait
-def spy(objects, timeout):
-    say("sleeps", timeout)
-    return wait(objects, timeout)
-supervisor.wait = spy
-supervise(start, watchdog_timeout=3600.0)
-"""
-    )
-    wakeups.wait_for_ready()
-    wakeups.wait_for(lambda lines: lines[-1][0] == "sleeps")
-    assert 3590 < float(wakeups.lines[-1][1]) <= 3600
-    assert wakeups.end()[0] == 0
+class Heartbeats:
+    """Those of three workers, of which the watchdog hears after `timeout` 10."""
+
+    def __init__(self) -> None:
+        self.last = [100.0, 100.0, 100.0]
+        self.watchdog = Watchdog(10.0, lambda: self.last)
+
+    def look(self, now: float, *ready: int) -> dict[int, float]:
+        return self.watchdog.frozen(dict.fromkeys(ready or (0, 1, 2), 90.0), now)
+
+
+def test_a_worker_silent_at_two_looks_is_frozen_and_no_other() -> None:
+    beats = Heartbeats()
+    assert beats.look(101.0) == {}
+    assert beats.watchdog.due == 110.0
+    beats.last[:] = [109.0, 100.0, 109.5]
+    assert beats.look(110.0) == {}
+    assert beats.watchdog.due == 110.0 + CONFIRM_AFTER
+    beats.last[:] = [110.5, 100.0, 110.5]
+    assert beats.look(110.0 + CONFIRM_AFTER) == {1: 10.0 + CONFIRM_AFTER}
+    beats.look(111.0, 0, 2)
+    assert beats.watchdog.due == 120.5
+
+
+def test_a_worker_that_beats_before_the_second_look_is_not_frozen() -> None:
+    beats = Heartbeats()
+    beats.look(101.0)
+    beats.look(110.0)
+    beats.last[:] = [110.9] * 3
+    assert beats.look(111.0) == {}
+    assert beats.watchdog.due == 120.9
+
+
+def test_nobody_is_frozen_after_a_time_in_which_the_watchdog_did_not_run() -> None:
+    beats = Heartbeats()
+    beats.look(101.0)
+    assert beats.look(3_600.0) == {}, "no look was due while they were silent"
+    assert beats.look(3_600.5) == {}, "too early to decide"
+    assert beats.look(7_200.0) == {}, "the look that was to decide came late"
+    beats.last[:] = [7_200.2, 7_200.2, 100.0]
+    assert beats.look(7_201.0) == {2: 7_101.0}
+
+
+def test_the_silence_of_a_worker_begins_when_it_serves() -> None:
+    beats = Heartbeats()
+    beats.last[0] = 0.0
+    assert beats.watchdog.frozen({0: 105.0}, 106.0) == {}
+    assert beats.watchdog.due == 115.0
+
+
+def test_a_timeout_of_0_watches_nobody() -> None:
+    watchdog = Watchdog(0.0, lambda: [0.0])
+    assert watchdog.frozen({0: 0.0}, 1e6) == {}
+    assert watchdog.due is None
