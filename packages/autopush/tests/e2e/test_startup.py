@@ -111,15 +111,25 @@ def test_a_port_of_another_autopush_with_workers_is_in_use_too(tmp_path: Path) -
             assert port in line
 
 
-def test_an_address_that_is_not_of_this_machine_is_named(tmp_path: Path) -> None:
-    assert "203.0.113.1" in complaint(start(tmp_path, "--host", "203.0.113.1"))
-
-
-def test_a_data_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    for data in (file, file / "below"):
-        assert str(data) in complaint(start(data))
+@pytest.mark.parametrize(
+    ("folder", "options", "named"),
+    [
+        ("data", ("--host", "203.0.113.1"), "203.0.113.1"),
+        ("file", (), "file"),
+        ("file/below", (), "file/below"),
+        ("data", ("--log-output", "nowhere/log"), "nowhere/log"),
+        ("keys", (), "keys/keys/crypto_key"),
+        ("store", (), "store/autopush.sqlite"),
+    ],
+    ids=["no address of this machine", "a file", "below a file", "log", "key", "database"],
+)
+def test_a_place_that_cannot_be_used_is_named(
+    tmp_path: Path, folder: str, options: tuple[str, ...], named: str
+) -> None:
+    (tmp_path / "file").touch()
+    for is_a_folder in ("keys/keys/crypto_key", "store/autopush.sqlite"):
+        (tmp_path / is_a_folder).mkdir(parents=True)
+    assert named in complaint(start(tmp_path / folder, *options))
 
 
 def test_a_data_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
@@ -138,11 +148,9 @@ def test_a_data_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("crypto_key", ""),
         ("crypto_key", "# nothing but a comment\n"),
         ("crypto_key", "not a key of ours\n"),
-        ("crypto_key", "\x00\xff"),
-        ("auth_key", "not a key of ours\n"),
+        ("auth_key", "\x00\xff"),
     ],
 )
 def test_a_broken_key_file_is_named_but_not_shown(tmp_path: Path, name: str, text: str) -> None:
@@ -155,12 +163,6 @@ def test_a_broken_key_file_is_named_but_not_shown(tmp_path: Path, name: str, tex
     assert file.read_text() == text
 
 
-def test_a_key_file_that_is_a_folder_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "keys" / "crypto_key"
-    file.mkdir(parents=True)
-    assert str(file) in complaint(start(tmp_path))
-
-
 @some_workers
 def test_a_broken_database_is_named_and_not_changed(tmp_path: Path, workers: str) -> None:
     file = tmp_path / "autopush.sqlite"
@@ -170,38 +172,8 @@ def test_a_broken_database_is_named_and_not_changed(tmp_path: Path, workers: str
     assert file.read_bytes() == garbage
 
 
-def test_a_database_that_is_a_folder_is_named(tmp_path: Path) -> None:
-    (tmp_path / "autopush.sqlite").mkdir()
-    assert str(tmp_path) in complaint(start(tmp_path))
-
-
-def test_a_log_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    log = str(tmp_path / "nowhere" / "log")
-    assert log in complaint(start(tmp_path, "--log-output", log))
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("AUTOPUSH_PORT", "http"),
-        ("AUTOPUSH_MAX_DATA", "-1"),
-        ("AUTOPUSH_WORKERS", "0"),
-        ("AUTOPUSH_DIRECT_DELIVERY", "sometimes"),
-        ("AUTOPUSH_ENDPOINT_URL", "push.example"),
-    ],
-)
-def test_a_variable_with_a_wrong_value_is_named(tmp_path: Path, variable: str, value: str) -> None:
-    # Without the flags, which would win.
-    words = [sys.executable, "-m", "autopush.cli", "serve", "--data", str(tmp_path)]
-    ended = subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        env=clean_environment(**{variable: value}),
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert variable in complaint(ended)
+def test_a_variable_with_a_wrong_value_is_named(tmp_path: Path) -> None:
+    assert "AUTOPUSH_MAX_DATA" in complaint(start(tmp_path, AUTOPUSH_MAX_DATA="-1"))
 
 
 def test_a_wrong_key_in_a_variable_is_named_but_not_shown(tmp_path: Path) -> None:
