@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
@@ -69,6 +70,7 @@ class CommonHeaders:
         return header_block(headers)
 
 
+@dataclass(eq=False, kw_only=True)
 class EndpointApp:
     """Handler of the endpoint port.
 
@@ -76,82 +78,62 @@ class EndpointApp:
     `max_requests`: how many may be in progress at once.
     """
 
-    def __init__(
-        self,
-        *,
-        push: PushHandler,
-        simplepush: SimplePushHandler,
-        delete: DeleteHandler,
-        registration: RegistrationHandler,
-        dockerflow: Dockerflow,
-        log_check: LogCheck,
-        pages: Pages,
-        requests: RequestLog,
-        headers: CommonHeaders,
-        clients: "ListedClients | None",
-        websocket_url: str,
-        max_requests: int,
-    ) -> None:
-        self._push = push
-        self._simplepush = simplepush
-        self._delete = delete
-        self._registration = registration
-        self._dockerflow = dockerflow
-        self._log_check = log_check
-        self._pages = pages
-        self._requests = requests
-        self._headers = headers
-        self._clients = clients
-        self._websocket_url = websocket_url
-        self._max_requests = max_requests
-        self._in_progress = 0
-
-    @property
-    def in_progress(self) -> int:
-        """How many requests are not answered yet."""
-        return self._in_progress
+    push: PushHandler
+    simplepush: SimplePushHandler
+    delete: DeleteHandler
+    registration: RegistrationHandler
+    dockerflow: Dockerflow
+    log_check: LogCheck
+    pages: Pages
+    requests: RequestLog
+    headers: CommonHeaders
+    clients: "ListedClients | None"
+    websocket_url: str
+    max_requests: int
+    in_progress: int = field(default=0, init=False)
+    """How many requests are not answered yet."""
 
     async def __call__(self, request: Request) -> Response:
         """Respond to one request."""
-        if self._in_progress >= self._max_requests:
+        if self.in_progress >= self.max_requests:
             busy = PushError(Errno.BACK_OFF, "Too many requests in progress")
-            response = self._requests.refused(request, busy)
+            response = self.requests.refused(request, busy)
         else:
-            self._in_progress += 1
+            self.in_progress += 1
             try:
                 response = await self._respond(request)
             except PushError as refusal:
-                response = self._requests.refused(request, refusal)
+                response = self.requests.refused(request, refusal)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
-                response = self._requests.failed(error, request)
+                response = self.requests.failed(error, request)
             finally:
-                self._in_progress -= 1
+                self.in_progress -= 1
         if not response.block:
-            response.block = self._headers.of(request.path)
+            response.block = self.headers.of(request.path)
         return response
 
     async def _respond(self, request: Request) -> Response:
         path = request.path if "%" not in request.path else unquote(request.path)
-        if self._clients is not None and request.certificate not in self._clients:
+        if self.clients is not None and request.certificate not in self.clients:
             self._check_exempt(request, path)
         match request.method, *path.split("/")[1:]:
             case "POST", "wpush", version, token if token:
-                return await self._push(request, version, token)
+                return await self.push(request, version, token)
             case "POST", "wpush", token if token:
-                return await self._push(request, None, token)
+                return await self.push(request, None, token)
             case ("PUT", "spush", _, token) | ("PUT", "spush", token) if token:
-                return await self._simplepush(request, token)
+                return await self.simplepush(request, token)
             case "DELETE", "m", message_id if message_id:
-                return await self._delete(message_id)
+                return await self.delete(message_id)
             case "OPTIONS", *_:
                 return Response(200)
             case "HEAD", *_:
                 # Of the status pages the status counts; every other path is 200.
-                return await self._dockerflow.respond(request) or Response(200)
+                return await self.dockerflow.respond(request) or Response(200)
             case "GET", *_ if "websocket" in request.headers.get("upgrade", "").lower():
-                raise responses.websocket_elsewhere(self._websocket_url)
+                raise responses.websocket_elsewhere(self.websocket_url)
             case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
-                return await self._registration(request, kind, app_id, rest)
+                return await self.registration(request, kind, app_id, rest)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
                 raise responses.method_not_allowed("POST")
             case (_, "spush", _, token) | (_, "spush", token) if token:
@@ -159,9 +141,9 @@ class EndpointApp:
             case _, "m", message_id if message_id:
                 raise responses.method_not_allowed("DELETE")
         page = (
-            await self._dockerflow.respond(request)
-            or self._log_check.respond(request)
-            or self._pages.respond(request)
+            await self.dockerflow.respond(request)
+            or self.log_check.respond(request)
+            or self.pages.respond(request)
         )
         if page is None:
             raise responses.not_found()
@@ -178,7 +160,7 @@ class EndpointApp:
                 return
             case "GET" | "HEAD", page if page in _STATUS_PAGES:
                 return
-        self._requests.log_failed_tls_auth(request)
+        self.requests.log_failed_tls_auth(request)
         raise PushError(
             Errno.INVALID_AUTHENTICATION,
             "This service requires the TLS certificate of a listed client",

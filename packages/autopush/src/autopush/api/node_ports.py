@@ -5,6 +5,7 @@ connections and inject notifications.
 """
 
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any, Final
 
 from autopush.api import responses
@@ -113,16 +114,16 @@ class UpgradeHandler:
         return responses.text(405, self._explanation, headers=(("Allow", "GET, HEAD"),))
 
 
+@dataclass(eq=False)
 class NodePort:
     """Serves the internal port: calls of nodes to this instance, and pages that anyone may read."""
 
-    def __init__(
-        self, api: "NodeApi", sessions: Sessions, pages: InternalPages, errors: ErrorResponses
-    ) -> None:
-        self._api = api
-        self._sessions = sessions
-        self._pages = pages
-        self._errors = errors
+    api: "NodeApi"
+    sessions: Sessions
+    pages: InternalPages
+    errors: ErrorResponses
+
+    def __post_init__(self) -> None:
         self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
     def __call__(self, request: Request) -> Reply:
@@ -132,18 +133,18 @@ class NodePort:
             return self._page(request)
         signature = request.headers.get(REQUEST_HEADER, "")
         try:
-            call = self._sessions.receive(request.method, path, request.body, signature)
+            call = self.sessions.receive(request.method, path, request.body, signature)
         except Unauthenticated as refusal:
             return self._refuse(request, str(refusal))
         if isinstance(call, Opened):
             proof = ((RESPONSE_HEADER, call.proof),)
             return responses.text(call.status, call.session, proof)
-        reply = self._api(request.method, call.path, request.body)
+        reply = self.api(request.method, call.path, request.body)
         return _signed(call, reply) if isinstance(reply, Response) else _signed_later(call, reply)
 
     async def _page(self, request: Request) -> Response:
-        page = await self._pages.respond(request)
-        return page or self._errors.of(responses.not_found())
+        page = await self.pages.respond(request)
+        return page or self.errors.of(responses.not_found())
 
     def _refuse(self, request: Request, reason: str) -> Response:
         count = self._lines.admit(reason)
@@ -162,6 +163,7 @@ async def _signed_later(call: Call, reply: Coroutine[Any, Any, Response]) -> Res
     return _signed(call, await reply)
 
 
+@dataclass(eq=False)
 class NodeApi:
     """What other nodes may ask: `PUT /push`, `PUT /notif`, `DELETE /notif`; and `GET /notif`, which
     the command `diagnose` asks.
@@ -173,9 +175,10 @@ class NodeApi:
     User agents are named by UAID, dashed or not.
     """
 
-    def __init__(self, registry: Registry, ring: KeyRing) -> None:
-        self._registry = registry
-        self._ring = ring
+    registry: Registry
+    ring: KeyRing
+
+    def __post_init__(self) -> None:
         self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
     def __call__(self, method: str, path: str, body: bytes = b"") -> Reply:
@@ -188,7 +191,7 @@ class NodeApi:
             case "PUT", "notif", uaid:
                 return self._check(canonical_uaid(uaid))
             case "GET", "notif", uaid:
-                user = self._registry.find(canonical_uaid(uaid) or "")
+                user = self.registry.find(canonical_uaid(uaid) or "")
                 return (
                     responses.text(200, CONNECTED) if user else responses.text(404, NOT_CONNECTED)
                 )
@@ -197,7 +200,7 @@ class NodeApi:
         return responses.text(400, "No such call.")
 
     def _push(self, uaid: str | None, body: bytes, *, only_subscribed: bool = False) -> Reply:
-        user = self._registry.find(uaid) if uaid else None
+        user = self.registry.find(uaid) if uaid else None
         if uaid is None or user is None:
             return self._absent(uaid)
         try:
@@ -222,7 +225,7 @@ class NodeApi:
         if notification.topic is not None or notification.sort_time is not None:
             return True
         try:
-            notification.sort_time = parse_message_id(self._ring, notification.version).sort_time
+            notification.sort_time = parse_message_id(self.ring, notification.version).sort_time
         except ValueError:
             return False
         return True
@@ -249,7 +252,7 @@ class NodeApi:
             return responses.text(503, "The store does not answer.")
 
     def _check(self, uaid: str | None) -> Response:
-        user = self._registry.find(uaid) if uaid else None
+        user = self.registry.find(uaid) if uaid else None
         if user is None:
             return self._absent(uaid)
         if user.check_storage():
@@ -258,20 +261,20 @@ class NodeApi:
 
     def _absent(self, uaid: str | None) -> Response:
         """With 404 the router record forgets this node; the next one has to wait for its acks."""
-        if uaid is not None and self._registry.acked.has_undeleted(uaid):
+        if uaid is not None and self.registry.acked.has_undeleted(uaid):
             return responses.text(503, ACKS_NOT_SAVED)
         return responses.text(404, NOT_CONNECTED)
 
     async def _end_duplicate(self, uaid: str | None, connected_at: str) -> Response:
         if uaid is None:
             return responses.text(200, "")
-        user = self._registry.find(uaid)
+        user = self.registry.find(uaid)
         is_duplicate = user is not None and connected_at == str(user.connected_at)
         if user is not None and is_duplicate:
             user.disconnect(NORMAL_CLOSURE, REPLACED)
         # The node that asks reads storage next: it must not find what was acked here.
-        await self._registry.acked.all_deleted(uaid, ACKS_TIMEOUT)
-        if self._registry.acked.has_undeleted(uaid):
+        await self.registry.acked.all_deleted(uaid, ACKS_TIMEOUT)
+        if self.registry.acked.has_undeleted(uaid):
             return responses.text(503, ACKS_NOT_SAVED)
         return responses.text(200, "Terminated duplicate" if is_duplicate else "")
 

@@ -12,6 +12,7 @@ safe in the store (or has a TTL of 0 and its user agent is not connected).
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Never
 from urllib.parse import parse_qsl
@@ -112,79 +113,63 @@ class PushMetrics:
         self._seconds.observe(perf_counter() - began)
 
 
+@dataclass(eq=False, kw_only=True)
 class PushHandler:
     """Takes messages. `max_ttl`: seconds; `max_data`: bytes of body."""
 
-    def __init__(
-        self,
-        *,
-        tokens: EndpointTokens,
-        verifier: Verifier,
-        router: UserAgentRouter,
-        bridges: Bridges,
-        limits: PushLimits,
-        ring: KeyRing,
-        ids: IdFactory,
-        clock: Clock,
-        metrics: PushMetrics,
-        requests: RequestLog,
-        max_ttl: int,
-        max_data: int,
-        block: HeaderBlock,
-    ) -> None:
-        self._tokens = tokens
-        self._verifier = verifier
-        self._signatures = SignatureQueue(verifier)
-        self._router = router
-        self._bridges = bridges
-        self._limits = limits
-        self._ring = ring
-        self._ids = ids
-        self._clock = clock
-        self._metrics = metrics
-        self._requests = requests
-        self._max_ttl = max_ttl
-        self._max_data = max_data
-        self._block = block
+    tokens: EndpointTokens
+    verifier: Verifier
+    router: UserAgentRouter
+    bridges: Bridges
+    limits: PushLimits
+    ring: KeyRing
+    ids: IdFactory
+    clock: Clock
+    metrics: PushMetrics
+    requests: RequestLog
+    max_ttl: int
+    max_data: int
+    block: HeaderBlock
+
+    def __post_init__(self) -> None:
+        self._signatures = SignatureQueue(self.verifier)
 
     async def __call__(self, request: Request, version: str | None, token: str) -> Response:
         """Check, route, respond.
 
         :raises PushError: the message is refused
         """
-        self._metrics.received.value += 1
+        self.metrics.received.value += 1
         began = perf_counter()
         headers = request.headers
-        line = PushLine(self._requests, request) if self._requests.is_verbose else None
+        line = PushLine(self.requests, request) if self.requests.is_verbose else None
         credentials = recipient = None
         try:
-            endpoint = self._tokens.open(token)
-            credentials = self._verifier.credentials(
+            endpoint = self.tokens.open(token)
+            credentials = self.verifier.credentials(
                 headers.get("authorization"), headers.get("crypto-key")
             )
             check_access(endpoint, version, credentials)
-            self._limits.check_push(endpoint, credentials, began)
-            recipient = await self._router.find(endpoint.uaid, endpoint.channel_id)
+            self.limits.check_push(endpoint, credentials, began)
+            recipient = await self.router.find(endpoint.uaid, endpoint.channel_id)
             content = check_content(
-                headers, request.body, max_ttl=self._max_ttl, max_data=self._max_data
+                headers, request.body, max_ttl=self.max_ttl, max_data=self.max_data
             )
             if credentials is not None:
                 claims = credentials.claims
                 if claims is None:
                     claims = await self._signatures.verify(credentials, endpoint.uaid)
-                self._verifier.check(claims, self._clock())
-                if self._limits.has_sender_rate:
-                    self._limits.check_sender_rate(credentials, began)
-            topic, order = content.topic, self._ids.next()
-            message_id = new_message_id(
-                self._ring, endpoint.uaid, endpoint.channel_id, topic, order
-            )
+                self.verifier.check(claims, self.clock())
+                if self.limits.has_sender_rate:
+                    self.limits.check_sender_rate(credentials, began)
+            topic, order = content.topic, self.ids.next()
+            message_id = new_message_id(self.ring, endpoint.uaid, endpoint.channel_id, topic, order)
             notification = Notification(
                 uaid=endpoint.uaid,
                 channel_id=endpoint.channel_id,
                 version=message_id,
                 ttl=content.ttl,
-                timestamp=int(self._clock()),
+                timestamp=int(self.clock()),
                 topic=topic,
                 data=content.data,
                 headers=content.headers,
@@ -196,14 +181,14 @@ class PushHandler:
                 line.validated()
             if isinstance(recipient, BridgedUser):
                 router_type = router_type_of(recipient)
-                routed = await self._bridges.route(recipient, notification)
+                routed = await self.bridges.route(recipient, notification)
                 result = DeliveryResult.DELIVERED
             else:
                 router_type, routed = WEBPUSH, None
-                result = await self._router.route(recipient, notification)
+                result = await self.router.route(recipient, notification)
         except (PushError, KeytablesError) as error:
-            _refuse(error, recipient, credentials, self._metrics)
-        self._metrics.accepted(
+            _refuse(error, recipient, credentials, self.metrics)
+        self.metrics.accepted(
             began, router_type, result, len(request.body), content.headers, credentials
         )
         if line is not None:
@@ -212,11 +197,11 @@ class PushHandler:
 
     def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:
         """201 with the documented headers and body, or what a bridge wants it to be."""
-        location = f"{self._tokens.endpoint_url}/m/{notification.version}"
+        location = f"{self.tokens.endpoint_url}/m/{notification.version}"
         headers: tuple[Header, ...] = (("Location", location), ("TTL", str(notification.ttl)))
         body = f'{{"message-id":"{notification.version}"}}'
         if routed is None:
-            return Response(201, body.encode(), headers, "application/json", self._block)
+            return Response(201, body.encode(), headers, "application/json", self.block)
         own = {name.lower() for name, _ in routed.headers}
         headers = (*routed.headers, *(header for header in headers if header[0].lower() not in own))
         if routed.response_body:
@@ -224,6 +209,7 @@ class PushHandler:
         return Response(routed.status_code, body.encode(), headers, "application/json")
 
 
+@dataclass(eq=False)
 class DeleteHandler:
     """Deletes stored messages.
 
@@ -231,13 +217,10 @@ class DeleteHandler:
     something was stored or not; only that very message is deleted, never one that replaced it.
     """
 
-    def __init__(
-        self, store: PushStore, limits: PushLimits, ring: KeyRing, block: HeaderBlock
-    ) -> None:
-        self._store = store
-        self._limits = limits
-        self._ring = ring
-        self._block = block
+    store: PushStore
+    limits: PushLimits
+    ring: KeyRing
+    block: HeaderBlock
 
     async def __call__(self, text: str) -> Response:
         """Delete the message wherever it is stored.
@@ -246,18 +229,18 @@ class DeleteHandler:
             endpoint are deleted; 503, the store failed
         """
         try:
-            message = parse_message_id(self._ring, text)
+            message = parse_message_id(self.ring, text)
         except ValueError:
             raise PushError.invalid(
                 Errno.INVALID_ENDPOINT, "Invalid message ID", status=400
             ) from None
-        self._limits.check_deletion(message.uaid + message.channel_id)
+        self.limits.check_deletion(message.uaid + message.channel_id)
         row = Row(message.sort_key, message.text if message.topic else None)
         try:
-            await self._store.remove(message.uaid, row)
+            await self.store.remove(message.uaid, row)
         except KeytablesError as error:
             raise responses.storage_refusal(error) from error
-        return Response(204, block=self._block)
+        return Response(204, block=self.block)
 
 
 # ── SimplePush ────────────────────────────────────────────────────────────────────────────────────
@@ -265,67 +248,56 @@ class DeleteHandler:
 MAX_FIELDS: Final = 32
 
 
+@dataclass(eq=False, kw_only=True)
 class SimplePushHandler:
     """Takes versions. `max_data`: bytes of the text that may come with one."""
 
-    def __init__(
-        self,
-        *,
-        tokens: EndpointTokens,
-        limits: PushLimits,
-        router: UserAgentRouter,
-        clock: Clock,
-        metrics: PushMetrics,
-        requests: RequestLog,
-        max_data: int,
-        block: HeaderBlock,
-    ) -> None:
-        self._tokens = tokens
-        self._limits = limits
-        self._router = router
-        self._clock = clock
-        self._metrics = metrics
-        self._requests = requests
-        self._max_data = max_data
-        self._block = block
+    tokens: EndpointTokens
+    limits: PushLimits
+    router: UserAgentRouter
+    clock: Clock
+    metrics: PushMetrics
+    requests: RequestLog
+    max_data: int
+    block: HeaderBlock
 
     async def __call__(self, request: Request, token: str) -> Response:
         """Check, route, respond.
 
         :raises PushError: the version is refused
         """
-        self._metrics.received.value += 1
+        self.metrics.received.value += 1
         began = perf_counter()
-        line = PushLine(self._requests, request) if self._requests.is_verbose else None
+        line = PushLine(self.requests, request) if self.requests.is_verbose else None
         recipient = None
         try:
             endpoint = self._open(token)
-            self._limits.check_push(endpoint, None, began)
-            recipient = await self._router.find_simplepush(endpoint.uaid)
-            number, data = read_update(request.body or request.query.encode(), self._clock())
-            if data is not None and len(data.encode()) > self._max_data:
+            self.limits.check_push(endpoint, None, began)
+            recipient = await self.router.find_simplepush(endpoint.uaid)
+            number, data = read_update(request.body or request.query.encode(), self.clock())
+            if data is not None and len(data.encode()) > self.max_data:
                 raise PushError(
-                    Errno.PAYLOAD_TOO_LARGE, f"data is longer than {self._max_data} bytes"
+                    Errno.PAYLOAD_TOO_LARGE, f"data is longer than {self.max_data} bytes"
                 )
             update = VersionUpdate.of(endpoint.uaid, endpoint.channel_id, number, data)
             if line is not None:
                 line.validated()
-            result = await self._router.route(recipient, update)
+            result = await self.router.route(recipient, update)
         except (PushError, KeytablesError) as error:
-            _refuse(error, recipient, None, self._metrics)
-        self._metrics.accepted(began, SIMPLEPUSH, result, len((data or "").encode()))
+            _refuse(error, recipient, None, self.metrics)
+        self.metrics.accepted(began, SIMPLEPUSH, result, len((data or "").encode()))
         if line is not None:
             line.write(result, SIMPLEPUSH)
         if result is DeliveryResult.DELIVERED:
             response = responses.text(200, "Delivered")
         else:
             response = responses.text(202, "Notification Stored")
-        response.block = self._block
+        response.block = self.block
         return response
 
     def _open(self, token: str) -> Endpoint:
         try:
-            endpoint = self._tokens.open(token)
+            endpoint = self.tokens.open(token)
         except PushError:
             endpoint = None
         if endpoint is None or endpoint.key_hash is not None:

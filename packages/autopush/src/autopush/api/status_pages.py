@@ -12,6 +12,7 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -132,31 +133,29 @@ def version_page(file: Path) -> Response:
 # ── Metrics ───────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(eq=False)
 class InternalPages:
     """`/metrics` and the status pages, for ports that are not public."""
 
-    def __init__(
-        self, dockerflow: Dockerflow, metrics: SharedMetrics, errors: ErrorResponses
-    ) -> None:
-        self._dockerflow = dockerflow
-        self._metrics = metrics
-        self._errors = errors
+    dockerflow: Dockerflow
+    metrics: SharedMetrics
+    errors: ErrorResponses
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request."""
-        return await self.respond(request) or self._errors.of(responses.not_found())
+        return await self.respond(request) or self.errors.of(responses.not_found())
 
     async def respond(self, request: Request) -> Response | None:
         """The page of that path, None for any other path or method."""
         if request.path == "/metrics" and request.method in ("GET", "HEAD"):
             return Response(200, await self._render(), content_type=prometheus.CONTENT_TYPE)
-        return await self._dockerflow.respond(request)
+        return await self.dockerflow.respond(request)
 
     async def _render(self) -> bytes:
         """Rendered in time slices, so that the event loop is never busy for long."""
         pieces: list[bytes] = []
         budget = Budget(perf_counter)
-        for piece in prometheus.render(self._metrics):
+        for piece in prometheus.render(self.metrics):
             pieces.append(piece)
             if budget.exhausted():
                 await asyncio.sleep(0)
@@ -176,6 +175,7 @@ class LogCheckError(Exception):
     """Raised and logged on purpose."""
 
 
+@dataclass(eq=False)
 class LogCheck:
     """An operator sees whether errors reach the logs and Sentry, on every public port.
 
@@ -187,17 +187,10 @@ class LogCheck:
     `rates`: of each page, from whomever the requests come.
     """
 
-    def __init__(
-        self,
-        errors: ErrorResponses,
-        requests: RequestLog,
-        rates: TokenBuckets,
-        refusals: LimitRefusals,
-    ) -> None:
-        self._errors = errors
-        self._requests = requests
-        self._rates = rates
-        self._refusals = refusals
+    errors: ErrorResponses
+    requests: RequestLog
+    rates: TokenBuckets
+    refusals: LimitRefusals
 
     def respond(self, request: Request) -> Response | None:
         """Log, and respond; None for any other path or method."""
@@ -212,12 +205,12 @@ class LogCheck:
                 return None
         if not page:
             unknown = PushError(Errno.NOTHING_HERE, "the log check knows error and crit")
-            return self._errors.of(unknown)
-        if wait := self._rates.take(page):
-            self._refusals.add("log_check_rate", request.client_address)
+            return self.errors.of(unknown)
+        if wait := self.rates.take(page):
+            self.refusals.add("log_check_rate", request.client_address)
             too_often = "The log check is asked for too often"
-            return self._errors.of(PushError(Errno.RATE_EXCEEDED, too_often, retry_after=wait))
-        client_info = self._requests.client_info(request)
+            return self.errors.of(PushError(Errno.RATE_EXCEEDED, too_often, retry_after=wait))
+        client_info = self.requests.client_info(request)
         fields = {"status_code": TEAPOT, "errno": 0, "client_info": client_info}
         if page in ("crit", "both"):
             try:
@@ -231,7 +224,7 @@ class LogCheck:
         return self._teapot("Test Error", ERROR)
 
     def _teapot(self, error: str, message: str) -> Response:
-        return self._errors.of(PushError(Errno.UNKNOWN, message, status=TEAPOT, phrase=error))
+        return self.errors.of(PushError(Errno.UNKNOWN, message, status=TEAPOT, phrase=error))
 
 
 # ── Memory ────────────────────────────────────────────────────────────────────────────────────────
