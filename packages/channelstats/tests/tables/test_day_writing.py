@@ -52,8 +52,8 @@ class Killed(Exception):
     """The process is no more."""
 
 
-class AuthMiddleware:
-    """Holds a process before its call of this number."""
+class HeldCall:
+    """The call of this number: it waits until the test lets it go."""
 
     def __init__(self, engine: GatedEngine, number: int) -> None:
         self.reached, self.opens = asyncio.Event(), asyncio.Event()
@@ -146,7 +146,7 @@ async def test_writing_nothing_opens_nothing() -> None:
 async def test_whoever_writes_at_the_same_time_waits_until_the_date_is_open() -> None:
     engine = GatedEngine(MemoryEngine())
     tables = await opened(engine)
-    gate = AuthMiddleware(engine, 1)
+    gate = HeldCall(engine, 1)
     writes = [asyncio.create_task(tables.messages.write([row(hour)])) for hour in range(3)]
     await gate.reached.wait()
     for _ in range(20):
@@ -165,7 +165,7 @@ async def test_a_date_that_is_still_written_to_is_not_closed() -> None:
     engine = GatedEngine(MemoryEngine())
     tables = await opened(engine)
     await tables.messages.write([ROW, NEXT_DAY])
-    gate = AuthMiddleware(engine, 0)
+    gate = HeldCall(engine, 0)
     writing = asyncio.create_task(tables.messages.write([row(1)]))
     await gate.reached.wait()
     closing = asyncio.create_task(tables.messages.close_days())
