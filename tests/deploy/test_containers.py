@@ -4,8 +4,11 @@ What they copy, mount and refer to exists, and nothing of ours runs as root.
 """
 
 import fnmatch
+import os
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from support.dockerfile import instructions
 from support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -23,6 +25,14 @@ GRACE = 30
 
 
 # ── Dockerfile ────────────────────────────────────────────────────────────────────────────────────
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Those of the Dockerfile: the word, and the rest with continued lines joined."""
+    text = (DEPLOY / "Dockerfile").read_text("utf-8")
+    text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    found = [line.partition(" ") for line in text.splitlines() if line.strip()]
+    return [(word, rest.strip()) for word, _, rest in found]
 
 
 def test_what_the_image_copies_exists_and_is_not_ignored() -> None:
@@ -100,6 +110,62 @@ def test_the_health_check_of_the_image_is_a_program_that_works() -> None:
     assert words[:2] == ["python", "-c"]
     compile(words[2], "health check", "exec")
     assert "/__lbheartbeat__" in words[2]
+
+
+EXTRAS = "import botocore, google.auth, h2, httpx, OpenSSL, sentry_sdk"
+
+
+def left_out(folder: str, names: list[str]) -> set[str]:
+    """Those that .dockerignore leaves out, of what a kept folder has."""
+    patterns = [
+        line.removeprefix("**/")
+        for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+        if line.startswith("**/")
+    ]
+    return {name for name in names if any(fnmatch.fnmatch(name, each) for each in patterns)}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_first_stage_installs_a_service_with_all_its_extras(tmp_path: Path) -> None:
+    def inside(path: str) -> Path:
+        return tmp_path / path.lstrip("/")
+
+    second_stage = [word for word, _ in instructions()].index("LABEL")
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    for word, rest in instructions()[:second_stage]:
+        if word == "COPY":
+            *sources, target = rest.split()
+            for source in sources:
+                if (ROOT / source).is_dir():
+                    shutil.copytree(ROOT / source, inside(target), ignore=left_out)
+                else:
+                    inside(target).mkdir(parents=True)
+                    shutil.copy(ROOT / source, inside(target))
+        elif word == "RUN":
+            for root in ("/opt/autopush", "/src"):
+                rest = rest.replace(root, str(inside(root)))
+            subprocess.run(["bash", "-ec", rest], check=True, env=environment, timeout=600)
+    programs = inside("/opt/autopush/bin")
+    assert not [*inside("/src").rglob("tests")]
+
+    def run(*words: str | Path) -> str:
+        ended = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+            timeout=60,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    run(programs / "python", "-c", EXTRAS)
+    assert run(programs / "autopush", "--version").startswith("autopush 2.")
+    assert run(programs / "autokey").startswith("Key = ")
+    assert "/data" in run(programs / "autopush", "settings", "--data", "/data")
 
 
 # ── Compose ───────────────────────────────────────────────────────────────────────────────────────

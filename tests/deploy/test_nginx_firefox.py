@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.firefox import Firefox, find_firefox
-from support.firefox_trust import trust_certificate
+from support.firefox import Firefox, find_firefox, trust_certificate
 from support.proxies import Nginx, Site, prepare_site, running_site
 from support.pywebpush_sender import PywebpushSender
 

@@ -1,11 +1,13 @@
-"""The event loops that coroutine tests run on.
+"""Event loops of tests: which ones coroutine tests run on, one in a thread, and none at all.
 
 A conftest imports the hook: modules below it that say `BOTH_LOOPS = True` then run their coroutine
 tests on asyncio and on uvloop.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Self, TypeVar
 
 import pytest
 import uvloop
@@ -21,3 +23,41 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> F
     if getattr(item.module, "BOTH_LOOPS", False):
         factories["uvloop"] = uvloop.new_event_loop
     return factories
+
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines for synchronous code."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="loop of tests")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+        """Run to the end and give back its value or its exception.
+
+        :raises TimeoutError: it took longer than `seconds`
+        """
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
+
+
+def at_once(coro: Coroutine[Any, Any, T]) -> T:
+    """The value of a coroutine; fails if it has to wait."""
+    try:
+        coro.send(None)
+    except StopIteration as finished:
+        value: T = finished.value
+        return value
+    coro.close()
+    pytest.fail("it had to wait")

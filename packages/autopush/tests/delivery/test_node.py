@@ -9,7 +9,7 @@ from autopush.delivery import node
 from autopush.store.messages import row_of
 from keytables import Throttled
 from support.connection_harness import Harness, UserAgent
-from support.coroutines import at_once
+from support.event_loops import at_once
 
 LONG = 60.0
 

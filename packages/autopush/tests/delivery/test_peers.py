@@ -18,7 +18,7 @@ from autopush.store.messages import row_of
 from autopush.webpush.notification import Notification
 from support.certificates import tls_pair
 from support.connection_harness import CHANNEL, UAID, Harness
-from support.coroutines import at_once
+from support.event_loops import at_once
 from support.http_shell import serving
 from support.node_server import KEYS, AuthenticNode, node_serving
 from support.node_server import node_at as at

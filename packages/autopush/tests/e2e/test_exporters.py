@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from support.application_server import application_server
-from support.datadog_server import KEY, DatadogServer
+from support.collecting_servers import KEY, DatadogServer
 from support.service import Service, new_subscriber, refusal, service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
@@ -53,9 +53,9 @@ async def test_datadog_gets_them_too_and_no_statsd_server(tmp_path: Path) -> Non
         }
         async with service(tmp_path, **variables) as running:
             await push_once(running, agents)
-            received = await asyncio.to_thread(server.wait, "autopush.notification.received")
+            received = await asyncio.to_thread(server.wait_for, "autopush.notification.received")
             assert received["points"][0]["value"] == 1
-            time = await asyncio.to_thread(server.wait, "autopush.notification.request_time")
+            time = await asyncio.to_thread(server.wait_for, "autopush.notification.request_time")
             assert 0 < time["points"][0][1][0] < 60_000
             for agent in agents:
                 await agent.close()

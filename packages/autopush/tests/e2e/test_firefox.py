@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import pytest
 from pywebpush import WebPusher, WebPushException
 
+from support.event_loops import LoopThread
 from support.firefox import Firefox, Message, Subscription, find_firefox
-from support.loop_thread import LoopThread
 from support.marionette import Marionette
 from support.megaphone_server import MONITOR, MegaphoneServer, megaphone_server
 from support.pywebpush_sender import PywebpushSender, message_id

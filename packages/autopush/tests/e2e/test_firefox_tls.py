@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from support.certificates import Authority
+from support.event_loops import LoopThread
 from support.firefox import Firefox, Subscription, find_firefox
-from support.loop_thread import LoopThread
 from support.pywebpush_sender import PywebpushSender
 from support.service import Service
 

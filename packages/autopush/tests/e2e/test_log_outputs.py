@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 from support import wire
-from support.firehose_server import STREAM, FirehoseServer
+from support.collecting_servers import KEY, STREAM, FirehoseServer, SentryServer
 from support.raw_client import raw_client
-from support.sentry_server import KEY, SentryServer
 from support.service import service
 
 
@@ -26,10 +25,10 @@ async def test_what_clients_do_wrong_is_no_event_and_the_log_check_is(tmp_path: 
                 await agent.close_code()
             assert await get(running.endpoint_port, "/wpush/v1/nonsense") == 405
             assert await get(running.websocket_port, "/v1/err/crit") == 418
-            sentry.server.wait(1)
+            sentry.wait(1)
             assert sentry.exceptions == [("LogCheckError", "LogCheck")]
             assert await get(running.endpoint_port, "/__error__") == 418
-            sentry.server.wait(3)
+            sentry.wait(3)
         found = {text for _, text in sentry.exceptions[1:]}
         assert found == {"LogCheck", "ERROR:Success"}
         assert len(sentry.events) == 3

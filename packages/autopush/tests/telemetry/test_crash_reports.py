@@ -14,8 +14,8 @@ from autopush.telemetry.log_handlers import (
     CrashReports,
     open_crash_reports,
 )
+from support.collecting_servers import SentryServer
 from support.log_lines import LogFile
-from support.sentry_server import SentryServer
 
 pytestmark = pytest.mark.timeout(60)
 

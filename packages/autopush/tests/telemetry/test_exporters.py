@@ -20,7 +20,7 @@ from autopush.telemetry.exporters import (
     datagrams,
 )
 from autopush.telemetry.metrics import MAX_SAMPLES, Kind, Metric, Metrics, SharedMetrics
-from support.datadog_server import KEY, DatadogServer
+from support.collecting_servers import KEY, DatadogServer
 
 PUSHES = Metric("pushes", Kind.COUNTER, "pushes", {"code": ("201", "410")})
 SOCKETS = Metric("sockets", Kind.GAUGE, "sockets")
@@ -152,7 +152,7 @@ async def test_datadog_gets_counts_gauges_and_distributions_with_host_and_time()
         metrics.counter(PUSHES, code="201").add(7)
         metrics.gauge(SOCKETS).set(5)
         metrics.histogram(TIME).observe(0.25)
-        distribution = await asyncio.to_thread(server.wait, "autopush.time")
+        distribution = await asyncio.to_thread(server.wait_for, "autopush.time")
         await exporter.stop()
         series = {each["metric"]: each for each in server.series[:2]}
     assert series["autopush.pushes"] == {
@@ -180,9 +180,9 @@ async def test_counts_of_an_outage_are_sent_when_it_is_over_and_it_is_logged_onc
         exporter = Exporter(metrics, Datadog(server.url, KEY, host="box", interval=0.02))
         exporter.start()
         metrics.counter(PUSHES, code="201").add(7)
-        await asyncio.to_thread(server.server.wait, 3)
+        await asyncio.to_thread(server.wait, 3)
         server.status = 202
-        counted = await asyncio.to_thread(server.wait, "autopush.pushes")
+        counted = await asyncio.to_thread(server.wait_for, "autopush.pushes")
         await exporter.stop()
     assert counted["points"][0]["value"] == 7
     log = end_logs()
@@ -200,7 +200,7 @@ async def test_counts_that_arrived_are_not_sent_again_when_the_values_are_refuse
         exporter.start()
         metrics.counter(PUSHES, code="201").add(7)
         metrics.histogram(TIME).observe(0.25)
-        await asyncio.to_thread(server.wait, "autopush.pushes")
+        await asyncio.to_thread(server.wait_for, "autopush.pushes")
         metrics.counter(PUSHES, code="410").add(1)
         await exporter.stop()
         sent = [each["points"][0]["value"] for each in server.series if "pushes" in each["metric"]]

@@ -13,7 +13,7 @@ from autopush.telemetry import logs
 from autopush.telemetry.log_handlers import MAX_RECORD_BYTES, RETRIES, DeliveryStream, open_stream
 from autopush.telemetry.logs import LineHandler
 from keytables.retries import Backoff
-from support.firehose_server import MAX_BATCH, MAX_RECORDS, STREAM, FirehoseServer
+from support.collecting_servers import MAX_BATCH, MAX_RECORDS, STREAM, FirehoseServer
 from support.log_lines import LogFile
 
 pytestmark = pytest.mark.timeout(60)
@@ -90,9 +90,9 @@ def test_lines_are_sent_when_the_interval_ends(
 ) -> None:
     stream = start()
     stream.put(b"a\n")
-    server.server.wait(1)
+    server.wait(1)
     stream.put(b"b\n")
-    server.server.wait(2)
+    server.wait(2)
     assert server.batches == [[b"\x1ea\n"], [b"\x1eb\n"]]
 
 
@@ -103,7 +103,7 @@ def test_a_batch_of_the_most_records_is_sent_without_waiting(
     lines = [b"%d\n" % number for number in range(MAX_RECORDS + 1)]
     for line in lines:
         stream.put(line)
-    server.server.wait(1)
+    server.wait(1)
     assert server.batches == [records_of(lines[:-1])]
     stream.close()
     assert server.records == records_of(lines)
@@ -119,7 +119,7 @@ def test_a_batch_is_smaller_than_its_limit_in_bytes(
     stream.close()
     assert server.records == records_of(lines)
     assert len(server.batches) > 2
-    for request in server.server.requests:
+    for request in server.requests:
         assert len(request.body) < MAX_BATCH + 4096  # in base64, and the JSON around it
 
 
@@ -146,7 +146,7 @@ def test_what_failed_is_sent_again_and_nothing_else(
     stream = start()
     for line in (b"a\n", b"b\n", b"c\n"):
         stream.put(line)
-    server.server.wait(len(failures) + 1)
+    server.wait(len(failures) + 1)
     stream.close()
     assert sorted(server.records) == records_of([b"a\n", b"b\n", b"c\n"])
     assert (stream.lost, lost) == (0, [])
@@ -158,9 +158,9 @@ def test_a_batch_that_fails_again_and_again_is_dropped_and_counted_and_the_next_
     server.failures = [500] * (RETRIES + 1)
     stream = start()
     stream.put(b"a\n")
-    server.server.wait(RETRIES + 1)
+    server.wait(RETRIES + 1)
     stream.put(b"b\n")
-    server.server.wait(RETRIES + 2)
+    server.wait(RETRIES + 2)
     stream.close()
     assert server.records == [b"\x1eb\n"]
     assert stream.lost == 1
@@ -172,7 +172,7 @@ def test_a_stream_that_does_not_exist_is_named_as_the_cause(
 ) -> None:
     stream = start("other")
     stream.put(b"a\n")
-    server.server.wait(RETRIES + 1)
+    server.wait(RETRIES + 1)
     stream.close()
     assert lost == [(1, "ResourceNotFoundException")]
 

@@ -13,7 +13,7 @@ from support.channelstats.called import DATA, called, stored
 from support.channelstats.house import EXAMPLE, NOW, UTC
 from support.channelstats.push_service import Answer, Browser, PushService, push_service
 from support.clocks import ManualClock
-from support.loop_thread import LoopThread
+from support.event_loops import LoopThread
 
 Capture = pytest.CaptureFixture[str]
 

@@ -23,8 +23,7 @@ from support.fault_proxy import (
     no_faults,
     randomly,
 )
-from support.possible_states import members
-from support.random_writer import ADD, SAME, SET, TAKE, RandomWriter
+from support.random_writer import ADD, SAME, SET, TAKE, RandomWriter, members
 from support.soak import slow_after, times
 from support.table_engines import MESSAGES
 
