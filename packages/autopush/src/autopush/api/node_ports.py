@@ -47,8 +47,8 @@ CONNECTED: Final = "Client connected."
 NOT_CONNECTED: Final = "Client not connected."
 ACKS_NOT_SAVED: Final = "Client gone, its acks are not saved yet."
 ACKS_TIMEOUT: Final = 1.5
-"""Seconds until a node that asks is told to ask again. It waits for three; without any answer this
-node would count as stopped.
+"""Seconds before the caller gets 503. It waits for three; without an answer this node would count
+as stopped.
 """
 NODES_ONLY: Final = (("WWW-Authenticate", SCHEME),)
 REFUSALS_INTERVAL: Final = 60.0
@@ -62,61 +62,53 @@ Reply = Response | Coroutine[Any, Any, Response]
 _log = logs.get(__name__)
 
 
+@dataclass(eq=False)
 class UpgradeHandler:
-    """Upgrades user agents to WebSockets; everything else is answered with an explanation.
+    """Handler of the WebSocket port: upgrades user agents, and explains itself to others.
 
-    Rule: a request that is no valid upgrade gets a 4xx and the reason, never a 5xx.
+    A request that is no valid upgrade gets a 4xx and the reason, never a 5xx.
     """
 
-    def __init__(
-        self,
-        node: ConnectionNode,
-        dockerflow: Dockerflow,
-        log_check: LogCheck,
-        errors: ErrorResponses,
-        refusals: LimitRefusals,
-        websocket_url: str,
-        start_page: str,
-    ) -> None:
-        self._node = node
-        self._dockerflow = dockerflow
-        self._log_check = log_check
-        self._errors = errors
-        self._refusals = refusals
-        self._explanation = EXPLANATION.format(url=websocket_url, page=start_page)
+    node: ConnectionNode
+    dockerflow: Dockerflow
+    log_check: LogCheck
+    errors: ErrorResponses
+    refusals: LimitRefusals
+    websocket_url: str
+    start_page: str
 
     def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         """Answer one request; an upgrade at once."""
         if "upgrade" not in request.headers:
             return self._page(request)
-        version = "1.0" if request.http10 else "1.1"
         answer = answer_handshake(
-            request.method, version, request.headers, subprotocols=(SUBPROTOCOL,)
+            request.method, request.http_version, request.headers, subprotocols=(SUBPROTOCOL,)
         )
         if not answer.accepted:
             return responses.text(answer.status, f"{answer.reason}\n", headers=answer.headers)
-        if not self._node.is_accepting:
-            self._refusals.add("connections", request.client_address)
+        if not self.node.is_accepting:
+            self.refusals.add("connections", request.client_address)
             return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
         headers = request.headers
-        client = self._node.clients.find(headers.get("user-agent", ""), headers.get("host", ""))
-        return Upgrade(answer.headers, lambda key: UserAgentConnection(self._node, client, key))
+        client = self.node.clients.find(headers.get("user-agent", ""), headers.get("host", ""))
+        return Upgrade(answer.headers, lambda key: UserAgentConnection(self.node, client, key))
 
     async def _page(self, request: Request) -> Response:
-        page = await self._dockerflow.respond(request) or self._log_check.respond(request)
+        page = await self.dockerflow.respond(request) or self.log_check.respond(request)
         return page or self._explain(request)
 
     def _explain(self, request: Request) -> Response:
+        explanation = EXPLANATION.format(url=self.websocket_url, page=self.start_page)
         if request.method in ("GET", "HEAD"):
-            return responses.text(200, self._explanation)
+            return responses.text(200, explanation)
         if request.path != "/":
-            return self._errors.of(responses.not_found())
-        return responses.text(405, self._explanation, headers=(("Allow", "GET, HEAD"),))
+            return self.errors.of(responses.not_found())
+        return responses.text(405, explanation, headers=(("Allow", "GET, HEAD"),))
 
 
 @dataclass(eq=False)
 class NodePort:
-    """Serves the internal port: calls of nodes to this instance, and pages that anyone may read."""
+    """Handler of the internal port: calls of nodes to this instance, and pages for anyone."""
 
     api: "NodeApi"
     sessions: Sessions
@@ -169,8 +161,8 @@ class NodeApi:
     the command `diagnose` asks.
 
     `PUT /push/{uaid}/subscribed` is for a node that has not read whether the channel is subscribed.
-    Rule: this is in the path, as nodes of a version that does not know it refuse another path, but
-    ignore a member or a header that they do not know.
+    That is in the path, since a node of a version that does not know it refuses another path, but
+    ignores a member or a header.
 
     User agents are named by UAID, dashed or not.
     """
@@ -219,8 +211,8 @@ class NodeApi:
         return _delivered(user.deliver(notification, None))
 
     def _find_row(self, notification: Notification) -> bool:
-        """Take the sort time that a node of a version before does not send from the id of the
-        message. False if that was made with a key that this node has not.
+        """Read the sort time, which nodes of the version before do not send, from the id of the
+        message. False if the id was made with a key that this node does not have.
         """
         if notification.topic is not None or notification.sort_time is not None:
             return True
@@ -231,8 +223,8 @@ class NodeApi:
         return True
 
     def _read_instead(self, user: ConnectedUser) -> Response:
-        """Of a message in an unknown row nobody can tell whether it is acked: it is read from
-        there, as every message of the user agent that is stored.
+        """Have all stored messages of the user agent read: of one in an unknown row nobody can
+        tell whether it is acked.
         """
         count = self._lines.admit("unreadable id")
         if count is not None:

@@ -19,27 +19,13 @@ _TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_FILES: Final = {
-    "/": "index.html",
-    "/errors": "errors.html",
+_PATHS: Final = {
+    "index.html": "/",
+    "errors.html": "/errors",
     # At the root, because the scope of a service worker is its folder.
-    "/service-worker.js": "service-worker.js",
-    **{
-        f"/start/{name}": name
-        for name in (
-            "copy.js",
-            "demo.js",
-            "health.js",
-            "icon.svg",
-            "program.js",
-            "sender-key.js",
-            "steps.js",
-            "style.css",
-            "trouble.js",
-            "webpush.js",
-        )
-    },
+    "service-worker.js": "/service-worker.js",
 }
+"""Of the files that are not below /start/."""
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
@@ -62,9 +48,10 @@ class Pages:
         # than that of its endpoints, and sends to them all the same.
         demo = f"script-src 'self'; worker-src 'self'; connect-src 'self' {origin_of(endpoint_url)}"
         self._pages = {}
-        for path, name in _FILES.items():
-            body = (_STATIC / name).read_bytes()
-            kind = name.rpartition(".")[2]
+        for file in _STATIC.iterdir():
+            path = _PATHS.get(file.name, f"/start/{file.name}")
+            kind = file.name.rpartition(".")[2]
+            body = file.read_bytes()
             if kind == "html":
                 body = _filled(body.decode(), values).encode()
             policy = _POLICY if path == "/errors" else f"{_POLICY}; {demo}"
