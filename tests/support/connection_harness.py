@@ -118,10 +118,10 @@ class RecordingNodes(Nodes):
         self.pushed.append(notification)
         return self.conditional_answer
 
-    async def check(self, node_id: str, uaid: str) -> NodeAnswer:
+    async def check_storage(self, node_id: str, uaid: str) -> NodeAnswer:
         self.calls.append(("check", node_id, uaid))
         if node_id == self.own_id:
-            return await super().check(node_id, uaid)
+            return await super().check_storage(node_id, uaid)
         return self.check_answer
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:

@@ -72,9 +72,9 @@ class LinkedNodes(Nodes):
         path = f"/push/{notification.uaid}/subscribed"
         return await self._cluster.call(node_id, "PUT", path, notification.to_node())
 
-    async def check(self, node_id: str, uaid: str) -> NodeAnswer:
+    async def check_storage(self, node_id: str, uaid: str) -> NodeAnswer:
         if node_id == self.own_id:
-            return await super().check(node_id, uaid)
+            return await super().check_storage(node_id, uaid)
         answer = await self._cluster.call(node_id, "PUT", f"/notif/{uaid}")
         if answer is NodeAnswer.UNRESPONSIVE:
             self._cluster.pending_checks.append((node_id, uaid))

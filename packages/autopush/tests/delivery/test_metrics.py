@@ -68,7 +68,7 @@ def node_errors(harness: Harness) -> list[float]:
 
 async def test_a_node_that_is_not_there_is_a_connect_error(harness: Harness, nodes: Nodes) -> None:
     for node_id in (node_at(unused_port()), "no address"):
-        assert await nodes.check(node_id, UAID) is NodeAnswer.UNREACHABLE
+        assert await nodes.check_storage(node_id, UAID) is NodeAnswer.UNREACHABLE
     assert node_errors(harness) == [2, 0]
 
 
@@ -92,7 +92,7 @@ async def test_a_node_that_does_not_answer_is_a_timeout(
 
 async def test_a_node_that_answers_is_no_error(harness: Harness, nodes: Nodes) -> None:
     async with node_serving() as server:
-        await nodes.check(node_at(server.port), UAID)
+        await nodes.check_storage(node_at(server.port), UAID)
     assert node_errors(harness) == [0, 0]
 
 

@@ -66,13 +66,13 @@ async def test_the_own_node_has_a_user_agent_until_what_it_acked_is_deleted(
 ) -> None:
     harness.registry.acked.add(UAID, [Row("02:1:c", None)])
     assert await nodes.push(OWN, message(), None) is NodeAnswer.BUSY
-    assert await nodes.check(OWN, UAID) is NodeAnswer.BUSY
-    assert await nodes.check(OWN, "f" * 32) is NodeAnswer.ABSENT
+    assert await nodes.check_storage(OWN, UAID) is NodeAnswer.BUSY
+    assert await nodes.check_storage(OWN, "f" * 32) is NodeAnswer.ABSENT
 
 
 CALLS: list[Callable[[Nodes, str], Coroutine[None, None, NodeAnswer]]] = [
     lambda nodes, node_id: nodes.push(node_id, message(), None),
-    lambda nodes, node_id: nodes.check(node_id, UAID),
+    lambda nodes, node_id: nodes.check_storage(node_id, UAID),
     lambda nodes, node_id: nodes.is_connected(node_id, UAID),
     lambda nodes, node_id: nodes.push_if_subscribed(node_id, message()),
 ]
@@ -124,7 +124,7 @@ async def test_a_check_of_the_own_node_is_made_now_or_later(
     message = await harness.store_message(agent.uaid)
     if busy:
         agent.connection.output_paused()
-    assert await nodes.check(OWN, agent.uaid) is NodeAnswer.DONE
+    assert await nodes.check_storage(OWN, agent.uaid) is NodeAnswer.DONE
     await harness.run_until_idle()
     assert agent.versions() == ([] if busy else [message.version])
     agent.connection.output_resumed()
@@ -146,7 +146,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
         sent = message()
         sent.stored = "message_2026_11"
         await nodes.push(at(server.port), sent, ROW)
-        await nodes.check(at(server.port), UAID)
+        await nodes.check_storage(at(server.port), UAID)
         await nodes.end_duplicate(at(server.port), UAID, 1234)
         await nodes.push_if_subscribed(at(server.port), message())
     (push, check, end, conditional) = calls
@@ -191,7 +191,7 @@ async def test_the_status_decides_the_answer(
 
 async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
     async with node_serving() as server:
-        await asyncio.gather(*(nodes.check(at(server.port), UAID) for _ in range(20)))
+        await asyncio.gather(*(nodes.check_storage(at(server.port), UAID) for _ in range(20)))
         assert server.server.connections == 1
 
 
@@ -226,7 +226,7 @@ async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
 @pytest.mark.parametrize("request_timeout", [0.05])
 async def test_a_silent_node_costs_one_timeout_whatever_is_called(nodes: Nodes) -> None:
     with silent_port() as port:
-        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE
         for make_call in CALLS * 100:
             assert at_once(make_call(nodes, at(port))) is NodeAnswer.UNRESPONSIVE
 
@@ -260,7 +260,7 @@ async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
         listener = await asyncio.get_running_loop().create_server(
             again.server.protocol, "127.0.0.1", port, reuse_address=True
         )
-        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE
         await asyncio.wait_for(checked.wait(), 5)
         listener.close()
 
@@ -273,7 +273,7 @@ async def test_a_node_with_an_invalid_response_is_silent(nodes: Nodes) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE
 
 
 async def test_a_node_that_closes_the_connection_is_silent(nodes: Nodes) -> None:
@@ -283,12 +283,12 @@ async def test_a_node_that_closes_the_connection_is_silent(nodes: Nodes) -> None
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE
 
 
 async def test_a_node_with_too_many_open_calls_is_silent(nodes: Nodes) -> None:
     with silent_port() as port:
-        calls = [asyncio.ensure_future(nodes.check(at(port), UAID)) for _ in range(1001)]
+        calls = [asyncio.ensure_future(nodes.check_storage(at(port), UAID)) for _ in range(1001)]
         assert await calls[-1] is NodeAnswer.UNRESPONSIVE
         nodes.close()
         assert set(await asyncio.gather(*calls[:-1])) == {NodeAnswer.UNRESPONSIVE}
@@ -306,10 +306,10 @@ async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
         return Response(answers.pop(0) if answers else 200)
 
     async with node_serving(answer) as server:
-        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
         for _ in range(3):
             assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
-        await nodes.check(at(server.port), UAID)  # behind the last answer on the same link
+        await nodes.check_storage(at(server.port), UAID)  # behind the last answer on the same link
     assert calls.qsize() == 1
 
 
@@ -323,7 +323,7 @@ async def test_finish_repeats_the_checks_that_silent_nodes_missed(
         return Response(answers.pop() if answers else 200)
 
     async with node_serving(answer) as server:
-        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
         await nodes.finish(5)
         assert answers == []
 
@@ -352,7 +352,7 @@ async def test_a_call_that_waits_for_the_other_nodes_store_delays_no_other(
         first = asyncio.ensure_future(call(nodes, node_id, UAID))
         await slow.wait()
         await call(nodes, node_id, other)
-        assert await nodes.check(node_id, UAID) is NodeAnswer.DONE
+        assert await nodes.check_storage(node_id, UAID) is NodeAnswer.DONE
         assert await nodes.push(node_id, message(), None) is NodeAnswer.DONE
         assert not first.done()
         go.set()
@@ -420,16 +420,16 @@ async def test_the_number_of_links_is_bounded_and_the_oldest_is_closed(
     monkeypatch.setattr(peers, "MAX_LINKS", 2)
     async with node_serving() as first, node_serving() as second, node_serving() as third:
         for server in (first, second, third):
-            assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
+            assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.DONE
         await until(lambda: first.server.connections == 0)
         assert (second.server.connections, third.server.connections) == (1, 1)
-        assert await nodes.check(at(first.port), UAID) is NodeAnswer.DONE
+        assert await nodes.check_storage(at(first.port), UAID) is NodeAnswer.DONE
 
 
 async def test_close_closes_every_link(nodes: Nodes) -> None:
     async with node_serving() as first, node_serving() as second:
         for server in (first, second):
-            await nodes.check(at(server.port), UAID)
+            await nodes.check_storage(at(server.port), UAID)
         nodes.close()
         await until(lambda: first.server.connections == second.server.connections == 0)
 
@@ -549,7 +549,7 @@ async def test_a_node_that_was_started_since_is_gone_and_not_asked_again(
 
 async def test_a_check_of_an_instance_that_is_gone_is_not_repeated(nodes: Nodes) -> None:
     async with serving(AuthenticNode(name="started-since")) as server:
-        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNREACHABLE
+        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.UNREACHABLE
     await asyncio.wait_for(nodes.finish(60), 5)
 
 
@@ -565,10 +565,10 @@ async def test_a_node_that_has_forgotten_the_session_gets_the_next_call_in_a_new
 
     node = AuthenticNode(record)
     async with serving(node) as server:
-        assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
+        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.DONE
         calls.get_nowait()
         node.sessions._sessions.clear()
-        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
         assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
     assert node.refused == ["an unknown session"]
 
@@ -587,7 +587,7 @@ async def test_a_response_without_proof_is_no_response(
         return Response(status) if "/push/" in request.path else response
 
     async with serving(answer) as server:
-        assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
+        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.DONE
         assert await nodes.push(at(server.port), message(), None) is NodeAnswer.UNRESPONSIVE
         await until(lambda: server.server.connections == connections)
 
@@ -602,7 +602,9 @@ async def test_calls_that_wait_for_the_handshake_are_made_in_their_order(nodes: 
     uaids = [f"{number:032x}" for number in range(50)]
     node = AuthenticNode(record)
     async with serving(node) as server:
-        answers = await asyncio.gather(*(nodes.check(at(server.port), uaid) for uaid in uaids))
+        answers = await asyncio.gather(
+            *(nodes.check_storage(at(server.port), uaid) for uaid in uaids)
+        )
     assert set(answers) == {NodeAnswer.DONE}
     assert paths == [f"/notif/{uaid}" for uaid in uaids]
     assert len(node.sessions) == 1

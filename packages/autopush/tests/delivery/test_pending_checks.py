@@ -24,7 +24,7 @@ class FakeNodes:
         self._open = 0
         self._answered = asyncio.Event()
 
-    async def check(self, node_id: str, uaid: str) -> NodeAnswer:
+    async def check_storage(self, node_id: str, uaid: str) -> NodeAnswer:
         self.calls[node_id, uaid] += 1
         self._open += 1
         await asyncio.sleep(0)
@@ -57,7 +57,7 @@ def nodes() -> FakeNodes:
 
 @pytest.fixture
 async def pending(nodes: FakeNodes) -> AsyncIterator[PendingChecks]:
-    checks = PendingChecks(nodes.check)
+    checks = PendingChecks(nodes.check_storage)
     yield checks
     checks.close()
 

@@ -78,7 +78,7 @@ class BackgroundWrites:
                 return
             await follow(self._store, record, rows, messages)
             if record.node_id is not None and record.connected_at != connected_at:
-                await self._nodes.check(record.node_id, uaid)
+                await self._nodes.check_storage(record.node_id, uaid)
 
         self._start(save)
 

@@ -4,8 +4,6 @@ Rule: an outage of a bridge costs its own users and no one else. Each applicatio
 a limit on how many notifications are under way, a timeout, and a circuit that opens after
 `MAX_FAILURES` outages in a row; while it is open, its notifications are refused at once. All
 bridges together may not take the place of requests for others.
-
-Rule: a record whose type this node does not serve stays as it is: another node may serve it.
 """
 
 import asyncio
@@ -94,7 +92,7 @@ class Bridges:
         if record.critical_failure is not None:
             raise _critical(record.critical_failure)
         router = self.routers.get(record.router_type)
-        if router is None:
+        if router is None:  # the record stays as it is: another node may serve its type
             raise PushError(
                 Errno.INVALID_ROUTER_TYPE, "The bridge of this device is not configured here"
             )

@@ -138,9 +138,8 @@ class AckedRows:
         return frozenset(self._undeleted.get(uaid, ()))
 
     def has_undeleted(self, uaid: str) -> bool:
-        """Whether the store may still have messages that this user agent has acked here.
-
-        Rule: meanwhile the router record names this node, so that the next one waits for it.
+        """Whether the store may still have messages that this user agent has acked here. Until not,
+        the router record keeps naming this node, so that the next one waits for it.
         """
         return uaid in self._undeleted
 

@@ -1,13 +1,12 @@
 """Calls from node to node: deliver a notification, check storage, end a duplicate connection.
 
-Rule: every outcome of a call is one of five answers; callers never see a socket error. Only a node
-that is known to be gone (unreachable) may be removed from the records of its users. One that is
-unresponsive keeps them, as they may be connected to it: the circuit of its link opens, so that
-further calls fail at once, and a check it missed is repeated until it answers.
+Every outcome of a call is one of five answers; callers never see a socket error. Calls are
+authenticated both ways (:mod:`~autopush.net.node_auth`): a process that has none of our keys counts
+as unresponsive, whatever it answers, since it may be a node with the wrong ones.
 
-Rule: calls are authenticated both ways (:mod:`~autopush.net.node_auth`). A process that has none of
-our keys is unresponsive, whatever it answers: it may be a node with the wrong ones. What it was not
-given is stored.
+Rule: only a node that is known to be gone (unreachable) may be removed from the records of its
+users. One that is unresponsive keeps them, as they may be connected to it: the circuit of its link
+opens, so that further calls fail at once, and a check it missed is repeated until it answers.
 """
 
 import asyncio
@@ -129,7 +128,7 @@ class Nodes:
         path = f"/push/{notification.uaid}/subscribed"
         return await self._call(node_id, "PUT", path, notification.to_node())
 
-    async def check(self, node_id: str, uaid: str) -> NodeAnswer:
+    async def check_storage(self, node_id: str, uaid: str) -> NodeAnswer:
         """Have the node read storage for that user agent; repeated while it is unresponsive."""
         if node_id != self.own_id:
             answer = await self._check(node_id, uaid)
@@ -256,13 +255,11 @@ def _lane(uaid: str) -> int:
 
 
 class PendingChecks:
-    """Checks of storage that unresponsive nodes missed, by node and UAID.
+    """Checks of storage that unresponsive nodes missed, by node and UAID. Each is repeated until
+    the node answers or is gone, so that a stored message never waits for a node that was only slow,
+    stopped or cut off. A node that stays so costs one call at a time.
 
     `check(node_id, uaid)` calls the node once.
-
-    Rule: a check is repeated until the node answers or is gone, so that a stored message never
-    waits for a node that was only slow, stopped or cut off. A node that stays so costs one call
-    at a time, however many checks are pending.
     """
 
     def __init__(self, check: Callable[[str, str], Awaitable[NodeAnswer]]) -> None:

@@ -10,14 +10,10 @@
 Messages of Web Push and versions of SimplePush take the same way; what differs is the table that
 stores them. A version does not expire, so it counts as a message with a TTL.
 
-Rule: with `store-first` a message is committed before it is answered, or acked by its user agent;
-with `bypass` only a message that no session takes is stored. A TTL of 0 never touches storage. The
-second read of the record closes the race with a user agent that reconnects, or changes to the table
-of another month, while its message is being stored.
-
-Rule: a message that its user agent has acked is accepted, whatever the store says of it.
-
-Rule: no push drops a user because it is of another router type: a hello of its own does.
+Rule: with `store-first` a message is committed before it is answered, or acked by its user agent:
+then it is accepted whatever the store says. With `bypass` only a message that no session takes is
+stored. A TTL of 0 never touches storage. The second read of the record closes the race with a user
+agent that reconnects, or changes to the table of another month, while its message is being stored.
 """
 
 import asyncio
@@ -49,7 +45,7 @@ ACK_TIMEOUT: Final = 5.0
 """Seconds that a message which the store failed to take waits for its user agent's ack."""
 
 MAX_CACHED: Final = 32_768
-"""User agents, of which half are always known; each takes about 400 bytes."""
+"""User agents; at least half of them stay cached. Each takes about 400 bytes."""
 CACHED_FOR: Final = 60.0
 """Seconds. For so long a user agent that was dropped, or has moved to another node, gets messages
 on its old connection, if its old node could not be called to end that.
@@ -213,7 +209,7 @@ class UserAgentRouter:
     async def find_simplepush(self, uaid: str) -> Recipient:
         """The user an endpoint of SimplePush belongs to; every channel of it counts as subscribed.
 
-        :raises PushError: 410/103, no such user; 400/108, it is none of SimplePush
+        :raises PushError: 410/103, no such user; 400/108, it is not a SimplePush user
         """
         user = self._registry.find(uaid)
         if user is not None and user.is_recorded and user.messages is self._store.versions:
@@ -357,7 +353,7 @@ class UserAgentRouter:
             raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
         await follow(self._store, record, [row_of(notification)], messages)
         if record.node_id is not None:
-            answer = await self._nodes.check(record.node_id, notification.uaid)
+            answer = await self._nodes.check_storage(record.node_id, notification.uaid)
             if answer is NodeAnswer.DONE:
                 return DeliveryResult.DELIVERED
             await self._note_failure(answer, record)
@@ -416,4 +412,5 @@ def _answer_of(failed: FailedCall | None, record: UserRecord) -> NodeAnswer | No
 
 
 def _wrong_url() -> PushError:
+    # The user is not dropped for that: a hello of its own does it, when its type has changed.
     return PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")

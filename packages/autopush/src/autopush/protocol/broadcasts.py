@@ -1,12 +1,8 @@
 """Broadcasts: ids with a version each, the same for all user agents, which subscribe to ids.
 
-Every change gets a number, and a user agent's subscriptions remember the last change it was told
-of; so nothing is kept per user agent and broadcast, and a change costs nothing until the user agent
-is to be told.
-
-Rule: a user agent that knows some version of an id is told the newest one, and each at most once.
-An id is a name like `remote-settings/monitor_changes`; only the source of the broadcasts knows what
-it and its versions mean.
+An id is a name like `remote-settings/monitor_changes`. Every change gets a number, and a user
+agent's subscriptions remember the last change it was told of; so nothing is kept per user agent and
+broadcast, and a change costs nothing until the user agent is to be told.
 """
 
 from collections.abc import Mapping

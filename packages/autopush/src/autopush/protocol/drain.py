@@ -1,12 +1,11 @@
 """One pass over the stored messages of a user agent: topics first, then the rest by storing time.
 
-Rule: the next page is read only when everything sent from this one is acked, and a row is never
-read twice in one pass, so a pass always ends. Rows are deleted when acked. A read pointer, which
-the original moved instead of deleting, is honoured where a table has one and never written:
-deleting needs no clocks that agree.
+The next page is read only when everything sent from this one is acked, and a row is never read
+twice in one pass, so a pass always ends. A read pointer, which the original moved instead of
+deleting rows, is honoured where a table has one and never written.
 
-Rule: a row is deleted for want of a subscription only by a list of subscriptions that was read
-after the row. What a register adds while a page is read is in no list the page may bring.
+Rule: a row is deleted as unsubscribed only against a list of subscriptions that was read later.
+What a register adds while a page is read is in no list the page may bring.
 """
 
 from collections.abc import Callable, Collection

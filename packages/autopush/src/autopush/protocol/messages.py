@@ -181,7 +181,7 @@ def unregistered(channel_id: str) -> bytes:
     return orjson.dumps({"messageType": "unregister", "channelID": channel_id, "status": 200})
 
 
-def refused(
+def refusal(
     message_type: str,
     channel_id: object,
     status: int,

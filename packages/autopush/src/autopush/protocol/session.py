@@ -278,7 +278,7 @@ class Session:
         """
         if self.simplepush is None or self.state is not State.IDENTIFYING:
             return []
-        return [Send(messages.refused("hello", None, status, reason, self._rules.more_info))]
+        return [Send(messages.refusal("hello", None, status, reason, self._rules.more_info))]
 
     def _ping(self, now: float) -> Sequence[Effect]:
         if 0 <= now - self._last_ping < self._rules.min_ping_gap:
@@ -324,7 +324,7 @@ class Session:
     ) -> list[Effect]:
         self._step(Event.FAILED)
         page = self._rules.more_info
-        return [Send(messages.refused(message_type, channel, status, reason, page, retry_after))]
+        return [Send(messages.refusal(message_type, channel, status, reason, page, retry_after))]
 
     def _nack(self, message: ClientMessage) -> Sequence[Effect]:
         """The notification still needs its ack."""
