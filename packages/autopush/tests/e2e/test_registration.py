@@ -128,7 +128,7 @@ async def test_another_application_id_is_redirected_to_the_right_one(
     await device.register()
     wrong = device.url.replace("an%20app-", "other")
     answer = await device.ask("GET", wrong)
-    assert (answer.status, answer.document["errno"]) == (301, 108)
+    assert (answer.status, answer.document["errno"]) == (308, 108)
     assert answer.headers["Location"] == device.url
     assert (await device.ask("GET", answer.headers["Location"])).status == 200
 
