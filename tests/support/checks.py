@@ -3,10 +3,11 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from autopush.commands.checks import Finding, Level, PortUse, Subject
+from autopush.commands.checks import Check, Findings, Level, PortUse, Subject
+from autopush.commands.doctor import examine
 from autopush.settings import Settings
 from autopush.settings.declaration import Source
 
@@ -22,11 +23,12 @@ def subject(
 
 
 async def findings(
-    check: Callable[[Subject], Awaitable[Sequence[Finding]]], examined: Subject | Settings
+    check: Callable[[Subject], Findings], examined: Subject | Settings
 ) -> list[tuple[str, str]]:
     """Level and text of each; whatever is no OK says what to do."""
     examined = subject(examined) if isinstance(examined, Settings) else examined
-    found = await check(examined)
+    row = Check("check", check, advice="Do something")
+    found = [line.finding async for line in examine(examined, [row])]
     for finding in found:
         assert bool(finding.advice) is (finding.level is not Level.OK), finding
         assert "\n" not in str(finding)

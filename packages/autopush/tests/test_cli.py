@@ -132,8 +132,8 @@ def test_a_log_output_whose_library_is_missing_is_one_line_that_says_what_to_ins
     assert cli.main(["serve"]) == 3
     assert service.started == []
     assert capsys.readouterr().err == (
-        f"autopush: {option} needs {library}: pip install 'autopush-server[{extra}]', or in "
-        "a checkout: make extras\n"
+        f"autopush: environment variable AUTOPUSH_{option.upper()} needs {library}: "
+        f"pip install 'autopush-server[{extra}]', or in a checkout: make extras\n"
     )
 
 
@@ -142,7 +142,7 @@ def test_a_log_output_whose_library_is_missing_is_one_line_that_says_what_to_ins
     [
         ("geheim", "--sentry-dsn: expected https://KEY@HOST/PROJECT, got 6 characters"),
         ("https://geheim@sentry.example/project", "--sentry-dsn: expected https://KEY@HOST"),
-        ("https://geheim@[/1", "sentry_dsn: "),  # for the SDK to refuse
+        ("https://geheim@[/1", "--sentry-dsn: its value"),  # for the SDK to refuse
     ],
 )
 def test_a_malformed_dsn_is_one_line_that_does_not_show_it(

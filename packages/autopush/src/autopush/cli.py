@@ -9,8 +9,8 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Final, NoReturn
@@ -22,7 +22,7 @@ from autopush.settings.original import reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
 from autopush.telemetry import logs
 from autopush.telemetry.log_handlers import open_crash_reports, open_stream
-from autopush.version import VERSION, how_to_install
+from autopush.version import VERSION
 
 STARTUP_FAILED: Final = 3
 INTERRUPTED: Final = 130
@@ -56,6 +56,8 @@ def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
     about = "the command that is to run here [default: serve]"
     group.add_argument("--for", dest="daemon", choices=DAEMONS, help=about)
     group.add_argument("--json", action="store_true", help="print one JSON object")
+    about = "ask providers of bridges for access tokens; nothing is sent to a device"
+    group.add_argument("--live", action="store_true", help=about)
 
 
 def _add_settings_arguments(parser: argparse.ArgumentParser) -> None:
@@ -193,17 +195,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         # It would end a start; who serves lets it in, and reads the files again. Before there is a
         # thread, since each inherits this.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+    settings = Settings()
     try:
         if command.of_commands:
-            return command.run(Settings(), arguments)
-        loaded = load(arguments, command=command.name, files=command.files)
-        start_logs(loaded.settings)
+            return command.run(settings, arguments)
+        settings, warnings = load(arguments, command=command.name, files=command.files)
+        if command.name in DAEMONS:
+            from autopush.commands.checks import start_problems  # noqa: PLC0415 - as in `_run`
+
+            if problem := next(start_problems(settings, time.time), ""):
+                raise StartupError(problem)
+        start_logs(settings)
         log = logs.get("settings")
-        for warning in loaded.warnings:
+        for warning in warnings:
             log.warning(warning)
-        return command.run(loaded.settings, arguments)
+        return command.run(settings, arguments)
     except StartupError as error:
-        logs.print_error(f"autopush: {error}")
+        logs.print_error(f"autopush: {settings.located(str(error))}")
         return STARTUP_FAILED
     except KeyboardInterrupt:  # before there was a signal handler
         return INTERRUPTED
@@ -219,20 +227,19 @@ def start_logs(settings: Settings) -> None:
     """
     hostname = settings.hostname or socket.gethostname()
     handlers: list[logging.Handler] = []
-    with _needed_by("firehose_stream_name", extra="firehose"):
-        if settings.firehose_stream_name:
-            stream = settings.firehose_stream_name
-            handlers.append(open_stream(stream, capacity=settings.log_queue))
-    with _needed_by("sentry_dsn", extra="sentry"):
-        if settings.sentry_dsn:
-            handlers.append(
-                open_crash_reports(
-                    settings.sentry_dsn,
-                    release=f"autopush@{VERSION}",
-                    environment=settings.env,
-                    hostname=hostname,
-                )
+    if stream := settings.firehose_stream_name:
+        handlers.append(open_stream(stream, capacity=settings.log_queue))
+    if settings.sentry_dsn:
+        try:
+            reports = open_crash_reports(
+                settings.sentry_dsn,
+                release=f"autopush@{VERSION}",
+                environment=settings.env,
+                hostname=hostname,
             )
+        except ValueError:
+            raise StartupError("sentry_dsn: its value is malformed") from None
+        handlers.append(reports)
     try:
         logs.configure(
             output=settings.log_output,
@@ -246,18 +253,8 @@ def start_logs(settings: Settings) -> None:
             handlers=handlers,
         )
     except OSError as error:
-        raise StartupError(f"cannot log to {settings.log_output}: {error.strerror}") from None
-
-
-@contextmanager
-def _needed_by(option: str, *, extra: str) -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        library = (error.name or extra).partition(".")[0]
-        raise StartupError(f"{option} needs {library}: {how_to_install(extra)}") from None
-    except ValueError:
-        raise StartupError(f"{option}: its value is malformed") from None
+        reason = error.strerror
+        raise StartupError(f"log_output: cannot log to {settings.log_output}: {reason}") from None
 
 
 def autoendpoint(argv: Sequence[str] | None = None) -> int:

@@ -120,6 +120,10 @@ def existing_keys(data: Path, name: str) -> tuple[tuple[str, ...], list[str]]:
         StartupError: there is no such file, it cannot be read, or a line of it is no key.
     """
     path, warnings = key_file(data, name), list[str]()
+    if not path.exists():
+        raise StartupError(
+            f"there is no {path}: name the data folder of the service, or its {name}"
+        )
     with _named(path):
         return _parse(path, _read(path, warnings)), warnings
 

@@ -228,6 +228,13 @@ async def test_an_access_token_serves_many_messages_until_it_nears_its_expiry(
     assert len(await asyncio.to_thread(amazon.requests, client_id, at_least=2)) == 2
 
 
+async def test_credentials_are_tried_with_a_token_and_nothing_is_sent(
+    amazon: ScriptedProvider, device: BridgedDevice, client_id: str
+) -> None:
+    assert PROFILE in await device.router.try_credentials()
+    assert len(amazon.requests(client_id)) == 1
+
+
 async def test_messages_that_wait_for_a_token_share_one_request(
     amazon: ScriptedProvider, registered: BridgedDevice, client_id: str
 ) -> None:

@@ -129,6 +129,13 @@ def sender(make_router: MakeRouter, settings: Settings) -> Sender:
     return Sender(make_router(settings))
 
 
+async def test_credentials_are_tried_with_a_token_and_nothing_is_sent(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    assert await sender.router.try_credentials() == ("app-1", "app-2")
+    assert {request["path"] for request in google.requests()} == {TOKEN_ENDPOINT}
+
+
 # ── Registration ──────────────────────────────────────────────────────────────────────────────────
 
 

@@ -365,9 +365,13 @@ def test_a_key_is_a_file_or_json_or_an_object(tmp_path: Path) -> None:
         ("/secret-in-the-wrong-place", "its key file cannot be read: No such file or directory"),
         ("secret\0", "its key is not JSON"),
         ('{"secret": ', "its key is not JSON"),
-        ("{folder}/list.json", "its key is not a JSON object"),
-        ("{folder}/words.json", "its key is not JSON"),
-        ("{folder}", "its key file cannot be read: Is a directory"),
+        ("{folder}/list.json", "its key {folder}/list.json is not a JSON object"),
+        ("{folder}/words.json", "its key {folder}/words.json is not JSON"),
+        ("{folder}", "its key file {folder} cannot be read: Is a directory"),
+        (
+            "/no such.json",
+            "its key file /no such.json cannot be read: No such file or directory",
+        ),
     ],
 )
 def test_a_key_that_cannot_be_read_is_described_without_what_was_given(
@@ -379,7 +383,7 @@ def test_a_key_that_cannot_be_read_is_described_without_what_was_given(
         key = key.replace("{folder}", str(tmp_path))
     with pytest.raises(ValueError) as caught:
         read_key(key)
-    assert str(caught.value) == problem
+    assert str(caught.value) == problem.replace("{folder}", str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -402,3 +406,12 @@ def test_an_incomplete_key_is_refused(
     with pytest.raises(ValueError) as caught:
         ServiceAccount(json.loads(json.dumps(members)), SCOPE, Provider(), clocks.clock)
     assert str(caught.value) == problem
+
+
+def test_a_google_services_json_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "google-services.json"
+    path.write_text('{"project_info": {"project_id": "p"}, "client": [{"api_key": "secret"}]}')
+    with pytest.raises(ValueError, match="needed is the key of a service account") as caught:
+        read_key(str(path))
+    assert f"{path} is a google-services.json" in str(caught.value)
+    assert "secret" not in str(caught.value)

@@ -288,8 +288,11 @@ async def test_a_running_service_says_whether_the_user_agent_is_connected(
 def test_without_keys_there_is_nothing_to_read_a_token_with(store: DataStore, run: Run) -> None:
     code, out, err = run("diagnose", "https://push.example/wpush/v1/abc")
     assert (code, out) == (3, "")
-    assert err.startswith(f"autopush: cannot keep keys in {store.data}/keys/crypto_key: ")
+    assert err == f"autopush: there is no store at {store.data}/autopush.sqlite\n"
     assert list(store.data.iterdir()) == []
+    store.make_tables("router")
+    _, _, err = run("diagnose", "https://push.example/wpush/v1/abc")
+    assert err.startswith(f"autopush: there is no {store.data}/keys/crypto_key: name the data fold")
 
 
 def test_a_missing_store_is_an_error_and_is_not_created(

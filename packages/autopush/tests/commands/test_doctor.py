@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,8 @@ import pytest
 from autopush.commands import doctor
 from autopush.commands.checks import Check, Finding, Level, Subject, fail, ok, warn
 from autopush.commands.doctor import CHECKS, examine
-from autopush.settings import Settings
-from autopush.settings.sources import Loaded
+from autopush.settings import Settings, StartupError
+from autopush.settings.declaration import Source
 from support.data_store import Run
 from support.service import STARTUP_FAILED
 
@@ -20,21 +20,27 @@ NODE = ("--port", "0", "--router-port", "0")
 FREE = (*NODE, "--endpoint-port", "0")
 
 
-async def well(_: Subject) -> Sequence[Finding]:
-    return [ok("it works")]
+def well(_: Subject) -> Iterator[Finding]:
+    yield ok("it works")
 
 
-async def broken(_: Subject) -> Sequence[Finding]:
-    return [ok("a part works"), warn("slow", "Wait"), fail("broken", "Repair it")]
+async def broken(_: Subject) -> AsyncIterator[Finding]:
+    yield ok("a part works")
+    yield warn("slow", "Wait")
+    yield fail("broken", "Repair it")
 
 
-async def endless(_: Subject) -> Sequence[Finding]:
+async def endless(_: Subject) -> AsyncIterator[Finding]:
+    yield ok("it begins")
     await asyncio.Event().wait()
-    return []
 
 
-async def forbidden(_: Subject) -> Sequence[Finding]:
+def forbidden(_: Subject) -> Iterator[Finding]:
     raise PermissionError(13, "Permission denied", "/proc/secret")
+
+
+def stops(_: Subject) -> Iterator[Finding]:
+    raise StartupError("port: it is odd")
 
 
 def use(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
@@ -119,13 +125,21 @@ def test_a_failure_has_exit_code_1_and_says_what_to_do(
 
 
 async def test_a_check_that_does_not_end_or_may_not_read_fails_and_the_others_go_on() -> None:
-    loaded = Loaded(Settings(port=0, endpoint_port=0, router_port=0), ())
-    checks = (Check("a", endless, timeout=0.01), Check("b", forbidden), Check("c", well))
-    lines = [line async for line in examine(loaded, lambda: 0.0, checks)]
-    assert [(line.check, line.finding.level, line.finding.found) for line in lines] == [
-        ("a", Level.FAIL, "no result within 0.01 s"),
-        ("b", Level.FAIL, "/proc/secret: Permission denied"),
-        ("c", Level.OK, "it works"),
+    sources = {"port": Source("file", "x.toml:3")}
+    examined = Subject(Settings(port=0, sources=sources), lambda: 0.0)
+    checks = (
+        Check("a", endless, timeout=0.01),
+        Check("b", forbidden),
+        Check("c", stops, "Make it even"),
+        Check("d", well),
+    )
+    lines = [line async for line in examine(examined, checks)]
+    assert [(line.check, line.finding.level, str(line.finding)) for line in lines] == [
+        ("a", Level.OK, "it begins"),
+        ("a", Level.FAIL, "no result within 0.01 s. See what of it does not answer"),
+        ("b", Level.FAIL, "/proc/secret: Permission denied. See its mode"),
+        ("c", Level.FAIL, "x.toml:3: port: it is odd. Make it even"),
+        ("d", Level.OK, "it works"),
     ]
 
 

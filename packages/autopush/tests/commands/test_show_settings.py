@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from autopush import cli
+from autopush.service import startup
 from autopush.settings import OPTIONS, Option, Settings
 from autopush.settings.declaration import DAEMONS, IniFile
 from autopush.settings.reference import render_sample, render_toml_sample
+from support.certificates import self_signed
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 Show = Callable[..., str]
@@ -112,19 +114,22 @@ def test_what_a_computed_default_comes_to_is_a_value(option: Option) -> None:
     assert option.effective(Settings(data=Path("/x"))) not in (None, "")
 
 
-def test_no_secret_is_shown(show: Show, folder: Path) -> None:
+def test_no_secret_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = []
     for option in OPTIONS:
         if option.secret:
-            secret = {"JSON": '{"geheim": {}}', "DSN": "https://geheim@sentry.example/1"}
+            secret = {
+                "JSON": '{"app": {"auth": "geheim"}}',
+                "DSN": "https://geheim@sentry.example/1",
+            }
             lines.append(f"{option.name} = {secret.get(option.value_type.metavar, KEY)}")
     (folder / ".autopush_shared.ini").write_text("\n".join(lines))
     for words in ([], ["--json"], ["--for", "endpoint"]):
-        text = show(*words)
-        assert KEY not in text
-        assert "geheim" not in text
+        assert cli.main(["settings", *words]) == 3  # since no bridge starts with it
+        text, errors = capsys.readouterr()
+        assert KEY not in text + errors
+        assert "geheim" not in text + errors
         assert "(secret)" in text
-    assert row(show(), "crypto_key")[0] == "(secret)"
 
 
 @pytest.mark.parametrize(
@@ -217,3 +222,115 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 def test_samples_are_written_also_when_the_settings_are_wrong(show: Show, folder: Path) -> None:
     (folder / ".autopush.toml").write_text("port = 'x'")
     assert show("--sample", "--format", "toml") == SAMPLES["autopush.toml"]
+
+
+# ── What would stop the start ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def files(folder: Path) -> dict[str, str]:
+    """Files by what is in them; `NAMES` in the tests are replaced by their paths."""
+    pem = self_signed(folder / "server.pem")
+    other = self_signed(folder / "other.pem")
+    (folder / "empty.pem").touch()
+    (folder / "app.json").write_text('{"project_info": {}, "client": []}')
+    names = {"PAIR": pem, "OTHER": other, "EMPTY": folder / "empty.pem", "MISSING": "/no/such.pem"}
+    names |= {"APP": folder / "app.json", "FOLDER": folder}
+    return {name: str(path) for name, path in names.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"ssl_key": "PAIR"}, "ssl_key needs ssl_cert"),
+        (
+            {"ssl_cert": "MISSING", "ssl_key": "PAIR"},
+            "ssl_cert: MISSING: No such file or directory",
+        ),
+        (
+            {"ssl_cert": "EMPTY", "ssl_key": "PAIR"},
+            "ssl_cert: EMPTY: no PEM file with a cert",
+        ),
+        (
+            {"ssl_cert": "OTHER", "ssl_key": "PAIR"},
+            "ssl_key: PAIR: not the key of the first cert",
+        ),
+        (
+            {"router_ssl_cert": "PAIR", "router_ssl_key": "EMPTY"},
+            "router_ssl_key: EMPTY: no PEM file with a private key",
+        ),
+        (
+            {"apns_creds": '{"beta": {"cert": "MISSING", "key": "PAIR"}}'},
+            "apns_creds: beta: cert: the file MISSING cannot be read: No such file or directory",
+        ),
+        (
+            {"fcm_creds": '{"a": {"auth": "MISSING"}}'},
+            "fcm_creds: a: its key file MISSING cannot be read: No such file or directory",
+        ),
+        (
+            {"fcm_creds": '{"a": {"projectid": "p", "auth": "MISSING"}}'},
+            "fcm_creds: a: its key file MISSING cannot be read: No such file or directory",
+        ),
+        (
+            {"fcm_creds": '{"a": {"auth": {"type": "service_account"}}}'},
+            "fcm_creds: a: no projectid is named",
+        ),
+        (
+            {"fcm_creds": '{"a": {"projectid": "p", "auth": "APP"}}'},
+            "fcm_creds: a: its key APP is a google-services.json",
+        ),
+        ({"log_output": "/no/such/log"}, "log_output: cannot log to /no/such/log: /no/such does "),
+        ({"log_output": "FOLDER"}, "log_output: cannot log to FOLDER: it is a folder"),
+        ({"host": "192.0.2.1"}, "host: cannot listen on 192.0.2.1: Cannot assign requested addr"),
+        ({"data": "PAIR"}, "data: PAIR is not a folder"),
+    ],
+)
+@pytest.mark.parametrize("place", ["toml", "ini", "environment", "flag"])
+def test_what_stops_the_start_is_named_with_its_place_by_settings_and_the_start(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    files: dict[str, str],
+    options: dict[str, str],
+    problem: str,
+    place: str,
+) -> None:
+    monkeypatch.setattr(startup, "run", lambda _: 0)
+    for word, path in files.items():
+        problem = problem.replace(word, path)
+        options = {name: text.replace(word, path) for name, text in options.items()}
+    option = next(name for name in (*options, "ssl_key") if problem.startswith(name))
+    words = []
+    at = f"environment variable AUTOPUSH_{option.upper()}"
+    if place == "flag":
+        words = [f"--{name.replace('_', '-')}={text}" for name, text in options.items()]
+        at = f"--{option.replace('_', '-')}"
+    elif place == "environment":
+        for name, text in options.items():
+            monkeypatch.setenv(f"AUTOPUSH_{name.upper()}", text)
+    else:
+        quote = "'" if place == "toml" else ""
+        lines = [f"{name} = {quote}{text}{quote}\n" for name, text in options.items()]
+        name = {"toml": ".autopush.toml", "ini": ".autopush_shared.ini"}[place]
+        (folder / name).write_text("# the first line\n" + "".join(lines))
+        at = f"./{name}:{2 + list(options).index(option)}: {option}"
+    line = f"autopush: {at}{problem.removeprefix(option)}"
+    assert cli.main(["settings", *words]) == 3
+    shown, errors = capsys.readouterr()
+    assert errors.startswith(line)
+    assert errors.count("\n") == 1
+    assert row(shown, "port") == ("8080", "default")
+    assert cli.main(["serve", *words]) == 3
+    assert capsys.readouterr().err == errors
+
+
+def test_all_that_stops_the_start_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--log-output", "/no/log", "--ssl-key", "x", "--host", "192.0.2.1"]
+    assert cli.main(["settings", "--json", *words]) == 3
+    shown, errors = capsys.readouterr()
+    assert json.loads(shown)["options"]["host"]["value"] == "192.0.2.1"
+    assert [line.split()[1].rstrip(":") for line in errors.splitlines()] == [
+        "--log-output",
+        "--ssl-key",
+        "--host",
+    ]

@@ -73,6 +73,16 @@ async def test_a_proxy_that_leads_elsewhere_is_a_failure(tmp_path: Path) -> None
         assert [level for level, _ in of(findings, "endpoint URL")] == ["WARN", "FAIL"]
 
 
+async def test_a_store_of_another_service_is_a_failure(tmp_path: Path) -> None:
+    async with service(tmp_path / "a") as running, service(tmp_path / "b") as other:
+        for data in (other.data, tmp_path / "new"):
+            code, findings = await doctor(running, "--data", str(data))
+            assert code == 1
+            found = f"the service on these ports does not use {data}/autopush.sqlite"
+            assert of(findings, "store")[0] == ("FAIL", found)
+        assert (await doctor(running))[0] == 0
+
+
 async def test_a_port_of_another_program_is_a_failure(tmp_path: Path) -> None:
     running = Service(tmp_path, [])
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -97,4 +107,3 @@ async def test_a_node_of_a_cluster_on_dynamodb_is_examined_too(
         assert ("OK", "within 5 s of that of the database") in of(findings, "clock")
         expected = command == "connection"  # its endpoints are elsewhere, and none runs here
         assert (code == 1) is expected
-        assert ("OK", "extra dynamodb") in of(findings, "installation")

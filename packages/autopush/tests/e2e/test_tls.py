@@ -387,7 +387,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "router_ssl_cert": "cert.pem",
                 "router_scheme": "http",
             },
-            "router_scheme is http",
+            "router_scheme: it is http",
         ),
         ({"router_ssl_ca": "empty.pem"}, "router_ssl_ca: {}/empty.pem: no PEM file"),
     ],
@@ -400,7 +400,9 @@ def test_a_wrong_file_or_combination_is_refused_by_name(
         for name, text in options.items()
     }
     line = refusal(tmp_path / "data", "serve", "--port", "0", **variables)
-    assert line.startswith("autopush: " + reason.format(folder, folder))
+    option = reason.partition(":")[0].partition(" ")[0]
+    rest = reason.removeprefix(option).format(folder, folder)
+    assert line.startswith(f"autopush: environment variable AUTOPUSH_{option.upper()}{rest}")
     assert not (tmp_path / "data").exists()  # it was refused before anything was made
 
 

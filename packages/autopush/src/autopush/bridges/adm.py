@@ -6,7 +6,7 @@ RFC 6749, 4.4), which authorizes messages to the devices of that app.
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 from urllib.parse import quote
@@ -103,6 +103,11 @@ class AdmRouter(Router):
             if error.errno == Errno.BRIDGE_TIMEOUT:
                 raise _unreachable() from None
             raise
+
+    async def try_credentials(self) -> Sequence[str]:
+        for token in self._tokens.values():
+            await token.get()
+        return tuple(self._tokens)
 
     async def close(self) -> None:
         for token in self._tokens.values():

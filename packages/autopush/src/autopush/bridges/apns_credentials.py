@@ -26,6 +26,7 @@ from cryptography.x509 import load_pem_x509_certificates
 from msgspec import Struct
 
 from autopush.bridges.http2_provider import tls_context
+from autopush.bridges.service_account import shown_path
 from autopush.clock import Clock
 from autopush.settings import StartupError
 from autopush.settings.value_types import join_url, url
@@ -208,8 +209,8 @@ class _Reader:
             return self._path(member).read_bytes()
         except (OSError, ValueError, RuntimeError) as error:  # Path: no such home folder
             reason = error.strerror if isinstance(error, OSError) else "not a path"
-            # Its text names the path, which can be a key put in the wrong place.
-            raise self._error(member, f"the file cannot be read: {reason}") from None
+            path = shown_path(str(self._members[member]))
+            raise self._error(member, f"the file{path} cannot be read: {reason}") from None
 
     def _text(self, member: str, pattern: re.Pattern[str], default: str = "") -> str:
         value = str(self._members.get(member, default))

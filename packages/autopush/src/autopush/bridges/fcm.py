@@ -26,7 +26,7 @@ Source: firebase.google.com/docs/reference/fcm/rest/v1, the pages "Method: proje
 and "ErrorCode".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -208,6 +208,11 @@ class FcmRouter(Router):
             headers=retry_headers(reply.headers, self._clock()),
             is_outage=True,
         )
+
+    async def try_credentials(self) -> Sequence[str]:
+        for application in self._applications.values():
+            await application.tokens.get()
+        return tuple(self._applications)
 
     async def close(self) -> None:
         """Close the connections and give up renewals of access tokens."""

@@ -5,6 +5,7 @@ that takes too long 502/903. Neither keys nor tokens are part of an error.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from autopush.delivery.bridge_contract import RouterError
 from autopush.webpush.errors import Errno
 
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_PATH: Final = re.compile(r"[\w./~ -]{1,200}\.(json|pem|p8|key|crt|cert)")
 ASSERTION_LIFETIME: Final = 3600
 """Seconds; Google accepts no longer ones."""
 
@@ -91,20 +93,36 @@ class ServiceAccount:
 def read_key(key: object) -> Mapping[str, object]:
     """The members of a key: the path of its file, or the JSON of one, or its object.
 
-    :raises ValueError: what is wrong; the text repeats nothing of the key, not even a path, which
-        may be another key put in its place
+    :raises ValueError: what is wrong; the text repeats nothing of the key
     """
     if isinstance(key, Mapping):
         return key
     if not isinstance(key, str) or not key.strip():
         raise ValueError("no key file is named")
+    is_json = key.lstrip().startswith("{")
+    path = "" if is_json else shown_path(key)
     try:
-        text = key if key.lstrip().startswith("{") else Path(key).expanduser().read_bytes()
-        document = orjson.loads(text)
+        document = orjson.loads(key if is_json else Path(key).expanduser().read_bytes())
     except OSError as error:
-        raise ValueError(f"its key file cannot be read: {error.strerror}") from None
+        raise ValueError(f"its key file{path} cannot be read: {error.strerror}") from None
     except ValueError:  # from JSON, or from a path with a NUL
-        raise ValueError("its key is not JSON") from None
+        raise ValueError(f"its key{path} is not JSON") from None
     if not isinstance(document, dict):
-        raise ValueError("its key is not a JSON object")  # noqa: TRY004 - one error for callers
+        raise ValueError(f"its key{path} is not a JSON object")  # noqa: TRY004 - one error for callers
+    if "project_info" in document and "client" in document:
+        raise ValueError(
+            f"its key{path} is a google-services.json, which is a part of the app; needed is the "
+            "key of a service account (Firebase console, Project settings, Service accounts)"
+        )
     return document
+
+
+def shown_path(text: str) -> str:
+    """A path for a message, after a space; empty where it is not surely one, since it could be a
+    key that was put in its place.
+    """
+    try:
+        is_path = _PATH.fullmatch(text) is not None or Path(text).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL, no such home folder
+        is_path = False
+    return f" {text}" if is_path else ""

@@ -24,10 +24,16 @@ from autopush.commands.diagnosis import (
     judge,
     parse_endpoint_url,
 )
-from autopush.commands.running import INCOMPLETE, opened_engine, print_error, run_until_signal
+from autopush.commands.running import (
+    INCOMPLETE,
+    check_store_exists,
+    opened_engine,
+    print_error,
+    run_until_signal,
+)
 from autopush.delivery.connected import Registry
 from autopush.delivery.peers import NodeAnswer, Nodes
-from autopush.keys import existing_crypto_keys
+from autopush.keys import existing_crypto_keys, key_file
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, TlsFileError
 from autopush.service.app import node_keys
@@ -79,6 +85,8 @@ def diagnose(settings: Settings, arguments: argparse.Namespace) -> int:
     if url is None:
         print_error(NO_ENDPOINT)
         return INCOMPLETE
+    if not (settings.crypto_key or key_file(settings.data, "crypto_key").exists()):
+        check_store_exists(settings)  # of a wrong data folder that is the better message
     keys = existing_crypto_keys(settings.crypto_key, settings.data)
     ring = KeyRing(keys)
     try:

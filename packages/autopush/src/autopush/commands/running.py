@@ -24,6 +24,8 @@ from keytables.stores import SqliteUrl, parse_store
 
 INCOMPLETE: Final = 1
 """Exit code when something is left to do, or could not be done."""
+STARTUP_FAILED: Final = 3
+"""Exit code when a command, or the service, cannot start with its settings."""
 STANDARD_INPUT: Final = "-"
 """What names standard input where a file is expected."""
 
@@ -69,9 +71,7 @@ async def opened_engine(settings: Settings, clock: Clock) -> AsyncIterator[Engin
     Raises:
         StartupError: there is no such store, or it cannot be opened.
     """
-    place = parse_store(settings.store_url)
-    if isinstance(place, SqliteUrl) and not os.path.exists(place.path):  # noqa: ASYNC240
-        raise StartupError(f"there is no store at {place.path}")
+    check_store_exists(settings)
     if settings.no_aws:
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     engine = await open_tables(settings, clock)
@@ -79,6 +79,17 @@ async def opened_engine(settings: Settings, clock: Clock) -> AsyncIterator[Engin
         yield engine
     finally:
         await engine.close()
+
+
+def check_store_exists(settings: Settings) -> None:
+    """Make sure that an embedded store is there.
+
+    Raises:
+        StartupError: there is none.
+    """
+    place = parse_store(settings.store_url)
+    if isinstance(place, SqliteUrl) and not os.path.exists(place.path):
+        raise StartupError(f"there is no store at {place.path}")
 
 
 async def open_removal(settings: Settings, engine: Engine) -> UserRemover:

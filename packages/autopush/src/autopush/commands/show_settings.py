@@ -9,12 +9,15 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from autopush.commands.checks import start_problems
+from autopush.commands.running import STARTUP_FAILED, print_error
 from autopush.settings import OPTIONS, Option, Settings, StartupError
 from autopush.settings.declaration import IniFile, Source, show_value
 from autopush.settings.reference import render_sample, render_toml_sample
@@ -27,11 +30,12 @@ VALUE_WIDTH: Final = 44
 
 
 def run(arguments: argparse.Namespace, files: Mapping[str, Sequence[IniFile]]) -> int:
-    """Print the settings, or write the samples. `files`: the ini files that each command reads.
+    """Print the settings and what would stop the start, or write the samples; exit code 3: the
+    command would not start. `files`: the ini files that each command reads.
 
     Raises:
-        StartupError: the command could not start with these settings, a sample file cannot be
-            written, or the flags contradict each other.
+        StartupError: the settings cannot be used, a sample file cannot be written, or the flags
+            contradict each other.
     """
     if arguments.sample is not None:
         if arguments.json or arguments.daemon:
@@ -41,11 +45,14 @@ def run(arguments: argparse.Namespace, files: Mapping[str, Sequence[IniFile]]) -
     if arguments.format:
         raise StartupError("--format is for --sample; for the settings there is --json")
     daemon = arguments.daemon or "serve"
-    loaded = load(arguments, command=daemon, files=files[daemon])
-    for warning in loaded.warnings:
+    settings, warnings = load(arguments, command=daemon, files=files[daemon])
+    for warning in warnings:
         print(f"autopush: warning: {warning}", file=sys.stderr)
-    _print((render_json if arguments.json else render_text)(loaded.settings))
-    return 0
+    _print((render_json if arguments.json else render_text)(settings))
+    problems = list(start_problems(settings, time.time))
+    for problem in problems:
+        print_error(problem)
+    return STARTUP_FAILED if problems else 0
 
 
 def _print(text: str) -> None:

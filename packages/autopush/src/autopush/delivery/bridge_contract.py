@@ -5,7 +5,7 @@ distribution; another one can bring its own, see the page "Bridges" of the docum
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -114,6 +114,14 @@ class Router(ABC):
         :raises OSError: no connection: an outage. Whatever else is raised is a defect of the
             router, and counts as an outage too
         """
+
+    async def try_credentials(self) -> Sequence[str]:
+        """Get an access token for each account, without sending anything to a device. Returns the
+        names of the accounts; none where only a message would tell.
+
+        :raises RouterError: the provider gives none
+        """
+        return ()
 
     def application(self, router_data: RouterData) -> str:
         """The application of a user. The users of one share a circuit and a limit on how many

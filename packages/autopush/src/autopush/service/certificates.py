@@ -47,7 +47,9 @@ class Certificates:
 
     def __init__(self, settings: Settings) -> None:
         if settings.router_ssl_key and settings.router_scheme == "http":
-            raise StartupError("router_scheme is http, but with router_ssl_key the port is https")
+            raise StartupError(
+                "router_scheme: it is http, but with router_ssl_key the port is https"
+            )
         self._asks_clients = bool(settings.client_certs)
         listed = filter(None, map(self._options, settings.listeners))
         self._servers = {

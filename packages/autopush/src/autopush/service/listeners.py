@@ -73,6 +73,17 @@ def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
     return settings.with_ports(**ports), workers
 
 
+def check_address(host: str, option: str) -> None:
+    """Make sure that a port can be bound on the address that the option names.
+
+    :raises StartupError: this machine has no such address
+    """
+    try:
+        _bind(host, 0, option, listen=False).close()
+    except StartupError as error:
+        raise StartupError(f"{option}: {error}") from None
+
+
 def close(sockets: Sockets) -> None:
     """Close them all in this process."""
     for sock in sockets.values():
@@ -128,7 +139,8 @@ def _bind(
         if error.errno == errno.EADDRINUSE:
             flag = option.replace("_", "-")
             reason = f"the port is in use; choose another with --{flag}"
-        raise StartupError(f"cannot listen on {host} port {port} ({option}): {reason}") from None
+        where = f"{host} port {port} ({option})" if port else host
+        raise StartupError(f"cannot listen on {where}: {reason}") from None
     return sock
 
 

@@ -238,11 +238,11 @@ def prepare_data_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        raise StartupError(f"the data folder {folder} is not a folder") from None
+        raise StartupError(f"data: {folder} is not a folder") from None
     except OSError as error:
-        raise StartupError(f"cannot make the data folder {folder}: {error.strerror}") from None
+        raise StartupError(f"data: cannot make {folder}: {error.strerror}") from None
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise StartupError(f"the data folder {folder} may not be written by this user")
+        raise StartupError(f"data: {folder} may not be written by this user")
 
 
 def announce(settings: Settings) -> None:

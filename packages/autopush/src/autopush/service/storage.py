@@ -311,6 +311,11 @@ def lock_holders(path: str) -> list[str]:
     """The other processes that have locks on the store at `path`: their names and ids, as far as
     this one may know them. Empty where the system is not Linux.
     """
+    return [f"{_name_of(pid)} (pid {pid})" for pid in lock_holding_pids(path)]
+
+
+def lock_holding_pids(path: str) -> list[int]:
+    """The ids of `lock_holders`."""
     inodes: set[int] = set()
     for ending in _LOCK_FILES:
         with suppress(OSError):
@@ -328,7 +333,7 @@ def lock_holders(path: str) -> list[str]:
         pid, inode = fields[4], fields[5].rpartition(":")[2]
         if pid.isdigit() and inode.isdigit() and int(inode) in inodes and int(pid) != os.getpid():
             pids[int(pid)] = None
-    return [f"{_name_of(pid)} (pid {pid})" for pid in pids]
+    return list(pids)
 
 
 def _name_of(pid: int) -> str:

@@ -8,6 +8,7 @@ documentation follow from it. Times are seconds, sizes are bytes.
 Values that depend on other options when they are not given are computed here.
 """
 
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -92,6 +93,7 @@ _REACHABLE: Final = "the hostname"
 _KEPT: Final = "created at the first start and kept in the data folder"
 LOOPBACK_NETWORKS: Final = ("127.0.0.0/8", "::1/128")
 
+_ABOUT_AN_OPTION: Final = re.compile(r"([a-z_]+)(?=: | needs )")
 _OPTIONAL_LISTENERS: Final = {
     "proxied": "proxy_protocol_port",
     "metrics": "metrics_port",
@@ -767,6 +769,12 @@ class Settings:
     )
 
     # ── What follows from the options ─────────────────────────────────────────────────────────────
+
+    def located(self, problem: str) -> str:
+        """The text of a StartupError, with the place of the option whose name it begins with."""
+        found = _ABOUT_AN_OPTION.match(problem)
+        source = found and self.sources.get(found[1])
+        return source.of(found[1]) + problem[found.end(1) :] if found and source else problem
 
     @property
     def has_sockets(self) -> bool:

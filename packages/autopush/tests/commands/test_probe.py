@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from autopush.commands.checks import probe
-from autopush.commands.checks.probe import CLOSE, MAX_ANSWER, ProbeFailed, fetch
+from autopush.commands import probe
+from autopush.commands.probe import CLOSE, MAX_ANSWER, ProbeFailed, fetch
 from support.certificates import tls_pair
 from support.checks import answering, json_response
 from support.sockets import full_port, silent_port, unused_port

@@ -1,0 +1,333 @@
+"""The checks that a start must pass, which look at this machine alone: its files and addresses.
+
+`autopush serve` and the other daemons run them first, `autopush settings` runs them after it has
+printed the settings, and `autopush doctor` runs them before its own (`autopush.commands.doctor`).
+
+Rule: a check changes nothing, shows no secret, and raises StartupError for what stops the start.
+Its findings are what else an operator should know.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from autopush.bridges.discovery import configured_routers, load_routers, load_waker
+from autopush.clock import Clock
+from autopush.keys import existing_keys, key_file
+from autopush.net.tls import ServerTls
+from autopush.service.certificates import Certificates
+from autopush.service.listeners import check_address
+from autopush.settings import OPTIONS, Settings, StartupError
+from autopush.version import VERSION, how_to_install
+
+FEW_DAYS: Final = 14
+"""Days before the end of a certificate from which it is a warning."""
+AS_USER: Final = "Run this as the user that the service runs as"
+RENEW: Final = "Renew the certificate, then send SIGHUP to the service"
+_OTHERS: Final = 0o077
+_OWN_BRIDGES: Final = ("adm", "apns", "fcm", "gcm")
+
+
+class Level(StrEnum):
+    """What a finding means for the service."""
+
+    OK = "OK"
+    WARN = "WARN"
+    """It works, and may not do so under load, in a cluster or for long."""
+    FAIL = "FAIL"
+    """It does not work."""
+
+
+class Finding(NamedTuple):
+    """One line. `advice`: what to do; empty where all is well."""
+
+    level: Level
+    found: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.found}. {self.advice}" if self.advice else self.found
+
+
+def ok(found: str) -> Finding:
+    return Finding(Level.OK, found)
+
+
+def warn(found: str, advice: str) -> Finding:
+    return Finding(Level.WARN, found, advice)
+
+
+def fail(found: str, advice: str) -> Finding:
+    return Finding(Level.FAIL, found, advice)
+
+
+class PortUse(StrEnum):
+    """Who listens on a port that the service is to listen on."""
+
+    FREE = "free"
+    OURS = "in use by this service"
+    OTHER_VERSION = "in use by another version of this service"
+    OTHER = "in use, and does not answer as this service"
+    FORBIDDEN = "not allowed for this user"
+    NO_ADDRESS = "on an address that this machine does not have"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is examined: the settings of a command and what was found before the checks."""
+
+    settings: Settings
+    clock: Clock
+    warnings: Sequence[str] = ()
+    """Those of loading the settings."""
+    ports: Mapping[str, PortUse] = field(default_factory=dict)
+    """By purpose: see `Settings.listeners`."""
+    is_live: bool = False
+    """Providers of bridges are asked whether they accept the credentials."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the service runs on this machine, with these ports."""
+        return not {PortUse.OURS, PortUse.OTHER_VERSION}.isdisjoint(self.ports.values())
+
+
+Findings = Iterator[Finding] | AsyncIterator[Finding]
+
+
+class Check(NamedTuple):
+    """A row of the list of checks. `advice`: what to do when it raises StartupError; `timeout`:
+    seconds.
+    """
+
+    name: str
+    run: Callable[[Subject], Findings]
+    advice: str = ""
+    timeout: float = 6.0
+
+
+def check_settings(subject: Subject) -> Iterator[Finding]:
+    """What loading the settings has warned about."""
+    given = len(subject.settings.sources)
+    yield ok(f"autopush {subject.settings.command}; options set: {given}")
+    for warning in subject.warnings:
+        yield warn(warning, "See `autopush settings`")
+
+
+# ── Installation ──────────────────────────────────────────────────────────────────────────────────
+
+
+def check_installation(subject: Subject) -> Iterator[Finding]:
+    """SQLite is new enough, and every module that an option needs is there."""
+    yield ok(f"autopush {VERSION}")
+    if subject.settings.is_embedded:
+        yield _check_sqlite()
+    for extra, option, modules in needed_extras(subject.settings):
+        missing = [module for module in modules if not is_installed(module)]
+        if missing:
+            library = missing[0].partition(".")[0]
+            raise StartupError(f"{option} needs {library}: {how_to_install(extra)}")
+        yield ok(f"extra {extra}")
+
+
+def needed_extras(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Extras of the distribution, the option that needs each, and their modules."""
+    own = [row for row in OPTIONS if row.bridge in _OWN_BRIDGES and getattr(settings, row.name)]
+    if settings.has_endpoint and (own or settings.wake_pem):
+        option = own[0].name if own else "wake_pem"
+        yield "bridges", option, ("google.auth", "h2", "httpx")
+    if settings.firehose_stream_name:
+        yield "firehose", "firehose_stream_name", ("botocore",)
+    if settings.sentry_dsn:
+        yield "sentry", "sentry_dsn", ("sentry_sdk",)
+    if settings.has_endpoint and settings.client_certs:
+        yield "client-certificates", "client_certs", ("OpenSSL",)
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module, which may be one of a package, can be imported."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even its package
+        return False
+
+
+def _check_sqlite() -> Finding:
+    import apsw  # noqa: PLC0415 - a node on DynamoDB may lack it
+
+    from keytables.sqlite.database import OLDEST_SQLITE  # noqa: PLC0415
+
+    version = apsw.sqlite_lib_version()
+    if tuple(map(int, version.split("."))) < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        found = f"SQLite {version} can corrupt a store that several processes share"
+        return fail(found, f"{needed} or newer is needed: pip install --upgrade apsw")
+    return ok(f"SQLite {version}")
+
+
+# ── Files ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_data_folder(subject: Subject) -> Iterator[Finding]:
+    """It may be written by this user, and read by no other."""
+    settings, folder = subject.settings, subject.settings.data
+    if not settings.needs_data_folder:
+        yield ok("not needed: the store and all keys are elsewhere")
+    elif not folder.exists():
+        if folder.is_symlink():
+            raise StartupError(f"data: {folder} is a dangling link to {folder.readlink()}")
+        parent = existing_folder(folder)
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise StartupError(f"data: {folder} cannot be created in {parent} by this user")
+        yield ok(f"{folder} will be created at the first start")
+    elif not folder.is_dir():
+        raise StartupError(f"data: {folder} is not a folder")
+    elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise StartupError(f"data: {folder} may not be written by this user")
+    elif (mode := folder.stat().st_mode & 0o777) & _OTHERS:
+        yield warn(f"{folder} is open to other users (mode {mode:o})", f"chmod 700 {folder}")
+    else:
+        yield ok(f"{folder}, mode {mode:o}")
+
+
+def existing_folder(folder: Path) -> Path:
+    """The folder, or the nearest one above it that there is."""
+    folder = folder.absolute()
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def check_logs(subject: Subject) -> Iterator[Finding]:
+    """The file of the logs can be appended to."""
+    output = subject.settings.log_output
+    if output in ("stdout", "stderr", "none"):
+        yield ok(f"log_output {output}")
+        return
+    path = Path(output).expanduser().absolute()
+    # One that is missing is created, also at the end of a link.
+    needed = path if path.exists() else path.resolve().parent
+    if path.is_dir():
+        raise StartupError(f"log_output: cannot log to {output}: it is a folder")
+    if not needed.exists():
+        raise StartupError(f"log_output: cannot log to {output}: {needed} does not exist")
+    if not os.access(needed, os.W_OK):
+        reason = f"{needed} may not be written by this user"
+        raise StartupError(f"log_output: cannot log to {output}: {reason}")
+    yield ok(str(path))
+
+
+def check_keys(subject: Subject) -> Iterator[Finding]:
+    """Each key is configured, or in a file that can be read."""
+    settings = subject.settings
+    for name in ("crypto_key", *(["auth_key"] if settings.has_endpoint else [])):
+        path = key_file(settings.data, name)
+        if configured := getattr(settings, name):
+            yield ok(f"{name}: {len(configured)} from {settings.sources[name].place}")
+        elif path.exists():
+            keys, warnings = existing_keys(settings.data, name)
+            for warning in warnings:
+                yield warn(f"{name}: {warning}", "Then replace the key if others may have read it")
+            if not warnings:
+                yield ok(f"{name}: {len(keys)} in {path}")
+        elif settings.is_embedded:
+            yield ok(f"{name}: {path} will be created at the first start")
+        else:
+            advice = f"Give all nodes the same {name}, from autokey"
+            yield warn(f"{name}: this node would create its own at the first start", advice)
+
+
+def check_tls(subject: Subject) -> Iterator[Finding]:
+    """The files of TLS can be read and belong together; certificates are valid and for the host."""
+    settings, certificates = subject.settings, Certificates(subject.settings)
+    if not any((settings.ssl_cert, settings.router_ssl_cert, settings.router_ssl_ca)):
+        yield ok("not configured: the ports do not speak TLS")
+    url = settings.public_endpoint_url if settings.has_endpoint else settings.public_websocket_url
+    public = certificates.of("endpoint" if settings.has_endpoint else "websocket")
+    hosts = {"ssl_cert": (public, urlsplit(url).hostname or "")}
+    if settings.has_sockets:
+        hosts["router_ssl_cert"] = certificates.of("router"), settings.node_host.strip("[]")
+    for option, (tls, host) in hosts.items():
+        if tls is not None:
+            yield from _check_certificate(option, tls, host, subject.clock())
+    if settings.router_ssl_ca:
+        yield ok("router_ssl_ca can be read")
+
+
+def _check_certificate(option: str, tls: ServerTls, host: str, now: float) -> Iterator[Finding]:
+    days = (tls.expires - datetime.fromtimestamp(now, UTC)).days
+    if days < 0:
+        yield fail(f"{option} has expired on {tls.expires:%Y-%m-%d}", RENEW)
+    elif days < FEW_DAYS:
+        yield warn(f"{option} is valid for {days} days", RENEW)
+    else:
+        yield ok(f"{option} is valid for {days} days")
+    for warning in tls.warnings(now) if days >= 0 else ():
+        yield warn(warning, "The service starts, and logs this")
+    if not any(is_for(name, host) for name in tls.names):
+        advice = "Set endpoint_url, websocket_url or hostname to a name of the certificate"
+        yield fail(f"{option} is not for {host}", advice)
+
+
+def is_for(name: str, host: str) -> bool:
+    """Whether a certificate's name is that of the host (RFC 9525: `*` is one label)."""
+    name, host = name.lower(), host.lower()
+    return name in (host, "*." + host.partition(".")[2])
+
+
+def check_bridges(subject: Subject) -> Iterator[Finding]:
+    """The credentials of every configured bridge can be read; none is asked."""
+    settings = subject.settings
+    if not settings.has_endpoint:
+        yield ok("only endpoint nodes have bridges")
+        return
+    for name, router in sorted(load_routers(settings, subject.clock).items()):
+        if router.start_warning:
+            yield warn(f"{name}: {router.start_warning}", "See the page of bridges")
+        else:
+            yield ok(f"{name}: its credentials can be read")
+    if load_waker(settings) is not None:
+        yield ok("wake: its certificate can be read")
+    elif not configured_routers(settings):
+        yield ok("none is configured")
+
+
+def check_addresses(subject: Subject) -> Iterator[Finding]:
+    """The addresses to listen on are those of this machine."""
+    settings = subject.settings
+    options = {"host": settings.host}
+    if settings.has_sockets and settings.router_host:
+        options["router_host"] = settings.router_host
+    for option, host in options.items():
+        check_address(host, option)
+        yield ok(f"{option} {host} is an address of this machine")
+
+
+START_CHECKS: Final = (
+    Check("settings", check_settings),
+    Check("installation", check_installation, "Install it where the service is installed"),
+    Check("data folder", check_data_folder, f"{AS_USER}, or set data"),
+    Check("logs", check_logs, f"{AS_USER}, or set log_output"),
+    Check("keys", check_keys, "Put back what it held"),
+    Check("TLS", check_tls, "Correct the file, or the option that names it"),
+    Check("bridges", check_bridges, "Correct its option, or remove it"),
+    Check("addresses", check_addresses, "Set it to an address of this machine"),
+)
+"""In the order in which they run and are printed."""
+
+
+def start_problems(settings: Settings, clock: Clock) -> Iterator[str]:
+    """What would stop the start of a daemon, without asking anything but this machine: a line each,
+    with the place of the option where it is that of one.
+    """
+    for check in START_CHECKS:
+        try:
+            findings = check.run(Subject(settings, clock))
+            assert isinstance(findings, Iterator)
+            for _ in findings:
+                pass
+        except StartupError as error:
+            yield settings.located(str(error))

@@ -1,0 +1,568 @@
+"""The checks of `autopush doctor` that look at the system, the ports, the store and the network."""
+
+import errno
+import os
+import resource
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from email.utils import formatdate
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from autopush.commands import doctor
+from autopush.commands.checks import Findings, PortUse, Subject
+from autopush.commands.doctor import (
+    check_clock,
+    check_credentials,
+    check_disk,
+    check_endpoint_url,
+    check_limits,
+    check_ports,
+    check_store,
+    check_websocket_url,
+    clock_urls,
+    file_system,
+    is_used_by_listener,
+    judge_clock,
+    look_at_ports,
+    missing_tables,
+    service_version,
+)
+from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
+from autopush.keys import key_file, save_keys, service_keys
+from autopush.service.storage import check_keys, open_store
+from autopush.settings import Settings
+from autopush.store.preflight import PreflightFailed
+from autopush.store.tables import TablePlan, message_table, router_table, storage_table
+from autopush.version import VERSION
+from autopush.webpush.errors import Errno
+from autopush.webpush.keyring import new_key
+from keytables import Engine
+from keytables.sqlite import StoreCheck
+from keytables.stores import open_engine
+from support.certificates import tls_pair
+from support.checks import NOW, answering, findings, json_response, subject
+from support.sockets import unused_port
+
+KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+
+# ── Disk ──────────────────────────────────────────────────────────────────────────────────────────
+
+MOUNTS = """\
+21 1 8:1 / / rw - ext4 /dev/sda1 rw
+22 21 0:40 / /srv rw shared:5 - nfs4 server:/srv rw
+23 22 8:2 / /srv/push rw - xfs /dev/sdb rw
+24 21 0:41 / /mnt/with\\040space rw - cifs //server/x rw
+25 21 0:42 / /var/lib/x rw - overlay overlay rw
+broken
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        *(("/etc", "ext4"), ("/srv", "nfs4"), ("/srv/other", "nfs4"), ("/srv/push/a", "xfs")),
+        *(("/mnt/with space", "cifs"), ("/srvother", "ext4")),
+    ],
+)
+def test_the_file_system_is_that_of_the_nearest_mount(folder: str, kind: str) -> None:
+    assert file_system(Path(folder), MOUNTS) == kind
+    assert file_system(Path(folder), "") == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "level"), [("nfs4", "FAIL"), ("tmpfs", "WARN"), ("overlay", "WARN"), ("xfs", "OK")]
+)
+async def test_a_store_on_a_file_system_that_loses_it_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, level: str
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"1 0 0:1 / / rw - {kind} x rw\n")
+    monkeypatch.setattr(doctor, "MOUNTS", mounts)
+    _, (found, text) = await findings(check_disk, Settings(data=tmp_path))
+    assert (found, kind in text) == (level, True)
+
+
+class Usage(NamedTuple):
+    free: int
+
+
+@pytest.mark.parametrize(("free", "level"), [(99, "FAIL"), (101, "WARN"), (1025, "OK")])
+async def test_little_space_is_a_warning_and_none_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: str
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free << 20))
+    (found, _), *_ = await findings(check_disk, Settings(data=tmp_path / "not there yet"))
+    assert found == level
+
+
+async def test_where_nothing_is_kept_no_disk_is_looked_at() -> None:
+    settings = Settings(command="connection", store="dynamodb://", crypto_key=(KEY,))
+    assert await findings(check_disk, settings) == [("OK", "nothing is kept on this machine")]
+
+
+# ── Limits ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("settings", "files", "level"),
+    [
+        (Settings(), 1024, "WARN"),
+        (Settings(), 200_000, "OK"),
+        (Settings(), resource.RLIM_INFINITY, "OK"),
+        (Settings(command="endpoint"), 1024, "OK"),
+        (Settings(max_connections=900), 1024, "FAIL"),
+        (Settings(max_connections=700), 1024, "OK"),
+    ],
+)
+async def test_open_files_must_suffice_for_the_connections(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, files: int, level: str
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, files))
+    (found, _), *_ = await findings(check_limits, settings)
+    assert found == level
+
+
+async def test_a_short_queue_and_few_local_ports_are_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, ports = tmp_path / "somaxconn", tmp_path / "ports"
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (0, 1_000_000))
+    monkeypatch.setattr(doctor, "SOMAXCONN", queue)
+    monkeypatch.setattr(doctor, "LOCAL_PORTS", ports)
+    settings = Settings(max_connections=20_000, workers=2)
+    for length, range_, level in (("128", "32768\t60999", "WARN"), ("4096", "1024 65535", "OK")):
+        queue.write_text(f"{length}\n")
+        ports.write_text(f"{range_}\n")
+        _, (first, _), (second, _) = await findings(check_limits, settings)
+        assert first == second == level
+    queue.unlink()
+    ports.write_text("unlike Linux")
+    assert len(await findings(check_limits, settings)) == 1
+
+
+# ── Ports ─────────────────────────────────────────────────────────────────────────────────────────
+
+OURS = json_response({"status": "OK", "version": VERSION})
+ORIGINAL = json_response({"status": "OK", "version": "1.33.0"})
+OTHER = json_response({"status": "up"})
+
+
+@pytest.fixture
+def occupied() -> Iterator[int]:
+    """A port on which a program listens that answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autopush.commands.probe.TIMEOUT", 0.3)
+
+
+async def test_free_ports_are_well() -> None:
+    settings = Settings(command="endpoint", port=unused_port())
+    assert await look_at_ports(settings) == {"endpoint": PortUse.FREE}
+    examined = subject(settings, ports={"endpoint": PortUse.FREE})
+    assert await findings(check_ports, examined) == [("OK", f"port {settings.port}: free")]
+    assert await look_at_ports(Settings(command="endpoint", port=0)) == {}
+    examined = subject(Settings(command="endpoint", port=0))
+    assert await findings(check_ports, examined) == [("OK", "port 0: any free port")]
+
+
+@pytest.mark.parametrize(
+    ("response", "use"),
+    [(OURS, PortUse.OURS), (ORIGINAL, PortUse.OTHER_VERSION), (OTHER, PortUse.OTHER)],
+)
+async def test_who_listens_is_recognised_by_its_status(response: bytes, use: PortUse) -> None:
+    async with answering(response) as server:
+        settings = Settings(command="endpoint", port=server.port)
+        assert await look_at_ports(settings) == {"endpoint": use}
+
+
+@pytest.mark.usefixtures("short")
+async def test_a_program_that_does_not_answer_is_another_one(occupied: int) -> None:
+    settings = Settings(command="endpoint", port=occupied)
+    assert await look_at_ports(settings) == {"endpoint": PortUse.OTHER}
+
+
+@pytest.mark.usefixtures("short")
+async def test_a_port_that_cannot_be_asked_is_ours_when_another_one_is(occupied: int) -> None:
+    silent = {"proxied": PortUse.OTHER, "endpoint": PortUse.FREE}
+    settings = Settings(command="endpoint", port=unused_port(), proxy_protocol_port=occupied)
+    assert await look_at_ports(settings) == silent
+    async with answering(OURS) as server:
+        settings = Settings(command="endpoint", port=server.port, proxy_protocol_port=occupied)
+        assert set((await look_at_ports(settings)).values()) == {PortUse.OURS}
+
+
+async def test_an_address_of_another_machine_and_a_forbidden_port_are_recognised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for host in ("192.0.2.1", "no-such-host.invalid", "a" * 64 + ".example"):
+        settings = Settings(command="endpoint", host=host, port=unused_port())
+        assert await look_at_ports(settings) == {"endpoint": PortUse.NO_ADDRESS}
+
+    class Refusing(socket.socket):
+        def bind(self, _: object, /) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket, "socket", Refusing)
+    settings = Settings(command="endpoint", port=80)
+    assert await look_at_ports(settings) == {"endpoint": PortUse.FORBIDDEN}
+
+
+@pytest.mark.parametrize(
+    ("use", "level", "advice"),
+    [
+        (PortUse.OURS, "OK", ""),
+        (PortUse.OTHER_VERSION, "WARN", f"Restart the service: {VERSION} is installed"),
+        (PortUse.OTHER, "FAIL", "choose another port with --router-port"),
+        (PortUse.FORBIDDEN, "FAIL", "CAP_NET_BIND_SERVICE"),
+        (PortUse.NO_ADDRESS, "FAIL", "Set host to an address of this machine"),
+    ],
+)
+async def test_what_keeps_the_service_from_a_port_says_what_to_do(
+    use: PortUse, level: str, advice: str
+) -> None:
+    uses = {"websocket": PortUse.OURS, "router": use, "endpoint": PortUse.OURS}
+    _, (found, text), _ = await findings(check_ports, subject(Settings(), ports=uses))
+    assert (found, advice in text) == (level, True)
+
+
+async def test_a_public_router_port_and_an_unreachable_node_are_warnings() -> None:
+    free = {"websocket": PortUse.FREE, "router": PortUse.FREE}
+    node = Settings(command="connection", hostname="192.0.2.7", host="0.0.0.0")
+    (level, text) = (await findings(check_ports, subject(node, ports=free)))[-1]
+    assert (level, "router_port 8081 listens on every interface" in text) == ("WARN", True)
+    node = Settings(command="connection")
+    (level, text) = (await findings(check_ports, subject(node, ports=free)))[-1]
+    assert (level, "cannot reach http://127.0.0.1:8081" in text) == ("WARN", True)
+
+
+@pytest.mark.parametrize(
+    ("body", "version"),
+    [
+        (b'{"status": "OK", "version": "1.33"}', "1.33"),
+        (b'{"status": "NOT OK", "version": "1"}', ""),
+        *((b'{"status": "OK"}', ""), (b'{"status": "OK", "version": 1}', "")),
+        *((b"[]", ""), (b"<html>", ""), (b"\xff", ""), (b"", "")),
+    ],
+)
+def test_only_the_answer_of_this_service_has_a_version(body: bytes, version: str) -> None:
+    assert service_version(body) == version
+
+
+# ── Store ─────────────────────────────────────────────────────────────────────────────────────────
+
+PLAN = TablePlan(router="router", storage="storage", message="message", rotating=True)
+
+
+@pytest.fixture
+async def settings(tmp_path: Path) -> Settings:
+    """Those of a service that was started once, with the embedded store."""
+    settings = Settings(data=tmp_path)
+    store = await open_store(settings, time.time)
+    await store.close()
+    return settings
+
+
+async def use(settings: Settings, work: Callable[[Engine], Awaitable[object]]) -> object:
+    engine = await open_engine(settings.store_url)
+    try:
+        return await work(engine)
+    finally:
+        await engine.close()
+
+
+async def all_rows(engine: Engine) -> list[object]:
+    declared = (router_table("router"), storage_table("storage"), message_table("message"))
+    handles = [await engine.open_table(table) for table in declared]
+    return [item for table in handles for item in (await table.scan()).items]
+
+
+async def test_every_operation_works_and_nothing_is_left_behind(settings: Settings) -> None:
+    opens, works = await findings(check_store, settings)
+    assert opens == ("OK", f"{settings.store_place} opens, 3 tables")
+    expected = "reading, conditional writing and deleting works on router, storage and message"
+    assert works == ("OK", expected)
+    assert await use(settings, all_rows) == []
+
+
+async def test_a_store_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "new")
+    [(level, text)] = await findings(check_store, settings)
+    assert (level, text.endswith("will be created at the first start")) == ("OK", True)
+    assert not settings.data.exists()
+
+
+async def test_a_store_that_does_not_open_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "autopush.sqlite").write_bytes(b"this is no database" * 1000)
+    [(level, text)] = await findings(check_store, Settings(data=tmp_path))
+    assert (level, str(tmp_path) in text) == ("FAIL", True)
+
+
+async def test_a_missing_table_is_named_and_not_created(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await use(settings, lambda engine: engine.drop_table("storage"))
+    _, (level, text) = await findings(check_store, settings)
+    assert (level, text) == ("WARN", "missing: storage. The next start of the service creates it")
+    monkeypatch.setattr(doctor, "is_used_by_listener", lambda *_: True)
+    running = subject(settings, ports={"endpoint": PortUse.OURS})
+    _, (level, text) = await findings(check_store, running)
+    assert (level, "Restart the service" in text) == ("WARN", True)
+    assert "storage" not in str(await use(settings, lambda engine: engine.table_names()))
+
+
+async def test_a_store_that_the_service_on_these_ports_does_not_use_is_a_failure(
+    settings: Settings, tmp_path: Path
+) -> None:
+    for data in (tmp_path, tmp_path / "new"):
+        examined = subject(replace(settings, data=data), ports={"endpoint": PortUse.OURS})
+        first, *_ = await findings(check_store, examined)
+        assert first[0] == "FAIL"
+        assert first[1].startswith(f"the service on these ports does not use {data}/autopush.sqli")
+        assert "Give the doctor the options data and store of that service" in first[1]
+
+
+def test_a_process_that_has_the_store_open_must_listen_on_the_ports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pids = [os.getpid()]
+    monkeypatch.setattr(doctor, "lock_holding_pids", lambda _: pids)
+    used = StoreCheck(is_in_use=True)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as other,
+    ):
+        for each in (listener, other):
+            assert is_used_by_listener("x", used, [each.getsockname()[1]])
+            assert not is_used_by_listener("x", StoreCheck(), [each.getsockname()[1]])
+        pids[:] = [os.getppid()]
+        assert not is_used_by_listener("x", used, [listener.getsockname()[1]])
+        pids[:] = [2**22 + 1]  # as one of another user, whose files cannot be listed
+        assert is_used_by_listener("x", used, [listener.getsockname()[1]])
+
+
+async def test_a_lost_key_is_a_failure(settings: Settings) -> None:
+    keys = save_keys(service_keys((), (), settings.data))
+    await check_keys(settings, keys, time.time)
+    store = await open_store(settings, time.time)
+    await store.users.create("0" * 32, "http://node:1/i/x", 1, "message")
+    await store.close()
+    assert {level for level, _ in await findings(check_store, settings)} == {"OK"}
+    key_file(settings.data, "crypto_key").unlink()
+    for _ in range(2):
+        [(_, text)] = [each for each in await findings(check_store, settings) if each[0] == "FAIL"]
+        assert "crypto_key" in text
+        assert "backup" in text
+        key_file(settings.data, "crypto_key").write_text(f"{new_key()}\n")
+
+
+async def test_a_call_that_does_not_work_is_a_failure(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def preflight(*_: object, **__: object) -> None:
+        raise PreflightFailed("cannot save a version: PutItem is refused")
+
+    monkeypatch.setattr(doctor, "preflight", preflight)
+    _, (level, text) = await findings(check_store, settings)
+    assert (level, "PutItem is refused" in text) == ("FAIL", True)
+
+
+async def test_the_table_of_tomorrow_is_missed_a_day_before_its_month(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, no_table_rotation=False)
+    last_of_june = 1_782_777_600.0  # 2026-06-30
+    store = await open_store(settings, lambda: last_of_june - 30 * 3600)
+    await store.close()
+    found = await findings(check_store, subject(settings, now=last_of_june))
+    [warning] = [text for level, text in found if level == "WARN"]
+    assert warning.startswith("message_2026_07, the message table of tomorrow, is missing")
+    before = await findings(check_store, subject(settings, now=last_of_june - 2 * 86_400))
+    assert [level for level, _ in before] == ["OK", "OK"]
+
+
+def test_what_is_missing_depends_on_the_month() -> None:
+    assert missing_tables(PLAN, [], NOW) == ["router", "storage", "message_2026_09"]
+    assert missing_tables(PLAN, ["router", "storage", "message_2026_09"], NOW) == []
+
+
+# ── URLs ──────────────────────────────────────────────────────────────────────────────────────────
+
+OURS = json_response({"status": "OK", "version": VERSION})
+RUNNING = {"endpoint": PortUse.OURS}
+
+
+@pytest.fixture(autouse=True)
+def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loopback addresses count as those of another machine."""
+    monkeypatch.setattr("autopush.commands.doctor.is_loopback", lambda _: False)
+
+
+@pytest.mark.parametrize(
+    ("response", "level", "found"),
+    [
+        (OURS, "OK", "is this service"),
+        (json_response({"status": "OK", "version": "1.33"}), "WARN", "is version 1.33, and"),
+        (json_response({"status": "OK", "version": VERSION}, status=404), "FAIL", "answered 404"),
+        (json_response({}), "FAIL", "is answered 200, and not by this service"),
+        (b"", "FAIL", "the connection was closed without an answer"),
+    ],
+)
+async def test_the_service_must_answer_at_its_endpoint_url(
+    response: bytes, level: str, found: str
+) -> None:
+    async with answering(response) as server:
+        settings = Settings(endpoint_url=f"http://127.0.0.1:{server.port}")
+        *_, last = await findings(check_endpoint_url, subject(settings, ports=RUNNING))
+    assert (last[0], found in last[1]) == (level, True), last
+    if server.heads[:1]:
+        assert server.heads[0].startswith(b"GET /status HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize("check", [check_endpoint_url, check_websocket_url])
+async def test_a_url_that_refuses_is_a_failure_only_while_the_service_runs(
+    check: Callable[[Subject], Findings],
+) -> None:
+    port = unused_port()
+    settings = Settings(
+        endpoint_url=f"https://127.0.0.1:{port}", websocket_url=f"wss://127.0.0.1:{port}"
+    )
+    for uses, level in ((RUNNING, "FAIL"), ({"endpoint": PortUse.FREE}, "WARN"), ({}, "WARN")):
+        [(found, text)] = await findings(check, subject(settings, ports=uses))
+        assert (found, "nothing listens there" in text) == (level, True)
+
+
+async def test_a_certificate_that_clients_refuse_is_a_failure_and_one_that_ends_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server_tls, client_tls = tls_pair(tmp_path)  # for one day
+    async with answering(OURS, tls=server_tls) as server:
+        settings = Settings(endpoint_url=f"https://127.0.0.1:{server.port}")
+        examined = subject(settings, now=time.time())
+        [(level, text)] = await findings(check_endpoint_url, examined)
+        assert (level, "its certificate is refused" in text) == ("FAIL", True)
+        monkeypatch.setattr(ssl, "create_default_context", lambda: client_tls)
+        well, (level, text) = await findings(check_endpoint_url, examined)
+        assert well[0] == "OK"
+        assert (level, "its certificate is valid for" in text) == ("WARN", True)
+
+
+async def test_a_url_without_tls_or_of_this_machine_alone_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with answering(OURS) as server:
+        settings = Settings(endpoint_url=f"http://127.0.0.1:{server.port}")
+        (level, text), _ = await findings(check_endpoint_url, settings)
+        assert (level, "is not encrypted" in text) == ("WARN", True)
+        monkeypatch.setattr("autopush.commands.doctor.is_loopback", lambda _: True)
+        (level, text), _ = await findings(check_endpoint_url, settings)
+        assert (level, "reaches this machine only" in text) == ("WARN", True)
+
+
+async def test_a_websocket_must_open_at_its_url() -> None:
+    async with answering(b"HTTP/1.1 101 X\r\nSec-WebSocket-Accept: wrong\r\n\r\n") as server:
+        settings = Settings(websocket_url=f"ws://127.0.0.1:{server.port}/")
+        *_, (level, text) = await findings(check_websocket_url, settings)
+        assert (level, "no WebSocket is opened" in text) == ("FAIL", True)
+    async with answering(OURS) as server:
+        settings = Settings(websocket_url=f"ws://127.0.0.1:{server.port}/")
+        *_, (level, text) = await findings(check_websocket_url, settings)
+        assert (level, "answers 200: no WebSocket is opened" in text) == ("FAIL", True)
+
+
+async def test_an_endpoint_node_checks_the_websocket_url_only_when_it_is_given() -> None:
+    [(level, text)] = await findings(check_websocket_url, Settings(command="endpoint"))
+    assert (level, text.startswith("not checked")) == ("OK", True)
+    url = f"wss://127.0.0.1:{unused_port()}"
+    settings = Settings(command="endpoint", websocket_url=url)
+    [(level, _)] = await findings(check_websocket_url, settings)
+    assert level == "WARN"
+
+
+# ── Clock ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("ahead", [0, 4.9, 6, 29, 31, 86_400])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_clock_may_be_off_by_half_a_minute(ahead: float, sign: int) -> None:
+    finding = judge_clock("the database", sign * ahead)
+    level = "OK" if ahead < 5 else "WARN" if ahead <= 30 else "FAIL"
+    assert finding.level == level
+    if level != "OK":
+        assert f"s {'ahead of' if sign > 0 else 'behind'} that of the database" in finding.found
+
+
+@pytest.mark.parametrize(("off", "level"), [(0, "OK"), (-20, "WARN"), (60, "FAIL")])
+async def test_the_clock_is_compared_with_those_of_the_url_and_the_database(
+    off: int, level: str
+) -> None:
+    date = f"Date: {formatdate(NOW + off, usegmt=True)}"
+    async with answering(json_response({}, date, status=400)) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        settings = Settings(endpoint_url=url, store=f"dynamodb://?endpoint={url}")
+        found = await findings(check_clock, settings)
+    assert [each for each, _ in found] == [level, level]
+
+
+async def test_without_another_clock_it_is_a_warning() -> None:
+    async with answering(json_response({})) as server:
+        for port in (server.port, unused_port()):
+            settings = Settings(endpoint_url=f"http://127.0.0.1:{port}")
+            [(level, text)] = await findings(check_clock, settings)
+            assert (level, text.startswith("not compared")) == ("WARN", True)
+
+
+def test_the_database_is_asked_where_it_is() -> None:
+    def database(store: str) -> str:
+        return clock_urls(Settings(store=store)).get("the database", "")
+
+    assert database("dynamodb://eu-west-1") == "https://dynamodb.eu-west-1.amazonaws.com/"
+    assert database("dynamodb://x?endpoint=http://a:1,http://b:1") == "http://a:1"
+    assert database("sqlite:///srv/x") == ""
+
+
+# ── Providers ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Tried(Router):
+    """Its provider gives tokens for these accounts, or none; `closed` counts how often it was."""
+
+    closed = 0
+
+    def __init__(self, accounts: Sequence[str] | None) -> None:
+        self.accounts = accounts
+
+    async def route_notification(self, *_: object) -> RouterResponse:
+        raise AssertionError("nothing is to be sent")
+
+    async def try_credentials(self) -> Sequence[str]:
+        if self.accounts is None:
+            raise RouterError(Errno.BRIDGE_REFUSED, "The bridge does not accept the credentials")
+        return self.accounts
+
+    async def close(self) -> None:
+        Tried.closed += 1
+
+
+async def test_providers_are_asked_for_tokens_where_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    routers = {"adm": Tried(None), "fcm": Tried(("one", "two")), "gcm": Tried(())}
+    monkeypatch.setattr(doctor, "load_routers", lambda *_: routers)
+    [(level, text)] = await findings(check_credentials, Settings())
+    assert (level, "--live" in text) == ("OK", True)
+    assert Tried.closed == 0
+    assert await findings(check_credentials, replace(subject(Settings()), is_live=True)) == [
+        ("FAIL", "adm: The bridge does not accept the credentials. See the page of bridges"),
+        ("OK", "fcm: gave access tokens for one, two"),
+        ("OK", "gcm: can only be tried by sending a message"),
+    ]
+    assert Tried.closed == 3
