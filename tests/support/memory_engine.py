@@ -28,7 +28,7 @@ from keytables import (
     Update,
 )
 from keytables.checks import snapshot
-from keytables.evaluation import compile_condition, compile_update
+from keytables.expressions import compile_condition, compile_update
 from keytables.values import Values
 
 __all__ = ["MemoryEngine"]

@@ -9,7 +9,6 @@ from math import isfinite
 from typing import TypeAlias
 
 from keytables.errors import ItemTooLarge, SchemaError
-from keytables.expressions import Update
 from keytables.schema import Cursor, Index, Key, Kind, Range, Table
 from keytables.values import (
     MAX_DEPTH,
@@ -147,13 +146,6 @@ def check_position(after: Cursor, checks: Sequence[KeyCheck]) -> KeyTuple:
     if len(after.position) != len(checks):
         raise SchemaError("the cursor belongs to another query")
     return tuple(check(value) for check, value in zip(checks, after.position, strict=True))
-
-
-def check_update(table: Table, update: Update) -> None:
-    """Raise SchemaError for an update that names a key of the table."""
-    for name in table.key_names:
-        if name in (*update.assigned, *update.remove, *update.added, *update.taken):
-            raise SchemaError(f"{name!r} is a key of table {table.name!r} and cannot be changed")
 
 
 def check_batch(puts: Sequence[KeyTuple], deletes: Collection[KeyTuple]) -> None:

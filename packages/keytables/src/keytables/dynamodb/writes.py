@@ -13,7 +13,6 @@ from typing import ClassVar, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from keytables.checks import check_update
 from keytables.dynamodb.client import ApiResponse
 from keytables.dynamodb.codec import (
     AttributeMap,
@@ -48,6 +47,7 @@ from keytables.expressions import (
     Param,
     Returning,
     Update,
+    check_update,
 )
 from keytables.schema import Table
 from keytables.values import Item, KeyTuple, Scalar, Values

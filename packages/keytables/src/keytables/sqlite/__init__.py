@@ -16,11 +16,10 @@ a thread.
     database       connections, checks of the file, errors and their report
     locks          file locks: fair among the writers of several processes, and for a store in use
     space          room on the disk: a full one, its reserve, and one that is nearly full
-    store_check    what of a store is damaged, in words
-    copies         copies of a store: made while it is in use, checked, and put in its place
+    copies         copies of a store, made while it is in use; what of a store is damaged
 """
 
+from keytables.sqlite.copies import StoreCheck, check_store
 from keytables.sqlite.engine import SqliteEngine
-from keytables.sqlite.store_check import StoreCheck, check_store
 
 __all__ = ["SqliteEngine", "StoreCheck", "check_store"]

@@ -15,8 +15,7 @@ import apsw
 from keytables.checks import check_batch, key_tuple_check
 from keytables.engine import Clock, TableHandle, refused_write
 from keytables.errors import KeytablesError, SchemaError, Unavailable
-from keytables.evaluation import MAX_COMPILED, Change, compile_update
-from keytables.expressions import Condition, Returning, Update
+from keytables.expressions import MAX_COMPILED, Change, Condition, Returning, Update, compile_update
 from keytables.schema import Cursor, Page, Range, Table
 from keytables.sqlite.codec import RowCodec, unpack
 from keytables.sqlite.database import Database, MissingIndex, translate

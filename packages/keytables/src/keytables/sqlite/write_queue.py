@@ -17,8 +17,7 @@ import apsw
 
 from keytables.checks import PLAIN_TYPES, snapshot
 from keytables.errors import ConditionFailed, KeytablesError, StorageFull, Throttled, Unavailable
-from keytables.evaluation import Change, compile_condition
-from keytables.expressions import Condition, Returning
+from keytables.expressions import Change, Condition, Returning, compile_condition
 from keytables.sqlite.codec import Row, RowCodec, unpack
 from keytables.sqlite.database import StoreClosed, described
 from keytables.sqlite.statements import Statements
