@@ -208,7 +208,7 @@ async def test_a_worker_that_misses_its_heartbeats_is_missing_until_the_next_one
     assert (await workers.said())["workers"] == in_service(3)
     await workers.harness.pass_time(1)
     assert (await workers.said())["workers"] == in_service(2)
-    stuck._on_time()
+    stuck._tick()
     assert (await workers.said())["workers"] == in_service(3)
 
 

@@ -10,11 +10,11 @@ import pytest
 from autopush.service import maintenance
 from autopush.service.maintenance import (
     DISTRUST,
-    FIRST_LOOK,
+    FIRST_CHECK,
     LEASE,
     LEASE_KEY,
     MAX_CLOCK_STEP,
-    NEXT_LOOK,
+    NEXT_CHECK,
     PERIOD,
     RATE,
     Maintenance,
@@ -114,14 +114,14 @@ async def test_user_agents_that_never_came_back_are_dropped_once_a_day_by_one_wo
     await service.add_users(20, 12)
     await service.add_users(10, 1)
     workers = [await service.worker() for _ in range(3)]
-    await asyncio.gather(*(worker.look() for worker in workers))
+    await asyncio.gather(*(worker.run_if_due() for worker in workers))
     assert await service.users() == 10
     assert recorded(service.metrics, UA_EXPIRATION, reason="not_seen") == 50
     await service.add_users(5, 4)
-    await workers[1].look()
+    await workers[1].run_if_due()
     assert await service.users() == 15, "not due"
     service.pass_time(PERIOD)
-    await workers[1].look()
+    await workers[1].run_if_due()
     assert await service.users() == 10
     first, second = done_lines(end_logs())
     assert '"users_dropped":50,"tables_made":[],"tables_dropped":[]' in first
@@ -139,7 +139,7 @@ async def test_on_a_database_one_worker_drops_them_too(
         await service.add_users(30, 3)
         await service.add_users(10, 1)
         workers = [await service.worker() for _ in range(2)]
-        await asyncio.gather(*(worker.look() for worker in workers))
+        await asyncio.gather(*(worker.run_if_due() for worker in workers))
         assert await service.users() == 10
         assert recorded(service.metrics, UA_EXPIRATION, reason="not_seen") == 30
 
@@ -148,10 +148,10 @@ async def test_a_run_noted_by_a_clock_that_was_ahead_holds_nothing_up() -> None:
     service = Service()
     worker = await service.worker()
     service.pass_time(1e6)
-    await worker.look()
+    await worker.run_if_due()
     service.pass_time(-1e6)
     await service.add_users(5, 3)
-    await (await service.worker()).look()
+    await (await service.worker()).run_if_due()
     assert await service.users() == 0
 
 
@@ -161,10 +161,10 @@ async def test_records_whose_last_connect_names_a_day_are_dropped_on_that_day_of
     await service.add_users(3, 3, day=today)
     await service.add_users(2, 4, day=today + 1)
     worker = await service.worker()
-    await worker.look()
+    await worker.run_if_due()
     assert await service.users() == 2
     service.pass_time(PERIOD)
-    await worker.look()
+    await worker.run_if_due()
     assert await service.users() == 0
 
 
@@ -173,7 +173,7 @@ async def test_it_is_paced() -> None:
     await service.add_users(400, 3)
     worker = await service.worker()
     began = service.steady()
-    await worker.look()
+    await worker.run_if_due()
     assert await service.users() == 0
     assert service.steady() - began > 400 / RATE
 
@@ -186,7 +186,7 @@ async def test_old_month_tables_are_dropped_and_the_next_one_is_made(
     this = Month.at(service.clock())
     old = this.previous.previous.previous.table("message")
     await service.engine.ensure_table(message_table(old))
-    await worker.look()
+    await worker.run_if_due()
     tables = await service.engine.table_names()
     assert old not in tables
     assert this.next.table("message") in tables
@@ -208,9 +208,9 @@ async def test_what_fails_is_logged_and_done_by_the_next_look(
             service.memory.failures.append(Unavailable("the disk is gone"))
 
     worker._sleep = fail_in_the_middle
-    await worker.look()
+    await worker.run_if_due()
     assert 0 < await service.users() < 12
-    await other.look()
+    await other.run_if_due()
     assert await service.users() == 0
     text = end_logs()
     assert "Maintenance failed and is tried again later" in text
@@ -238,7 +238,7 @@ async def test_a_worker_that_stops_in_the_middle_leaves_the_rest_to_another() ->
         running.cancel()
         await asyncio.wait([running])
     assert 0 < await service.users() < 100
-    await other.look()
+    await other.run_if_due()
     assert await service.users() == 0
 
 
@@ -259,7 +259,7 @@ async def test_a_worker_that_stood_still_for_longer_than_its_lease_stops(
         assert await Lease(table, LEASE_KEY, service.clock, seconds=LEASE).acquire()
 
     worker._sleep = sleep
-    await worker.look()
+    await worker.run_if_due()
     assert await service.users() > 0
     text = end_logs()
     assert "Maintenance goes on in another process" in text
@@ -271,13 +271,13 @@ async def test_a_clock_that_was_set_drops_nobody_for_a_day(end_logs: Callable[[]
     await service.add_users(10, 1)
     worker = await service.worker()
     service.clock.advance(45 * PERIOD)
-    await worker.look()
+    await worker.run_if_due()
     service.pass_time(DISTRUST - 1)
-    await worker.look()
+    await worker.run_if_due()
     assert await service.users() == 10
     assert end_logs().count("The clock was set; maintenance waits for a day") == 1
     service.pass_time(1)
-    await worker.look()
+    await worker.run_if_due()
     assert await service.users() == 0, "it was right"
 
 
@@ -286,10 +286,10 @@ async def test_a_worker_that_is_restarted_does_not_believe_a_clock_that_was_set(
     await service.add_users(2, 1)
     service.clock.advance(45 * PERIOD)
     worker = await service.worker()
-    await worker.look()
+    await worker.run_if_due()
     assert await service.users() == 2
     service.pass_time(DISTRUST)
-    await worker.look()
+    await worker.run_if_due()
     assert await service.users() == 0
 
 
@@ -298,7 +298,7 @@ async def test_a_clock_that_is_adjusted_a_little_is_believed() -> None:
     await service.add_users(10, 3)
     worker = await service.worker()
     service.clock.advance(MAX_CLOCK_STEP - 1)
-    await worker.look()
+    await worker.run_if_due()
     assert await service.users() == 0
 
 
@@ -321,5 +321,5 @@ async def test_a_defect_is_logged_and_does_not_end_the_looks(
     async with asyncio.timeout(30):
         await looks.wait()
     running.cancel()
-    assert service.pauses[:3] == [sum(FIRST_LOOK) / 2, sum(NEXT_LOOK) / 2, sum(NEXT_LOOK) / 2]
+    assert service.pauses[:3] == [sum(FIRST_CHECK) / 2, sum(NEXT_CHECK) / 2, sum(NEXT_CHECK) / 2]
     assert end_logs().count("a defect") >= 3

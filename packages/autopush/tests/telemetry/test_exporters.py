@@ -41,7 +41,7 @@ def workers(number: int = 1, table: Sequence[Metric] = TABLE) -> list[Metrics]:
 def found(changes: Changes) -> dict[str, Sequence[float]]:
     return {
         f"{change.metric.name} {' '.join(change.tags)}".strip(): change.values
-        for change in changes.look()
+        for change in changes.collect()
     }
 
 
@@ -52,8 +52,8 @@ def test_a_counter_is_sent_as_what_it_has_grown_by_since_it_was_taken() -> None:
     metrics.counter(PUSHES, code="201").add(3)
     assert found(changes) == {"pushes code:201": [3], "sockets": [0]}
     metrics.counter(PUSHES, code="201").add()
-    assert found(changes) == {"pushes code:201": [4], "sockets": [0]}, "it was not taken"
-    changes.taken()
+    assert found(changes) == {"pushes code:201": [4], "sockets": [0]}, "it was not confirmed"
+    changes.confirm()
     assert found(changes) == {"sockets": [0]}
 
 
@@ -87,9 +87,9 @@ def test_the_values_of_a_histogram_are_sent_once_with_the_share_that_was_kept() 
     histogram = metrics.histogram(TIME)
     for _ in range(2 * MAX_SAMPLES):
         histogram.observe(0.5)
-    change = next(each for each in changes.look() if each.metric is TIME)
+    change = next(each for each in changes.collect() if each.metric is TIME)
     assert (len(change.values), change.rate) == (MAX_SAMPLES, 0.5)
-    changes.taken()
+    changes.confirm()
     assert found(changes) == {"sockets": [0]}
 
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from autopush.telemetry import logs
 from autopush.telemetry.log_format import REDACTED, SECRET_FIELDS, JsonFormatter, TextFormatter
 from autopush.telemetry.log_handlers import DeliveryStream
-from autopush.telemetry.logs import REPORT_INTERVAL, LineHandler
+from autopush.telemetry.logs import MAX_KINDS, REPORT_INTERVAL, LineHandler, RepeatLimiter
+from support.clocks import ManualClock
 
 
 @pytest.fixture
@@ -666,3 +667,27 @@ def test_the_logger_name_carries_program_and_version(log_file: Path) -> None:
     logs.configure(output=str(log_file), program="Autoendpoint", version="2.1")
     logs.get("x").info("m")
     assert records(log_file)[0]["Logger"] == "Autoendpoint-2.1"
+
+
+# Repeated lines
+
+
+def test_of_each_kind_so_many_are_admitted_in_an_interval_and_the_others_counted() -> None:
+    clock = ManualClock()
+    limiter = RepeatLimiter(2, 10.0, monotonic=clock)
+    assert [limiter.admit("a") for _ in range(4)] == [{}, {}, None, None]
+    assert limiter.admit("b") == {}
+    clock.advance(9.9)
+    assert limiter.admit("a") is None
+    clock.advance(0.11)
+    assert [limiter.admit("a") for _ in range(3)] == [{"suppressed": 3}, {}, None]
+    assert limiter.admit(7) == {}
+
+
+def test_the_number_of_kinds_is_bounded() -> None:
+    limiter = RepeatLimiter(1, 10.0, monotonic=ManualClock())
+    for kind in range(MAX_KINDS):
+        assert limiter.admit(kind) == {}
+    assert limiter.admit(0) is None
+    assert limiter.admit("one more") == {}
+    assert limiter.admit(0) == {}  # forgotten

@@ -1,10 +1,8 @@
 """What `autopush maintain` does, by the service itself: once a day, and slowly.
 
-Each worker looks now and then whether the work is due; the lease says which of them does it. It
-goes on from where it was interrupted, since all progress is in the tables.
-
-Rule: it gives way. Its steps are small and paced, so that no write waits behind it for longer than
-behind another request; a store that is busy slows it down, and one that fails ends it until later.
+Each worker checks now and then whether the work is due; a lease decides which of them does it. An
+interrupted run continues later, since all progress is in the tables. It gives way to requests: its
+steps are small and paced, a busy store slows it down, and one that fails ends it until later.
 
 Rule: nothing is dropped by a clock that has just been set. How long a user agent was not seen is
 counted by that clock, and a wrong one would drop all of them.
@@ -48,10 +46,10 @@ from keytables import Attr, KeytablesError, Param
 from keytables.clock_guard import ClockGuard, ClockReading, steady_clock
 from keytables.lease import Lease, LeaseLost
 
-FIRST_LOOK: Final = (120.0, 600.0)
-"""Seconds from the start of a worker to its first look, at random between these."""
-NEXT_LOOK: Final = (1_800.0, 5_400.0)
-"""From one look to the next. So the time of day at which it runs moves on."""
+FIRST_CHECK: Final = (120.0, 600.0)
+"""Seconds from the start of a worker to its first check, at random between these."""
+NEXT_CHECK: Final = (1_800.0, 5_400.0)
+"""Seconds to the next check. So the time of day at which it runs moves on."""
 RATE: Final = 20.0
 """User agents a second: 0.7 % of a core."""
 BATCH: Final = 10
@@ -130,11 +128,11 @@ class Maintenance:
 
     async def run(self) -> None:
         """Look some minutes from now, and then again and again, until it is cancelled."""
-        await self._sleep(self._uniform(*FIRST_LOOK))
-        pause = partial(self._uniform, *NEXT_LOOK)
-        await repeat(self.look, pause, "maintenance", sleep=self._sleep)
+        await self._sleep(self._uniform(*FIRST_CHECK))
+        pause = partial(self._uniform, *NEXT_CHECK)
+        await repeat(self.run_if_due, pause, "maintenance", sleep=self._sleep)
 
-    async def look(self) -> None:
+    async def run_if_due(self) -> None:
         """Do the work if it is due and nobody else is at it; a failing store is logged."""
         progress = _Progress()
         now = int(self._clock())

@@ -1,6 +1,6 @@
 """The start of the service: data folder, keys, ports, store, then the workers.
 
-Rule: whatever is wrong with a start is found before a worker serves, and reported in one line.
+Whatever is wrong is found before a worker serves, and reported in one line.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class StartStopped(SystemExit):
 class StopSignal:
     """SIGTERM during the start, and the steps that it ends.
 
-    Rule: while an event loop runs, the handler cancels the step and raises nothing: what is raised
+    While an event loop runs, the handler cancels the step and raises nothing: what is raised
     in the callback of a weak reference or in a `__del__` is lost, and a loop has many of the
     former. Elsewhere it raises, and what is lost there is noticed by the next step.
     """
@@ -158,8 +158,8 @@ def _saved(settings: Settings, keys: ServiceKeys, stop: StopSignal) -> ServiceKe
     """The keys in their files, noted in the store.
 
     Of processes that start at the same time on a new store, the first to create the files decides.
-    Rule: a key is noted in the store after its file was created, so a store that knows another key
-    than the new one is that of such a process, if there is a file now.
+    A key is noted in the store after its file was created, so a store that knows another key than
+    the new one is that of such a process, if there is a file now.
     """
     if keys.made:
         try:

@@ -239,14 +239,14 @@ async def rotate_monthly(
 ) -> None:
     """Have the store check the date each minute, until cancelled. Failures are logged."""
 
-    async def look() -> None:
+    async def rotate_or_log() -> None:
         try:
             await rotate()
         except KeytablesError as error:
             _log.warning("The message table of a month could not be made", reason=str(error))
 
     await asyncio.sleep(interval)
-    await repeat(look, lambda: interval, "rotate_monthly")
+    await repeat(rotate_or_log, lambda: interval, "rotate_monthly")
 
 
 class StoreWatch:

@@ -81,8 +81,8 @@ class Restarts:
 class Watchdog:
     """Finds frozen workers: one may hold the store's write lock, on which all others wait.
 
-    Rule: none is killed for a silence in which the supervisor did not run either, since then the
-    whole machine stood still. So a worker must be silent at two checks, the second of them on time.
+    None is killed for a silence in which the supervisor did not run either, since then the whole
+    machine stood still. So a worker must be silent at two checks, the second of them on time.
 
     `timeout`: seconds of silence after which a worker is frozen, 0 if none ever is. `heartbeats`:
     when the event loop of each worker last ran, by index; all times are those of the monotonic
@@ -129,8 +129,8 @@ class ServiceManager:
     """Tells systemd, if it has started this process, that the service is ready and still runs
     (sd_notify(3)). Without the variables of a unit of `Type=notify` nothing is sent.
 
-    Rule: the sign of life comes from what would stand still, the event loop or the supervisor, and
-    from no thread of its own.
+    The sign of life comes from what would stand still, the event loop or the supervisor, not from a
+    thread of its own.
     """
 
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:

@@ -1,11 +1,11 @@
 """Sends metrics to a statsd server or to Datadog, every few seconds.
 
-Each worker sends what it has recorded itself; the first one also sends the gauges, which are those
-of all workers together. What is of one process has the tag `worker`. Names begin with `autopush.`,
-and labels become tags.
+Each worker sends what it has recorded itself; the first one also sends the gauges of all workers
+together. Names begin with `autopush.`, labels become tags, and metrics of a process have the tag
+`worker`.
 
-Rule: a difference is sent until the server has taken it, as far as that can be known. So Datadog
-gets the counts of an outage when it is over; only the single values of histograms are lost.
+Rule: counts are sent until the server has taken them, as far as that can be known. So Datadog gets
+those of an outage when it is over; only the values of histograms are lost.
 """
 
 import asyncio
@@ -16,8 +16,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from http.client import HTTPException
-from itertools import compress
-from operator import not_
 from threading import Thread
 from typing import Final, NamedTuple, Protocol, TypeVar
 from urllib.error import HTTPError
@@ -40,7 +38,7 @@ SERIES_IN_A_REQUEST: Final = 1000
 """Datadog takes 500 kB in one request; a series has about 200 bytes."""
 
 _TYPES: Final = {Kind.COUNTER: "c", Kind.GAUGE: "g", Kind.HISTOGRAM: "ms"}
-"""In the words of statsd, where all histograms are timers."""
+"""Of statsd, where all histograms are timers."""
 _DATADOG_COUNT: Final = 1
 _DATADOG_GAUGE: Final = 3
 
@@ -50,9 +48,8 @@ _log = logs.get(__name__)
 
 
 class Change(NamedTuple):
-    """What happened to a series: a counter grew by a value, a gauge has one, a histogram got some.
-
-    `rate`: which share of a histogram's values these are.
+    """What happened to a series: by how much a counter grew, what a gauge is, which values a
+    histogram got, and which part of them (`rate`) these are.
     """
 
     metric: Metric
@@ -69,15 +66,15 @@ class Change(NamedTuple):
         return [f"{name}:{value}" for name, value in self.labels.items()]
 
     @property
-    def in_their_unit(self) -> Sequence[float]:
-        """The values; those of a histogram of times in milliseconds."""
+    def scaled_values(self) -> Sequence[float]:
+        """The values; times in milliseconds."""
         if self.metric.kind is Kind.HISTOGRAM and self.metric.unit == "seconds":
             return [value * 1000 for value in self.values]
         return self.values
 
 
 class Changes:
-    """What one worker has recorded since `taken` was called last. `clock`: epoch seconds."""
+    """What one worker has recorded since the last call of `confirm`."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -85,7 +82,7 @@ class Changes:
         self._sent = metrics.published()
         self._now = self._sent
 
-    def look(self) -> list[Change]:
+    def collect(self) -> list[Change]:
         """All changes so far."""
         self._now = self._metrics.published()
         values = self._values()
@@ -102,8 +99,8 @@ class Changes:
                 changes.append(Change(metric, labels, kept, min(1.0, len(kept) / observed)))
         return changes + self._gauges()
 
-    def taken(self) -> None:
-        """What `look` returned last has arrived."""
+    def confirm(self) -> None:
+        """What `collect` returned last has arrived."""
         self._sent = self._now
 
     def _values(self) -> dict[int, list[float]]:
@@ -175,19 +172,22 @@ class Exporter:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._sender.interval)
             is_last = self._stopping.is_set()
-            await self._send(self._changes.look())
+            await self._send(self._changes.collect())
 
     async def _send(self, changes: Sequence[Change]) -> None:
-        is_value = [each.metric.kind is Kind.HISTOGRAM for each in changes]
         try:
-            await self._sender.send([*compress(changes, map(not_, is_value))])
+            await self._sender.send([each for each in changes if not _has_values(each)])
             # Now: counts that have arrived must not be sent again if the values are refused.
-            self._changes.taken()
-            await self._sender.send([*compress(changes, is_value)])
+            self._changes.confirm()
+            await self._sender.send([each for each in changes if _has_values(each)])
         except (OSError, HTTPException) as error:
             self._failures.failed(reason=_reason(error))
         else:
             self._failures.succeeded()
+
+
+def _has_values(change: Change) -> bool:
+    return change.metric.kind is Kind.HISTOGRAM
 
 
 def _reason(error: Exception) -> str:
@@ -253,7 +253,7 @@ def datagrams(changes: Sequence[Change]) -> Iterator[bytes]:
     for change in changes:
         rate = "" if change.rate == 1.0 else f"|@{change.rate:.6g}"
         tags = f"|#{','.join(change.tags)}" if change.labels else ""
-        for value in change.in_their_unit:
+        for value in change.scaled_values:
             line = f"{change.name}:{value:.10g}|{_TYPES[change.metric.kind]}{rate}{tags}".encode()
             if datagram and len(datagram) + 1 + len(line) > MAX_DATAGRAM:
                 yield datagram
@@ -287,11 +287,11 @@ class Datadog:
     async def send(self, changes: Sequence[Change]) -> None:
         """:raises OSError, HTTPException: Datadog has not taken all of them"""
         now = int(self._clock())
-        numbers = [each for each in changes if each.metric.kind is not Kind.HISTOGRAM]
+        numbers = [each for each in changes if not _has_values(each)]
         for start in range(0, len(numbers), SERIES_IN_A_REQUEST):
             part = numbers[start : start + SERIES_IN_A_REQUEST]
             await self._post("/api/v2/series", [self._number(each, now) for each in part])
-        values = [each for each in changes if each.metric.kind is Kind.HISTOGRAM]
+        values = [each for each in changes if _has_values(each)]
         if values:
             document = [self._distribution(each, now) for each in values]
             await self._post("/api/v1/distribution_points", document)
@@ -313,7 +313,7 @@ class Datadog:
     def _distribution(self, change: Change, now: int) -> dict[str, object]:
         return {
             "metric": change.name,
-            "points": [[now, list(change.in_their_unit)]],
+            "points": [[now, list(change.scaled_values)]],
             "host": self._host,
             "tags": change.tags,
         }

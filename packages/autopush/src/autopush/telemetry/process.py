@@ -1,7 +1,7 @@
 """What a worker's process uses, how late its event loop is, and which workers of the service serve.
 
-Nothing here is counted where it happens: it is looked at every few seconds. The same timer shows
-the other workers what this one has recorded, and that its event loop runs.
+All of it is sampled every few seconds. The same timer shows the other workers what this one has
+recorded, and that its event loop runs.
 
 Rule: a worker that ended, that is stopped or whose event loop is stuck counts as missing within
 `MISSING_AFTER` seconds, whichever worker is asked. So times are those of the monotonic clock, which
@@ -32,7 +32,7 @@ from autopush.telemetry.metric_table import (
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 
 INTERVAL: Final = 5.0
-"""Seconds between two looks."""
+"""Seconds between two samples."""
 LAG_INTERVAL: Final = 0.25
 """Seconds between two measurements of the loop. A timer wheel could not measure it: its timeouts
 are a quarter of a second late themselves.
@@ -52,7 +52,7 @@ _log = logs.get(__name__)
 
 
 def is_shortage(error: BaseException | None) -> bool:
-    """Whether that is what a call fails with when no descriptor is left."""
+    """Whether a call has failed because no descriptor is left."""
     return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 
@@ -69,8 +69,8 @@ class DescriptorShortage:
         self._lines = RepeatLimiter(1, REPORT_INTERVAL, monotonic=monotonic)
         self._reserve: list[int] = []
 
-    def look(self) -> bool:
-        """Whether no descriptor is left; logs it and closes the reserve."""
+    def check(self) -> bool:
+        """Whether no descriptor is left; then it is logged, and the reserve is closed."""
         try:
             while len(self._reserve) < RESERVE:
                 self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
@@ -100,9 +100,8 @@ class DescriptorShortage:
 
 
 class ProcessMetrics:
-    """Records them from `start` to `close`. `sampled`: gauges that are looked at in the same turn,
-    each with the function that says their value. `shortage`: what logs that no file descriptor is
-    left.
+    """Records them from `start` to `close`. `sampled`: more gauges, each with the function that
+    returns its value.
     """
 
     def __init__(
@@ -132,14 +131,14 @@ class ProcessMetrics:
         self._log_lost_seen = logs.lost()
         self._cpu_seen = 0.0
         self._longest_lag = 0.0
-        self._due = self._look_at = 0.0
+        self._due = self._sample_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._counting: asyncio.Future[int] | None = None
 
     def start(self) -> None:
-        """Look for the first time now."""
-        self._look_at = self._monotonic()
-        self._look(self._shortage.look())
+        """Take the first sample now."""
+        self._sample_at = self._monotonic()
+        self._sample(self._shortage.check())
         self._wait()
 
     def set_ready(self, is_ready: bool) -> None:
@@ -148,7 +147,7 @@ class ProcessMetrics:
         self._metrics.publish()
 
     def close(self) -> None:
-        """Stop looking."""
+        """Take no more samples."""
         if self._timer is not None:
             self._timer.cancel()
         self._shortage.close()
@@ -158,18 +157,18 @@ class ProcessMetrics:
         now = self._monotonic()
         self._heartbeat.set(now)
         self._due = now + LAG_INTERVAL
-        self._timer = self._loop.call_later(LAG_INTERVAL, self._on_time)
+        self._timer = self._loop.call_later(LAG_INTERVAL, self._tick)
 
-    def _on_time(self) -> None:
+    def _tick(self) -> None:
         self._longest_lag = max(self._longest_lag, self._monotonic() - self._due)
         self._wait()
-        is_out_of_files = self._shortage.look()
-        if self._monotonic() >= self._look_at:
-            self._look(is_out_of_files)
+        is_out_of_files = self._shortage.check()
+        if self._monotonic() >= self._sample_at:
+            self._sample(is_out_of_files)
         self._metrics.publish()
 
-    def _look(self, is_out_of_files: bool) -> None:
-        self._look_at += INTERVAL
+    def _sample(self, is_out_of_files: bool) -> None:
+        self._sample_at += INTERVAL
         self._lag.set(self._longest_lag)
         self._longest_lag = 0.0
         cpu = self._process_time()
