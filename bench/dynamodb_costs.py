@@ -22,7 +22,7 @@ from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from autopush.store.tables import CONNECT, IS_NEWEST
+from autopush.store.users import IS_NEWEST
 from bench.dynamodb_server import (
     BODY,
     MESSAGES,
@@ -31,7 +31,7 @@ from bench.dynamodb_server import (
     USER,
     sort_key,
 )
-from keytables import Item, Range, Returning, TableHandle, Values
+from keytables import Item, Range, Returning, TableHandle, Update, Values
 from keytables.stores import open_engine
 
 LANES = 16
@@ -53,13 +53,18 @@ def ours(users: TableHandle, messages: TableHandle) -> dict[str, Operation]:
         "connected_at": 1795000000456,
         "router_type": "webpush",
     }
+    connect = Update(set=tuple(values))
     after = Range(gt=sort_key(0))
     lane = cycle(range(LANES))  # writes of one item wait for each other
     return {
         "get": lambda: users.get((USER,)),
         "put": lambda: messages.put(batches[next(lane)][0]),
         "conditional update": lambda: users.update(
-            (f"{USER}{next(lane)}",), CONNECT, values, condition=IS_NEWEST, returning=Returning.OLD
+            (f"{USER}{next(lane)}",),
+            connect,
+            values,
+            condition=IS_NEWEST,
+            returning=Returning.OLD,
         ),
         "delete": lambda: messages.delete((USER, sort_key(next(lane)))),
         "query of 10": lambda: messages.query(USER, sort=after, limit=PAGE),

@@ -21,7 +21,8 @@ from typing import Final
 from autopush.protocol.effects import Row, TooOften
 from autopush.recently_used import RecentlyUsed
 from autopush.settings.value_types import Rate
-from autopush.store.messages import Stored, UserMessages, row_of, size_of
+from autopush.store.messages import Stored, row_of, size_of
+from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import LIMIT_REFUSED

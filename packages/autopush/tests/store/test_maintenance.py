@@ -17,8 +17,8 @@ from autopush.store.maintenance import (
     find_old_users,
     months_ago,
 )
+from autopush.store.messages import REMOVE_CHANNELS
 from autopush.store.tables import (
-    REMOVE_CHANNELS,
     Month,
     message_table,
     router_table,

@@ -14,9 +14,10 @@ from autopush.delivery.peers import Nodes
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row, Undelivered
 from autopush.store import PushStore, UserRecord
-from autopush.store.messages import UserMessages, row_of
+from autopush.store.messages import row_of
 from autopush.store.rotation import follow
 from autopush.store.users import SIMPLEPUSH
+from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
 from keytables import TableNotFound, Throttled, Unavailable
 from keytables.retries import Backoff

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from autopush.clock import Clock
 from autopush.protocol.drain import Unacked
 from autopush.protocol.effects import Row
-from autopush.store.messages import UserMessages
+from autopush.store.versions import UserMessages
 from autopush.webpush.notification import Notification
 
 ACKS_KEPT: Final = 60.0

@@ -26,9 +26,10 @@ from autopush.protocol.effects import (
     Unsubscribe,
 )
 from autopush.store import PushStore, UserRecord
-from autopush.store.messages import Messages, UserMessages
+from autopush.store.messages import Messages
 from autopush.store.rotation import end_move, move_late_messages, move_user
 from autopush.store.users import CONNECTING, RECORD_VERSION, SIMPLEPUSH
+from autopush.store.versions import UserMessages
 from autopush.telemetry.metrics import Counter
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import new_uaid

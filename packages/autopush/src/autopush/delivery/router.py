@@ -31,9 +31,10 @@ from autopush.limits import StoredLimits
 from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
 from autopush.recently_used import RecentlyUsed
 from autopush.store import PushStore, UserRecord
-from autopush.store.messages import UserMessages, row_of
+from autopush.store.messages import row_of
 from autopush.store.rotation import follow
 from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH
+from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import CLIENT_DELETED, DROP_USER, HOST_GONE, SAVE_TIME
 from autopush.telemetry.metrics import Metrics

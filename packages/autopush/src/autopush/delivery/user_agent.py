@@ -37,7 +37,7 @@ from autopush.protocol.effects import (
 )
 from autopush.protocol.session import Session
 from autopush.protocol.states import BLOCKED_STATES, State
-from autopush.store.messages import UserMessages
+from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Throttled

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from autopush.protocol.drain import Drain
-from autopush.store.messages import Messages, UserMessages
+from autopush.store.messages import Messages
 from autopush.store.tables import (
     Hasher,
     Month,
@@ -21,7 +21,7 @@ from autopush.store.tables import (
     uaid_hasher,
 )
 from autopush.store.users import SIMPLEPUSH, UserRecord, parse_record
-from autopush.store.versions import Versions
+from autopush.store.versions import UserMessages, Versions
 from keytables import Engine, Item, TableNotFound
 
 MAX_COUNTED: Final = 10_000

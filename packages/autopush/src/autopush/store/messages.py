@@ -1,28 +1,30 @@
 """One message table: the subscriptions of its users and the messages that wait for them.
 
-Rule: a message is deleted when it was acked, and only then; a row that may have been replaced
-meanwhile (a topic) is deleted only if it still holds the version that was acked.
-
 Attribute names and types are the original's: `data` text, `headers` map, `ttl` and `timestamp`
 seconds, `updateid` the message id, `expiry` epoch seconds. A row that cannot be read is skipped, as
 tombstones are.
+
+A put whose response was lost is repeated, or given up; the database may still carry out the first
+attempt, after everything that was written since (`TableHandle.settle_time`). So a row is deleted
+only when every put of it is settled; any other is replaced by a *tombstone*: a row without a
+message, which expires when they are. Each put has a condition that a tombstone does not meet.
+
+Where the put was another process's, its age says whether it may be unsettled: `timestamp`, or
+`saved_at` (epoch seconds) of a message that was put long after it was taken. A tombstone has no
+`updateid`, and a `ttl` of 0 for the original, which takes it for an expired message.
+
+Rule: a message is deleted when it was acked, and only then, and an acked message does not come
+back. Of a topic the newer message stays, by the time it was taken, whichever put comes last.
 """
 
 import asyncio
-from collections.abc import Awaitable, Container, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from autopush.clock import Clock
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
-from autopush.store.message_writes import MessageWrites, is_tombstone
-from autopush.store.tables import (
-    ADD_CHANNELS,
-    IS_NO_NEWER_COPY,
-    NO_MONTH,
-    REMOVE_CHANNELS,
-    Hasher,
-    Month,
-)
+from autopush.recently_used import RecentlyUsed
+from autopush.store.tables import NO_MONTH, Hasher, Month
 from autopush.store.users import WEBPUSH
 from autopush.telemetry.metric_table import (
     MESSAGE_DELETED,
@@ -34,13 +36,17 @@ from autopush.telemetry.metrics import Metrics, unshared_metrics
 from autopush.webpush.identifiers import CHANNELS_ROW, parse_sort_key
 from autopush.webpush.notification import Notification
 from keytables import (
+    Attr,
     ConditionFailed,
     Engine,
     Item,
+    Param,
     Range,
     Returning,
     StorageFull,
     TableHandle,
+    Update,
+    Values,
 )
 
 NEARLY_FULL: Final = "the disk is nearly full: new messages are refused"
@@ -50,6 +56,30 @@ PAGE: Final = 10
 """Messages read at once."""
 MEASURED_PAGE: Final = 20
 """Rows read at once to be counted, which takes an embedded store about a millisecond at most."""
+MAX_TOPIC_ORDERS: Final = 10_000
+MICROSECONDS: Final = 1_000_000
+CLOCKS_AGREE: Final = 1.0
+"""Seconds by which the clocks of two nodes may differ, without a doubt which message is newer."""
+
+ADD_CHANNELS: Final = Update(add_to={"chids": Param("chids")})
+REMOVE_CHANNELS: Final = Update(take_from={"chids": Param("chids")})
+IS_NO_NEWER_COPY: Final = Attr("copied_at").absent() | (Attr("copied_at") <= Param("copied_at"))
+"""Channels may be copied over what the same connection or an older one copied."""
+
+IS_THAT_UPDATE: Final = Attr("updateid") == Param("updateid")
+IS_OLDER_TOPIC: Final = (
+    Attr("topic_order").absent()
+    & (Attr("timestamp").absent() | (Attr("timestamp") < Param("timestamp")))
+) | (Attr("topic_order") < Param("topic_order"))
+"""A message of a topic is replaced by a newer one only; of those without an order, which are the
+original's, the second counts.
+"""
+IS_NEW_ROW: Final = Attr("chidmessageid").absent()
+"""A message without a topic has a row of its own: what is there is the message itself, or its
+tombstone.
+"""
+BURY: Final = Update(set=("expiry", "ttl"), remove=("data", "headers", "updateid"))
+"""Turns the row of a topic into a tombstone, which keeps its place in the order of the topic."""
 
 
 class Stored(NamedTuple):
@@ -69,95 +99,9 @@ def size_of(data: object, headers: object) -> int:
     return size
 
 
-async def measured(table: TableHandle, user: str, enough: Stored) -> Stored:
-    """As `UserMessages.measure`, of the user with that storage key. It lets other work have its
-    turn between two pages.
-    """
-    messages = size = 0
-    page = await table.query(user, sort=Range(gt=CHANNELS_ROW), limit=MEASURED_PAGE)
-    while True:
-        for item in page.items:
-            if is_tombstone(item):
-                continue
-            messages += 1
-            size += size_of(item.get("data"), item.get("headers"))
-        if page.cursor is None or messages >= enough.messages or size >= enough.size:
-            return Stored(messages, size)
-        await asyncio.sleep(0)
-        page = await table.query(
-            user, sort=Range(gt=CHANNELS_ROW), limit=MEASURED_PAGE, after=page.cursor
-        )
-
-
 def row_of(notification: Notification) -> Row:
     """Where the message is stored. A topic's row names the version it holds."""
     return Row(notification.sort_key, notification.version if notification.topic else None)
-
-
-def _channels(item: Item | None) -> frozenset[str]:
-    chids = item.get("chids") if item else None
-    return chids if isinstance(chids, frozenset) else frozenset()
-
-
-class UserMessages(Protocol):
-    """What waits for the users of one router type, in a message table or in that of versions."""
-
-    name: str
-
-    @property
-    def router_type(self) -> str:
-        """The router type of these users."""
-
-    @property
-    def month(self) -> Month:
-        """The month of the table."""
-
-    async def channels(self, uaid: str) -> Container[str]:
-        """The user's subscriptions."""
-
-    def add_channel(self, uaid: str, channel_id: str) -> Awaitable[object]:
-        """Subscribe."""
-
-    async def remove_channel(self, uaid: str, channel_id: str) -> bool:
-        """Unsubscribe. True only if the channel was subscribed."""
-
-    def drop_channels(self, uaid: str) -> Awaitable[object]:
-        """Delete what would otherwise stay of a user that is dropped."""
-
-    def store(self, notification: Notification) -> Awaitable[None]:
-        """Write a new notification.
-
-        :raises StorageFull: at once; what space is left is for everything else
-        """
-
-    async def save(self, notification: Notification) -> None:
-        """Write a notification that was sent and not acked, unless a newer one replaces it."""
-
-    async def find(self, uaid: str, row: Row) -> Notification | None:
-        """What that row stands for, None when it is not stored or was replaced."""
-
-    async def has(self, uaid: str, row: Row) -> bool:
-        """Whether that row is stored, and was not replaced."""
-
-    async def delete(self, uaid: str, row: Row) -> bool:
-        """Delete one row. False when it was replaced."""
-
-    def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
-        """Delete these rows of one user; submitted at once, done when the future is."""
-
-    async def is_settled(self, notification: Notification) -> bool:
-        """Whether the put that stored this notification here may not take effect once more."""
-
-    def note_unsettled(self, notification: Notification) -> None:
-        """Another process stored this notification, and its put may take effect once more."""
-
-    async def read(self, uaid: str, after: str | None) -> StoredPage:
-        """The next page behind the sort key `after`, None for the first one."""
-
-    async def measure(self, uaid: str, enough: Stored) -> Stored:
-        """How much is stored for that user; counting ends when there are so many, or so many
-        bytes.
-        """
 
 
 class MessageMetrics:
@@ -193,12 +137,15 @@ class Messages:
         engine: Engine | None = None,
     ) -> None:
         self._table = table
-        self._writes = MessageWrites(table, clock)
+        self._settle_time = table.settle_time
         self._hash = hasher
+        self._clock = clock
         self._engine = engine
         self.name = table.table.name
         self.month = month
         self._metrics = MessageMetrics(metrics or unshared_metrics(METRICS))
+        # Of the topics that were put last, as their rows may not be there when they are acked.
+        self._topic_orders = RecentlyUsed[int](MAX_TOPIC_ORDERS)
 
     # ── channels ─────────────────────────────────────────────────────────────────────────────────
 
@@ -240,46 +187,200 @@ class Messages:
         if channels:
             row["chids"] = channels
         values = {"copied_at": connected_at}
-        try:
-            await self._table.put(row, condition=IS_NO_NEWER_COPY, values=values)
-        except ConditionFailed:
-            return False
-        return True
+        return await condition_held(self._table.put(row, condition=IS_NO_NEWER_COPY, values=values))
 
     def drop_channels(self, uaid: str) -> Awaitable[object]:
         """Delete all subscriptions of a user that is dropped; its messages expire by themselves."""
         return self._table.delete((self._hash(uaid), CHANNELS_ROW))
 
-    # ── messages ─────────────────────────────────────────────────────────────────────────────────
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def store(self, notification: Notification) -> Awaitable[None]:
-        """Write a new message. An older one of its topic is replaced, and a newer one stays."""
+        """Write a message that was taken just now; submitted at once.
+
+        One of a topic that has a newer message counts as stored, and replaced. Where clocks that
+        differ would explain that other one, this one replaces it: it comes later.
+
+        :raises StorageFull: at once; what space is left is for everything else
+        """
         if self._engine is not None and self._engine.is_nearly_full:
             raise StorageFull(NEARLY_FULL)
         metrics = self._metrics
-        (metrics.stored if notification.topic is None else metrics.stored_topics).add()
-        return self._writes.put(self._hash(notification.uaid), notification)
+        item = _item(self._hash(notification.uaid), notification)
+        if notification.topic is not None:
+            metrics.stored_topics.add()
+            order = _topic_order(item)
+            put = self._put_topic(item, order, notification.timestamp + 1)
+            return put if _is_refused(put) else self._after_topic(put, item, order)
+        metrics.stored.add()
+        if not self._settle_time:
+            return self._table.put(item)
+        put = self._table.put(item, condition=IS_NEW_ROW)
+        return put if _is_refused(put) else self._after_first(put, item)
 
     async def save(self, notification: Notification) -> None:
         """Write a message that was sent and not acked. A newer one of its topic stays."""
-        if await self._writes.save(self._hash(notification.uaid), notification):
-            metrics = self._metrics
-            (metrics.stored if notification.topic is None else metrics.stored_topics).add()
+        item = _item(self._hash(notification.uaid), notification)
+        if self._settle_time:
+            item["saved_at"] = int(self._clock())
+        if notification.topic is not None:
+            # A row of the original in the same second may be this very message.
+            before = notification.timestamp + bool(notification.topic_order)
+            if await condition_held(self._put_topic(item, _topic_order(item), before)):
+                self._metrics.stored_topics.add()
+            return
+        if self._settle_time:
+            await self._after_first(self._table.put(item, condition=IS_NEW_ROW), item)
+        else:
+            await self._table.put(item)
+        self._metrics.stored.add()
+
+    async def _after_first(self, put: Awaitable[None], item: Item) -> None:
+        """Wait for the put of a row that only this message can have."""
+        try:
+            await put
+        except ConditionFailed as error:
+            there = error.item or {}
+            if there.get("updateid", item["updateid"]) != item["updateid"]:
+                raise
+            # An attempt before this one stored it; without `updateid` it is acked by now.
+
+    def _put_topic(self, item: Item, order: int, before: int) -> Awaitable[None]:
+        """Replace a row of a lower order; one that has none, if it is from before that second."""
+        if self._settle_time:
+            key = item["uaid"], item["chidmessageid"]
+            self._topic_orders.forget(key)
+            self._topic_orders.recall(key, order)
+        values = {"topic_order": order, "timestamp": before}
+        return self._table.put(item, condition=IS_OLDER_TOPIC, values=values)
+
+    async def _after_topic(self, put: Awaitable[None], item: Item, order: int) -> None:
+        try:
+            await put
+        except ConditionFailed as error:
+            there = error.item or {}
+            found = _topic_order(there)
+            least = order + CLOCKS_AGREE * MICROSECONDS
+            # A clock that is set forward between the taking of a message and this line makes an
+            # older row look newer. The time since it was taken is known by the wall clock alone.
+            is_newer = least < found <= self._clock() * MICROSECONDS
+            version = item["updateid"]
+            is_this = there.get("updateid") == version or (
+                found == order and "updateid" not in there  # its tombstone
+            )
+            if is_newer or is_this:
+                return
+            item["topic_order"] = order = max(order, found + 1)
+            before = max(_seconds(item, "timestamp"), _seconds(there, "timestamp")) + 1
+            await condition_held(self._put_topic(item, order, before))
+
+    def probe(self, uaid: str, expiry: int) -> Awaitable[None]:
+        """Write a row of that user that is no message, to see whether the table can be written."""
+        row: Item = {"uaid": self._hash(uaid), "chidmessageid": PROBE_ROW, "expiry": expiry}
+        return self._table.put(row)
+
+    # ── deleting ─────────────────────────────────────────────────────────────────────────────────
+
+    async def delete(self, uaid: str, row: Row) -> bool:
+        """Delete one message. False when another version of it is stored by now."""
+        user = self._hash(uaid)
+        if await self._table.unsettled([(user, row.sort_key)]):
+            is_deleted = await self._bury(user, row)
+        else:
+            is_deleted = await condition_held(self._delete(user, row))
+        if is_deleted:
+            self._metrics.deleted.add()
+        return is_deleted
+
+    def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
+        """Delete these messages of one user; submitted at once, done when the future is."""
+        self._metrics.deleted.add(len(acked))
+        user = self._hash(uaid)
+        if not self._settle_time:
+            return self._delete_settled(user, acked)
+        return self._delete_or_bury(user, acked)
 
     async def is_settled(self, notification: Notification) -> bool:
-        """Whether the put that stored this message here may not take effect once more."""
-        return await self._writes.is_settled(self._hash(notification.uaid), row_of(notification))
+        """Whether the put that stored this message here may not take effect once more, as far as
+        this process knows.
+        """
+        key = self._hash(notification.uaid), notification.sort_key
+        return not await self._table.unsettled([key])
 
     def note_unsettled(self, notification: Notification) -> None:
         """Another process stored this message, and its put may take effect once more."""
-        self._writes.note_unsettled(self._hash(notification.uaid), notification)
+        self._table.note_unsettled((self._hash(notification.uaid), notification.sort_key))
+
+    def _note_read(self, item: Item) -> None:
+        """A row was read: whether its put is settled is known only if it is old enough."""
+        if not self._settle_time:
+            return
+        put_at = max(_seconds(item, "timestamp"), _seconds(item, "saved_at"))
+        if self._clock() < put_at + self._settle_time:
+            self._table.note_unsettled((str(item["uaid"]), str(item["chidmessageid"])))
+
+    async def _delete_or_bury(self, user: str, rows: Sequence[Row]) -> None:
+        unsettled = await self._table.unsettled([(user, row.sort_key) for row in rows])
+        if not unsettled:
+            await self._delete_settled(user, rows)
+            return
+        settled = [row for row in rows if (user, row.sort_key) not in unsettled]
+        buried = [self._bury(user, row) for row in rows if (user, row.sort_key) in unsettled]
+        await asyncio.gather(self._delete_settled(user, settled), *buried)
+
+    def _delete_settled(self, user: str, rows: Sequence[Row]) -> Awaitable[object]:
+        plain = [(user, row.sort_key) for row in rows if row.update_id is None]
+        if len(plain) == len(rows) == 1:
+            return self._table.delete(plain[0])
+        writes: list[Awaitable[object]] = [
+            condition_held(self._delete(user, row)) for row in rows if row.update_id is not None
+        ]
+        if plain:
+            writes.append(self._table.batch_write(deletes=plain))
+        return asyncio.gather(*writes)
+
+    def _delete(self, user: str, row: Row) -> Awaitable[object]:
+        key = (user, row.sort_key)
+        if row.update_id is None:
+            return self._table.delete(key)
+        values = {"updateid": row.update_id}
+        return self._table.delete(key, condition=IS_THAT_UPDATE, values=values)
+
+    async def _bury(self, user: str, row: Row) -> bool:
+        """Put a tombstone in place of a message. False when another one is stored by now."""
+        key, now = (user, row.sort_key), int(self._clock())
+        expiry = now + int(self._settle_time) + 1
+        tombstone: Item = {
+            "uaid": user,
+            "chidmessageid": row.sort_key,
+            "ttl": 0,
+            "timestamp": now,
+            "expiry": expiry,
+        }
+        if row.update_id is None:
+            await self._table.put(tombstone)
+            return True
+        values: Values = {"expiry": expiry, "ttl": 0, "updateid": row.update_id}
+        if await condition_held(self._table.update(key, BURY, values, condition=IS_THAT_UPDATE)):
+            return True
+        order = self._topic_orders.find(key)
+        if order is None:
+            return False
+        # Its put may have been given up, and not be carried out yet.
+        tombstone["topic_order"] = order
+        before = {"topic_order": order, "timestamp": now}
+        return await condition_held(
+            self._table.put(tombstone, condition=IS_OLDER_TOPIC, values=before)
+        )
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     async def find(self, uaid: str, row: Row) -> Notification | None:
         """That message, None when it is not stored or was replaced by another one."""
         item = await self._table.get((self._hash(uaid), row.sort_key))
         if item is None or row.update_id not in (None, item.get("updateid")):
             return None
-        self._writes.note_read(item)
+        self._note_read(item)
         stored = _message(uaid, item)
         return stored.notification if stored else None
 
@@ -288,26 +389,9 @@ class Messages:
         the row is not noted as one that was read.
         """
         item = await self._table.get((self._hash(uaid), row.sort_key))
-        if item is None or is_tombstone(item):
+        if item is None or _is_tombstone(item):
             return False
         return row.update_id in (None, item.get("updateid"))
-
-    async def delete(self, uaid: str, row: Row) -> bool:
-        """Delete one message. False when another version of it is stored by now."""
-        is_deleted = await self._writes.delete(self._hash(uaid), row)
-        if is_deleted:
-            self._metrics.deleted.add()
-        return is_deleted
-
-    def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
-        """Delete these messages of one user; submitted at once, done when the future is."""
-        self._metrics.deleted.add(len(acked))
-        return self._writes.delete_all(self._hash(uaid), acked)
-
-    def probe(self, uaid: str, expiry: int) -> Awaitable[None]:
-        """Write a row of that user that is no message, to see whether the table can be written."""
-        row: Item = {"uaid": self._hash(uaid), "chidmessageid": PROBE_ROW, "expiry": expiry}
-        return self._table.put(row)
 
     async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page of messages behind the sort key `after`, None for the first one.
@@ -330,7 +414,7 @@ class Messages:
                 pointer = head.get("current_timestamp")
                 read_to = pointer if isinstance(pointer, int) else 0
         for item in items:
-            self._writes.note_read(item)
+            self._note_read(item)
         messages = [m for item in items if (m := _message(uaid, item)) is not None]
         topics = sum(message.notification.topic is not None for message in messages)
         self._metrics.retrieved_topics.add(topics)
@@ -339,8 +423,85 @@ class Messages:
         return StoredPage(messages, last, channels, read_to)
 
     async def measure(self, uaid: str, enough: Stored) -> Stored:
-        """How many messages wait for that user, and their bytes; see `UserMessages`."""
-        return await measured(self._table, self._hash(uaid), enough)
+        """How many messages wait for that user, and their bytes; counting ends when there are so
+        many, or so many bytes.
+        """
+        return await measure_rows(self._table, self._hash(uaid), enough)
+
+
+async def measure_rows(table: TableHandle, user: str, enough: Stored) -> Stored:
+    """How much is stored for the user with that storage key. It lets other work have its turn
+    between two pages.
+    """
+    messages = size = 0
+    page = await table.query(user, sort=Range(gt=CHANNELS_ROW), limit=MEASURED_PAGE)
+    while True:
+        for item in page.items:
+            if _is_tombstone(item):
+                continue
+            messages += 1
+            size += size_of(item.get("data"), item.get("headers"))
+        if page.cursor is None or messages >= enough.messages or size >= enough.size:
+            return Stored(messages, size)
+        await asyncio.sleep(0)
+        page = await table.query(
+            user, sort=Range(gt=CHANNELS_ROW), limit=MEASURED_PAGE, after=page.cursor
+        )
+
+
+async def condition_held(written: Awaitable[object]) -> bool:
+    """Wait for a submitted write; False when its condition did not hold."""
+    try:
+        await written
+    except ConditionFailed:
+        return False
+    return True
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _channels(item: Item | None) -> frozenset[str]:
+    chids = item.get("chids") if item else None
+    return chids if isinstance(chids, frozenset) else frozenset()
+
+
+def _is_tombstone(item: Item) -> bool:
+    return item.get("ttl") == 0 and "updateid" not in item
+
+
+def _topic_order(item: Item) -> int:
+    """When the message of a topic was taken, microseconds; of the original's rows the second."""
+    order = item.get("topic_order")
+    return order if isinstance(order, int) else _seconds(item, "timestamp") * MICROSECONDS
+
+
+def _seconds(item: Item, name: str) -> int:
+    value = item.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _is_refused(put: Awaitable[None]) -> bool:
+    """Whether the engine has refused a put at once."""
+    return isinstance(put, asyncio.Future) and put.done()
+
+
+def _item(user_key: str, notification: Notification) -> Item:
+    """The item to put. Without a payload it has no `data` and no `headers`."""
+    item: Item = {
+        "uaid": user_key,
+        "chidmessageid": notification.sort_key,
+        "ttl": notification.ttl,
+        "timestamp": notification.timestamp,
+        "updateid": notification.version,
+        "expiry": notification.timestamp + notification.ttl,
+    }
+    if notification.topic_order:
+        item["topic_order"] = notification.topic_order
+    if notification.data:
+        item["data"] = notification.data
+        item["headers"] = dict(notification.headers or {})
+    return item
 
 
 def _message(uaid: str, item: Item) -> StoredMessage | None:
@@ -353,22 +514,22 @@ def _message(uaid: str, item: Item) -> StoredMessage | None:
     except ValueError:
         return None
     version = key.version or version
-    ttl, timestamp, data = item.get("ttl"), item.get("timestamp"), item.get("data")
-    headers = item.get("headers")
     if not isinstance(version, str):
         return None
+    data, headers = item.get("data"), item.get("headers")
+    order = item.get("topic_order")
     notification = Notification(
         uaid=uaid,
         channel_id=key.channel_id,
         version=version,
-        ttl=ttl if isinstance(ttl, int) else 0,
-        timestamp=timestamp if isinstance(timestamp, int) else 0,
+        ttl=_seconds(item, "ttl"),
+        timestamp=_seconds(item, "timestamp"),
         topic=key.topic,
         data=data if isinstance(data, str) else None,
         headers={k: v for k, v in headers.items() if isinstance(v, str)}
         if isinstance(headers, dict)
         else None,
         sort_time=key.sort_time,
-        topic_order=order if isinstance(order := item.get("topic_order"), int) else 0,
+        topic_order=order if isinstance(order, int) else 0,
     )
     return StoredMessage(Row(sort_key, version if key.topic else None), notification)

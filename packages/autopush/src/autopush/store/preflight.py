@@ -12,15 +12,20 @@ from typing import Final
 from autopush.clock import Clock
 from autopush.store.messages import Messages, row_of
 from autopush.store.tables import (
-    CREATE,
-    IS_NEWEST,
     TablePlan,
     message_table,
     router_table,
     storage_table,
     uaid_hasher,
 )
-from autopush.store.users import RECORD_VERSION, WEBPUSH, UserRecord, Users, make_connect_key
+from autopush.store.users import (
+    IS_NEWEST,
+    RECORD_VERSION,
+    WEBPUSH,
+    UserRecord,
+    Users,
+    make_connect_key,
+)
 from autopush.store.versions import Versions
 from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.notification import Notification
@@ -43,8 +48,6 @@ NODE: Final = "mynode:2020"
 CHANNEL: Final = "deadbeef-0000-0000-dead-beef00000000"
 VERSION: Final = 12
 LIFETIME: Final = 600
-
-_REGISTER: Final = Update(set=(*CREATE.assigned, "expiry"))
 
 
 class PreflightFailed(Exception):  # noqa: N818 - named for what happened
@@ -184,20 +187,18 @@ class _Check:
         )
         self._written = [(table, [(self._key,)])]
         self._step("register a user agent", "UpdateItem", name)
+        values = {
+            "node_id": record.node_id,
+            "connected_at": record.connected_at,
+            "router_type": record.router_type,
+            "last_connect": record.last_connect,
+            "record_version": record.record_version,
+            "current_month": record.current_month,
+            "expiry": int(now) + LIFETIME,
+        }
+        register = Update(set=tuple(values))
         await table.update(
-            (self._key,),
-            _REGISTER,
-            {
-                "node_id": record.node_id,
-                "connected_at": record.connected_at,
-                "router_type": record.router_type,
-                "last_connect": record.last_connect,
-                "record_version": record.record_version,
-                "current_month": record.current_month,
-                "expiry": int(now) + LIFETIME,
-            },
-            condition=IS_NEWEST,
-            returning=Returning.OLD,
+            (self._key,), register, values, condition=IS_NEWEST, returning=Returning.OLD
         )
         self._step("read a record", "GetItem", name)
         self._expect(await users.get(self._uaid), record)

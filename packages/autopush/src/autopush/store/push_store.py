@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from autopush.clock import Clock
 from autopush.protocol.effects import Row
-from autopush.store.messages import Messages, UserMessages
+from autopush.store.messages import Messages
 from autopush.store.tables import (
     NO_MONTH,
     Hasher,
@@ -26,7 +26,7 @@ from autopush.store.tables import (
     uaid_log_hasher,
 )
 from autopush.store.users import SIMPLEPUSH, UserRecord, Users
-from autopush.store.versions import Versions
+from autopush.store.versions import UserMessages, Versions
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
 from keytables import Engine, TableHandle, TableNotFound

@@ -35,10 +35,11 @@ from typing import Final, NamedTuple
 
 from autopush.protocol.drain import Drain
 from autopush.protocol.effects import Row
-from autopush.store.messages import Messages, UserMessages
+from autopush.store.messages import Messages
 from autopush.store.push_store import PushStore
 from autopush.store.tables import Month, TablePlan, message_table
 from autopush.store.users import SIMPLEPUSH, UserRecord
+from autopush.store.versions import UserMessages
 from keytables import Capacity, Engine, TableNotFound, Throttled
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────

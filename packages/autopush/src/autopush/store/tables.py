@@ -1,4 +1,4 @@
-"""The tables of push as data: names, keys, indexes, expiry, and when a row may change.
+"""The tables of push as data: names, keys, indexes, expiry.
 
 Rule: attribute names and types are those of the original's tables, so that its tools read ours and
 we read its.
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
-from keytables import Attr, Capacity, Index, Key, Kind, Param, Table, Update
+from keytables import Capacity, Index, Key, Kind, Table
 
 Hasher = Callable[[str], str]
 """From UAID to storage key."""
@@ -130,86 +130,3 @@ def live_tables(prefix: str, names: Iterable[str], this: Month | None) -> list[s
         month for month in months if month in past or (this is not None and month >= this.previous)
     ]
     return [month.table(prefix) for month in live] + ([prefix] if prefix in names else [])
-
-
-IS_SAME_TYPE: Final = Attr("router_type").absent() | (Attr("router_type") == Param("router_type"))
-IS_NEWEST: Final = IS_SAME_TYPE & (
-    Attr("node_id").absent() | (Attr("connected_at") < Param("connected_at"))
-)
-"""A user may be written by a connection newer than the one on record, or when none is on record."""
-IS_NEWEST_OF_KNOWN: Final = Attr("router_type").exists() & IS_NEWEST
-"""A known user may; one that was dropped meanwhile is not created again, without its table."""
-
-IS_REGISTERED_AS: Final = (Attr("router_type") == Param("router_type")) & (
-    Attr("connected_at") == Param("read_at")
-)
-"""A user of a bridge may be changed if it has not been registered again since it was read."""
-
-IS_USER_OF_TABLE: Final = (Attr("router_type") == Param("router_type")) & (
-    Attr("current_month").absent() | (Attr("current_month") == Param("read_month"))
-)
-"""A user of a bridge may get another message table if it still has the one that was read."""
-
-IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
-    Attr("connected_at") == Param("connected_at")
-)
-HAS_NOT_RECONNECTED: Final = Attr("connected_at").absent() | (
-    Attr("connected_at") == Param("connected_at")
-)
-IS_AS_IT_WAS: Final = HAS_NOT_RECONNECTED & (
-    Attr("current_month").absent() | (Attr("current_month") == Param("current_month"))
-)
-"""A user may be dropped if it has neither connected nor been moved since its record was read."""
-IS_THAT_UPDATE: Final = Attr("updateid") == Param("updateid")
-IS_MOVED_FROM: Final = IS_THAT_CONNECTION & (Attr("moved_from") == Param("moved_from"))
-IS_NO_NEWER_COPY: Final = Attr("copied_at").absent() | (Attr("copied_at") <= Param("copied_at"))
-"""Channels may be copied over what the same connection or an older one copied."""
-
-IS_LOWER_VERSION: Final = Attr("version").absent() | (Attr("version") < Param("version"))
-IS_THAT_VERSION: Final = Attr("version") == Param("version")
-
-IS_OLDER_TOPIC: Final = (
-    Attr("topic_order").absent()
-    & (Attr("timestamp").absent() | (Attr("timestamp") < Param("timestamp")))
-) | (Attr("topic_order") < Param("topic_order"))
-"""A message of a topic is replaced by a newer one only; of those without an order, which are the
-original's, the second counts.
-"""
-IS_NEW_ROW: Final = Attr("chidmessageid").absent()
-"""A message without a topic has a row of its own: what is there is the message itself, or its
-tombstone.
-"""
-BURY: Final = Update(set=("expiry", "ttl"), remove=("data", "headers", "updateid"))
-"""Turns the row of a topic into a tombstone, which keeps its place in the order of the topic."""
-
-CONNECT: Final = Update(set=("node_id", "connected_at", "router_type"))
-CONNECT_THIS_MONTH: Final = Update(set=("node_id", "connected_at", "router_type", "last_connect"))
-CONNECT_DEVICE: Final = Update(set=(*CONNECT.assigned, "wake_data"))
-CONNECT_DEVICE_THIS_MONTH: Final = Update(set=(*CONNECT_THIS_MONTH.assigned, "wake_data"))
-CREATE: Final = Update(set=(*CONNECT_THIS_MONTH.assigned, "record_version", "current_month"))
-CREATE_SIMPLEPUSH: Final = Update(set=(*CONNECT_THIS_MONTH.assigned, "record_version"))
-CREATE_DEVICE: Final = Update(set=(*CREATE_SIMPLEPUSH.assigned, "wake_data"))
-REGISTER: Final = Update(
-    set=(
-        "router_type",
-        "router_data",
-        "connected_at",
-        "last_connect",
-        "record_version",
-        "current_month",
-    ),
-    remove=("critical_failure", "expiry"),
-)
-"""A user of a bridge never expires, as it does not connect again."""
-SET_ROUTER_DATA: Final = Update(set=("router_data", "connected_at"))
-UPDATE_REGISTRATION: Final = Update(
-    set=("router_data", "connected_at", "last_connect"), remove=("critical_failure",)
-)
-SET_TABLE: Final = Update(set=("current_month", "last_connect"))
-SET_CRITICAL_FAILURE: Final = Update(set=("critical_failure",))
-CLEAR_NODE: Final = Update(remove=("node_id",))
-SET_LAST_CONNECT: Final = Update(set=("last_connect",))
-MOVE: Final = Update(set=("current_month", "last_connect", "moved_from"))
-END_MOVE: Final = Update(remove=("moved_from",))
-ADD_CHANNELS: Final = Update(add_to={"chids": Param("chids")})
-REMOVE_CHANNELS: Final = Update(take_from={"chids": Param("chids")})

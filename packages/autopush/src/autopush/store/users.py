@@ -8,44 +8,19 @@ import random
 from calendar import monthrange
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from msgspec import Struct
 
 from autopush.clock import Clock
-from autopush.store.tables import (
-    CLEAR_NODE,
-    CONNECT,
-    CONNECT_DEVICE,
-    CONNECT_DEVICE_THIS_MONTH,
-    CONNECT_THIS_MONTH,
-    CREATE,
-    CREATE_DEVICE,
-    CREATE_SIMPLEPUSH,
-    END_MOVE,
-    HAS_NOT_RECONNECTED,
-    IS_AS_IT_WAS,
-    IS_MOVED_FROM,
-    IS_NEWEST,
-    IS_NEWEST_OF_KNOWN,
-    IS_REGISTERED_AS,
-    IS_THAT_CONNECTION,
-    IS_USER_OF_TABLE,
-    MOVE,
-    REGISTER,
-    SET_CRITICAL_FAILURE,
-    SET_LAST_CONNECT,
-    SET_ROUTER_DATA,
-    SET_TABLE,
-    UPDATE_REGISTRATION,
-    Hasher,
-    Month,
-)
+from autopush.store.tables import Hasher, Month
 from keytables import (
+    Attr,
     Condition,
     ConditionFailed,
     Item,
+    Param,
     Returning,
     TableHandle,
     Update,
@@ -63,6 +38,33 @@ service: their records are not changed.
 
 CONNECT_KEY_SPREAD: Final = 10
 """How many garbage-collection keys an hour has, so that its users are not all under one of them."""
+
+
+IS_NEWEST: Final = (
+    Attr("router_type").absent() | (Attr("router_type") == Param("router_type"))
+) & (Attr("node_id").absent() | (Attr("connected_at") < Param("connected_at")))
+"""A user may be written by a connection newer than the one on record, or when none is on record."""
+IS_NEWEST_OF_KNOWN: Final = Attr("router_type").exists() & IS_NEWEST
+"""A known user may; one that was dropped meanwhile is not created again, without its table."""
+IS_REGISTERED_AS: Final = (Attr("router_type") == Param("router_type")) & (
+    Attr("connected_at") == Param("read_at")
+)
+"""A user of a bridge may be changed if it has not been registered again since it was read."""
+IS_USER_OF_TABLE: Final = (Attr("router_type") == Param("router_type")) & (
+    Attr("current_month").absent() | (Attr("current_month") == Param("read_month"))
+)
+"""A user of a bridge may get another message table if it still has the one that was read."""
+IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
+    Attr("connected_at") == Param("connected_at")
+)
+IS_MOVED_FROM: Final = IS_THAT_CONNECTION & (Attr("moved_from") == Param("moved_from"))
+HAS_NOT_RECONNECTED: Final = Attr("connected_at").absent() | (
+    Attr("connected_at") == Param("connected_at")
+)
+IS_AS_IT_WAS: Final = HAS_NOT_RECONNECTED & (
+    Attr("current_month").absent() | (Attr("current_month") == Param("current_month"))
+)
+"""A user may be dropped if it has neither connected nor been moved since its record was read."""
 
 
 class UserRecord(Struct, frozen=True):
@@ -208,17 +210,14 @@ class Users:
             "connected_at": connected_at,
             "router_type": record.router_type,
         }
-        is_first = not is_connect_key_of_month(record.last_connect, now)
-        if is_first:
+        if not is_connect_key_of_month(record.last_connect, now):
             values["last_connect"] = make_connect_key(now)
-        update = CONNECT_THIS_MONTH if is_first else CONNECT
         if wake_data is not None:
             values["wake_data"] = {"data": dict(wake_data)}
-            update = CONNECT_DEVICE_THIS_MONTH if is_first else CONNECT_DEVICE
         try:
             old = await self._table.update(
                 (self._hash(record.uaid),),
-                update,
+                _setting(*values),
                 values,
                 condition=IS_NEWEST_OF_KNOWN,
                 returning=Returning.OLD,
@@ -232,27 +231,27 @@ class Users:
 
         Repeating it changes nothing but the garbage-collection key.
         """
-        values = self._new(WEBPUSH, node_id, connected_at) | {"current_month": month}
-        return self._table.update((self._hash(uaid),), CREATE, values)
+        return self._create(uaid, WEBPUSH, node_id, connected_at, {"current_month": month})
 
     def create_simplepush(
         self, uaid: str, node_id: str, connected_at: int, wake_data: Mapping[str, str] | None
     ) -> Awaitable[object]:
         """Write a new SimplePush user, which has no message table; repeating it is as harmless."""
-        values, update = self._new(SIMPLEPUSH, node_id, connected_at), CREATE_SIMPLEPUSH
-        if wake_data is not None:
-            values["wake_data"] = {"data": dict(wake_data)}
-            update = CREATE_DEVICE
-        return self._table.update((self._hash(uaid),), update, values)
+        more = {} if wake_data is None else {"wake_data": {"data": dict(wake_data)}}
+        return self._create(uaid, SIMPLEPUSH, node_id, connected_at, more)
 
-    def _new(self, router_type: str, node_id: str, connected_at: int) -> dict[str, Value]:
-        return {
+    def _create(
+        self, uaid: str, router_type: str, node_id: str, connected_at: int, more: Values
+    ) -> Awaitable[object]:
+        values = {
             "node_id": node_id,
             "connected_at": connected_at,
             "router_type": router_type,
             "last_connect": make_connect_key(self._clock()),
             "record_version": RECORD_VERSION,
+            **more,
         }
+        return self._table.update((self._hash(uaid),), _setting(*values), values)
 
     async def register(
         self, uaid: str, router_type: str, router_data: Mapping[str, Value], month: str
@@ -262,7 +261,7 @@ class Users:
         False when the UAID has another router type, or a connection that was opened later.
         """
         now = self._clock()
-        values: dict[str, Value] = {
+        values: Values = {
             "router_type": router_type,
             "router_data": dict(router_data),
             "connected_at": int(now * 1000),
@@ -270,7 +269,8 @@ class Users:
             "record_version": RECORD_VERSION,
             "current_month": month,
         }
-        return await self._change(uaid, REGISTER, values, IS_NEWEST)
+        # It never expires, as it does not connect again.
+        return await self._change(uaid, IS_NEWEST, values, remove=("critical_failure", "expiry"))
 
     async def update_registration(
         self, record: UserRecord, router_data: Mapping[str, Value]
@@ -280,26 +280,21 @@ class Users:
         False when it was registered again, or dropped, since the record was read.
         """
         now = self._clock()
-        values = _registered_as(record)
-        values |= {
+        values: Values = {
             "router_data": dict(router_data),
             "connected_at": max(int(now * 1000), record.connected_at + 1),
             "last_connect": make_connect_key(now),
         }
-        return await self._change(record.uaid, UPDATE_REGISTRATION, values, IS_REGISTERED_AS)
+        return await self._change_registered(record, values, remove=("critical_failure",))
 
     async def set_table(self, record: UserRecord, name: str) -> bool:
         """Note that a user that never connects has that message table now.
 
         False when it has got another one, or was dropped, since the record was read.
         """
-        values: Values = {
-            "router_type": record.router_type,
-            "read_month": record.current_month or "",
-            "current_month": name,
-            "last_connect": make_connect_key(self._clock()),
-        }
-        return await self._change(record.uaid, SET_TABLE, values, IS_USER_OF_TABLE)
+        values: Values = {"current_month": name, "last_connect": make_connect_key(self._clock())}
+        read: Values = {"router_type": record.router_type, "read_month": record.current_month or ""}
+        return await self._change(record.uaid, IS_USER_OF_TABLE, values, read)
 
     async def refresh_registration(self, record: UserRecord) -> bool:
         """Note that a user that never connects was heard of; written at most once a month.
@@ -309,60 +304,66 @@ class Users:
         now = self._clock()
         if is_connect_key_of_month(record.last_connect, now):
             return True
-        values = _registered_as(record) | {"last_connect": make_connect_key(now)}
-        return await self._change(record.uaid, SET_LAST_CONNECT, values, IS_REGISTERED_AS)
+        return await self._change_registered(record, {"last_connect": make_connect_key(now)})
 
     async def set_router_data(self, record: UserRecord, router_data: Mapping[str, Value]) -> bool:
         """Replace what the bridge needs, unless the user has registered again since."""
-        values = _registered_as(record)
-        values |= {"router_data": dict(router_data), "connected_at": int(self._clock() * 1000)}
-        return await self._change(record.uaid, SET_ROUTER_DATA, values, IS_REGISTERED_AS)
+        now = int(self._clock() * 1000)
+        values: Values = {"router_data": dict(router_data), "connected_at": now}
+        return await self._change_registered(record, values)
 
     async def set_critical_failure(self, record: UserRecord, reason: str) -> bool:
         """Note that the bridge can never reach the user as it is registered now."""
-        values = {**_registered_as(record), "critical_failure": reason}
-        return await self._change(record.uaid, SET_CRITICAL_FAILURE, values, IS_REGISTERED_AS)
+        return await self._change_registered(record, {"critical_failure": reason})
 
     async def move(self, uaid: str, node_id: str, connected_at: int, *, old: str, new: str) -> bool:
         """Note that the user has the message table `new` now, and had `old`.
 
         False when that connection is no longer on record.
         """
-        values: dict[str, Value] = {
-            "node_id": node_id,
-            "connected_at": connected_at,
-            "current_month": new,
-            "last_connect": make_connect_key(self._clock()),
-            "moved_from": old,
-        }
-        return await self._change(uaid, MOVE, values, IS_THAT_CONNECTION)
+        last_connect = make_connect_key(self._clock())
+        values: Values = {"current_month": new, "last_connect": last_connect, "moved_from": old}
+        connection: Values = {"node_id": node_id, "connected_at": connected_at}
+        return await self._change(uaid, IS_THAT_CONNECTION, values, connection)
 
     async def refresh_last_connect(self, uaid: str, node_id: str, connected_at: int) -> bool:
         """Note that a connection of an earlier month is still open. False when it is no longer on
         record.
         """
-        values: dict[str, Value] = {
-            "node_id": node_id,
-            "connected_at": connected_at,
-            "last_connect": make_connect_key(self._clock()),
-        }
-        return await self._change(uaid, SET_LAST_CONNECT, values, IS_THAT_CONNECTION)
+        values: Values = {"last_connect": make_connect_key(self._clock())}
+        connection: Values = {"node_id": node_id, "connected_at": connected_at}
+        return await self._change(uaid, IS_THAT_CONNECTION, values, connection)
 
     async def end_move(self, uaid: str, node_id: str, connected_at: int, old: str) -> bool:
         """Note that nothing is left in the table the user was moved from."""
-        values: Values = {"node_id": node_id, "connected_at": connected_at, "moved_from": old}
-        return await self._change(uaid, END_MOVE, values, IS_MOVED_FROM)
+        read: Values = {"node_id": node_id, "connected_at": connected_at, "moved_from": old}
+        return await self._change(uaid, IS_MOVED_FROM, {}, read, remove=("moved_from",))
 
     async def clear_node(self, record: UserRecord) -> bool:
         """Note that the user is no longer connected there, unless it has connected again since."""
-        values = {"node_id": record.node_id, "connected_at": record.connected_at}
-        return await self._change(record.uaid, CLEAR_NODE, values, IS_THAT_CONNECTION)
+        read: Values = {"node_id": record.node_id, "connected_at": record.connected_at}
+        return await self._change(record.uaid, IS_THAT_CONNECTION, {}, read, remove=("node_id",))
+
+    async def _change_registered(
+        self, record: UserRecord, values: Values, remove: tuple[str, ...] = ()
+    ) -> bool:
+        read: Values = {"router_type": record.router_type, "read_at": record.connected_at}
+        return await self._change(record.uaid, IS_REGISTERED_AS, values, read, remove)
 
     async def _change(
-        self, uaid: str, update: Update, values: Values, condition: Condition
+        self,
+        uaid: str,
+        condition: Condition,
+        values: Values,
+        read: Values | None = None,
+        remove: tuple[str, ...] = (),
     ) -> bool:
+        """Set and remove these attributes; False where the condition does not hold. `read`: what
+        the condition compares with, besides `values`.
+        """
+        update, given = _setting(*values, remove=remove), {**values, **(read or {})}
         try:
-            await self._table.update((self._hash(uaid),), update, values, condition=condition)
+            await self._table.update((self._hash(uaid),), update, given, condition=condition)
         except ConditionFailed:
             return False
         return True
@@ -388,5 +389,6 @@ class Users:
         return True
 
 
-def _registered_as(record: UserRecord) -> dict[str, Value]:
-    return {"router_type": record.router_type, "read_at": record.connected_at}
+@cache  # of the few sets of attributes above
+def _setting(*names: str, remove: tuple[str, ...] = ()) -> Update:
+    return Update(set=names, remove=remove)

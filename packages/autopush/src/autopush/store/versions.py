@@ -13,17 +13,26 @@ from typing import Final
 
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.protocol.simplepush import ANY_CHANNEL
-from autopush.store.message_writes import condition_held
-from autopush.store.messages import NEARLY_FULL, Stored, measured, row_of
-from autopush.store.tables import IS_LOWER_VERSION, IS_THAT_VERSION, Hasher, Month
+from autopush.store.messages import (
+    NEARLY_FULL,
+    Messages,
+    Stored,
+    condition_held,
+    measure_rows,
+    row_of,
+)
+from autopush.store.tables import Hasher, Month
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
 from autopush.webpush.notification import Notification
 from autopush.webpush.version_update import VersionUpdate, number_of
-from keytables import Engine, Item, Range, StorageFull, TableHandle
+from keytables import Attr, Engine, Item, Param, Range, StorageFull, TableHandle
 
 PAGE: Final = 500
 """Versions read at once, and sent in one message, which stays below 64 KiB with so many."""
+
+IS_LOWER_VERSION: Final = Attr("version").absent() | (Attr("version") < Param("version"))
+IS_THAT_VERSION: Final = Attr("version") == Param("version")
 
 
 class Versions:
@@ -119,7 +128,11 @@ class Versions:
 
     async def measure(self, uaid: str, enough: Stored) -> Stored:
         """How many channels of that user have a version that waits."""
-        return await measured(self._table, self._hash(uaid), enough)
+        return await measure_rows(self._table, self._hash(uaid), enough)
+
+
+UserMessages = Messages | Versions
+"""What waits for the users of one router type. Both tables have the same interface."""
 
 
 async def delete_versions(table: TableHandle, user: str) -> None:
