@@ -145,9 +145,7 @@ class Listener:
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = _PendingConnection(self, sock, peer, key)
-        self._waiting[connection] = None
-        connection.start()
+        self._waiting[_PendingConnection(self, sock, peer, key)] = None
 
     def _pause_for(self, seconds: float) -> None:
         self._stop()
@@ -193,74 +191,23 @@ class _PendingConnection:
         self._sock = sock
         self._peer = peer
         self._counted_as: str | None = counted_as  # None: its protocol has it
-        self._header = b""  # what was received of an incomplete one
-        self._timer: Timer | None = None
-        self._task: asyncio.Task[None] | None = None
-        self.since = listener.wheel.loop.time()
-
-    def start(self) -> None:
-        """Receive the header, if there is to be one, else begin with TLS."""
-        if not self._listener.proxied:
-            self._begin_serving(self._peer)
-            return
-        wheel = self._listener.wheel
-        self._timer = wheel.after(HEADER_TIMEOUT, self._refuse, "the header took too long")
-        wheel.loop.add_reader(self._sock, self._on_readable)
+        self._loop = listener.wheel.loop
+        self.since = self._loop.time()
+        self._task = self._loop.create_task(self._serve())
+        self._task.add_done_callback(self._on_done)
 
     def close(self) -> None:
         """Close it, in whatever state it is."""
-        if self._task is not None:
-            self._task.cancel()  # which closes the transport, and `_on_served` is called
-            self._listener.remove(self)
-        else:
-            self._end_header()
-            self._sock.close()
-            self._end()
+        self._task.cancel()  # then `_on_done` is called
+        self._end()
 
-    def _on_readable(self) -> None:
-        try:
-            data = self._sock.recv(_PEEK_SIZE, socket.MSG_PEEK)
-            if not data:  # a load balancer may connect only to see whether the port is open
-                self.close()
-                return
-            header = parse_proxy_header(self._header + data)
-            self._sock.recv(len(data) if header is None else header[0] - len(self._header))
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self.close()
-            return
-        except ProxyHeaderError as error:
-            self._refuse(str(error))
-            return
-        if header is None:
-            self._header += data
-            return
-        self._end_header()
-        client = header[1]
-        try:
-            self._counted_as = self._listener.limits.recount("", client)
-        except ConnectionRefused:
-            self.close()
-            return
-        self._begin_serving(client or self._peer)
-
-    def _refuse(self, reason: str) -> None:
-        self.close()
-        self._listener.count_refused(self._peer, reason)
-
-    def _end_header(self) -> None:
-        self._listener.wheel.loop.remove_reader(self._sock)
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _begin_serving(self, client: str) -> None:
-        self._task = self._listener.wheel.loop.create_task(self._serve(client))
-        self._task.add_done_callback(self._on_served)
-
-    async def _serve(self, client: str) -> None:
-        listener = self._listener
-        await listener.wheel.loop.connect_accepted_socket(
+    async def _serve(self) -> None:
+        listener, client = self._listener, self._peer
+        if listener.proxied:
+            source = await self._receive_header()
+            self._counted_as = listener.limits.recount("", source)
+            client = source or client
+        await self._loop.connect_accepted_socket(
             lambda: listener.protocol(client, self._hand_over),
             self._sock,
             ssl=listener.tls,
@@ -268,22 +215,56 @@ class _PendingConnection:
             ssl_shutdown_timeout=listener.shutdown_timeout,
         )
 
+    async def _receive_header(self) -> str:
+        """Take the PROXY header from the socket, and nothing behind it; returns its address.
+
+        :raises ProxyHeaderError: what came is none, or came too late
+        """
+        received = b""
+        try:
+            async with asyncio.timeout(HEADER_TIMEOUT):
+                while True:
+                    await self._readable()
+                    try:
+                        data = self._sock.recv(_PEEK_SIZE, socket.MSG_PEEK)
+                    except BlockingIOError:
+                        continue
+                    if not data:  # a load balancer may only try whether the port is open
+                        raise ConnectionAbortedError
+                    header = parse_proxy_header(received + data)
+                    if header is not None:
+                        size, source = header
+                        self._sock.recv(size - len(received))
+                        return source
+                    received += self._sock.recv(len(data))
+        except TimeoutError:
+            raise ProxyHeaderError("the header took too long") from None
+
+    async def _readable(self) -> None:
+        event = asyncio.Event()
+        self._loop.add_reader(self._sock, event.set)
+        try:
+            await event.wait()
+        finally:
+            self._loop.remove_reader(self._sock)
+
     def _hand_over(self) -> str:
         key, self._counted_as = self._counted_as or "", None
         return key
 
-    def _on_served(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        """It is served, was closed, or failed."""
         self._end()
-        if task.cancelled():
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:
             self._sock.close()  # without effect where a transport had it
-            return
-        error = task.exception()
-        if error is not None and not isinstance(error, OSError):  # a failed handshake is the peer's
+        if isinstance(error, ProxyHeaderError):
+            self._listener.count_refused(self._peer, str(error))
+        elif error is not None and not isinstance(error, OSError | ConnectionRefused):
             context = {"message": "Cannot serve an accepted connection", "exception": error}
-            self._listener.wheel.loop.call_exception_handler(context)
+            self._loop.call_exception_handler(context)
 
     def _end(self) -> None:
-        """It is served, or closed."""
         if self._counted_as is not None:
             self._listener.limits.release(self._counted_as)
             self._counted_as = None
