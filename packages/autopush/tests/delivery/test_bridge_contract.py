@@ -96,19 +96,6 @@ async def test_the_sender_gets_status_body_and_headers_of_a_response(harness: Ha
     assert "/m/" in headers["location"]
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (RouterResponse(status_code=413, errno=Errno.PAYLOAD_TOO_LARGE), (413, 104)),
-        (RouterResponse(status_code=502), (502, 999)),
-    ],
-)
-async def test_a_response_of_another_status_is_an_error(
-    harness: Harness, given: RouterResponse, expected: tuple[int, int]
-) -> None:
-    assert refusal(await (await registered(harness, returning(given))).push()) == expected
-
-
 @pytest.mark.parametrize("fails", [False, True], ids=["response", "error"])
 @pytest.mark.parametrize(
     ("router_data", "kept"),

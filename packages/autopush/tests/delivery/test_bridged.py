@@ -142,32 +142,7 @@ async def test_a_user_that_failed_for_good_is_410_105_and_its_bridge_is_not_aske
     assert fcm.calls == 0
 
 
-async def test_closing_closes_every_router(
-    bridges: Bridges, fcm: ScriptedRouter, apns: ScriptedRouter
-) -> None:
-    await bridges.close()
-    assert fcm.is_closed
-    assert apns.is_closed
-
-
 # ── answers and records ─────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("status", [200, 201, 202])
-async def test_a_success_is_handed_on_as_it_is_and_changes_nothing(
-    bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord, status: int
-) -> None:
-    fcm.outcome = RouterResponse(status_code=status, response_body="b", headers=(("TTL", "5"),))
-    assert await route(bridges, harness, user) is fcm.outcome
-    assert await harness.record() == user
-
-
-async def test_empty_router_data_drops_the_user(
-    bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord
-) -> None:
-    fcm.outcome = RouterResponse(router_data={})
-    assert await route(bridges, harness, user) is fcm.outcome
-    assert harness.users() == []
 
 
 async def test_new_router_data_takes_the_place_of_the_old(
@@ -180,17 +155,6 @@ async def test_new_router_data_takes_the_place_of_the_old(
     record = await harness.record()
     assert record.router_data == data
     assert record.connected_at == user.connected_at + 1000
-
-
-async def test_an_error_may_drop_the_user_or_change_its_data_too(
-    bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord
-) -> None:
-    fcm.outcome = RouterError(Errno.BACK_OFF, "wait", router_data={"token": "new"})
-    assert await refusal(bridges, harness, user) == (503, 201)
-    assert (await harness.record()).router_data == {"token": "new"}
-    fcm.outcome = RouterError.unregistered()
-    assert await refusal(bridges, harness, await harness.record()) == (410, 106)
-    assert harness.users() == []
 
 
 async def test_a_user_that_has_registered_again_meanwhile_is_neither_dropped_nor_changed(
@@ -234,16 +198,6 @@ async def test_an_outage_says_when_to_try_again(
     with pytest.raises(PushError) as caught:
         await route(bridges, harness, user)
     assert caught.value.headers == (("Retry-After", expected),)
-
-
-async def test_a_critical_failure_is_410_105_and_stays_in_the_record(
-    bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord
-) -> None:
-    fcm.outcome = RouterError(Errno.BACK_OFF, "text", critical_failure="no such sender")
-    assert await refusal(bridges, harness, user) == (410, 105)
-    assert (await harness.record()).critical_failure == "no such sender"
-    with pytest.raises(PushError):
-        bridges.find(await harness.record())
 
 
 @pytest.mark.parametrize("failure", [Throttled("t"), Unavailable("u")])
@@ -298,13 +252,6 @@ async def test_a_response_that_is_no_success_is_an_error_with_its_errno(
 
 
 # ── timeout, concurrency, circuit ───────────────────────────────────────────────────────────────
-
-
-async def test_a_bridge_that_does_not_answer_in_time_is_502_903(
-    bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord
-) -> None:
-    fcm.timeout, fcm.outcome = 0.01, None
-    assert await refusal(bridges, harness, user) == (502, 903)
 
 
 async def test_one_application_has_a_limited_number_of_messages_under_way(

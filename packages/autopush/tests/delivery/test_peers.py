@@ -265,22 +265,15 @@ async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
         listener.close()
 
 
-async def test_a_node_with_an_invalid_response_is_silent(nodes: Nodes) -> None:
+@pytest.mark.parametrize("response", [b"nonsense\r\n\r\n", b""], ids=["invalid", "none"])
+async def test_a_node_that_closes_without_a_valid_response_is_silent(
+    nodes: Nodes, response: bytes
+) -> None:
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"nonsense\r\n\r\n")
+        writer.write(response)
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE
-
-
-async def test_a_node_that_closes_the_connection_is_silent(nodes: Nodes) -> None:
-    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-
-    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
         assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE

@@ -204,13 +204,22 @@ async def ended(harness: Harness, log: LogFile) -> tuple[str, int]:
     return line["disconnect_reason"], line["close_code"]
 
 
-async def test_what_a_client_says_when_it_closes_is_not_logged(
-    harness: Harness, log: LogFile
+@pytest.mark.parametrize(
+    ("sent", "reason", "code"),
+    [
+        (wire.close(1001, b"secret"), "closed by the client", 1001),
+        (wire.text(b"secret"), "not JSON", 1008),
+        (wire.text(b"{}") * 2, "pinged too often", 4774),
+    ],
+    ids=["close", "nonsense", "pings"],
+)
+async def test_why_a_client_was_closed_is_logged_and_nothing_that_it_said(
+    harness: Harness, log: LogFile, sent: bytes, reason: str, code: int
 ) -> None:
     agent = await harness.identified()
-    agent.send(wire.close(1001, f"bye {agent.uaid}".encode()))
-    assert await ended(harness, log) == ("closed by the client", 1001)
-    assert agent.uaid not in log.text
+    agent.send(sent)
+    assert await ended(harness, log) == (reason, code)
+    assert "secret" not in log.text
 
 
 async def test_a_connection_that_is_replaced(harness: Harness, log: LogFile) -> None:
@@ -220,18 +229,6 @@ async def test_a_connection_that_is_replaced(harness: Harness, log: LogFile) -> 
     assert await ended(harness, log) == ("replaced", 1000)
     first.disconnect()  # the socket ends later than the session
     assert await ended(harness, log) == ("replaced", 1000)
-
-
-async def test_a_client_that_pings_too_often(harness: Harness, log: LogFile) -> None:
-    agent = await harness.identified()
-    agent.send_json({}, {})
-    assert await ended(harness, log) == ("pinged too often", 4774)
-
-
-async def test_a_client_that_sends_nonsense(harness: Harness, log: LogFile) -> None:
-    agent = await harness.identified()
-    agent.send(wire.text(b"secret"))
-    assert await ended(harness, log) == ("not JSON", 1008)
 
 
 async def test_a_client_that_does_not_answer_a_ping(log: LogFile) -> None:
@@ -270,32 +267,27 @@ def dropped(harness: Harness, log: LogFile, reason: DropReason) -> object:
     return code
 
 
-async def test_a_record_that_lacks_what_every_record_has(harness: Harness, log: LogFile) -> None:
+@pytest.mark.parametrize(
+    ("changed", "hello", "reason", "code"),
+    [
+        ({"connected_at": None}, {}, DropReason.INCOMPLETE_RECORD, 104),
+        ({"current_month": None}, {}, DropReason.NO_MESSAGE_TABLE, 105),
+        ({}, {"use_webpush": False}, DropReason.ROUTER_TYPE_CHANGED, 102),
+        ({"record_version": None}, {}, DropReason.OLD_RECORD_VERSION, None),
+    ],
+)
+async def test_a_user_that_is_dropped_at_its_hello(
+    harness: Harness,
+    log: LogFile,
+    changed: dict[str, None],
+    hello: dict[str, object],
+    reason: DropReason,
+    code: int | None,
+) -> None:
     await harness.known_user()
-    harness.change_record(connected_at=None)
-    agent = await harness.hello()
-    assert agent.uaid != UAID
-    assert dropped(harness, log, DropReason.INCOMPLETE_RECORD) == 104
-
-
-async def test_a_record_that_names_no_message_table(harness: Harness, log: LogFile) -> None:
-    await harness.known_user()
-    harness.change_record(current_month=None)
-    await harness.hello()
-    assert dropped(harness, log, DropReason.NO_MESSAGE_TABLE) == 105
-
-
-async def test_a_user_that_comes_with_the_other_protocol(harness: Harness, log: LogFile) -> None:
-    await harness.known_user()
-    await harness.hello(UAID, use_webpush=False)
-    assert dropped(harness, log, DropReason.ROUTER_TYPE_CHANGED) == 102
-
-
-async def test_a_record_of_an_old_version(harness: Harness, log: LogFile) -> None:
-    await harness.known_user()
-    harness.change_record(record_version=None)
-    await harness.hello()
-    assert dropped(harness, log, DropReason.OLD_RECORD_VERSION) is None
+    harness.change_record(**changed)
+    await harness.hello(UAID, **hello)
+    assert dropped(harness, log, reason) == code
 
 
 async def test_too_many_messages(log: LogFile) -> None:

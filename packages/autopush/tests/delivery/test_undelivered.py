@@ -26,27 +26,6 @@ async def test_unacked_messages_that_are_not_stored_are_saved_at_the_end(harness
     assert harness.stored_versions() == [first.version, second.version]
 
 
-async def test_acked_messages_are_not_saved(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    for _ in range(2):
-        agent.connection.deliver(harness.message(agent.uaid), None)
-    acked, unacked = agent.received()
-    agent.ack(acked)
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert isinstance(unacked, dict)
-    assert harness.stored_versions() == [unacked["version"]]
-
-
-async def test_a_ttl_of_0_is_not_saved(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    agent.connection.deliver(harness.message(agent.uaid, ttl=0), None)
-    harness.engine.calls.clear()
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert harness.engine.calls == []
-
-
 async def test_a_topic_is_saved_in_its_row(harness: Harness) -> None:
     agent = await harness.subscribed()
     message = harness.message(agent.uaid, topic="news")
@@ -137,30 +116,19 @@ async def test_the_node_is_called_only_after_all_is_saved(harness: Harness) -> N
     assert harness.nodes.checks == [("check", OTHER_NODE, agent.uaid)]
 
 
-async def test_no_node_is_called_if_the_user_agent_has_not_reconnected(harness: Harness) -> None:
+@pytest.mark.parametrize("case", ["not reconnected", "no node on record", "dropped"])
+async def test_no_node_is_called_if_none_has_the_user_agent_now(
+    harness: Harness, case: str
+) -> None:
     agent = await harness.subscribed()
     agent.connection.deliver(harness.message(agent.uaid), None)
+    if case == "no node on record":
+        await harness.store.users.clear_node(await harness.record(agent.uaid))
+    elif case == "dropped":
+        await harness.store.users.drop(agent.uaid)
     agent.disconnect()
     await harness.run_until_idle()
-    assert len(harness.rows()) == 1
-    assert harness.nodes.checks == []
-
-
-async def test_no_node_is_called_if_the_record_names_none(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    agent.connection.deliver(harness.message(agent.uaid), None)
-    await harness.store.users.clear_node(await harness.record(agent.uaid))
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert harness.nodes.checks == []
-
-
-async def test_no_node_is_called_if_the_user_was_dropped(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    agent.connection.deliver(harness.message(agent.uaid), None)
-    await harness.store.users.drop(agent.uaid)
-    agent.disconnect()
-    await harness.run_until_idle()
+    assert len(harness.rows()) == (case != "dropped")
     assert harness.nodes.checks == []
 
 

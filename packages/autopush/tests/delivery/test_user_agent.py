@@ -57,15 +57,6 @@ async def test_hello_register_deliver_ack(harness: Harness) -> None:
     assert agent.received() == []
 
 
-async def test_an_unregistered_channel_is_no_longer_subscribed(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    agent.send_json(messageType="unregister", channelID=CHANNEL)
-    await harness.run_until_idle()
-    assert agent.received() == [{"messageType": "unregister", "channelID": CHANNEL, "status": 200}]
-    assert not agent.connection.is_subscribed(CHANNEL)
-    assert await harness.store.current.channels(agent.uaid) == frozenset()
-
-
 async def test_stored_messages_follow_the_hello_reply_topics_first(harness: Harness) -> None:
     await harness.known_user()
     early, late = harness.message(), harness.message()
@@ -210,23 +201,6 @@ async def test_nothing_is_sent_before_the_hello_reply(harness: Harness) -> None:
     assert agent.received() == []
 
 
-async def test_a_message_refused_before_the_hello_reply_is_read_from_storage_after_it(
-    harness: Harness,
-) -> None:
-    await harness.known_user()
-    agent = harness.connect()
-    agent.hello(UAID)
-    message = harness.message()
-    assert not agent.connection.deliver(message, None)
-    await harness.store.current.store(message)
-    await harness.run_until_idle()
-    hello, notification = agent.received()
-    assert isinstance(hello, dict)
-    assert isinstance(notification, dict)
-    assert hello["messageType"] == "hello"
-    assert notification["version"] == message.version
-
-
 async def test_the_connection_is_registered_before_the_router_record_is_written(
     harness: Harness,
 ) -> None:
@@ -367,41 +341,6 @@ async def test_no_timer_outlives_its_connection() -> None:
 
 
 # ── protocol errors ─────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("data", "code"),
-    [
-        (wire.text(b'{"messageType":"register"}'), 1008),
-        (wire.text(b"{}"), 1008),
-        (wire.text(b"[]"), 1008),
-        (wire.text(b"nonsense"), 1008),
-        (wire.frame(wire.BINARY, b"x"), 1003),
-    ],
-)
-async def test_anything_but_a_hello_closes(harness: Harness, data: bytes, code: int) -> None:
-    agent = harness.connect()
-    agent.send(data)
-    assert agent.close_code() == code
-    assert not agent.connection.is_connected
-
-
-async def test_a_second_hello_is_refused_and_the_connection_stays_open(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    agent.hello(UAID)
-    await harness.run_until_idle()
-    refused = agent.reply()
-    assert (refused["status"], refused["uaid"]) == (401, agent.uaid)
-    assert agent.connection.is_connected
-
-
-async def test_pings_that_come_too_often_close_with_4774(harness: Harness) -> None:
-    agent = await harness.identified()
-    agent.send_json({})
-    assert agent.received() == [{}]
-    await harness.pass_time(54)
-    agent.send_json({})
-    assert agent.close_code() == 4774
 
 
 async def test_a_request_that_is_cancelled_with_its_node_is_no_error(

@@ -76,22 +76,21 @@ def accept(session: Session, *numbers: int) -> None:
 # ── hello ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("value", [False, 0, ""])
-def test_a_hello_with_a_false_use_webpush_is_one_of_simplepush(value: object) -> None:
-    session = new_session(connected_at=5)
-    effects = session.receive(frame(messageType="hello", uaid=UAID, use_webpush=value), NOW)
-    assert effects == [Identify(UAID, is_simplepush=True)]
-    assert session.simplepush is not None
-
-
-@pytest.mark.parametrize("channels", [[], [CHANNEL], "anything"])
-def test_a_hello_that_lists_channels_and_has_no_use_webpush_is_one_of_simplepush(
-    channels: object,
+@pytest.mark.parametrize(
+    ("members", "is_simplepush"),
+    [
+        *[({"use_webpush": value}, True) for value in (False, 0, "")],
+        *[({"channelIDs": channels}, True) for channels in ([], [CHANNEL], "anything")],
+        *[({"use_webpush": value, "channelIDs": []}, False) for value in (True, 1, "yes")],
+    ],
+)
+def test_a_hello_without_a_true_use_webpush_is_one_of_simplepush(
+    members: dict[str, object], is_simplepush: bool
 ) -> None:
     session = new_session(connected_at=5)
-    effects = session.receive(frame(messageType="hello", uaid=UAID, channelIDs=channels), NOW)
-    assert effects == [Identify(UAID, is_simplepush=True)]
-    assert session.simplepush is not None
+    effects = session.receive(frame(messageType="hello", uaid=UAID, **members), NOW)
+    assert effects == [Identify(UAID, is_simplepush=is_simplepush)]
+    assert (session.simplepush is not None) is is_simplepush
 
 
 @pytest.mark.parametrize("members", [{}, {"use_webpush": None}, {"channelIDs": None}])
@@ -101,13 +100,6 @@ def test_a_hello_with_neither_use_webpush_nor_channels_is_web_push_as_kde_sends_
 ) -> None:
     session = new_session(rules, 5)
     effects = session.receive(frame(messageType="hello", uaid=UAID, **members), NOW)
-    assert effects == [Identify(UAID)]
-    assert session.simplepush is None
-
-
-@pytest.mark.parametrize("value", [True, 1, "yes"])
-def test_any_true_use_webpush_is_web_push(value: object) -> None:
-    session, effects = hello(use_webpush=value)
     assert effects == [Identify(UAID)]
     assert session.simplepush is None
 
@@ -270,27 +262,23 @@ def test_an_ack_covers_all_lower_versions_of_its_channel_only() -> None:
     assert session.receive(ack(2**70, channel=OTHER), NOW) == [DeleteMessages([row(6, OTHER)])]
 
 
-@pytest.mark.parametrize("updates", [3, None, {}, [], [None], ["x"], [{}], [[]]])
-def test_an_ack_without_entries_is_passed_over(updates: object) -> None:
+NO_UPDATES: list[object] = [3, None, {}, [], [None], ["x"], [{}], [[]]]
+NO_HIGHER_NUMBERS: list[object] = ["5", 5.0, True, None, [5], {}, 4, -5]
+OTHER_CHANNELS: list[object] = [None, 3, [], {}, CHANNEL.replace("-", ""), OTHER]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *[frame(messageType="ack", updates=updates) for updates in NO_UPDATES],
+        *map(ack, NO_HIGHER_NUMBERS),
+        *[ack(5, channel=channel) for channel in OTHER_CHANNELS],
+    ],
+)
+def test_an_ack_that_names_nothing_unacked_is_passed_over(message: bytes) -> None:
     session = identified()
     accept(session, 5)
-    assert session.receive(frame(messageType="ack", updates=updates), NOW) == []
-    assert session.unacked
-
-
-@pytest.mark.parametrize("version", ["5", 5.0, True, None, [5], {}, 4, -5])
-def test_an_ack_of_no_number_or_a_lower_one_is_passed_over(version: object) -> None:
-    session = identified()
-    accept(session, 5)
-    assert session.receive(ack(version), NOW) == []
-    assert session.unacked
-
-
-@pytest.mark.parametrize("channel", [None, 3, [], {}, CHANNEL.replace("-", ""), OTHER])
-def test_an_ack_of_another_channel_is_passed_over(channel: object) -> None:
-    session = identified()
-    accept(session, 5)
-    assert session.receive(ack(5, channel=channel), NOW) == []
+    assert session.receive(message, NOW) == []
     assert session.unacked
 
 
