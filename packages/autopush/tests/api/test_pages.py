@@ -1,12 +1,25 @@
+"""The pages for people: the start page, its files, and the page of errors."""
+
+import ast
+import inspect
 import re
+from html import escape
 from importlib.resources import files
 
 import pytest
 
 from autopush.api.pages import Pages
+from autopush.api.responses import NOT_HTTP_ANCHOR
 from autopush.net.http_messages import Request, Response
+from autopush.protocol import messages, session
 from autopush.version import VERSION
+from autopush.webpush.errors import ERRORS, ErrorKind, reason_phrase
+from support.connection_harness import Harness
+from support.endpoint_harness import Endpoint, headers_of
 from support.html_tags import Tags
+
+# ── The start page ────────────────────────────────────────────────────────────────────────────────
+
 
 ENDPOINT = "http://127.0.0.1:8082"
 WEBSOCKET = "ws://127.0.0.1:8080/"
@@ -160,8 +173,9 @@ def test_neither_script_nor_style_is_inline() -> None:
         )
 
 
-def test_ids_are_unique_and_every_reference_has_its_target() -> None:
-    tags = Tags(STATIC["index.html"].decode())
+@pytest.mark.parametrize("path", ["/", "/errors"])
+def test_ids_are_unique_and_every_reference_has_its_target(path: str) -> None:
+    tags = Tags(text_of(start_page(), path))
     ids = tags.values("id")
     assert len(ids) == len(set(ids))
     targets = [
@@ -169,7 +183,7 @@ def test_ids_are_unique_and_every_reference_has_its_target() -> None:
     ]
     for name in (*targets, *tags.values("for"), *tags.values("aria-labelledby")):
         assert name in ids, name
-    for script in SCRIPTS:
+    for script in SCRIPTS if path == "/" else ():
         for name in re.findall(r'(?:querySelector|Step)\("#([a-z-]+)"', STATIC[script].decode()):
             assert name in ids, f"{script}: #{name}"
 
@@ -238,3 +252,88 @@ def test_contrast_reaches_aa(scheme: str, front: str, ground: str, least: float)
         re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", light if scheme == "light" else dark)
     )
     assert contrast(colours[front], colours[ground]) >= least
+
+
+# ── The page of errors ────────────────────────────────────────────────────────────────────────────
+
+
+def text_of_page() -> str:
+    return text_of(start_page(), "/errors")
+
+
+@pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: f"{kind.errno:d}")
+def test_every_error_has_a_section_under_its_anchor_and_a_row_that_leads_to_it(
+    kind: ErrorKind,
+) -> None:
+    text = text_of_page()
+    section = text.partition(f'<section class="card error" id="{kind.anchor}"')[2]
+    section = section.partition("</section>")[0]
+    assert f">{kind.errno:d}: {escape(kind.title)}</h2>" in section
+    assert f"HTTP status {kind.status} {escape(reason_phrase(kind.status))}" in section
+    assert escape(kind.help) in section
+    assert text.count(f'<td><a href="#{kind.anchor}">{kind.errno:d}</a></td>') == 1
+
+
+@pytest.mark.parametrize("anchor", [NOT_HTTP_ANCHOR, messages.WEBSOCKET_ANCHOR])
+def test_refusals_without_a_number_have_a_section_too(anchor: str) -> None:
+    assert Tags(text_of_page()).values("id").count(anchor) == 1
+
+
+def refusal_reasons() -> set[str]:
+    """The texts that the session refuses with: constants of the messages, and its own."""
+    reasons = {messages.BAD_UUID_FORMAT, messages.INVALID_UUID, messages.MISSING_CHANNEL}
+    reasons.add("duplicate hello")
+    for call in ast.walk(ast.parse(inspect.getsource(session))):
+        match call:
+            case ast.Call(
+                ast.Attribute(attr="_refuse" | "_refuse_hello"), [*_, ast.Constant(text)]
+            ):
+                reasons.add(str(text))
+    return reasons
+
+
+def test_every_reason_for_a_refusal_on_the_websocket_is_explained() -> None:
+    found = refusal_reasons()
+    assert {"too many channels", "Missing ChannelID"} <= found
+    rows = text_of_page().partition(f'id="{messages.WEBSOCKET_ANCHOR}"')[2]
+    for reason in found:
+        assert reason in rows
+
+
+def test_the_page_is_whole_and_names_its_version() -> None:
+    text = text_of_page()
+    assert f"version {VERSION}" in text
+    assert "{{" not in text
+    assert "<!-- " not in text
+
+
+def test_it_loads_only_what_the_start_page_serves_also_below_a_path() -> None:
+    tags = Tags(text_of_page())
+    named = [name for name in tags.values("src") + tags.values("href") if name[0] != "#"]
+    assert named
+    for name in named:
+        # Relative, so that they are found behind a proxy that adds a path.
+        assert re.match(r"(?!/)(?!\w+:)", name), name
+        path = "/" + name.removeprefix("./")
+        assert ask(start_page(), path) is not None, name
+    assert not [name for tag, attributes in tags.tags for name in attributes if name[:2] == "on"]
+    assert {"script", "style"}.isdisjoint(tag for tag, _ in tags.tags)
+
+
+def test_its_policy_allows_no_script_and_nothing_from_elsewhere() -> None:
+    policy = directives(start_page(), "/errors")
+    assert policy["default-src"] == ["'none'"]
+    assert {source for sources in policy.values() for source in sources} == {"'self'", "'none'"}
+    assert "script-src" not in policy
+
+
+async def answer(harness: Harness, method: str) -> Response:
+    return await Endpoint(harness).ask(method, "/errors")
+
+
+async def test_the_endpoint_serves_it_to_get_and_head(harness: Harness) -> None:
+    response = await answer(harness, "GET")
+    assert (response.status, response.body.decode()) == (200, text_of_page())
+    assert headers_of(response)["content-type"] == "text/html; charset=utf-8"
+    assert (await answer(harness, "HEAD")).status == 200
+    assert (await answer(harness, "POST")).status == 404
