@@ -6,7 +6,7 @@ import re
 import pytest
 
 from autopush.commands import SHELL_COMMANDS, STORE_COMMANDS, Command
-from autopush.commands.diagnosis import Rule
+from autopush.commands.diagnose import Rule
 from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "maintenance.md").read_text("utf-8")

@@ -221,14 +221,14 @@ STORE_COMMANDS: Final = (
     Command(
         "drop-user",
         "drop single user agents, and print what was on record about them",
-        _loaded("drop_users", "drop_user"),
+        _loaded("maintain", "drop_user"),
         add_arguments=_add_drop_user_arguments,
         usage="UAID…",
     ),
     Command(
         "delete-uaids",
         "drop all user agents of a list",
-        _loaded("drop_users", "delete_uaids"),
+        _loaded("maintain", "delete_uaids"),
         add_arguments=_add_delete_uaids_arguments,
         usage="FILE",
     ),
@@ -250,14 +250,14 @@ STORE_COMMANDS: Final = (
     Command(
         "restore",
         "put the store and the keys of a backup in place",
-        _loaded("restore", "restore"),
+        _loaded("backup", "restore"),
         add_arguments=_add_restore_arguments,
         usage="BACKUP",
     ),
     Command(
         "check",
         "read the whole embedded store, and say what of it is damaged and what to do",
-        _loaded("check", "check"),
+        _loaded("backup", "check"),
         add_arguments=_add_check_arguments,
     ),
 )
@@ -275,7 +275,7 @@ SHELL_COMMANDS: Final = (
     Command(
         "keys",
         "rotate a key that is kept in the data folder, or go on after one was lost",
-        _loaded("rotate_keys", "keys"),
+        _loaded("keys", "keys"),
         add_arguments=_add_keys_arguments,
         usage="rotate|accept [crypto_key|auth_key]",
     ),

@@ -1,4 +1,4 @@
-"""`autopush backup FOLDER`: a copy of the embedded store and the keys, while the service runs.
+"""`autopush backup`, `restore` and `check`: the files of the embedded store and of the keys.
 
 A backup is a folder in FOLDER, named by date and time, with the files of a data folder and a list
 of them:
@@ -10,35 +10,40 @@ of them:
         backup.json         when and by which version it was made; size and SHA-256 of each file
 
 Rule: a folder of that name is a whole backup that was read again and checked; what is being written
-has another name. Nothing that `autopush backup` has not made is ever removed.
+has another name. Nothing is changed by a restore before the whole backup was checked, or while a
+process has the store open; neither the store that was there nor any key is lost.
 """
 
 import argparse
 import fcntl
 import hashlib
+import json
 import os
 import re
 import secrets
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 import msgspec
 
 from autopush.clock import Clock
 from autopush.commands.running import INCOMPLETE, print_error, progress_bar
-from autopush.keys import PURPOSES, key_file
+from autopush.keys import PURPOSES, key_file, restore_key
+from autopush.service.startup import prepare_data_folder
 from autopush.settings import Settings, StartupError
 from autopush.settings.options import STORE_FILE
 from autopush.version import VERSION
 from keytables import KeytablesError
-from keytables.sqlite.copies import check_copy, copy_store, sync_folder
+from keytables.sqlite import StoreCheck, check_store
+from keytables.sqlite.copies import check_copy, copy_store, replace_store, sync_folder
 from keytables.stores import SqliteUrl, parse_store
 
 MANIFEST: Final = "backup.json"
@@ -255,3 +260,179 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# ── Restore ───────────────────────────────────────────────────────────────────────────────────────
+
+_FILES: Final = {STORE_FILE, *(f"keys/{name}" for name in PURPOSES)}
+"""What a backup may hold."""
+
+
+def restore(settings: Settings, arguments: argparse.Namespace, clock: Clock = time.time) -> int:
+    """Check a backup and put it in place.
+
+    Raises:
+        StartupError: it is no whole backup, or there is a store already, or the store is in use, or
+            something cannot be written. Nothing was changed.
+    """
+    started = time.monotonic()
+    store, backup = embedded_store(settings, "restore"), Path(arguments.backup)
+    manifest = _checked(backup, settings.router_tablename)
+    existed = store.exists()
+    kept = _free_name(store.parent / f"before-restore-{file_date(clock())}")
+    if existed and not arguments.force:
+        raise StartupError(
+            f"there is a store at {store}; with --force it is replaced, and kept in "
+            f"{store.parent} as before-restore-…"
+        )
+    prepare_data_folder(settings.data)
+    if store.parent != settings.data.absolute():
+        prepare_data_folder(store.parent)
+    lines: list[str] = []
+
+    def restore_keys() -> None:
+        saved = [name for name in sorted(PURPOSES) if f"keys/{name}" in manifest.files]
+        lines.extend(_restore_key(settings, name, backup / "keys" / name) for name in saved)
+
+    try:
+        replace_store(store, backup / STORE_FILE, keep_in=kept, on_locked=restore_keys)
+    except KeytablesError as error:
+        raise StartupError(f"cannot restore: {error}") from error
+    if existed:
+        lines.append(f"kept the store that was there in {kept}")
+    seconds = time.monotonic() - started
+    first = f"restored {store} from {backup}, made {manifest.made}; {seconds:.1f} s"
+    print("\n".join([first, *lines]))
+    return 0
+
+
+def _free_name(path: Path) -> Path:
+    """The path, or it with a number where there is one already."""
+    names = (path.with_name(f"{path.name}-{number}") if number else path for number in count())
+    return next(name for name in names if not name.exists())
+
+
+def _checked(backup: Path, router_table: str) -> Manifest:
+    """The list of a backup whose files are all as they were written."""
+    try:
+        manifest = msgspec.json.decode((backup / MANIFEST).read_bytes(), type=Manifest)
+    except (FileNotFoundError, NotADirectoryError):
+        raise StartupError(f"{backup} is no backup: it has no {MANIFEST}{_hint(backup)}") from None
+    except OSError as error:
+        raise StartupError(f"cannot read {backup / MANIFEST}: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise StartupError(f"{backup / MANIFEST} is damaged: {error}") from None
+    if manifest.format != FORMAT:
+        raise StartupError(
+            f"{backup} was made by autopush {manifest.version}, in format {manifest.format}; this "
+            f"version knows {FORMAT}"
+        )
+    if unknown := manifest.files.keys() - _FILES:
+        raise StartupError(f"{backup / MANIFEST} is damaged: it lists {min(unknown)[:40]!r}")
+    if STORE_FILE not in manifest.files:
+        raise StartupError(f"{backup / MANIFEST} is damaged: it lists no {STORE_FILE}")
+    for name, saved in manifest.files.items():
+        path = backup / name
+        try:
+            is_same = path.stat().st_size == saved.size and digest(path) == saved.sha256
+        except OSError as error:
+            raise StartupError(f"{backup} is not whole: {path}: {error.strerror}") from None
+        if not is_same:
+            raise StartupError(f"{path} is damaged: it is not the file that was written")
+    try:
+        tables = check_copy(backup / STORE_FILE)
+    except KeytablesError as error:
+        raise StartupError(f"cannot restore: {error}") from error
+    if router_table not in tables:
+        raise StartupError(
+            f"{backup / STORE_FILE} has no table {router_table}: is router_tablename as it was?"
+        )
+    return manifest
+
+
+def _hint(folder: Path) -> str:
+    """Names the newest backup in the folder, if there are any."""
+    found = backups_in(folder) if folder.is_dir() else []
+    return f"; the newest in it is {found[-1].name}" if found else ""
+
+
+def _restore_key(settings: Settings, name: str, saved: Path) -> str:
+    path = key_file(settings.data, name)
+    is_changed = restore_key(saved, path)
+    text = f"restored {path}" if is_changed else f"{path} has all keys of the backup already"
+    if getattr(settings, name):
+        text += f"; not in use: {name} is given by {settings.sources[name].of(name)}"
+    return text
+
+
+# ── Check ─────────────────────────────────────────────────────────────────────────────────────────
+
+RESTORE: Final = (
+    "Stop the service, restore the newest backup (autopush restore --force BACKUP), start it: what "
+    "was stored since then is lost, and the damaged store is kept beside it"
+)
+LOST_TRANSACTIONS: Final = (
+    "What cannot be read of the log is dropped when the service starts: messages that were "
+    "accepted last, and acks. Nothing is to be done, unless a table is damaged too"
+)
+NOT_READ: Final = "Run it again without --timeout"
+LOG_NOT_CHECKED: Final = "its log was not checked, as a process has it open"
+
+
+def check(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Check the store and print the result; exit code 1: damaged, or not all of it was read.
+
+    Raises:
+        StartupError: there is no embedded store, or it cannot be read.
+    """
+    store = embedded_store(settings, "check")
+    if not store.exists():
+        raise StartupError(f"there is no store at {store}")
+    began = monotonic()
+    try:
+        found = check_store(store, timeout=arguments.timeout or float("inf"))
+    except KeytablesError as error:
+        raise StartupError(str(error)) from error
+    seconds = monotonic() - began
+    if arguments.json:
+        print(json.dumps({"store": str(store), **to_document(found)}, indent=2))
+    else:
+        notes = [f"{os.stat(store).st_size / 1e6:,.1f} MB", f"{seconds:.1f} s"]
+        if found.is_in_use:
+            notes.append(LOG_NOT_CHECKED)
+        elif found.is_unclean:
+            notes.append("its last user did not close it")
+        print(f"{store}: {_verdict(found)}; {'; '.join(notes)}")
+        for text in (*(f"damaged: {damage}" for damage in found.damage), *advice(found)):
+            print(text)
+    return 0 if found.is_complete and not found.damage else INCOMPLETE
+
+
+def to_document(found: StoreCheck) -> dict[str, object]:
+    """What `--json` prints, beside the store."""
+    return {
+        "ok": found.is_complete and not found.damage,
+        "damage": list(found.damage),
+        "complete": found.is_complete,
+        "unclean": found.is_unclean,
+        "in_use": found.is_in_use,
+        "advice": advice(found),
+    }
+
+
+def advice(found: StoreCheck) -> Sequence[str]:
+    """What to do, a sentence each."""
+    texts = []
+    if any(damage != found.log_damage for damage in found.damage):
+        texts.append(RESTORE)
+    if found.log_damage:
+        texts.append(LOST_TRANSACTIONS)
+    if not found.is_complete:
+        texts.append(NOT_READ)
+    return texts
+
+
+def _verdict(found: StoreCheck) -> str:
+    if found.damage:
+        return "damaged"
+    return "not damaged" if found.is_complete else "no damage found in the part that was read"
