@@ -23,7 +23,7 @@ from pathlib import Path
 import httpx
 import uvloop
 
-from autopush.net.http2_pool import Http2Pool
+from autopush.net.http_client import ClientLimits, HttpClient
 from bench.machine import cpu_ns
 from support.certificates import self_signed
 from support.provider_server import ProviderExchange, ProviderServer
@@ -85,20 +85,15 @@ async def measure(port: int, certificate: str, options: argparse.Namespace) -> N
     library = httpx.AsyncClient(http2=True, verify=context)
     own_context = ssl.create_default_context(cafile=certificate)
     own_context.set_alpn_protocols(["h2"])
-    pool = Http2Pool("127.0.0.1", port, own_context, max_connections=4, max_retry=0)
-    pseudo = [
-        (":method", "POST"),
-        (":scheme", "https"),
-        (":authority", f"127.0.0.1:{port}"),
-        (":path", PATH),
-    ]
+    client = HttpClient(own_context, ClientLimits(max_connections=4))
+    headers = [(name, text) for name, text in HEADERS.items() if name != "content-length"]
 
     async def by_library() -> int:
         response = await library.post(url, headers=HEADERS, content=BODY)
         return response.status_code if response.http_version == "HTTP/2" else 0
 
     async def by_ours() -> int:
-        return (await pool.request([*pseudo, *HEADERS.items()], BODY)).status
+        return (await client.request("POST", url, headers, BODY)).status
 
     print(
         f"CPU per request of {len(BODY)} bytes, {options.concurrency} at the same time, "
@@ -112,14 +107,14 @@ async def measure(port: int, certificate: str, options: argparse.Namespace) -> N
         if number:  # the first round opens the connections
             rounds.append(figures)
     await library.aclose()
-    await pool.close()
-    for name, column in (("httpx", 0), ("Http2Pool", 1)):
+    await client.close()
+    for name, column in (("httpx", 0), ("HttpClient", 1)):
         cost = statistics.median(each[column][0] for each in rounds)
         longest = statistics.median(each[column][1] for each in rounds)
         print(f"  {name:16} {cost:7.0f} µs    longest stall {longest:5.1f} ms")
     ratios = [library_figures[0] / ours[0] for library_figures, ours in rounds]
     print(
-        f"  {'httpx/Http2Pool':16} {statistics.median(ratios):7.1f}       "
+        f"  {'httpx/HttpClient':16} {statistics.median(ratios):7.1f}       "
         f"({min(ratios):.1f} to {max(ratios):.1f})"
     )
 

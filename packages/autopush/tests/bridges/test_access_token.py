@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from autopush.bridges import access_token
-from autopush.bridges.access_token import AHEAD, LEAST_VALIDITY, PAUSE, Grant, TokenCache
+from autopush.bridges import oauth
+from autopush.bridges.oauth import AHEAD, LEAST_VALIDITY, PAUSE, Grant, TokenCache
 from autopush.delivery.bridge_contract import RouterError
 from autopush.webpush.errors import Errno
 from support.clocks import ManualClock
@@ -148,7 +148,7 @@ async def test_a_short_lived_token_is_used_for_most_of_its_life(issuer: Issuer) 
 async def test_a_request_that_takes_too_long_is_502_903(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access_token, "FETCH_TIMEOUT", 0.05)
+    monkeypatch.setattr(oauth, "FETCH_TIMEOUT", 0.05)
     issuer.gate.clear()
     with pytest.raises(RouterError) as caught:
         await issuer.cache.get()

@@ -26,12 +26,12 @@ from autopush.bridges.apns_credentials import (
     TOKEN_LIFETIME,
     TOKEN_SHORTEST,
     ProviderToken,
+    ReleaseChannel,
     release_channels,
 )
 from autopush.bridges.discovery import load_routers
 from autopush.delivery.bridge_contract import RouterError
 from autopush.delivery.bridged import Bridges
-from autopush.net.http2_pool import Http2Pool
 from autopush.settings import Settings, StartupError
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs
@@ -684,26 +684,24 @@ async def test_no_token_key_or_payload_reaches_the_log_or_the_sender(
 # ── Configuration ────────────────────────────────────────────────────────────────────────────────
 
 
-def read(members: Mapping[str, object]) -> Http2Pool:
-    """The pool of a router with these members."""
-    (provider,) = make_router(members, ManualClock())._providers.values()
-    return provider._pool
+def read(members: Mapping[str, object]) -> ReleaseChannel:
+    return release_channels({"beta": members}, ManualClock())["beta"]
 
 
-async def test_the_server_follows_from_sandbox_port_and_endpoint(client: Path) -> None:
+def test_the_server_follows_from_sandbox_port_and_endpoint(client: Path) -> None:
     certificate = {"cert": str(client), "key": str(client)}
-    servers: list[tuple[dict[str, object], tuple[str, int]]] = [
-        ({}, ("api.push.apple.com", 443)),
-        ({"sandbox": True}, ("api.development.push.apple.com", 443)),
-        ({"port": 2197}, ("api.push.apple.com", 2197)),
-        ({"endpoint": "https://proxy.example:8443"}, ("proxy.example", 8443)),
+    servers: list[tuple[dict[str, object], str]] = [
+        ({}, "https://api.push.apple.com"),
+        ({"sandbox": True}, "https://api.development.push.apple.com"),
+        ({"port": 2197}, "https://api.push.apple.com:2197"),
+        ({"endpoint": "https://proxy.example:8443"}, "https://proxy.example:8443"),
     ]
     for members, expected in servers:
-        pool = read({**certificate, **members})
-        assert (pool._host, pool._port) == expected
-        assert (pool._max_connections, pool._max_retry) == (20, 2)
-    pool = read({**certificate, "max_connections": 100, "max_retry": 0})
-    assert (pool._max_connections, pool._max_retry) == (100, 0)
+        channel = read({**certificate, **members})
+        assert channel.url == expected
+        assert (channel.limits.max_connections, channel.limits.max_retry) == (20, 2)
+    limits = read({**certificate, "max_connections": 100, "max_retry": 0}).limits
+    assert (limits.max_connections, limits.max_retry) == (100, 0)
 
 
 def test_a_key_file_is_read_as_openssl_and_apple_write_it(

@@ -217,7 +217,7 @@ def test_a_bridge_whose_option_has_no_value_is_not_imported(own: Callable[[str],
     assert load_routers(Settings(env=""), ManualClock()) == {}
 
 
-@pytest.mark.parametrize("library", ["httpx", "h2", "google.auth"])
+@pytest.mark.parametrize("library", ["h2", "google.auth"])
 def test_a_bridge_without_its_libraries_names_the_extra_to_install(
     own: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
@@ -228,14 +228,17 @@ def test_a_bridge_without_its_libraries_names_the_extra_to_install(
     )
 
 
-@pytest.mark.parametrize("library", ["httpx", "h2"])
-def test_requests_to_a_provider_need_the_extra(
-    own: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, library: str
+def test_a_bridge_over_http2_needs_the_extra(
+    own: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own("import autopush.bridges.provider")
-    monkeypatch.delitem(sys.modules, "autopush.bridges.provider", raising=False)
-    monkeypatch.setitem(sys.modules, library, None)
-    assert f"needs {library}" in refusal(Settings(env="test"))
+    own(
+        "from autopush.net.http_client import client_tls\n"
+        "def create(settings, clock): client_tls(http2=True)"
+    )
+    monkeypatch.delitem(sys.modules, "autopush.net.http2_connection", raising=False)
+    monkeypatch.setitem(sys.modules, "h2", None)
+    monkeypatch.setitem(sys.modules, "h2.config", None)
+    assert "the bridge own needs h2" in refusal(Settings(env="test"))
 
 
 def test_a_module_that_is_missing_otherwise_is_a_defect(own: Callable[[str], None]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autopush.bridges.discovery import load_routers
-from autopush.bridges.fcm_legacy import FcmLegacyRouter, legacy_router
+from autopush.bridges.gcm import FcmLegacyRouter, create_legacy_fcm
 from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
 from keytables import Value
@@ -53,7 +53,7 @@ def settings(google: ScriptedProvider) -> Settings:
 
 @pytest.fixture
 async def device(settings: Settings) -> AsyncIterator[BridgedDevice]:
-    device = await BridgedDevice.open("fcm", legacy_router(settings, ManualClock()))
+    device = await BridgedDevice.open("fcm", create_legacy_fcm(settings, ManualClock()))
     yield device
     await device.close()
 
@@ -78,13 +78,13 @@ async def registered(device: BridgedDevice, token: str) -> BridgedDevice:
 )
 def test_half_a_configuration_stops_the_start(settings: Settings, message: str) -> None:
     with pytest.raises(StartupError, match=message) as caught:
-        legacy_router(settings, ManualClock())
+        create_legacy_fcm(settings, ManualClock())
     assert KEY not in str(caught.value)
 
 
 def test_both_forms_of_configuration_count() -> None:
     settings = Settings(fcm_creds={"1": {"auth": KEY}}, fcm_auth=KEY, fcm_senderid="2")
-    router = legacy_router(settings, ManualClock())
+    router = create_legacy_fcm(settings, ManualClock())
     for app_id in ("1", "2"):
         router.register(UAID, {"token": TOKEN}, app_id)
 
@@ -110,7 +110,7 @@ def test_half_a_pair_stops_the_start_and_is_not_passed_over(half: Settings) -> N
 
 
 def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings) -> None:
-    assert "shut down" in legacy_router(settings, ManualClock()).start_warning
+    assert "shut down" in create_legacy_fcm(settings, ManualClock()).start_warning
 
 
 async def test_the_app_id_is_stored_and_in_the_reply(device: BridgedDevice) -> None:
@@ -182,7 +182,7 @@ async def test_its_own_options_change_what_is_sent(
     google: ScriptedProvider, settings: Settings, token: str
 ) -> None:
     settings = replace(settings, fcm_ttl=300, fcm_dryrun=True, fcm_collapsekey="simplepush")
-    device = await BridgedDevice.open("fcm", legacy_router(settings, ManualClock()))
+    device = await BridgedDevice.open("fcm", create_legacy_fcm(settings, ManualClock()))
     await device.register(APP, token)
     assert (await device.push()).status == 201
     sent = {"time_to_live": 300, "dry_run": True, "collapse_key": "simplepush"}
@@ -314,7 +314,7 @@ async def test_an_answer_without_a_result_leaves_the_user(
 
 async def test_no_connection_is_502_902(settings: Settings, token: str) -> None:
     settings = replace(settings, fcm_endpoint=f"http://127.0.0.1:{unused_port()}")
-    device = await BridgedDevice.open("fcm", legacy_router(settings, ManualClock()))
+    device = await BridgedDevice.open("fcm", create_legacy_fcm(settings, ManualClock()))
     await device.register(APP, token)
     assert (await device.result())[:2] == (502, 902)
     await device.close()

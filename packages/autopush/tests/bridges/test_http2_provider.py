@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from autopush.bridges.http2_provider import Http2Provider, tls_context
+from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
+from autopush.net.http_client import ClientLimits, HttpClient, client_tls
 from support.apns_server import ApnsServer
 from support.certificates import self_signed
 
@@ -26,19 +27,18 @@ def server(process: ApnsServer, monkeypatch: pytest.MonkeyPatch) -> ApnsServer:
 
 
 @pytest.fixture
-async def provider(server: ApnsServer) -> AsyncIterator[Http2Provider]:
-    provider = Http2Provider(
-        "X", f"{server.url}/base", tls_context(), max_connections=1, max_retry=1
-    )
+async def provider(server: ApnsServer) -> AsyncIterator[Provider]:
+    client = HttpClient(client_tls(http2=True), ClientLimits(max_retry=1))
+    provider = Provider("X", client=client)
     yield provider
     await provider.close()
 
 
-async def test_the_path_follows_that_of_the_url(
-    server: ApnsServer, provider: Http2Provider
-) -> None:
+async def test_the_path_follows_that_of_the_url(server: ApnsServer, provider: Provider) -> None:
     headers = {"authorization": "Bearer x"}
-    reply = await provider.post("/a?b", headers=headers, body=b'{"x":1}', application="app")
+    reply = await provider.post(
+        f"{server.url}/base/a?b", headers=headers, json=b'{"x":1}', application="app"
+    )
     assert (reply.status, reply.document) == (200, {})
     (request,) = server.requests()
     assert (request["path"], request["payload"]) == ("/base/a?b", {"x": 1})
@@ -50,20 +50,20 @@ async def test_the_path_follows_that_of_the_url(
     ("text", "document"), [('{"a": 1}', {"a": 1}), ("[1]", {}), ("<html>", {}), ("", {})]
 )
 async def test_the_document_of_a_reply_is_its_json_object_or_empty(
-    server: ApnsServer, provider: Http2Provider, text: str, document: dict[str, object]
+    server: ApnsServer, provider: Provider, text: str, document: dict[str, object]
 ) -> None:
     server.script("a", {"status": 418, "text": text, "headers": {"retry-after": "7"}})
-    reply = await provider.post("/a", headers={}, body=b"{}", application="app")
+    reply = await provider.post(f"{server.url}/a", headers={}, json=b"{}", application="app")
     assert (reply.status, reply.document) == (418, document)
     assert reply.headers["retry-after"] == "7"
 
 
 async def test_no_reply_is_an_error_that_names_the_provider_in_the_log_only(
-    server: ApnsServer, provider: Http2Provider, caplog: pytest.LogCaptureFixture
+    server: ApnsServer, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.script("device-secret", {"do": "abort"})
     with pytest.raises(RouterError) as caught:
-        await provider.post("/device-secret", headers={}, body=b"{}", application="app")
+        await provider.post(f"{server.url}/device-secret", headers={}, json={}, application="app")
     assert (caught.value.status, caught.value.errno, caught.value.is_outage) == (502, 902, True)
     (logged,) = caplog.records
     fields = vars(logged)["fields"]

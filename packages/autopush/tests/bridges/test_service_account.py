@@ -11,9 +11,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from autopush.bridges.access_token import PAUSE, TokenCache
+from autopush.bridges.fcm import ServiceAccount, read_key
+from autopush.bridges.oauth import PAUSE, TokenCache
 from autopush.bridges.provider import Provider
-from autopush.bridges.service_account import ServiceAccount, read_key
 from autopush.delivery.bridge_contract import RouterError
 from support.clocks import ManualClock
 from support.fcm_server import SCOPE, TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
@@ -316,7 +316,7 @@ async def test_a_renewal_has_a_limit_of_its_own(
     tokens: TokenCache,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("autopush.bridges.access_token.FETCH_TIMEOUT", 0.05)
+    monkeypatch.setattr("autopush.bridges.oauth.FETCH_TIMEOUT", 0.05)
     script(google, "SILENT")
     with pytest.raises(RouterError) as caught:
         await tokens.get()

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autopush.bridges import discovery, udp_wake
-from autopush.bridges.discovery import load_waker
-from autopush.bridges.udp_wake import UdpWaker, create_waker
+from autopush.bridges import udp_wake
+from autopush.bridges.udp_wake import UdpWaker, load_waker
 from autopush.settings import Settings, StartupError
 from autopush.store import UserRecord
 from autopush.store.users import SIMPLEPUSH
@@ -36,7 +35,8 @@ def settings(server: WakeServer) -> Settings:
 
 @pytest.fixture
 async def waker(settings: Settings) -> AsyncIterator[UdpWaker]:
-    waker = create_waker(settings)
+    waker = load_waker(settings)
+    assert waker is not None
     yield waker
     await waker.close()
 
@@ -59,7 +59,8 @@ async def test_the_server_gets_the_wake_data_as_a_form_over_our_certificate(
 async def test_without_the_right_certificate_the_server_gets_nothing(
     server: WakeServer, settings: Settings
 ) -> None:
-    stranger = create_waker(replace(settings, wake_pem=str(server.trust)))
+    stranger = load_waker(replace(settings, wake_pem=str(server.trust)))
+    assert stranger is not None
     stranger.wake(RECORD)
     await finished(stranger)
     assert server.forms.empty()
@@ -138,12 +139,3 @@ def test_a_start_without_a_wake_server_or_with_a_bad_certificate_fails(tmp_path:
     (tmp_path / "none.pem").write_text("no certificate")
     with pytest.raises(StartupError, match=r"none\.pem is no PEM file"):
         load_waker(settings)
-
-
-def test_a_start_without_the_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> object:
-        raise ModuleNotFoundError(name, name="httpx")
-
-    monkeypatch.setattr(discovery, "import_module", missing)
-    with pytest.raises(StartupError, match=r"option wake_pem needs httpx: .*\[bridges\]"):
-        load_waker(Settings(wake_pem="x.pem", wake_timeout=1.0))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,16 @@ from hyperframe.frame import GoAwayFrame, PingFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.net import http2_connection
-from autopush.net.http2_connection import Http2Connection, Http2Error, Http2Response
-from autopush.net.http2_frames import FrameSplitter
-from autopush.net.http2_pool import PAUSES, Http2Pool, PoolBusyError
+from autopush.net import http2_connection, http_client
+from autopush.net.http1_connection import Http1Connection, PooledConnection
+from autopush.net.http2_connection import FrameSplitter, Http2Connection
+from autopush.net.http_client import (
+    ClientLimits,
+    HttpBusyError,
+    HttpClient,
+    HttpError,
+    HttpResponse,
+)
 from autopush.net.timers import Budget
 from support.apns_server import ApnsServer
 from support.certificates import self_signed
@@ -54,44 +61,58 @@ async def make_pool(server: ApnsServer, certificate: Path) -> AsyncIterator["Poo
     maker = PoolMaker(server.port, certificate)
     yield maker
     for pool in maker.pools:
-        await pool.close()
+        await pool.client.close()
+
+
+@dataclass
+class Target:
+    """A client, and the server it sends to."""
+
+    client: HttpClient
+    origin: str
+
+    @property
+    def pool(self) -> "http_client._Pool":
+        return self.client._pools[self.origin]
+
+    @property
+    def open(self) -> "set[PooledConnection]":
+        return self.pool._open
 
 
 class PoolMaker:
-    """Makes pools with short waits for the server of a test."""
+    """Makes clients with short waits for the server of a test."""
 
     def __init__(self, port: int, certificate: Path) -> None:
         self._port = port
         self.context = ssl.create_default_context(cafile=str(certificate))
         self.context.set_alpn_protocols(["h2"])
-        self.pools: list[Http2Pool] = []
+        self.pools: list[Target] = []
 
     def __call__(
-        self, max_connections: int = 1, max_retry: int = 2, port: int = 0, connect: float = 10
-    ) -> Http2Pool:
-        pool = Http2Pool(
-            "127.0.0.1",
-            port or self._port,
-            self.context,
+        self,
+        max_connections: int = 1,
+        max_retry: int = 2,
+        port: int = 0,
+        connect: float = 10,
+        busy: float = 0.05,
+    ) -> Target:
+        limits = ClientLimits(
             max_connections=max_connections,
             max_retry=max_retry,
-            busy_timeout=0.05,
+            busy_timeout=busy,
             connect_timeout=connect,
         )
-        self.pools.append(pool)
-        return pool
+        origin = f"https://127.0.0.1:{port or self._port}"
+        self.pools.append(Target(HttpClient(self.context, limits), origin))
+        return self.pools[-1]
 
 
 async def send(
-    pool: Http2Pool, name: str = "any", body: bytes = b"{}", *, idempotent: bool = False
-) -> Http2Response:
-    headers = [
-        (":method", "POST"),
-        (":scheme", "https"),
-        (":authority", "127.0.0.1"),
-        (":path", f"/{name}"),
-    ]
-    return await pool.request(headers, body, idempotent=idempotent)
+    target: Target, name: str = "any", body: bytes = b"{}", *, idempotent: bool = False
+) -> HttpResponse:
+    url = f"{target.origin}/{name}"
+    return await target.client.request("POST", url, (), body, idempotent=idempotent)
 
 
 async def test_a_response_has_status_headers_and_body(
@@ -134,7 +155,7 @@ async def test_a_response_that_is_too_large_fails_alone(
 ) -> None:
     pool = make_pool()
     server.script("large", {"status": 200, "text": "y" * 200_000})
-    with pytest.raises(Http2Error, match="too large"):
+    with pytest.raises(HttpError, match="too large"):
         await send(pool, "large")
     assert (await send(pool)).status == 200
     assert server.connections == 1
@@ -161,7 +182,7 @@ async def test_the_pool_is_busy_when_all_connections_are_at_their_limit(
     server.script("held", *[{"do": "hold"}] * 2)
     held = [asyncio.create_task(send(pool, "held")) for _ in range(2)]
     await server.wait_for(2)
-    with pytest.raises(PoolBusyError):
+    with pytest.raises(HttpBusyError):
         await send(pool)
     assert len(server.requests()) == 2
     server.release()
@@ -173,8 +194,7 @@ async def test_waiting_requests_are_sent_when_the_server_raises_its_limit(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
     server.change(max_streams=1)
-    pool = make_pool()
-    pool._busy_timeout = 30
+    pool = make_pool(busy=30)
     server.script("held", {"do": "hold"})
     held = asyncio.create_task(send(pool, "held"))
     await server.wait_for(1)
@@ -192,8 +212,7 @@ async def test_a_request_cancelled_while_it_waits_gives_its_turn_to_the_next(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
     server.change(max_streams=1)
-    pool = make_pool()
-    pool._busy_timeout = 30
+    pool = make_pool(busy=30)
     server.script("held", {"do": "hold"})
     held = asyncio.create_task(send(pool, "held"))
     await server.wait_for(1)
@@ -221,7 +240,7 @@ async def test_a_stream_reset_otherwise_is_not_sent_again(
 ) -> None:
     pool = make_pool()
     server.script("a", {"do": "reset", "code": ErrorCodes.INTERNAL_ERROR})
-    with pytest.raises(Http2Error) as failure:
+    with pytest.raises(HttpError) as failure:
         await send(pool, "a", idempotent=idempotent)
     assert failure.value.processed
     assert len(server.requests()) == 1
@@ -257,11 +276,11 @@ async def test_a_connection_that_was_told_to_go_is_closed_when_it_is_done(
 ) -> None:
     pool = make_pool()
     await send(pool)
-    (connection,) = pool._open
+    (connection,) = pool.open
     server.go_away()
     async with asyncio.timeout(10):
         await connection.lost
-    assert not pool._open
+    assert not pool.open
     assert (await send(pool)).status == 200
 
 
@@ -271,7 +290,7 @@ async def test_a_request_whose_connection_is_lost_is_repeated_only_if_twice_is_h
 ) -> None:
     pool = make_pool()
     server.script("a", answer)
-    with pytest.raises(Http2Error) as failure:
+    with pytest.raises(HttpError) as failure:
         await send(pool, "a")
     assert failure.value.is_connection
     assert failure.value.processed
@@ -285,7 +304,7 @@ async def test_a_request_is_repeated_at_most_max_retry_times(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
     server.script("a", *[{"do": "abort"}] * 10)
-    with pytest.raises(Http2Error):
+    with pytest.raises(HttpError):
         await send(make_pool(max_retry=2), "a", idempotent=True)
     assert [request["connection"] for request in server.requests()] == [0, 1, 2]
 
@@ -310,7 +329,7 @@ async def test_a_request_after_the_server_dropped_idle_connections_is_sent_on_a_
 ) -> None:
     pool = make_pool()
     await send(pool)
-    (connection,) = pool._open
+    (connection,) = pool.open
     server.drop()
     async with asyncio.timeout(10):
         await connection.lost
@@ -338,7 +357,8 @@ async def test_a_server_that_does_not_answer_pings_is_dropped(
 ) -> None:
     pool = make_pool()
     await send(pool)
-    (connection,) = pool._open
+    (connection,) = pool.open
+    assert isinstance(connection, Http2Connection)
     connection._ping_timeout = 0.05
     server.change(silent=True)
     with pytest.raises(TimeoutError):
@@ -381,13 +401,14 @@ async def test_no_listener_is_an_error_and_pauses_between_attempts_grow(
     pool = make_pool(port=unused_port(), max_retry=0)
     time = asyncio.get_running_loop().time
     for failures in range(1, 12):
-        pool._next_attempt = 0
-        with pytest.raises(Http2Error, match="cannot connect: ConnectionRefused") as failure:
+        with pytest.raises(HttpError, match="the connection was refused") as failure:
             await send(pool)
         assert not failure.value.processed
-        longest = min(PAUSES.longest, PAUSES.first * 2 ** (failures - 1))
-        assert longest / 2 - 1 < pool._next_attempt - time() <= longest
-    with pytest.raises(Http2Error, match="could not be reached"):
+        longest = min(http_client.BACKOFF.longest, http_client.BACKOFF.first * 2 ** (failures - 1))
+        assert longest / 2 - 1 < pool.pool._next_attempt - time() <= longest
+        pool.pool._next_attempt = 0
+    pool.pool._next_attempt = time() + 5
+    with pytest.raises(HttpError, match="could not be reached"):
         await send(pool)  # at once: the pause is longer than a request waits
 
 
@@ -395,8 +416,8 @@ async def test_an_invalid_request_fails_and_costs_only_its_connection(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
     pool = make_pool()
-    with pytest.raises(Http2Error, match="not valid"):
-        await pool.request([(":method", "POST"), ("x", "y\r\nz: 1")], b"")
+    with pytest.raises(HttpError, match="not valid"):
+        await pool.client.request("POST", pool.origin, [("x", "y\r\nz: 1")])
     assert (await send(pool)).status == 200
     assert len(server.requests()) == 1
 
@@ -406,13 +427,13 @@ async def test_requests_that_wait_for_one_connection_all_learn_that_it_failed(
 ) -> None:
     pool = make_pool(port=unused_port(), max_retry=0)
     results = await asyncio.gather(*(send(pool) for _ in range(20)), return_exceptions=True)
-    assert [type(result) for result in results] == [Http2Error] * 20
+    assert [type(result) for result in results] == [HttpError] * 20
 
 
 async def test_a_server_that_accepts_and_says_nothing_fails_in_time(make_pool: PoolMaker) -> None:
     with silent_port() as port:
         pool = make_pool(port=port, max_retry=0, connect=0.05)
-        with pytest.raises(Http2Error, match="TimeoutError"):
+        with pytest.raises(HttpError, match="took too long"):
             await send(pool)
 
 
@@ -423,14 +444,18 @@ async def test_a_certificate_of_another_host_is_refused(
     make_pool.context.load_verify_locations(other)
     with ApnsServer(tmp_path, other, checks=False) as wrong:
         pool = make_pool(port=wrong.port, max_retry=0)
-        with pytest.raises(Http2Error, match="SSLCertVerificationError"):
+        with pytest.raises(HttpError, match="not trusted"):
             await send(pool)
 
 
-async def test_a_server_without_http2_is_refused(server: ApnsServer, make_pool: PoolMaker) -> None:
+async def test_a_server_that_chooses_http_1_1_gets_it(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
     make_pool.context.set_alpn_protocols(["http/1.1"])
-    with pytest.raises(Http2Error, match="does not speak HTTP/2"):
-        await send(make_pool(max_retry=0))
+    pool = make_pool()
+    assert (await send(pool)).status == 200
+    (connection,) = pool.open
+    assert isinstance(connection, Http1Connection)
 
 
 async def test_a_closed_pool_fails_what_is_under_way_and_what_comes(
@@ -440,12 +465,12 @@ async def test_a_closed_pool_fails_what_is_under_way_and_what_comes(
     server.script("a", {"do": "wait"})
     stuck = asyncio.create_task(send(pool, "a"))
     await server.wait_for(1)
-    await pool.close()
-    with pytest.raises(Http2Error):
+    await pool.client.close()
+    with pytest.raises(HttpError):
         await stuck
-    with pytest.raises(Http2Error, match="closed"):
+    with pytest.raises(HttpError, match="closed"):
         await send(pool)
-    assert not pool._open
+    assert not pool.open
 
 
 class InMemory:
@@ -466,9 +491,9 @@ class InMemory:
             self.connection.data_received(data)
         return [event.stream_id for event in events if isinstance(event, RequestReceived)]
 
-    def request(self, body: bytes = b"{}", **headers: str) -> asyncio.Task[Http2Response]:
-        pseudo = [(":method", "POST"), (":scheme", "https"), (":authority", "x"), (":path", "/")]
-        return asyncio.create_task(self.connection.request([*pseudo, *headers.items()], body))
+    def request(self, body: bytes = b"{}", **headers: str) -> asyncio.Task[HttpResponse]:
+        sent = self.connection.request("POST", ("https", "x"), "/", [*headers.items()], body)
+        return asyncio.create_task(sent)
 
     def respond(self, streams: list[int]) -> bytes:
         for stream in streams:
@@ -521,9 +546,9 @@ async def test_responses_that_came_before_the_connection_was_lost_count(
     pair.connection.data_received(data)
     pair.connection.connection_lost(ConnectionResetError())
     first, second, third = await asyncio.gather(*requests, return_exceptions=True)
-    assert isinstance(first, Http2Response)
-    assert isinstance(second, Http2Response)
-    assert isinstance(third, Http2Error)
+    assert isinstance(first, HttpResponse)
+    assert isinstance(second, HttpResponse)
+    assert isinstance(third, HttpError)
 
 
 async def test_a_server_that_does_not_read_gets_no_further_requests() -> None:
@@ -601,5 +626,5 @@ async def open_connection(
 
 
 class NoPool:
-    def room_changed(self, connection: Http2Connection) -> None:
+    def room_changed(self, connection: PooledConnection) -> None:
         """Nothing waits for it."""

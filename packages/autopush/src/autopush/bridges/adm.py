@@ -14,7 +14,7 @@ from urllib.parse import quote
 import orjson
 from msgspec import Struct
 
-from autopush.bridges.access_token import Grant, TokenCache
+from autopush.bridges.oauth import Grant, TokenCache
 from autopush.bridges.payload import (
     bridge_ttl,
     check_size,

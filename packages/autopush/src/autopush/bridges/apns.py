@@ -14,17 +14,18 @@ import hashlib
 import uuid
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
 import orjson
 
 from autopush.bridges.apns_credentials import ProviderToken, ReleaseChannel, release_channels
-from autopush.bridges.http2_provider import Http2Provider
 from autopush.bridges.payload import MAX_TTL, check_size, check_token, device_token, message_data
-from autopush.bridges.provider import BUSY_RETRY, Reply, retry_after
+from autopush.bridges.provider import BUSY_RETRY, Provider, Reply, retry_after
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
+from autopush.net.http_client import HttpClient
 from autopush.settings import Settings
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs
@@ -123,14 +124,7 @@ class ApnsRouter(Router):
         self._channels = channels
         self._clock = clock
         self._providers = {
-            name: Http2Provider(
-                "APNS",
-                channel.url,
-                channel.context,
-                max_connections=channel.max_connections,
-                max_retry=channel.max_retry,
-                idempotent=True,
-            )
+            name: Provider("APNS", client=HttpClient(channel.context, channel.limits))
             for name, channel in channels.items()
         }
 
@@ -170,9 +164,9 @@ class ApnsRouter(Router):
         check_size(len(body), MAX_PAYLOAD)
         ttl = min(notification.ttl, MAX_TTL)
         # Whoever registers chooses the token: it must not end the path.
-        path = f"/3/device/{quote(token, safe='')}"
+        url = f"{channel.url}/3/device/{quote(token, safe='')}"
         headers = self._notification_headers(notification, aps, ttl, channel.topic)
-        reply = await self._send(name, channel.token, path, headers, body)
+        reply = await self._send(name, channel.token, url, headers, body)
         if reply.status != 200:
             raise self._refusal(name, reply, record)
         return RouterResponse(headers=(("TTL", str(ttl)),))
@@ -204,21 +198,21 @@ class ApnsRouter(Router):
         self,
         name: str,
         tokens: ProviderToken | None,
-        path: str,
+        url: str,
         headers: Mapping[str, str],
         body: bytes,
     ) -> Reply:
-        post = self._providers[name].post
+        post = partial(
+            self._providers[name].post, url, json=body, application=name, idempotent=True
+        )
         if tokens is None:
-            return await post(path, headers=headers, body=body, application=name)
+            return await post(headers=headers)
         token = tokens.current()
-        sent = {**headers, "authorization": f"bearer {token}"}
-        reply = await post(path, headers=sent, body=body, application=name)
+        reply = await post(headers={**headers, "authorization": f"bearer {token}"})
         if reply.status == 403 and reply.document.get("reason") == "ExpiredProviderToken":
             other = tokens.replacement(token)
             if other is not None:
-                sent = {**headers, "authorization": f"bearer {other}"}
-                return await post(path, headers=sent, body=body, application=name)
+                return await post(headers={**headers, "authorization": f"bearer {other}"})
         return reply
 
     def _refusal(self, name: str, reply: Reply, record: UserRecord) -> RouterError:

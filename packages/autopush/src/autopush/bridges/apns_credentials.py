@@ -25,11 +25,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificates
 from msgspec import Struct
 
-from autopush.bridges.http2_provider import tls_context
-from autopush.bridges.service_account import shown_path
 from autopush.clock import Clock
+from autopush.net.http_client import ClientLimits, client_tls
 from autopush.settings import StartupError
-from autopush.settings.value_types import join_url, url
+from autopush.settings.value_types import join_url, shown_path, url
 from autopush.webpush import jwt
 
 HOST: Final = "api.push.apple.com"
@@ -108,8 +107,7 @@ class ReleaseChannel(Struct, frozen=True, kw_only=True):
     url: str
     context: ssl.SSLContext
     token: ProviderToken | None
-    max_connections: int
-    max_retry: int
+    limits: ClientLimits
 
 
 def release_channels(
@@ -142,7 +140,7 @@ class _Reader:
                 raise StartupError(f"apns_creds: {self._channel}: unknown member: {shown}")
             # bool is a kind of int, so not isinstance.
             self._check(name, type(value) is _MEMBERS[name][0] and value != "")
-        context = tls_context()
+        context = client_tls(http2=True)
         token = None
         if "key_id" in self._members or "team_id" in self._members:
             token = self._token(clock)
@@ -153,8 +151,10 @@ class _Reader:
             url=self._url(),
             context=context,
             token=token,
-            max_connections=self._number("max_connections", 20, range(1, 1001)),
-            max_retry=self._number("max_retry", 2, range(11)),
+            limits=ClientLimits(
+                max_connections=self._number("max_connections", 20, range(1, 1001)),
+                max_retry=self._number("max_retry", 2, range(11)),
+            ),
         )
 
     def _url(self) -> str:

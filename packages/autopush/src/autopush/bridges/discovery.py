@@ -5,33 +5,20 @@ An option whose row names a bridge puts the module of that name into service: it
 function `create(configuration)` as an entry point of the group `autopush.routers`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
-from types import ModuleType
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.store.users import CONNECTING, UserRecord
+from autopush.store.users import CONNECTING
 from autopush.version import how_to_install
 
 ENTRY_POINTS: Final = "autopush.routers"
-LIBRARIES: Final = frozenset({"google", "h2", "httpx"})
+LIBRARIES: Final = frozenset({"google", "h2"})
 """What the extra `bridges` installs."""
-
-Create = Callable[[Settings, Clock], Router]
-
-
-class Waker(Protocol):
-    """Wakes the devices of SimplePush users that cannot be reached."""
-
-    def wake(self, record: UserRecord) -> None:
-        """Have the device of that user woken, in the background."""
-
-    async def close(self) -> None:
-        """Close what is open."""
 
 
 def configured_routers(settings: Settings) -> frozenset[str]:
@@ -54,7 +41,7 @@ def load_routers(settings: Settings, clock: Clock) -> dict[str, Router]:
     """
     own = {row.bridge for row in OPTIONS if row.bridge}
     wanted = {row.bridge for row in OPTIONS if row.bridge and getattr(settings, row.name)}
-    routers = {name: _create(name)(settings, clock) for name in sorted(wanted)}
+    routers = {name: _create(name, settings, clock) for name in sorted(wanted)}
     for name, configuration in (settings.routers or {}).items():
         if name in own | CONNECTING:
             raise StartupError(f"routers: {name!r} is a router type of autopush itself")
@@ -62,28 +49,15 @@ def load_routers(settings: Settings, clock: Clock) -> dict[str, Router]:
     return routers
 
 
-def load_waker(settings: Settings) -> Waker | None:
-    """The waker of devices, if one is configured.
-
-    :raises StartupError: what it needs is not installed, or its configuration is wrong
-    """
-    if not settings.wake_pem or not settings.wake_timeout:
-        return None
-    create = cast(Callable[[Settings], Waker], _module("udp_wake", "option wake_pem").create_waker)
-    return create(settings)
-
-
-def _create(name: str) -> Create:
-    return cast(Create, _module(name, f"bridge {name}").create)
-
-
-def _module(name: str, what: str) -> ModuleType:
+def _create(name: str, settings: Settings, clock: Clock) -> Router:
     try:
-        return import_module(f"autopush.bridges.{name}")
+        module = import_module(f"autopush.bridges.{name}")
+        return cast(Router, module.create(settings, clock))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in LIBRARIES:
             raise
-        raise StartupError(f"the {what} needs {error.name}: {how_to_install('bridges')}") from None
+        needed = f"the bridge {name} needs {error.name}"
+        raise StartupError(f"{needed}: {how_to_install('bridges')}") from None
 
 
 def _third_party(name: str, configuration: Mapping[str, object]) -> Router:

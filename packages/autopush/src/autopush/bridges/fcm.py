@@ -26,16 +26,19 @@ Source: firebase.google.com/docs/reference/fcm/rest/v1, the pages "Method: proje
 and "ErrorCode".
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import orjson
+from google.auth import jwt
+from google.oauth2.service_account import Credentials
 from msgspec import Struct
 
-from autopush.bridges.access_token import TokenCache
-from autopush.bridges.fcm_legacy import legacy_router
-from autopush.bridges.http2_provider import Http2Provider, tls_context
+from autopush.bridges.gcm import create_legacy_fcm, sender_id
+from autopush.bridges.oauth import Grant, TokenCache
 from autopush.bridges.payload import (
     bridge_ttl,
     check_size,
@@ -44,10 +47,11 @@ from autopush.bridges.payload import (
     message_data,
 )
 from autopush.bridges.provider import Provider, Reply, retry_after, retry_headers
-from autopush.bridges.service_account import ServiceAccount, read_key
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
+from autopush.net.http_client import ClientLimits, HttpClient, client_tls
 from autopush.settings import Settings, StartupError
+from autopush.settings.value_types import shown_path
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs
 from autopush.webpush.errors import Errno
@@ -62,6 +66,9 @@ MAX_CONNECTIONS: Final = 10
 about 100 messages at the same time.
 """
 MAX_RETRY: Final = 1
+GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ASSERTION_LIFETIME: Final = 3600
+"""Seconds; Google accepts no longer ones."""
 
 _PRIORITIES: Final = {"very-low": "NORMAL", "low": "NORMAL", "high": "HIGH"}
 _KNOWN: Final = frozenset(
@@ -78,10 +85,101 @@ _KNOWN: Final = frozenset(
 _log = logs.get(__name__)
 
 
-class FcmApplication(Struct, frozen=True):
-    """An application, and the path that its messages are sent to."""
+class ServiceAccount:
+    """An account that gets access tokens for one scope. `members`: of its key file.
 
-    path: str
+    :raises ValueError: the members are not those of a service account; the text holds no secret
+    """
+
+    def __init__(
+        self, members: Mapping[str, object], scope: str, provider: Provider, clock: Clock
+    ) -> None:
+        try:
+            credentials = Credentials.from_service_account_info(members)  # type: ignore[no-untyped-call]
+            credentials.signer.sign(b"")  # no other key than an RSA key can
+        except (ValueError, TypeError, AttributeError):  # the text may repeat a part of the key
+            raise ValueError("not the key of a service account") from None
+        self._token_url = str(members["token_uri"])
+        if not self._token_url.startswith(("https://", "http://")):
+            raise ValueError("its token_uri is not a URL")
+        self._signer = credentials.signer
+        self._email: str = credentials.service_account_email
+        self._scope = scope
+        self._provider = provider
+        self._clock = clock
+
+    async def fetch(self) -> Grant:
+        """A new access token.
+
+        :raises RouterError: there is none
+        """
+        now = int(self._clock())
+        claims = {
+            "iss": self._email,
+            "scope": self._scope,
+            "aud": self._token_url,
+            "iat": now,
+            "exp": now + ASSERTION_LIFETIME,
+        }
+        # An RSA signature costs about a millisecond.
+        assertion: bytes = await asyncio.to_thread(jwt.encode, self._signer, claims)
+        form = {"grant_type": GRANT_TYPE, "assertion": assertion.decode()}
+        reply = await self._provider.post(self._token_url, headers={}, form=form, idempotent=True)
+        return self._read(reply)
+
+    def _read(self, reply: Reply) -> Grant:
+        if reply.status in (429, 503):
+            raise RouterError.retry_after(
+                retry_after(reply.headers, self._clock()), "The bridge of this device is overloaded"
+            )
+        if 400 <= reply.status < 500:
+            raise RouterError(
+                Errno.BRIDGE_REFUSED,
+                "The bridge does not accept the credentials of this service",
+                is_outage=True,
+            )
+        text, seconds = reply.document.get("access_token"), reply.document.get("expires_in")
+        if isinstance(seconds, str) and seconds.isascii() and seconds.isdecimal():
+            seconds = int(seconds[:9])
+        is_token = isinstance(text, str) and text.isascii() and text.isprintable()
+        if reply.status != 200 or not is_token or not text or not isinstance(seconds, int):
+            raise RouterError(
+                Errno.BRIDGE_UNREACHABLE, "The bridge gave no access token", is_outage=True
+            )
+        return Grant(str(text), seconds)
+
+
+def read_key(key: object) -> Mapping[str, object]:
+    """The members of a key: the path of its file, or the JSON of one, or its object.
+
+    :raises ValueError: what is wrong; the text repeats nothing of the key
+    """
+    if isinstance(key, Mapping):
+        return key
+    if not isinstance(key, str) or not key.strip():
+        raise ValueError("no key file is named")
+    is_json = key.lstrip().startswith("{")
+    path = "" if is_json else shown_path(key)
+    try:
+        document = orjson.loads(key if is_json else Path(key).expanduser().read_bytes())
+    except OSError as error:
+        raise ValueError(f"its key file{path} cannot be read: {error.strerror}") from None
+    except ValueError:  # from JSON, or from a path with a NUL
+        raise ValueError(f"its key{path} is not JSON") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"its key{path} is not a JSON object")  # noqa: TRY004 - one error for callers
+    if "project_info" in document and "client" in document:
+        raise ValueError(
+            f"its key{path} is a google-services.json, which is a part of the app; needed is the "
+            "key of a service account (Firebase console, Project settings, Service accounts)"
+        )
+    return document
+
+
+class FcmApplication(Struct, frozen=True):
+    """An application, and where its messages are sent to."""
+
+    url: str
     tokens: TokenCache
 
 
@@ -93,7 +191,7 @@ class FcmRouter(Router):
     def __init__(
         self,
         applications: Mapping[str, FcmApplication],
-        messages: Http2Provider,
+        messages: Provider,
         oauth: Provider,
         clock: Clock,
         *,
@@ -125,9 +223,9 @@ class FcmRouter(Router):
 
     def application(self, router_data: RouterData) -> str:
         """`app_id`, or `creds.senderID` in records of 1.33."""
-        app_id, credentials = router_data.get("app_id"), router_data.get("creds")
-        if app_id is None and isinstance(credentials, Mapping):
-            app_id = credentials.get("senderID")
+        app_id = router_data.get("app_id")
+        if app_id is None:
+            return sender_id(router_data)
         return app_id if isinstance(app_id, str) else ""
 
     async def route_notification(
@@ -172,7 +270,7 @@ class FcmRouter(Router):
     ) -> Reply:
         headers = {"authorization": f"Bearer {token}"}
         return await self._messages.post(
-            application.path, headers=headers, body=body, application=app_id
+            application.url, headers=headers, json=body, application=app_id
         )
 
     def _refusal(self, app_id: str, reply: Reply) -> RouterError:
@@ -229,18 +327,13 @@ def create(settings: Settings, clock: Clock) -> Router:
     """
     has_server_key = settings.fcm_auth or settings.fcm_senderid
     if settings.fcm_version == 0 or (has_server_key and not settings.fcm_creds):
-        return legacy_router(settings, clock)
+        return create_legacy_fcm(settings, clock)
     if not settings.fcm_creds:
         raise StartupError("fcm_creds: HTTP v1, the API of fcm_version 1, needs a service account")
     if not settings.fcm_endpoint.startswith("https://"):
         raise StartupError("fcm_endpoint: HTTP v1 needs a URL that starts with https://")
-    messages = Http2Provider(
-        "FCM",
-        settings.fcm_endpoint,
-        tls_context(),
-        max_connections=MAX_CONNECTIONS,
-        max_retry=MAX_RETRY,
-    )
+    limits = ClientLimits(max_connections=MAX_CONNECTIONS, max_retry=MAX_RETRY)
+    messages = Provider("FCM", client=HttpClient(client_tls(http2=True), limits))
     oauth = Provider(max_connections=4)
     applications = {}
     for app_id, members in settings.fcm_creds.items():
@@ -252,8 +345,8 @@ def create(settings: Settings, clock: Clock) -> Router:
             account = ServiceAccount(key, SCOPE, oauth, clock)
         except ValueError as error:
             raise StartupError(f"fcm_creds: {app_id}: {error}") from None
-        path = f"/v1/projects/{quote(project, safe='')}/messages:send"
-        applications[app_id] = FcmApplication(path, TokenCache(project, account.fetch, clock))
+        url = f"{settings.fcm_endpoint}/v1/projects/{quote(project, safe='')}/messages:send"
+        applications[app_id] = FcmApplication(url, TokenCache(project, account.fetch, clock))
     return FcmRouter(
         applications,
         messages,

@@ -1,39 +1,49 @@
-"""HTTP requests to the providers of bridges: for access tokens, and of bridges with few messages.
-Those with many use `http2_provider`.
+"""HTTP requests to the providers of bridges: for messages and for access tokens.
 
 Rule: whatever a provider does, a request ends in a reply that was read to its end or in a
-`RouterError`, within its timeout. Nothing of a request or a reply is logged or put into an error.
+`RouterError`, unless its caller cancels it. Nothing of a request or a reply is logged or put into
+an error.
 """
 
-import asyncio
 import ssl
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final
+from urllib.parse import urlencode
 
-import h2  # noqa: F401 - httpx asks for it only when a client is made
-import httpx
 import orjson
 from msgspec import Struct
 
 from autopush.delivery.bridge_contract import RouterError
+from autopush.net.http_client import (
+    ClientLimits,
+    HttpBusyError,
+    HttpClient,
+    HttpError,
+    HttpTimeoutError,
+    client_tls,
+)
+from autopush.telemetry import logs
 from autopush.webpush.errors import Errno, Header
 
-MAX_REPLY: Final = 65_536
-"""Bytes of a reply; a longer one is cut off and counts as unreadable."""
+TIMEOUT: Final = 3.0
 MAX_CONNECTIONS: Final = 20
-"""Of one pool; further requests wait."""
-MAX_WAITING: Final = 1000
+"""To one server; further requests wait."""
 BUSY_RETRY: Final = 5
 """Seconds, where all connections are at their limit."""
+BUSY: Final = "The bridge of this device is busy"
 DEFAULT_RETRY: Final = 60
 """Seconds, where a provider is overloaded and does not say how long it will be."""
 LONGEST_RETRY: Final = 3600
 
+_log = logs.get(__name__)
+
 
 class Reply(Struct, frozen=True):
-    """What a provider answered. `document`: its JSON object, empty if it was something else."""
+    """What a provider answered. `headers`: names in lower case; `document`: its JSON object, empty
+    if it was something else.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -41,31 +51,32 @@ class Reply(Struct, frozen=True):
 
 
 class Provider:
-    """One provider's API, over a pool of connections that is kept open.
+    """One provider's API, over connections that are kept open.
 
-    `timeout`: seconds to wait for a free connection, and then for each step of a request;
-    `max_connections`: of the pool; `tls`: with a certificate where the provider wants one.
+    `name`: the provider's, in texts and logs. `timeout`: seconds to wait for a free connection, and
+    then for the reply. `max_connections`: to one server; `tls`: with a certificate where the
+    provider wants one. `client`: in place of these, for a provider of many messages; its router
+    limits the time of a request.
     """
 
     def __init__(
         self,
+        name: str = "",
         *,
-        timeout: float = 3.0,
+        timeout: float = TIMEOUT,
         max_connections: int = MAX_CONNECTIONS,
         tls: ssl.SSLContext | None = None,
+        client: HttpClient | None = None,
     ) -> None:
-        self._timeout = timeout
-        self._room = asyncio.Semaphore(max_connections)
-        self._waiting = 0
-        self._client = httpx.AsyncClient(
-            http2=True,
-            verify=tls or True,
-            timeout=timeout,
-            follow_redirects=False,
-            limits=httpx.Limits(
-                max_connections=max_connections, max_keepalive_connections=max_connections
-            ),
+        self._name = name
+        self._timeout = timeout if client is None else None
+        limits = ClientLimits(
+            max_connections=max_connections,
+            max_retry=1,
+            busy_timeout=timeout,
+            connect_timeout=timeout,
         )
+        self._client = client or HttpClient(tls or client_tls(), limits, uses_proxy=True)
 
     async def post(
         self,
@@ -74,73 +85,54 @@ class Provider:
         headers: Mapping[str, str],
         json: object = None,
         form: Mapping[str, str] | None = None,
+        application: str = "",
         idempotent: bool = False,
     ) -> Reply:
-        """Send a request with a JSON body, or a form. `idempotent`: one that arrives twice does no
-        more harm than once, so that it is repeated on another connection if the first one ends.
+        """Send a request with a JSON body, or a form. `json`: an object, or its text as bytes;
+        `application`: whose message it is, for the log; `idempotent`: one that arrives twice does
+        no more harm than once, so that it is sent again when its connection ends.
 
         :raises RouterError: 502/902, no connection, or no whole reply; 502/903, not in time;
             503/201, no connection was free in that time
         """
-        if self._waiting >= MAX_WAITING:
-            raise busy()
-        self._waiting += 1
+        if form is not None:
+            body, kind = urlencode(form).encode(), "application/x-www-form-urlencoded"
+        else:
+            body, kind = json if isinstance(json, bytes) else orjson.dumps(json), "application/json"
+        sent = [("content-type", kind), *((name.lower(), text) for name, text in headers.items())]
         try:
-            async with asyncio.timeout(self._timeout):
-                await self._room.acquire()
-        except TimeoutError:
-            raise busy() from None
-        finally:
-            self._waiting -= 1
-        try:
-            return await self._post(url, headers, json, form, repeats=int(idempotent))
-        finally:
-            self._room.release()
-
-    async def _post(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        json: object,
-        form: Mapping[str, str] | None,
-        repeats: int,
-    ) -> Reply:
-        content = None if form is not None else orjson.dumps(json)
-        sent = dict(headers)
-        if content is not None:
-            sent["Content-Type"] = "application/json"
-        body = bytearray()
-        try:
-            async with self._client.stream(
-                "POST", url, headers=sent, content=content, data=form
-            ) as response:
-                async for piece in response.aiter_bytes():
-                    body += piece
-                    if len(body) > MAX_REPLY:
-                        body.clear()
-                        break
-        except httpx.ConnectTimeout:
+            response = await self._client.request(
+                "POST",
+                url,
+                sent,
+                body,
+                idempotent=idempotent,
+                response_timeout=self._timeout,
+            )
+        except HttpBusyError:
+            text = f"{self._name} busy, please retry" if self._name else BUSY
+            raise RouterError.retry_after(BUSY_RETRY, text) from None
+        except HttpTimeoutError:
+            text = "The bridge did not answer in time"
+            raise RouterError(Errno.BRIDGE_TIMEOUT, text, is_outage=True) from None
+        except HttpError as error:
+            if self._name:
+                _log.warning(
+                    "No response of a provider",
+                    provider=self._name,
+                    application=application,
+                    reason=str(error),
+                )
             raise unreachable() from None
-        except httpx.TimeoutException:
-            raise RouterError(
-                Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
-            ) from None
-        except (httpx.HTTPError, httpx.InvalidURL):
-            if repeats:
-                return await self._post(url, headers, json, form, repeats - 1)
-            raise unreachable() from None
-        return Reply(response.status_code, response.headers, json_object(bytes(body)))
+        return Reply(response.status, response.headers, _json_object(response.body))
 
     async def close(self) -> None:
-        """Close all connections."""
-        await self._client.aclose()
+        """Close all connections; requests fail from now on."""
+        await self._client.close()
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> int:
-    """Seconds of a Retry-After header (RFC 9110, 10.2.3): a number or a date; within bounds.
-
-    `headers`: names in any case if the mapping ignores it, else in lower case.
-    """
+    """Seconds of a Retry-After header (RFC 9110, 10.2.3): a number or a date; within bounds."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         seconds = int(text[:9])
@@ -160,22 +152,16 @@ def retry_headers(headers: Mapping[str, str], now: float) -> tuple[Header, ...]:
     return (("Retry-After", str(retry_after(headers, now))),)
 
 
-def json_object(body: bytes) -> Mapping[str, object]:
-    """The JSON object of a reply, empty if it is something else."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def busy() -> RouterError:
-    """The error of a request that found no free connection."""
-    return RouterError.retry_after(BUSY_RETRY, "The bridge of this device is busy")
-
-
 def unreachable() -> RouterError:
     """The error of a request without a whole reply."""
     return RouterError(
         Errno.BRIDGE_UNREACHABLE, "The bridge of this device cannot be reached", is_outage=True
     )
+
+
+def _json_object(body: bytes) -> Mapping[str, object]:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return document if isinstance(document, dict) else {}

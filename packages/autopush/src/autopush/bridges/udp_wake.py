@@ -65,11 +65,13 @@ class UdpWaker:
             self._failures.succeeded()
 
 
-def create_waker(settings: Settings) -> UdpWaker:
-    """The waker that the settings describe.
+def load_waker(settings: Settings) -> UdpWaker | None:
+    """The waker of devices, if one is configured.
 
-    :raises StartupError: they are incomplete, or the certificate cannot be read
+    :raises StartupError: its configuration is incomplete, or the certificate cannot be read
     """
+    if not settings.wake_pem or not settings.wake_timeout:
+        return None
     if not settings.wake_server:
         raise StartupError("wake_pem needs wake_server, the URL of the server that wakes devices")
     try:

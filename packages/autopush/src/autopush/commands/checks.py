@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from autopush.bridges.discovery import configured_routers, load_routers, load_waker
+from autopush.bridges.discovery import configured_routers, load_routers
+from autopush.bridges.udp_wake import load_waker
 from autopush.clock import Clock
 from autopush.keys import existing_keys, key_file
 from autopush.net.tls import ServerTls
@@ -140,7 +141,7 @@ def needed_extras(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...
     own = [row for row in OPTIONS if row.bridge in _OWN_BRIDGES and getattr(settings, row.name)]
     if settings.has_endpoint and (own or settings.wake_pem):
         option = own[0].name if own else "wake_pem"
-        yield "bridges", option, ("google.auth", "h2", "httpx")
+        yield "bridges", option, ("google.auth", "h2")
     if settings.firehose_stream_name:
         yield "firehose", "firehose_stream_name", ("botocore",)
     if settings.sentry_dsn:

@@ -8,14 +8,12 @@ stay.
 """
 
 import asyncio
-import ssl
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
 from autopush.jobs import repeat
-from autopush.net.http_client import ClientConnection
+from autopush.net.http_client import HttpClient, HttpError, client_tls
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import MEGAPHONE_ERROR, MEGAPHONE_OK, POLL_ERRORS
@@ -23,8 +21,6 @@ from autopush.telemetry.metrics import Metrics
 
 POLL_TIMEOUT: Final = 10.0
 """Seconds from connecting to the complete answer."""
-
-_PORTS: Final = {"http": 80, "https": 443}
 
 _log = logs.get(__name__)
 
@@ -56,16 +52,12 @@ class Megaphone:
     """
 
     def __init__(self, url: str, token: str = "") -> None:
-        parts = urlsplit(url)
-        self._host = parts.hostname or ""
-        self._port = parts.port or _PORTS[parts.scheme]
-        # Made once: it reads the certificates of the system.
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
-        lines = [f"GET {parts.path or '/'} HTTP/1.1", f"Host: {parts.netloc}"]
-        lines += ["Accept: application/json", "Connection: close"]
+        self._url = url
+        self._headers = [("accept", "application/json"), ("connection", "close")]
         if token:
-            lines.append(f"Authorization: {token}")
-        self._request = "\r\n".join([*lines, "", ""]).encode()
+            self._headers.append(("authorization", token))
+        # Made once: it reads the certificates of the system.
+        self._client = HttpClient(client_tls() if url.startswith("https:") else None)
 
     async def fetch(self, seconds: float = POLL_TIMEOUT) -> dict[str, str]:
         """The version of each broadcast.
@@ -74,52 +66,17 @@ class Megaphone:
         """
         try:
             async with asyncio.timeout(seconds):
-                status, body = await self._get()
+                response = await self._client.request("GET", self._url, self._headers)
         except TimeoutError:
             raise PollError("timeout", "no answer in time") from None
-        except OSError as error:
-            raise PollError("connect", error.strerror or str(error)) from None
-        if not 200 <= status < 300:
-            raise PollError("unknown", f"the answer is {status}")
+        except HttpError as error:
+            raise PollError("io" if error.processed else "connect", str(error)) from None
+        if not 200 <= response.status < 300:
+            raise PollError("unknown", f"the answer is {response.status}")
         try:
-            return _decoder.decode(body).broadcasts
+            return _decoder.decode(response.body).broadcasts
         except (ValueError, RecursionError) as error:
             raise PollError("unknown", f"the answer is no list of broadcasts: {error}") from None
-
-    async def _get(self) -> tuple[int, bytes]:
-        loop = asyncio.get_running_loop()
-        response = _Response()
-        _, connection = await loop.create_connection(
-            lambda: ClientConnection(response), self._host, self._port, ssl=self._tls
-        )
-        try:
-            connection.write(self._request)
-            return await response.received
-        finally:
-            connection.abort()
-
-
-class _Response:
-    """The one response of a connection."""
-
-    def __init__(self) -> None:
-        self.received: asyncio.Future[tuple[int, bytes]] = asyncio.Future()
-
-    def response_received(
-        self,
-        _: ClientConnection,
-        status: int,
-        body: bytes,
-        proof: str,  # noqa: ARG002
-    ) -> bool:
-        if self.received.done():
-            return False
-        self.received.set_result((status, body))
-        return True
-
-    def connection_ended(self, _: ClientConnection, reason: str, *, repeatable: bool) -> None:  # noqa: ARG002
-        if not self.received.done():
-            self.received.set_exception(PollError("io", reason))
 
 
 class BroadcastPoller:

@@ -1,6 +1,6 @@
 """The client's end of one HTTP/2 connection (RFC 9113), around the protocol library `h2`.
 
-Rule: every request ends in a whole response or in an `Http2Error`, which says whether the server
+Rule: every request ends in a whole response or in an `HttpError`, which says whether the server
 has certainly not processed it. Only its caller limits how long that takes, by cancelling it.
 
 A connection holds no task. It is silent until it is used, sends a PING when nothing was received
@@ -11,59 +11,74 @@ for `PING_INTERVAL`, is dropped when that is not answered, and is closed when it
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import h2.config
 import h2.connection
 import h2.events
 import h2.exceptions
 from h2.errors import ErrorCodes
+from h2.exceptions import FrameTooLargeError
 from h2.settings import SettingCodes
-from msgspec import Struct
 
-from autopush.net.http2_frames import FrameSplitter
+from autopush.net.http1_connection import (
+    MAX_RESPONSE,
+    ConnectionPool,
+    HeaderList,
+    HttpError,
+    HttpResponse,
+)
 from autopush.net.timers import Budget
 
-MAX_BODY: Final = 65_536
-"""Bytes of a response's body."""
 MAX_STREAMS: Final = 500
 """Requests at the same time, where the server would allow more."""
 PING_INTERVAL: Final = 60.0
 PING_TIMEOUT: Final = 10.0
 IDLE_TIMEOUT: Final = 600.0
 
-HeaderList = Sequence[tuple[str, str]]
+MAX_FRAME: Final = 16_384
+"""Bytes of a frame without its head; no client here allows its server more."""
+_HEAD_LENGTH: Final = 9
+_GOAWAY: Final = 7
 
 
-class Http2Error(Exception):
-    """A request without a response. The text holds nothing of the request or the response.
+class FrameSplitter:
+    """Takes the GOAWAY frames out of what a server sends.
 
-    `processed`: False where the server has certainly not processed the request. `is_connection`:
-    the connection failed, rather than the one request.
+    For `h2` a GOAWAY ends the connection at once. RFC 9113, 6.8, lets the streams up to its last
+    one be finished; without that a response under way would be lost.
     """
 
-    def __init__(
-        self, message: str, *, processed: bool = True, is_connection: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.processed: Final = processed
-        self.is_connection: Final = is_connection
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._start = 0  # of what was not returned yet
 
+    def feed(self, data: bytes) -> None:
+        """Add what was received."""
+        if self._start:
+            del self._buffer[: self._start]
+            self._start = 0
+        self._buffer += data
 
-class Http2Response(Struct, frozen=True):
-    """A whole response. `headers`: the last of each name, in lower case."""
+    def next(self) -> bytes | int | None:
+        """The next whole frame; for a GOAWAY the last stream it names; None: there is none yet.
 
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-
-class ConnectionPool(Protocol):
-    """What holds connections."""
-
-    def room_changed(self, connection: "Http2Connection") -> None:
-        """Another request may find room, or the connection takes none any more."""
+        :raises FrameTooLargeError: a frame that is too long
+        """
+        start, buffer = self._start, self._buffer
+        if len(buffer) - start < _HEAD_LENGTH:
+            return None
+        length = int.from_bytes(buffer[start : start + 3], "big")
+        if length > MAX_FRAME:
+            raise FrameTooLargeError
+        end = start + _HEAD_LENGTH + length
+        if end > len(buffer):
+            return None
+        self._start = end
+        if buffer[start + 3] == _GOAWAY and length >= 8:
+            last = buffer[start + _HEAD_LENGTH : start + _HEAD_LENGTH + 4]
+            return int.from_bytes(last, "big") & 0x7FFF_FFFF
+        return bytes(buffer[start:end])
 
 
 class _Stream:
@@ -71,7 +86,7 @@ class _Stream:
 
     __slots__ = ("body", "future", "headers", "started", "status", "unsent")
 
-    def __init__(self, future: "asyncio.Future[Http2Response]", unsent: bytes, now: float) -> None:
+    def __init__(self, future: "asyncio.Future[HttpResponse]", unsent: bytes, now: float) -> None:
         self.future = future
         self.unsent = unsent
         self.started = now
@@ -81,7 +96,7 @@ class _Stream:
 
 
 class Http2Connection(asyncio.Protocol):
-    """One connection. `ready` is done with the server's settings, or fails with `Http2Error`;
+    """One connection. `ready` is done with the server's settings, or fails with `HttpError`;
     `lost` is done when the connection is gone.
     """
 
@@ -93,6 +108,7 @@ class Http2Connection(asyncio.Protocol):
         ping_timeout: float = PING_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
     ) -> None:
+        self.protocol: asyncio.Protocol = self
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._ping_interval = ping_interval
@@ -130,23 +146,30 @@ class Http2Connection(asyncio.Protocol):
             self.usable and self.ready.done() and not self._is_paused and len(self._streams) < limit
         )
 
-    async def request(self, headers: HeaderList, body: bytes) -> Http2Response:
-        """Send a request; only while there is room. `headers`: those with a colon first, and the
-        names in lower case.
-
-        :raises Http2Error: no whole response
-        """
+    async def request(
+        self, method: str, origin: tuple[str, str], target: str, headers: HeaderList, body: bytes
+    ) -> HttpResponse:
+        """Send a request; see `PooledConnection.request`."""
+        sent = [
+            (":method", method),
+            (":scheme", origin[0]),
+            (":authority", origin[1]),
+            (":path", target),
+            *headers,
+        ]
+        if body:
+            sent.append(("content-length", str(len(body))))
         try:
             number = self._h2.get_next_available_stream_id()
-            self._h2.send_headers(number, headers, end_stream=not body)
+            self._h2.send_headers(number, sent, end_stream=not body)
         except h2.exceptions.NoAvailableStreamIDError:
             self._drain()
-            raise Http2Error(
+            raise HttpError(
                 "the connection is used up", processed=False, is_connection=True
             ) from None
         except h2.exceptions.ProtocolError:
             self._drain()  # `h2` may have taken half of it
-            raise Http2Error(
+            raise HttpError(
                 "the request is not valid in HTTP/2", processed=False, is_connection=True
             ) from None
         self._used_at = self._loop.time()
@@ -179,10 +202,6 @@ class Http2Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        tls = transport.get_extra_info("ssl_object")
-        if tls is not None and tls.selected_alpn_protocol() != "h2":
-            self.abort("the server does not speak HTTP/2")
-            return
         self._h2.initiate_connection()
         self._h2.update_settings({SettingCodes.ENABLE_PUSH: 0})
         self._flush()
@@ -198,10 +217,10 @@ class Http2Connection(asyncio.Protocol):
                 while self._process_frame():
                     """Responses that came before the end."""
         if not self.ready.done():
-            self.ready.set_exception(Http2Error(self._reason, processed=False, is_connection=True))
+            self.ready.set_exception(HttpError(self._reason, processed=False, is_connection=True))
         streams, self._streams = self._streams, {}
         for stream in streams.values():
-            _fail(stream, Http2Error(self._reason, is_connection=True))
+            _fail(stream, HttpError(self._reason, is_connection=True))
         self.lost.set_result(None)
         self._pool.room_changed(self)
 
@@ -271,16 +290,16 @@ class Http2Connection(asyncio.Protocol):
                 self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
                 if (stream := self._streams.get(event.stream_id)) is not None:
                     stream.body += event.data
-                    if len(stream.body) > MAX_BODY:
+                    if len(stream.body) > MAX_RESPONSE:
                         self._reset(event.stream_id)
-                        _fail(stream, Http2Error("the response is too large"))
+                        _fail(stream, HttpError("the response is too large"))
                         self._stream_closed()
             case h2.events.StreamEnded():
                 self._on_response(event.stream_id)
             case h2.events.StreamReset():
                 if (stream := self._streams.pop(event.stream_id, None)) is not None:
                     processed = event.error_code != ErrorCodes.REFUSED_STREAM
-                    _fail(stream, Http2Error("the server reset the stream", processed=processed))
+                    _fail(stream, HttpError("the server reset the stream", processed=processed))
                     self._stream_closed()
             case h2.events.RemoteSettingsChanged():
                 if not self.ready.done():
@@ -302,17 +321,17 @@ class Http2Connection(asyncio.Protocol):
             del self._streams[number]
         if not stream.future.done():
             stream.future.set_result(
-                Http2Response(stream.status, stream.headers, bytes(stream.body))
+                HttpResponse(stream.status, stream.headers, bytes(stream.body))
             )
         self._stream_closed()
 
     def _on_goaway(self, last_stream: int) -> None:
         for number in [number for number in self._streams if number > last_stream]:
-            error = Http2Error("the server is going away", processed=False, is_connection=True)
+            error = HttpError("the server is going away", processed=False, is_connection=True)
             _fail(self._streams.pop(number), error)
         self._reason = "the server went away"
         if not self.ready.done():
-            self.ready.set_exception(Http2Error(self._reason, processed=False, is_connection=True))
+            self.ready.set_exception(HttpError(self._reason, processed=False, is_connection=True))
         self._drain()
 
     def _stream_closed(self) -> None:
@@ -396,13 +415,13 @@ class Http2Connection(asyncio.Protocol):
         self._set_timer()
 
 
-def _fail(stream: _Stream, error: Http2Error) -> None:
+def _fail(stream: _Stream, error: HttpError) -> None:
     if not stream.future.done():
         stream.future.set_exception(error)
         # One whose request was cancelled meanwhile has nobody to read it.
         stream.future.add_done_callback(_retrieve)
 
 
-def _retrieve(future: "asyncio.Future[None] | asyncio.Future[Http2Response]") -> None:
+def _retrieve(future: "asyncio.Future[None] | asyncio.Future[HttpResponse]") -> None:
     if not future.cancelled():
         future.exception()

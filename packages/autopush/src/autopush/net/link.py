@@ -24,8 +24,14 @@ from typing import Final
 
 import msgspec
 
-from autopush.net.http_client import ClientConnection
-from autopush.net.node_auth import REQUEST_HEADER, CallerSession, HandshakeFailed, InstanceGone
+from autopush.net.http1_connection import ClientConnection, RawHeaders
+from autopush.net.node_auth import (
+    REQUEST_HEADER,
+    RESPONSE_HEADER,
+    CallerSession,
+    HandshakeFailed,
+    InstanceGone,
+)
 from autopush.net.tcp import DialError, DialInsecure, DialRefused, DialUnanswered, dial
 from autopush.net.timers import Deadline, TimerWheel
 from autopush.net.tls import ClientTls
@@ -62,6 +68,7 @@ class LinkBusy(LinkError):  # noqa: N818 - a state
     """Too many requests are waiting for this peer."""
 
 
+_PROOF: Final = RESPONSE_HEADER.encode()
 _ERRORS: Final = {
     DialRefused: LinkRefused,
     DialInsecure: LinkInsecure,
@@ -75,6 +82,14 @@ class LinkResponse(msgspec.Struct, gc=False, frozen=True):
 
     status: int
     body: bytes
+
+
+def _proof(headers: RawHeaders) -> str:
+    """The header that authenticates a response, empty without one."""
+    for name, value in headers:
+        if len(name) == len(_PROOF) and name.lower() == _PROOF:
+            return value.decode("latin-1")
+    return ""
 
 
 class _Waiting(msgspec.Struct, eq=False):
@@ -329,9 +344,10 @@ class Link:
     # --- called by the connection ---------------------------------------------------------------
 
     def response_received(
-        self, connection: ClientConnection, status: int, body: bytes, proof: str
+        self, connection: ClientConnection, status: int, body: bytes, headers: RawHeaders
     ) -> bool:
         """Give a response to the oldest request; False if there is none."""
+        proof = _proof(headers)
         if connection is not self._connection or not self._waiting:
             if self._handshake is None or self._handshake[0] is not connection:
                 return False

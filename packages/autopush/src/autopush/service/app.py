@@ -20,7 +20,8 @@ from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
 from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck, memory_usage
-from autopush.bridges.discovery import load_routers, load_waker, router_states
+from autopush.bridges.discovery import load_routers, router_states
+from autopush.bridges.udp_wake import load_waker
 from autopush.clock import Clock
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from autopush.bridges.discovery import load_routers, load_waker
+from autopush.bridges.discovery import load_routers
+from autopush.bridges.udp_wake import load_waker
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.keys import ServiceKeys, save_keys, service_keys

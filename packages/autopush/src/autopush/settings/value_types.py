@@ -307,3 +307,17 @@ Networks = Annotated[
         "NETWORK",
     ),
 ]
+
+
+_PATH: Final = re.compile(r"[\w./~ -]{1,200}\.(json|pem|p8|key|crt|cert)")
+
+
+def shown_path(text: str) -> str:
+    """A path for a message, after a space; empty where it is not surely one, since it could be a
+    key that was put in its place.
+    """
+    try:
+        is_path = _PATH.fullmatch(text) is not None or Path(text).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL, no such home folder
+        is_path = False
+    return f" {text}" if is_path else ""
