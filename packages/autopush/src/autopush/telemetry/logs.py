@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
 from typing import Final
@@ -141,6 +142,13 @@ class FailureLog:
         self._is_failing = False
 
 
+@dataclass(slots=True)
+class _Window:
+    start: float
+    admitted: int = 0
+    suppressed: int = 0
+
+
 class RepeatLimiter:
     """Admits up to `limit` events of a kind in each `interval` seconds, and counts the others."""
 
@@ -174,15 +182,6 @@ class RepeatLimiter:
         window.admitted += 1
         suppressed, window.suppressed = window.suppressed, 0
         return {"suppressed": suppressed} if suppressed else {}
-
-
-class _Window:
-    __slots__ = ("admitted", "start", "suppressed")
-
-    def __init__(self, start: float) -> None:
-        self.start = start
-        self.admitted = 0
-        self.suppressed = 0
 
 
 class LineHandler(QueueHandler):
