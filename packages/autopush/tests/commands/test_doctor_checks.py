@@ -236,6 +236,19 @@ async def test_what_keeps_the_service_from_a_port_says_what_to_do(
     assert (found, advice in text) == (level, True)
 
 
+async def test_an_internal_port_of_a_further_worker_that_is_taken_is_a_failure() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        settings = Settings(workers=2, worker_router_port=port)
+        free = dict.fromkeys(settings.listeners, PortUse.FREE)
+        [(level, text)] = (await findings(check_ports, subject(settings, ports=free)))[3:]
+        assert level == "FAIL"
+        assert text.startswith(f"worker_router_port {port}: {PortUse.OTHER}")
+        ours = free | {"router": PortUse.OURS}
+        found = await findings(check_ports, subject(settings, ports=ours))
+        assert {level for level, _ in found} == {"OK"}
+
+
 async def test_a_public_router_port_and_an_unreachable_node_are_warnings() -> None:
     free = {"websocket": PortUse.FREE, "router": PortUse.FREE}
     node = Settings(command="connection", hostname="192.0.2.7", host="0.0.0.0")

@@ -220,6 +220,12 @@ def check_ports(subject: Subject) -> Iterator[Finding]:
             advice = _ADVICE[use].format(flag=option.replace("_", "-"))
             level = warn if use is PortUse.OTHER_VERSION else fail
             yield level(shown, advice)
+    if settings.has_sockets and subject.ports.get("router") is not PortUse.OURS:
+        for port in filter(None, settings.worker_router_ports):
+            use = _try_to_bind(settings.router_address, port)
+            if use is not PortUse.FREE:
+                advice = _ADVICE[use].format(flag="worker-router-port")
+                yield fail(f"worker_router_port {port}: {use}", advice)
     if settings.has_sockets and settings.in_cluster and settings.node_is_local:
         found = f"nodes on other machines cannot reach {settings.node_url(settings.router_port)}"
         advice = "Set router_hostname or hostname, and router_host to listen there"
@@ -232,10 +238,7 @@ def check_ports(subject: Subject) -> Iterator[Finding]:
 async def _look_at(settings: Settings, purpose: str) -> PortUse:
     port = getattr(settings, settings.listeners[purpose])
     host = {"memory": LOOPBACK, "router": settings.router_address}.get(purpose, settings.host)
-    try:
-        use = _try_to_bind(host, port)
-    except (OSError, UnicodeError):
-        return PortUse.NO_ADDRESS
+    use = _try_to_bind(host, port)
     if use is not PortUse.OTHER or purpose in _SILENT:
         return use
     key = settings.router_ssl_key if purpose == "router" else settings.ssl_key
@@ -264,11 +267,15 @@ def service_version(body: bytes) -> str:
 
 
 def _try_to_bind(host: str, port: int) -> PortUse:
-    """Bind it without listening. Raises OSError where the host has no address."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    with socket.socket(family, kind, protocol) as sock:
+    """Bind it without listening."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError):
+        return PortUse.NO_ADDRESS
+    with sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind(address)
