@@ -40,12 +40,13 @@ from channelstats.tables.subscriptions import Subscription, announced, failed
 from channelstats.views.goals import measure_week
 from channelstats.views.model import ChoiceError
 from keytables import Clock
+from keytables.retries import Backoff
 
 ATTEMPTS: Final = 3
-FIRST_WAIT: Final = 2
-"""Seconds after the first attempt, where the push service names none; doubled after each."""
 LONGEST_WAIT: Final = 30
 """Seconds that are waited for within a run. A push service that wants more is left for later."""
+BACKOFF: Final = Backoff(2, LONGEST_WAIT, jitter=0.0)
+"""Where the push service names no time to wait."""
 WHOLE_RUN: Final = 600
 """Seconds after which no further subscription is begun."""
 SHORTEST_PAUSE: Final = 3600
@@ -266,15 +267,13 @@ class Announcer:
 
     async def _attempts(self, to: Subscription, sender: PushSender, text: bytes) -> PushAnswer:
         """What the push service answered last."""
-        wait, left = FIRST_WAIT, ATTEMPTS
-        while True:
+        for attempt in range(1, ATTEMPTS):
             answer = await sender.send(to, text)
-            left -= 1
-            pause = max(answer.wait, wait)
-            if answer.outcome is not PushOutcome.BUSY or not left or pause > LONGEST_WAIT:
+            pause = max(answer.wait, BACKOFF.delay(attempt))
+            if answer.outcome is not PushOutcome.BUSY or pause > LONGEST_WAIT:
                 return answer
             await self._sleep(pause)
-            wait *= 2
+        return await sender.send(to, text)
 
     # ── as long as the dashboard runs ────────────────────────────────────────────────────────────
 

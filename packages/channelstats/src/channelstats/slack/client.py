@@ -37,6 +37,7 @@ from channelstats.slack.errors import (
 from channelstats.slack.objects import objects_of
 from channelstats.slack.rate_limits import AppKind, RateLimiter, Sleep, limits
 from keytables import Clock
+from keytables.retries import Backoff
 
 _T = TypeVar("_T")
 
@@ -212,7 +213,8 @@ class SlackClient:
         jitter: Callable[[], float] = random.random,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._transport, self._sleep, self._jitter = transport, sleep, jitter
+        self._transport, self._sleep = transport, sleep
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, 0.5, random=jitter)
         self._say = say
         self._limits = limits(kind)
         self._limiters = {
@@ -316,8 +318,7 @@ class SlackClient:
                 raise NoAnswer(method, trouble)
             if failures == TRIES:
                 raise NoAnswer(method, f"{trouble}, {TRIES} times")
-            pause = min(_FIRST_PAUSE * (1 << (failures - 1)), _LONGEST_PAUSE)
-            await self._sleep(pause * (0.5 + self._jitter() / 2))
+            await self._sleep(self._backoff.delay(failures))
 
 
 def _hold_of(method: str, answer: ApiResponse, holds: int) -> float:
