@@ -364,11 +364,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("options", "reason"),
     [
         ({"ssl_key": "key.pem"}, "ssl_key needs ssl_cert"),
-        ({"ssl_cert": "cert.pem"}, "ssl_cert needs ssl_key"),
         ({"router_ssl_key": "key.pem"}, "router_ssl_key needs router_ssl_cert"),
         ({"ssl_key": "key.pem", "ssl_cert": "none.pem"}, "ssl_cert: {}/none.pem: No such file"),
-        ({"ssl_key": "none.pem", "ssl_cert": "cert.pem"}, "ssl_key: {}/none.pem: No such file"),
-        ({"ssl_key": "empty.pem", "ssl_cert": "cert.pem"}, "ssl_key: {}/empty.pem: no PEM file"),
         (
             {"ssl_key": "other/key.pem", "ssl_cert": "cert.pem"},
             "ssl_key: {}/other/key.pem: not the key of the first certificate in {}/cert.pem",
@@ -376,10 +373,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             {"ssl_key": "key.pem", "ssl_cert": "cert.pem", "ssl_dh_param": "empty.pem"},
             "ssl_dh_param: {}/empty.pem: no PEM file",
-        ),
-        (
-            {"router_ssl_key": "key.pem", "router_ssl_cert": "empty.pem"},
-            "router_ssl_cert: {}/empty.pem: no PEM file",
         ),
         (
             {

@@ -1,7 +1,6 @@
 """Requests that are broken as HTTP, and methods and paths that do not exist."""
 
 import json
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -160,43 +159,6 @@ async def test_internal_routes_are_404_on_public_ports(
             statuses[line.split("/")[0] + line.split("/")[1]] = (await client.answer()).status
     assert set(statuses.values()) == {404}, statuses
     await agent.silence()
-
-
-INTERNAL: dict[str, bytes] = {
-    "nothing": b"",
-    "no JSON": b"nonsense",
-    "a list": b"[]",
-    "an empty object": b"{}",
-    "no version": b'{"channelID":"%s","ttl":60}' % CHANNEL.encode(),
-    "wrong types": b'{"channelID":1,"version":[],"ttl":"x","timestamp":{},"data":1}',
-    "channel that is none": b'{"channelID":"x","version":"v","ttl":60,"timestamp":1}',
-    "headers a list": b'{"channelID":"%s","version":"v","ttl":60,"timestamp":1,"data":"a",'
-    b'"headers":[1]}' % CHANNEL.encode(),
-    "not UTF-8": b'{"channelID":"\xff"}',
-}
-
-
-@pytest.mark.parametrize("body", INTERNAL.values(), ids=INTERNAL)
-async def test_the_internal_port_refuses_what_is_no_notification(
-    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer, body: bytes
-) -> None:
-    agent, endpoint = target
-    node = await NodeCaller.of(sender, running.data, agent.uaid)
-    assert (await node.request("PUT", f"/push/{agent.uaid}", body)).status == 400
-    await delivers_only(agent, sender, endpoint)
-
-
-async def test_the_internal_port_knows_only_connected_users(
-    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer
-) -> None:
-    node = await NodeCaller.of(sender, running.data, target[0].uaid)
-    for uaid in (uuid.uuid4().hex, "nonsense", "A" * 8000):
-        for method, path in (("PUT", "push"), ("PUT", "notif")):
-            answer = await node.request(method, f"/{path}/{uaid}", b"{}")
-            assert answer.status == 404, (path, uaid)
-        for connected_at in ("1", "x", "-1", "9" * 5000):
-            answer = await node.request("DELETE", f"/notif/{uaid}/{connected_at}")
-            assert answer.status == 200
 
 
 SIGNATURES = {
