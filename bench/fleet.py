@@ -11,10 +11,9 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from bench.ledger import Ledger, MismatchError
-from bench.push_client import Poster, PushRequest, open_posters
+from bench.push_client import ApplicationServer, Poster, PushRequest, open_posters
 from bench.server import Server
 from bench.user_agent import Identity, UserAgent
-from bench.vapid import ApplicationServer
 from bench.websocket_client import connect
 
 T = TypeVar("T")

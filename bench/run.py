@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from bench.daemons import Daemons
 from bench.floor import Floor
 from bench.ledger import MismatchError
 from bench.machine import Cores
 from bench.report import Sample, Series
-from bench.server import Server, make_folder, remove_folder
+from bench.server import Daemons, Server, make_folder, remove_folder
 
 S = TypeVar("S", bound=Server)
 

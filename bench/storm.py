@@ -16,8 +16,7 @@ from itertools import repeat
 from bench.fleet import Fleet, at_once
 from bench.ledger import Ledger, MismatchError, TimedLedger
 from bench.machine import listen_overflows
-from bench.metronome import Metronome, poisson
-from bench.open_loop import OpenLoop
+from bench.open_loop import Metronome, OpenLoop, poisson
 from bench.push_client import ClosedLoop, Poster
 from bench.report import Row, percentile
 from bench.run import POSTERS, Run

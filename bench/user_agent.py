@@ -10,7 +10,7 @@ import uuid
 import orjson
 
 from bench.ledger import Ledger, MismatchError
-from bench.vapid import base64url
+from bench.push_client import base64url
 from bench.websocket_client import TEXT, WebSocketClient, frame, upgrade_request
 
 _VERSION, _DATA, _CHANNEL = b'"version":"', b'"data":"', b'"channelID":"'

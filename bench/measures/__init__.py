@@ -4,8 +4,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 
 from bench.measures.bridge import bridge_outage
-from bench.measures.cluster import cluster
-from bench.measures.daemons import daemons
+from bench.measures.daemons import cluster, daemons
 from bench.measures.direct import direct_push
 from bench.measures.dynamodb import dynamodb
 from bench.measures.latency import latency

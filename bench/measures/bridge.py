@@ -7,26 +7,21 @@ outage must cost them nothing. In further rounds nothing goes to a bridge.
 """
 
 import asyncio
-import gc
 import json
 import statistics
 from collections import Counter
 from collections.abc import Mapping
-from itertools import repeat
 from typing import Final, cast
-from urllib.parse import urlsplit
 
 import aiohttp
 import httptools
 
-from bench.fleet import Fleet
 from bench.ledger import MismatchError, TimedLedger
-from bench.measures.direct import push_round
-from bench.metronome import Metronome, poisson
-from bench.open_loop import OpenLoop
-from bench.push_client import Poster, PushRequest, open_posters
+from bench.load import Load
+from bench.open_loop import Metronome, poisson
+from bench.push_client import Poster, PushRequest
 from bench.report import Row, percentile
-from bench.run import AGENTS, POSTERS, Run
+from bench.run import Run
 
 BEHAVIOURS: Final = ("works", "silent", "ends")
 """Of the provider; each is an application of its own, told apart by its key."""
@@ -101,44 +96,28 @@ async def bridge_outage(run: Run) -> list[Row]:
     p99s: dict[str, list[float]] = {name: [] for name in rounds}
     answers: dict[str, Counter[bytes]] = {name: Counter() for name in rounds}
     async with run.server("store-first", **options) as server:
-        ledger = TimedLedger()
-        fleet = Fleet(server, ledger, AGENTS)
-        await fleet.subscribe_all()
-        posters = await fleet.posters(POSTERS)
-        token = fleet.sender.token(fleet.origin)
-        await push_round(run, fleet, posters, repeat(token), sizes.warm_up)
-        full = (await push_round(run, fleet, posters, repeat(token), sizes.pushes)).rate
+        load = await Load.on(server, TimedLedger())
+        fleet = load.fleet
+        await load.pushes(run, sizes.warm_up)
+        full = (await load.pushes(run, sizes.pushes)).rate
         endpoints = {name: await _register(fleet.origin, name) for name in BEHAVIOURS}
         endpoints[UNUSED] = endpoints["works"]
         for name in rounds * sizes.rounds:
-            request = PushRequest(
-                endpoints[name], fleet.sender.key, fleet.identities[0].body[:2048]
-            )
-            bridge_posters = await _posters(fleet.origin)
-            bridged = BridgeLoad(bridge_posters, request.signed(token))
-            gc.collect()
-            gc.disable()
+            body = fleet.identities[0].body[:2048]
+            request = PushRequest(endpoints[name], fleet.sender.key, body)
+            bridge_posters = await fleet.posters(BRIDGE_POSTERS)
+            bridged = BridgeLoad(bridge_posters, request.signed(load.token))
             seconds = sizes.seconds_at_half_load
-            times = poisson(full / SHARE_OF_FULL_LOAD, seconds)
-            ledger.begin(len(times))
-            traffic = OpenLoop(posters, fleet, ledger, token)
             due = [] if name == UNUSED else poisson(BRIDGED_PER_SECOND, seconds)
             beats = Metronome(due, bridged.send)
-            await Metronome(times, traffic.send).done
+            traffic = await load.at_rate(run, full / SHARE_OF_FULL_LOAD)
             await beats.done
-            await ledger.all_answered(sizes.limit)
-            await ledger.all_delivered(sizes.limit)
-            gc.enable()
-            await fleet.barrier()
-            ledger.close_round()
             p99s[name].append(percentile(traffic.latencies(), 99))
             answers[name] += bridged.statuses
             for poster in bridge_posters:
                 poster.close()
             await server.wait_until_idle()
-        for poster in posters:
-            poster.close()
-        await fleet.leave()
+        await load.leave()
     provider.close()
     # On a busy machine some may find too many others under way.
     if not answers["works"][b"201"] or answers["works"].keys() - {b"201", b"502", b"503"}:
@@ -170,11 +149,6 @@ def _row(name: str, p99s: Mapping[str, float], answers: Counter[bytes]) -> Row:
             "p99_ms_without_bridge": unused,
         },
     )
-
-
-async def _posters(origin: str) -> list[Poster]:
-    url = urlsplit(origin)
-    return await open_posters(url.hostname or "", url.port or 80, BRIDGE_POSTERS)
 
 
 async def _register(origin: str, name: str) -> str:

@@ -1,29 +1,38 @@
-"""A push through an endpoint daemon, a link and a connection daemon, against one worker that is
-both. The two are measured alternately, within the same minutes and under the same load.
+"""A push through an endpoint daemon, a link and a connection daemon. What is compared is measured
+alternately, within the same minutes and under the same load.
 """
 
+import asyncio
+import contextlib
 import statistics
-from itertools import repeat
+import subprocess
+import sys
+from collections.abc import Iterator
 
-from bench.fleet import Fleet
 from bench.ledger import Ledger
-from bench.measures.direct import push_round
-from bench.push_client import Poster
+from bench.load import Load
 from bench.report import Row, Sample, Series, cost_row
-from bench.run import AGENTS, POSTERS, Run
-from bench.server import Server
+from bench.run import POSTERS, Run
+from bench.server import spawn
 
 MOST_TIMES = {"bypass": 2.0, "store-first": 3.0}
+STORE_MS = 5
+CONNECTION_AGE = 11.0
+"""Seconds. A node looks a message up in the store that may be older than the connection, which user
+agents keep for hours.
+"""
+LEAST_SHARE = 0.5
 
 
 async def daemons(run: Run) -> list[Row]:
+    """Against one worker that is both."""
     return [row for mode in ("bypass", "store-first") for row in await _in_mode(run, mode)]
 
 
 async def _in_mode(run: Run, mode: str) -> list[Row]:
     sizes = run.sizes
     async with run.server(mode) as worker, run.daemons(mode) as pair:
-        one, two = await Load.on(worker), await Load.on(pair)
+        one, two = await Load.on(worker, Ledger()), await Load.on(pair, Ledger())
         await one.pushes(run, sizes.warm_up)
         await two.pushes(run, sizes.warm_up)
         single: list[Sample] = []
@@ -60,24 +69,55 @@ def _row(mode: str, together: Series, apart: Series, ratio: float, share: float)
     )
 
 
-class Load:
-    """User agents and an application server of one service."""
+async def cluster(run: Run) -> list[Row]:
+    """Over DynamoDB, whose answers take 5 ms: `store-first` against `bypass`."""
+    sizes = run.sizes
+    with _store(run) as first, _store(run) as second:
+        async with (
+            run.daemons("bypass", **{"--store": first}) as direct,
+            run.daemons("store-first", **{"--store": second}) as stored,
+        ):
+            one, two = await Load.on(direct, Ledger()), await Load.on(stored, Ledger())
+            await asyncio.sleep(CONNECTION_AGE)
+            for load in (one, two):
+                await load.pushes(run, sizes.warm_up)
+            bypass, samples = [], []
+            for _ in range(sizes.rounds):
+                bypass.append(await one.pushes(run, sizes.stored))
+                samples.append(await two.pushes(run, sizes.stored))
+            await one.leave()
+            await two.leave()
+    pairs = [
+        [each.operations / each.wall_ns * 1e9 for each in pair]
+        for pair in zip(samples, bypass, strict=True)
+    ]
+    share = statistics.median(stored / direct for stored, direct in pairs)
+    stored_rate, direct_rate = (statistics.median(rates) for rates in zip(*pairs, strict=True))
+    return [
+        Row(
+            f"push over DynamoDB, store-first, {POSTERS} senders",
+            f"{stored_rate:,.0f}/s",
+            "",
+            f"≥ {LEAST_SHARE:g} of bypass",
+            share >= LEAST_SHARE,
+            note=f"{share:.2f} of bypass ({direct_rate:,.0f}/s);"
+            f" {STORE_MS} ms to the store; all on one core",
+            values={"share_of_bypass": share, "rounds": [[*pair] for pair in pairs]},
+        )
+    ]
 
-    def __init__(self, fleet: Fleet, posters: list[Poster], token: bytes) -> None:
-        self._fleet = fleet
-        self._posters = posters
-        self._token = token
 
-    @classmethod
-    async def on(cls, server: Server) -> "Load":
-        fleet = Fleet(server, Ledger(), AGENTS)
-        await fleet.subscribe_all()
-        return cls(fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))
-
-    async def pushes(self, run: Run, count: int) -> Sample:
-        return await push_round(run, self._fleet, self._posters, repeat(self._token), count)
-
-    async def leave(self) -> None:
-        for poster in self._posters:
-            poster.close()
-        await self._fleet.leave()
+@contextlib.contextmanager
+def _store(run: Run) -> Iterator[str]:
+    process = spawn(
+        [sys.executable, "-m", "bench.dynamodb_store", str(STORE_MS)],
+        run.cores.load,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        port = int(process.stdout.readline()) if process.stdout is not None else 0
+        yield f"dynamodb://us-east-1?endpoint=http://127.0.0.1:{port}&connections=200"
+    finally:
+        process.kill()
+        process.wait()

@@ -1,56 +1,27 @@
-"""How long a push takes from POST to user agent at half of the load that saturates the server.
+"""How long a push takes from POST to user agent at half of the load that saturates the server."""
 
-Rule: the load is an open loop. A push is due at a time drawn beforehand; a late start is part of
-its latency.
-"""
-
-import gc
 import statistics
-from itertools import repeat
 
-from bench.fleet import Fleet
 from bench.ledger import TimedLedger
-from bench.measures.direct import push_round
-from bench.metronome import Metronome, poisson
-from bench.open_loop import OpenLoop
+from bench.load import Load
 from bench.report import Row, percentile
-from bench.run import AGENTS, POSTERS, Run
+from bench.run import Run
 
 
 async def latency(run: Run, *, mode: str, most_ms: float) -> list[Row]:
     sizes = run.sizes
     async with run.server(mode) as server:
-        ledger = TimedLedger()
-        fleet = Fleet(server, ledger, AGENTS)
-        await fleet.subscribe_all()
-        posters = await fleet.posters(POSTERS)
-        token = fleet.sender.token(fleet.origin)
-        await push_round(run, fleet, posters, repeat(token), sizes.warm_up)
-        full = [
-            (await push_round(run, fleet, posters, repeat(token), sizes.pushes)).rate
-            for _ in range(sizes.rounds)
-        ]
+        load = await Load.on(server, TimedLedger())
+        await load.pushes(run, sizes.warm_up)
+        full = [(await load.pushes(run, sizes.pushes)).rate for _ in range(sizes.rounds)]
         rate = statistics.median(full) / 2
         rounds: list[list[float]] = []
         late: list[float] = []
         for _ in range(sizes.rounds):
-            gc.collect()
-            gc.disable()
-            times = poisson(rate, sizes.seconds_at_half_load)
-            ledger.begin(len(times))
-            traffic = OpenLoop(posters, fleet, ledger, token)
-            await Metronome(times, traffic.send).done
-            await ledger.all_answered(sizes.limit)
-            await ledger.all_delivered(sizes.limit)
-            gc.enable()
-            await fleet.barrier()
-            await server.wait_until_idle()
-            ledger.close_round()
+            traffic = await load.at_rate(run, rate)
             late.append(percentile(traffic.lateness(), 99))
             rounds.append(traffic.latencies())
-        for poster in posters:
-            poster.close()
-        await fleet.leave()
+        await load.leave()
     p99s = [percentile(each, 99) for each in rounds]
     p99 = statistics.median(p99s)
     everything = sorted(value for each in rounds for value in each)

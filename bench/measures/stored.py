@@ -7,11 +7,11 @@ delivered again.
 import asyncio
 from itertools import repeat
 
-from bench.fleet import Fleet
 from bench.ledger import Ledger
+from bench.load import Load
 from bench.push_client import ClosedLoop
 from bench.report import Row, Sample, cost_row
-from bench.run import AGENTS, POSTERS, Run, Stopwatch
+from bench.run import AGENTS, Run, Stopwatch
 
 MOST_STORED_US = 150.0
 MOST_DRAIN_US = 100.0
@@ -20,18 +20,15 @@ MOST_DRAIN_US = 100.0
 async def stored(run: Run) -> list[Row]:
     sizes = run.sizes
     async with run.server("store-first") as server:
-        ledger = Ledger()
-        fleet = Fleet(server, ledger, AGENTS)
-        await fleet.subscribe_all()
+        load = await Load.on(server, Ledger())
+        fleet, ledger = load.fleet, load.fleet.ledger
         await fleet.leave()
-        posters = await fleet.posters(POSTERS)
-        token = fleet.sender.token(fleet.origin)
 
         async def push(count: int) -> Sample:
             await server.wait_until_idle()
             ledger.begin(count)
             watch = Stopwatch(server)
-            ClosedLoop(posters, fleet.pushes(repeat(token), count), ledger)
+            ClosedLoop(load.posters, fleet.pushes(repeat(load.token), count), ledger)
             await ledger.all_answered(sizes.limit)
             watch.traffic_ended()
             await server.wait_until_idle()
@@ -62,8 +59,7 @@ async def stored(run: Run) -> list[Row]:
             return pushed
 
         pushes = await run.floored(sizes.rounds, away_then_back)
-        for poster in posters:
-            poster.close()
+        await load.leave()
     drained = pushes.with_samples(drains)
     return [
         cost_row(

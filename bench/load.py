@@ -1,0 +1,72 @@
+"""The user agents and the application server of a measure, and the two ways to push to them: as
+fast as the server answers, and at a rate.
+"""
+
+import gc
+from collections.abc import Iterable
+from itertools import repeat
+
+from bench.fleet import Fleet
+from bench.ledger import Ledger, TimedLedger
+from bench.open_loop import Metronome, OpenLoop, poisson
+from bench.push_client import ClosedLoop, Poster
+from bench.report import Sample
+from bench.run import AGENTS, POSTERS, Run, Stopwatch
+from bench.server import Server
+
+
+class Load:
+    """`token`: the VAPID token of pushes that are given no other."""
+
+    def __init__(self, fleet: Fleet, posters: list[Poster], token: bytes) -> None:
+        self.fleet = fleet
+        self.posters = posters
+        self.token = token
+
+    @classmethod
+    async def on(cls, server: Server, ledger: Ledger) -> "Load":
+        """With user agents that are connected and subscribed."""
+        fleet = Fleet(server, ledger, AGENTS)
+        await fleet.subscribe_all()
+        return cls(fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))
+
+    async def pushes(self, run: Run, count: int, tokens: Iterable[bytes] | None = None) -> Sample:
+        """Push as fast as the server answers. A push counts when it was answered 201, delivered
+        once and its ack was read.
+        """
+        ledger, server = self.fleet.ledger, self.fleet.server
+        ledger.begin(count)
+        watch = Stopwatch(server)
+        pushes = self.fleet.pushes(repeat(self.token) if tokens is None else tokens, count)
+        ClosedLoop(self.posters, pushes, ledger)
+        await ledger.all_answered(run.sizes.limit)
+        await ledger.all_delivered(run.sizes.limit)
+        watch.traffic_ended()
+        await self.fleet.barrier()
+        await server.wait_until_idle()
+        sample = watch.sample(count)
+        ledger.close_round()
+        return sample
+
+    async def at_rate(self, run: Run, per_second: float) -> OpenLoop:
+        """Push at times drawn beforehand; returns what it took when all were delivered."""
+        ledger = self.fleet.ledger
+        assert isinstance(ledger, TimedLedger)
+        gc.collect()
+        gc.disable()
+        times = poisson(per_second, run.sizes.seconds_at_half_load)
+        ledger.begin(len(times))
+        traffic = OpenLoop(self.posters, self.fleet, ledger, self.token)
+        await Metronome(times, traffic.send).done
+        await ledger.all_answered(run.sizes.limit)
+        await ledger.all_delivered(run.sizes.limit)
+        gc.enable()
+        await self.fleet.barrier()
+        await self.fleet.server.wait_until_idle()
+        ledger.close_round()
+        return traffic
+
+    async def leave(self) -> None:
+        for poster in self.posters:
+            poster.close()
+        await self.fleet.leave()
