@@ -10,7 +10,7 @@ import yaml
 
 from autopush import cli
 from autopush.settings import OPTIONS
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -8,9 +8,8 @@ from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses, storage_refusal
 from autopush.net.http_messages import Request
 from autopush.telemetry import logs
-from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import PushError
-from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
 from keytables import Unavailable
 from support.paths import ROOT
 

@@ -15,8 +15,7 @@ import yaml
 
 from autopush.net.node_auth import CallerSession
 from autopush.service.app import node_keys
-from autopush.webpush.endpoint_token import EndpointTokens
-from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
 from support.application_server import Answer, ApplicationServer, application_server, claims
 from support.node_caller import NodeCaller, node_id_of
 from support.paths import ROOT

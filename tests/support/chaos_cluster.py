@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import dynalite_program
 from support.service import clean_environment

@@ -25,10 +25,9 @@ from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.telemetry.metric_table import WORKER_HEARTBEAT, WORKER_READY
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.endpoint_token import EndpointTokens
-from autopush.webpush.identifiers import IdFactory, new_message_id
-from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.notification import Notification
+from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key, new_message_id
 from keytables import Item
 from support import wire
 from support.clocks import ManualClock

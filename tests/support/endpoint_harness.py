@@ -17,9 +17,8 @@ from autopush.limits import LimitRefusals, PushLimits, StoredLimits, TokenBucket
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.settings.value_types import Rate
-from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno
-from autopush.webpush.registration_secret import RegistrationSecrets
+from autopush.webpush.tokens import EndpointTokens, RegistrationSecrets
 from autopush.webpush.vapid import Verifier
 from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, Harness
 

@@ -25,10 +25,9 @@ from autopush.protocol.session import Rules
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.endpoint_token import EndpointTokens
-from autopush.webpush.identifiers import IdFactory, new_message_id
-from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.notification import Notification
+from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key, new_message_id
 from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
 from support import engines
 from support.clocks import ManualClock

@@ -10,7 +10,7 @@ from autopush.service.listeners import bind
 from autopush.settings import Settings
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import SharedMetrics
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from keytables.clock_guard import read_clocks
 
 

@@ -15,7 +15,7 @@ from autopush.keys import (
 )
 from autopush.settings import StartupError
 from autopush.settings.value_types import is_fernet_key
-from autopush.webpush.keyring import InvalidToken, KeyRing
+from autopush.webpush.tokens import InvalidToken, KeyRing
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="

@@ -269,7 +269,7 @@ def endpoint_diagnostic(argv: Sequence[str] | None = None) -> int:
 
 def autokey(argv: Sequence[str] | None = None) -> int:
     """Print a new key, for the options crypto_key and auth_key."""
-    from autopush.webpush.keyring import new_key  # noqa: PLC0415 - `autopush` does not need it
+    from autopush.webpush.tokens import new_key  # noqa: PLC0415 - `autopush` does not need it
 
     parser = argparse.ArgumentParser(
         prog="autokey", description="Print a new key, for the options crypto_key and auth_key."

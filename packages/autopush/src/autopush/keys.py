@@ -18,7 +18,7 @@ from typing import Final
 
 from autopush.settings import StartupError
 from autopush.settings.value_types import is_auth_key, is_fernet_key
-from autopush.webpush.keyring import derive_key, new_key
+from autopush.webpush.tokens import derive_key, new_key
 
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700

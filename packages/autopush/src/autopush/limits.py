@@ -27,9 +27,9 @@ from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.endpoint_token import Endpoint
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.notification import Notification
+from autopush.webpush.tokens import Endpoint
 from autopush.webpush.vapid import AllowedSenders, Credentials
 from keytables import KeytablesError
 

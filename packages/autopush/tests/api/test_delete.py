@@ -5,9 +5,8 @@ import pytest
 from autopush.net.http_messages import Response
 from autopush.store import PushStore, TablePlan
 from autopush.store.tables import message_table
-from autopush.webpush.identifiers import MessageId, MessageKind, new_message_id
-from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.notification import Notification
+from autopush.webpush.tokens import KeyRing, new_key, new_message_id
 from keytables import Throttled, Unavailable
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.endpoint_harness import Endpoint, headers_of, refusal
@@ -105,7 +104,7 @@ async def test_a_dropped_table_does_not_keep_a_message_from_being_deleted() -> N
 
 
 async def test_a_legacy_id_finds_its_row(harness: Harness, endpoint: Endpoint) -> None:
-    text = MessageId(MessageKind.LEGACY, UAID, CHANNEL).encode(harness.ring)
+    text = harness.ring.encrypt(f"m:{UAID}:{CHANNEL.replace('-', '')}".encode())
     table = await harness.engine.ensure_table(message_table("message"))
     await table.put({"uaid": UAID, "chidmessageid": f"{CHANNEL}:{text}", "updateid": text})
     assert (await delete(endpoint, text)).status == 204

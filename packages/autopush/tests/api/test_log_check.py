@@ -15,7 +15,7 @@ from autopush.net.http_messages import Request, Response
 from autopush.settings.value_types import Rate
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import LIMIT_REFUSED
-from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.tokens import EndpointTokens
 from support.connection_harness import ENDPOINT, ERRORS, Harness
 from support.log_lines import LogFile
 from support.recorded import recorded

@@ -10,9 +10,9 @@ from autopush.api import node_ports
 from autopush.api.node_ports import NodeApi
 from autopush.net.http_messages import Response
 from autopush.protocol.session import Rules
-from autopush.webpush.identifiers import dashed, new_message_id
-from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.identifiers import dashed
 from autopush.webpush.notification import Notification
+from autopush.webpush.tokens import KeyRing, new_key, new_message_id
 from keytables import Throttled
 from support.connection_harness import CHANNEL, OTHER, UAID, Harness, UserAgent
 from support.node_server import response_of

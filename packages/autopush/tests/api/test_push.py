@@ -14,7 +14,7 @@ from autopush.limits import LimitRefusals, PushLimits
 from autopush.net.http_messages import Response
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import METRICS
-from autopush.webpush.identifiers import parse_message_id
+from autopush.webpush.tokens import parse_message_id
 from keytables import ItemTooLarge, StorageFull, Throttled, Unavailable
 from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, OTHER_NODE, UAID, Harness
 from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal

@@ -24,7 +24,7 @@ from autopush.telemetry import logs
 from autopush.telemetry.metric_table import LIMIT_REFUSED, UA_CONNECTION_CHECK
 from autopush.webpush.errors import Errno
 from autopush.webpush.identifiers import dashed
-from autopush.webpush.registration_secret import RegistrationSecrets
+from autopush.webpush.tokens import RegistrationSecrets
 from keytables import Throttled, Unavailable, Value
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
 from support.endpoint_harness import Endpoint, headers_of

@@ -14,8 +14,8 @@ from autopush.bridges.stub import StubRouter
 from autopush.net.http_messages import Request
 from autopush.store.tables import uaid_hasher, uaid_log_hasher
 from autopush.telemetry import logs
-from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.tokens import EndpointTokens
 from keytables import Throttled, Unavailable
 from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of

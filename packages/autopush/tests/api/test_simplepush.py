@@ -5,7 +5,7 @@ import pytest
 from autopush.api.push import read_update
 from autopush.net.http_messages import Request, Response
 from autopush.webpush.errors import PushError
-from autopush.webpush.version_update import MAX_VERSION
+from autopush.webpush.notification import MAX_VERSION
 from keytables import Throttled, Unavailable
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER_NODE, UAID, Harness
 from support.endpoint_harness import MAX_DATA, Endpoint, headers_of, refusal

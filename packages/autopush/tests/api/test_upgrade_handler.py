@@ -12,7 +12,7 @@ from autopush.api.status_pages import LogCheck
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response, Upgrade
-from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.tokens import EndpointTokens
 from keytables import Unavailable
 from support import wire
 from support.connection_harness import ERRORS, UAID, Harness

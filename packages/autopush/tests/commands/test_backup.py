@@ -21,7 +21,7 @@ from autopush import cli
 from autopush.commands.backup import restore
 from autopush.keys import save_keys, service_keys
 from autopush.settings import Settings
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from keytables import Engine
 from keytables.sqlite import SqliteEngine, copies
 from support.damaged_store import damage_log, damage_table, leave_unclosed

@@ -23,9 +23,8 @@ from autopush.keys import save_keys, service_keys
 from autopush.store.inspection import PendingMessages, UserInspection, UserTable
 from autopush.store.tables import message_table, router_table, storage_table
 from autopush.store.users import UserRecord
-from autopush.webpush.endpoint_token import Endpoint, EndpointTokens, key_hash
 from autopush.webpush.identifiers import CHANNELS_ROW
-from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing, key_hash, new_key
 from keytables import Engine, Item, Value
 from support.data_store import CHANNEL, DataStore, Run, uaid
 from support.node_server import node_at

@@ -42,7 +42,7 @@ from autopush.store.preflight import PreflightFailed
 from autopush.store.tables import TablePlan, message_table, router_table, storage_table
 from autopush.version import VERSION
 from autopush.webpush.errors import Errno
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from keytables import Engine
 from keytables.sqlite import StoreCheck
 from keytables.stores import open_engine

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autopush.keys import save_keys, service_keys
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from support.application_server import ApplicationServer, application_server
 from support.data_store import DataStore, Run
 from support.service import refusal, service

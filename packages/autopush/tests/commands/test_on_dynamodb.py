@@ -10,8 +10,7 @@ import boto3
 import pytest
 
 from autopush.store.tables import router_table
-from autopush.webpush.endpoint_token import EndpointTokens
-from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
 from keytables import Capacity, Engine, Table
 from keytables.stores import DynamoUrl, parse_store
 from support import dynamo_servers

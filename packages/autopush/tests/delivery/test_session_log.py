@@ -18,7 +18,7 @@ from autopush.telemetry.metric_table import (
     UA_NOTIFICATION_CHECK,
 )
 from autopush.webpush.identifiers import message_id_hash
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.notification import VersionUpdate
 from support import wire
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, OTHER, UAID, Harness, UserAgent

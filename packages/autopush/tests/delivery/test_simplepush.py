@@ -9,8 +9,7 @@ from autopush.net.http_messages import Response
 from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
-from autopush.webpush.notification import Notification
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.notification import Notification, VersionUpdate
 from keytables import TableNotFound, Throttled, Unavailable
 from support.connection_harness import (
     CHANNEL,

@@ -10,7 +10,7 @@ import pytest
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.router import UserAgentRouter
 from autopush.protocol.session import Rules
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.notification import VersionUpdate
 from keytables import Throttled
 from support.connection_harness import CHANNEL, OTHER, OTHER_NODE, UAID, Harness, UserAgent
 

@@ -10,7 +10,7 @@ from autopush.delivery.router import DeliveryResult, UserAgentRouter, UserOnReco
 from autopush.store import UserRecord
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.errors import PushError
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.notification import VersionUpdate
 from keytables import Throttled, Unavailable
 from support.connection_harness import CHANNEL, OTHER_NODE, UAID, Harness, UserAgent
 from support.month_cluster import EVERY_ENGINE, ONE, THREE, TWO, Cluster, Node

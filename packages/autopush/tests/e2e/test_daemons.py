@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autopush.settings.declaration import IniFile
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from support.application_server import ApplicationServer
 from support.cluster import ServiceCluster, cluster, new_store, running_cluster
 from support.raw_client import raw_client

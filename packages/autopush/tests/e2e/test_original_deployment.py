@@ -27,7 +27,7 @@ from websockets.typing import Subprotocol
 
 from autopush.commands.probe import ProbeFailed, fetch
 from autopush.settings.original import OBSOLETE
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from support.certificates import self_signed
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import ministack

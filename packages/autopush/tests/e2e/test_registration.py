@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from support.application_server import AESGCM, Answer, ApplicationServer, claims
 from support.senders import Sender
 from support.service import Service, refusal, running_service, service

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from autopush.settings.value_types import is_auth_key, is_fernet_key
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from support.application_server import application_server
 from support.megaphone_server import megaphone_server
 from support.service import READY, Service, clean_environment, running_service, service

@@ -9,8 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from autopush.webpush.identifiers import MessageId, MessageKind
-from autopush.webpush.keyring import KeyRing
+from autopush.webpush.tokens import KeyRing
 from support.application_server import (
     AES128GCM,
     AESGCM,
@@ -388,7 +387,7 @@ async def store_legacy_rows(data: Path, uaid: str, channel: str, bodies: list[by
     try:
         table = await engine.ensure_table(message_table("message"))
         for body in bodies:
-            version = MessageId(MessageKind.LEGACY, uaid, channel).encode(ring)
+            version = ring.encrypt(f"m:{uaid}:{channel.replace('-', '')}".encode())
             await table.put(
                 {
                     "uaid": uaid,

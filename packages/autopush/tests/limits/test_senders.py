@@ -9,9 +9,9 @@ from autopush.limits import LimitRefusals, PushLimits
 from autopush.net.http_messages import Response
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED, NOTIFICATION_ERROR
-from autopush.webpush.endpoint_token import Endpoint as OpenedEndpoint
 from autopush.webpush.errors import PushError
 from autopush.webpush.syntax import encode_base64url
+from autopush.webpush.tokens import Endpoint as OpenedEndpoint
 from autopush.webpush.vapid import AllowedSenders, Credentials, parse_credentials
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal

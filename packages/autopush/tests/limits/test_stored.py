@@ -13,8 +13,7 @@ from autopush.limits import LONGEST_PAUSE, LimitRefusals, StoredLimits
 from autopush.store.messages import MEASURED_PAGE, PAGE, Stored, row_of, size_of
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.errors import PushError
-from autopush.webpush.notification import Notification
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.notification import Notification, VersionUpdate
 from keytables import Unavailable
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.recorded import recorded

@@ -23,7 +23,7 @@ from autopush.telemetry.metric_table import (
     UA_UNREGISTER,
 )
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.notification import VersionUpdate
 from support.recorded import new_metrics, recorded
 from support.session_frames import (
     CHANNEL,

@@ -23,7 +23,7 @@ from autopush.protocol.effects import (
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.simplepush import read_wake_data
 from autopush.protocol.states import State
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.notification import VersionUpdate
 from support.session_frames import CHANNEL, NOW, OTHER, UAID, frame, new_session, request_in, sent
 
 HOST = {"ip": "192.0.2.7", "port": 4711}

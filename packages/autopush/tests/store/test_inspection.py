@@ -6,8 +6,7 @@ from autopush.store import PushStore, TablePlan, inspection
 from autopush.store.inspection import UserInspection, inspect_user
 from autopush.store.tables import message_table, router_table, storage_table, uaid_hasher
 from autopush.webpush.identifiers import CHANNELS_ROW
-from autopush.webpush.notification import Notification
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.notification import Notification, VersionUpdate
 from keytables import Engine, Item, TableNotFound
 from support.clocks import ManualClock
 

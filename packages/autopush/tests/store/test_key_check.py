@@ -11,7 +11,7 @@ from autopush.store.key_check import FINGERPRINTS, ROW, accept, is_known, is_los
 from autopush.store.maintenance import UserRemover, find_old_users, months_ago
 from autopush.store.tables import router_table
 from autopush.store.users import connect_keys
-from autopush.webpush.keyring import new_key
+from autopush.webpush.tokens import new_key
 from keytables import AccessRefused, Engine, Page, TableHandle
 from support.clocks import ManualClock
 

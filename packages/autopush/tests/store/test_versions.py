@@ -9,7 +9,7 @@ from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.messages import row_of
 from autopush.store.tables import storage_table
 from autopush.store.users import SIMPLEPUSH
-from autopush.webpush.version_update import MAX_VERSION, VersionUpdate
+from autopush.webpush.notification import MAX_VERSION, VersionUpdate
 from keytables import Engine, StorageFull, TableHandle
 from support.memory_engine import MemoryEngine
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from autopush.webpush.endpoint_token import Endpoint, EndpointTokens, key_hash
 from autopush.webpush.errors import PushError
-from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing, key_hash, new_key
 from autopush.webpush.vapid import Credentials, Verifier, check_access
 from support.senders import Sender
 

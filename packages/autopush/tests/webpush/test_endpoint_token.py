@@ -7,10 +7,9 @@ from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.webpush.endpoint_token import Endpoint, EndpointTokens, decode_key, key_hash
 from autopush.webpush.errors import PushError
-from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.syntax import canonical_url, encode_base64url
+from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing, decode_key, key_hash, new_key
 
 KEY = new_key()
 UAID = "deadbeef00000000deadbeef00000001"

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.webpush.keyring import InvalidToken, KeyRing, new_key
+from autopush.webpush.tokens import InvalidToken, KeyRing, new_key
 
 KEY, OTHER = new_key(), new_key()
 

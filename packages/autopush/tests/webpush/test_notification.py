@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.webpush.node_payload import from_node
-from autopush.webpush.notification import Notification
+from autopush.webpush.notification import Notification, from_node
 
 UAID = "deadbeef00000000deadbeef00000001"
 CHID = "12345678-aaaa-bbbb-cccc-1234567890ab"

@@ -3,7 +3,7 @@
 import pytest
 
 from autopush.webpush.errors import PushError
-from autopush.webpush.registration_secret import RegistrationSecrets
+from autopush.webpush.tokens import RegistrationSecrets
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 UAID = "729e5104f5f04abc9196085340317dea"

@@ -11,9 +11,9 @@ from pywebpush import WebPusher
 from requests import Response
 
 from autopush.webpush import jwt
-from autopush.webpush.endpoint_token import key_hash
 from autopush.webpush.errors import PushError
 from autopush.webpush.headers import check_content
+from autopush.webpush.tokens import key_hash
 from autopush.webpush.vapid import Claims, Credentials, Verifier, make_authorization
 from support.senders import Sender
 

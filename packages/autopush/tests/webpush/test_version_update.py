@@ -4,9 +4,14 @@ import json
 
 import pytest
 
-from autopush.webpush.node_payload import from_node
-from autopush.webpush.notification import Notification
-from autopush.webpush.version_update import MAX_VERSION, VersionUpdate, number_of, updates_message
+from autopush.webpush.notification import (
+    MAX_VERSION,
+    Notification,
+    VersionUpdate,
+    from_node,
+    number_of,
+    updates_message,
+)
 
 UAID = "0123456789abcdef0123456789abcdef"
 CHANNEL = "11111111-2222-3333-4444-555555555555"

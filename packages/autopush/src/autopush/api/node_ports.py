@@ -31,11 +31,9 @@ from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
-from autopush.webpush.identifiers import canonical_uaid, parse_message_id
-from autopush.webpush.keyring import KeyRing
-from autopush.webpush.node_payload import from_node
-from autopush.webpush.notification import Notification
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.identifiers import canonical_uaid
+from autopush.webpush.notification import Notification, VersionUpdate, from_node
+from autopush.webpush.tokens import KeyRing, parse_message_id
 from keytables import KeytablesError
 
 SUBPROTOCOL: Final = "push-notification"

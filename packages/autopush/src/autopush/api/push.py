@@ -43,19 +43,18 @@ from autopush.telemetry.metric_table import (
     VAPID_DRAFT_2,
 )
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.headers import check_content
-from autopush.webpush.identifiers import (
-    IdFactory,
-    microseconds_of,
+from autopush.webpush.identifiers import IdFactory, microseconds_of
+from autopush.webpush.notification import MAX_VERSION, Notification, VersionUpdate
+from autopush.webpush.tokens import (
+    Endpoint,
+    EndpointTokens,
+    KeyRing,
     new_message_id,
     parse_message_id,
 )
-from autopush.webpush.keyring import KeyRing
-from autopush.webpush.notification import Notification
 from autopush.webpush.vapid import Claims, Credentials, Verifier, check_access
-from autopush.webpush.version_update import MAX_VERSION, VersionUpdate
 from keytables import KeytablesError
 
 

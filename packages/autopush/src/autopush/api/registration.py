@@ -44,10 +44,9 @@ from autopush.store.users import WEBPUSH
 from autopush.telemetry.metric_table import DROP_USER, UA_CONNECTION_CHECK
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import parse_user_agent
-from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.identifiers import canonical_uaid, canonical_uuid, new_uaid
-from autopush.webpush.registration_secret import CHALLENGE, RegistrationSecrets
+from autopush.webpush.tokens import CHALLENGE, EndpointTokens, RegistrationSecrets
 from keytables import KeytablesError, SchemaError, TableNotFound, Value
 
 MAX_CHANNELS: Final = Rules().max_channels

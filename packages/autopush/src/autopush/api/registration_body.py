@@ -10,9 +10,9 @@ from typing import Final
 
 import orjson
 
-from autopush.webpush.endpoint_token import decode_key
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.identifiers import canonical_uuid, dashed, new_uaid
+from autopush.webpush.tokens import decode_key
 from keytables import Value
 
 MAX_BODY: Final = 16 * 1024

@@ -15,8 +15,8 @@ from autopush.net.http_messages import Request, Response
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
 from autopush.webpush import jwt
-from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import PushError
+from autopush.webpush.tokens import EndpointTokens
 from autopush.webpush.vapid import parse_credentials
 
 REQUEST_ID: Final = "X-Request-Id"

@@ -37,10 +37,9 @@ from autopush.store.inspection import UserInspection, UserTable, inspect_user
 from autopush.store.users import CONNECTING, SIMPLEPUSH
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import unshared_metrics
-from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
 from autopush.webpush.errors import PushError
 from autopush.webpush.identifiers import undashed
-from autopush.webpush.keyring import KeyRing
+from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing
 from keytables import Item, KeytablesError, TableNotFound, Value
 
 _ENDPOINT: Final = re.compile(

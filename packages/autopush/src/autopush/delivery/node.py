@@ -29,7 +29,7 @@ from autopush.telemetry.metric_table import (
     UA_NOTIFICATION_CHECK,
 )
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.tokens import EndpointTokens
 from keytables import KeytablesError, Throttled, Unavailable
 
 REFRESH_WITHIN: Final = 3600.0

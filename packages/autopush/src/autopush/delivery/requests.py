@@ -31,8 +31,8 @@ from autopush.store.rotation import end_move, move_late_messages, move_user
 from autopush.store.users import CONNECTING, RECORD_VERSION, SIMPLEPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry.metrics import Counter
-from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import new_uaid
+from autopush.webpush.tokens import EndpointTokens
 from keytables import TableNotFound, Throttled, Unavailable
 
 CONNECT_ATTEMPTS: Final = 3

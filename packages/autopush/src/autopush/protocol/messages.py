@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from autopush.protocol.states import Event
-from autopush.webpush.version_update import MAX_VERSION
+from autopush.webpush.notification import MAX_VERSION
 
 WEBSOCKET_ANCHOR: Final = "errors-websocket"
 """The fragment, in the page of errors, of refusals on the WebSocket."""

@@ -72,10 +72,9 @@ from autopush.telemetry.metric_table import (
     UA_UNREGISTER,
 )
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.endpoint_token import decode_key
 from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
-from autopush.webpush.notification import Notification
-from autopush.webpush.version_update import updates_message
+from autopush.webpush.notification import Notification, updates_message
+from autopush.webpush.tokens import decode_key
 
 CLOSE_DELAY: Final = (4.0, 8.0)
 READ_RETRY_DELAY: Final = (5.0, 59.0)

@@ -14,8 +14,7 @@ from msgspec import Struct
 from autopush.protocol.drain import Unacked
 from autopush.protocol.messages import ClientMessage
 from autopush.webpush.identifiers import is_channel_id
-from autopush.webpush.notification import Notification
-from autopush.webpush.version_update import number_of
+from autopush.webpush.notification import Notification, number_of
 
 WakeData = Mapping[str, str]
 """Where a device can be woken: `ip` and `port`, and the network it is in: `mcc`, `mnc`, `netid`."""

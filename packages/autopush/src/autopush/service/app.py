@@ -57,10 +57,8 @@ from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
 from autopush.telemetry.metric_table import LIMIT_REFUSED, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 from autopush.telemetry.process import DescriptorShortage, ProcessMetrics
-from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import IdFactory
-from autopush.webpush.keyring import KeyRing, derive_key
-from autopush.webpush.registration_secret import RegistrationSecrets
+from autopush.webpush.tokens import EndpointTokens, KeyRing, RegistrationSecrets, derive_key
 from autopush.webpush.vapid import Verifier
 from keytables.clock_guard import ClockReading
 

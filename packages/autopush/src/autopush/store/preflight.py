@@ -28,8 +28,7 @@ from autopush.store.users import (
 )
 from autopush.store.versions import Versions
 from autopush.webpush.identifiers import CHANNELS_ROW
-from autopush.webpush.notification import Notification
-from autopush.webpush.version_update import VersionUpdate
+from autopush.webpush.notification import Notification, VersionUpdate
 from keytables import (
     AccessRefused,
     Engine,

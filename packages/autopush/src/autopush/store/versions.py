@@ -24,8 +24,7 @@ from autopush.store.messages import (
 from autopush.store.tables import Hasher, Month
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
-from autopush.webpush.notification import Notification
-from autopush.webpush.version_update import VersionUpdate, number_of
+from autopush.webpush.notification import Notification, VersionUpdate, number_of
 from keytables import Attr, Engine, Item, Param, Range, StorageFull, TableHandle
 
 PAGE: Final = 500

@@ -27,7 +27,6 @@ from typing import Final, TypeGuard
 import msgspec
 
 from autopush.clock import Clock
-from autopush.webpush.keyring import InvalidToken, KeyRing
 
 _HEX: Final = "0123456789abcdef"
 
@@ -99,66 +98,6 @@ class MessageKind(StrEnum):
     TOPIC = "01"
     TIMESTAMPED = "02"
     LEGACY = "m"
-
-
-class MessageId(msgspec.Struct, frozen=True, gc=False):
-    """A message id taken apart. ``text``: its Fernet text with padding, if it has one yet."""
-
-    kind: MessageKind
-    uaid: str
-    channel_id: str
-    topic: str | None = None
-    sort_time: int | None = None
-    text: str = ""
-
-    def encode(self, ring: KeyRing) -> str:
-        """A new Fernet text of this id, with padding."""
-        tail = {MessageKind.TOPIC: f":{self.topic}", MessageKind.TIMESTAMPED: f":{self.sort_time}"}
-        plain = f"{self.kind}:{self.uaid}:{undashed(self.channel_id)}{tail.get(self.kind, '')}"
-        return ring.encrypt(plain.encode())
-
-    @property
-    def sort_key(self) -> str:
-        """Where the row of this id lies in its user's partition."""
-        return sort_key(self.channel_id, self.topic, self.sort_time, self.text)
-
-
-def new_message_id(
-    ring: KeyRing, uaid: str, channel_id: str, topic: str | None, sort_time: int | None
-) -> str:
-    """The Fernet text of the id of a new message; ``sort_time`` counts only without a topic."""
-    digits = channel_id.replace("-", "")
-    if topic is not None:
-        return ring.encrypt(f"01:{uaid}:{digits}:{topic}".encode())
-    return ring.encrypt(f"02:{uaid}:{digits}:{sort_time}".encode())
-
-
-def parse_message_id(ring: KeyRing, text: str) -> MessageId:
-    """Take the text of an id apart, its padding present or not.
-
-    :raises ValueError: not an id of ours
-    """
-    try:
-        plain = ring.decrypt(text).decode()
-    except (InvalidToken, UnicodeDecodeError):
-        raise ValueError("not a message id of this service") from None
-    version, _, rest = plain.partition(":")
-    uaid, _, rest = rest.partition(":")
-    digits, separator, last = rest.partition(":")
-    if not is_uaid(uaid) or not is_uaid(digits):
-        raise ValueError("not a message id: user or channel is malformed")
-    whole = text.rstrip("=")
-    whole += "=" * (-len(whole) % 4)
-    channel_id = dashed(digits)
-    if version == MessageKind.TIMESTAMPED:
-        return MessageId(
-            MessageKind.TIMESTAMPED, uaid, channel_id, None, parse_sort_time(last), whole
-        )
-    if version == MessageKind.TOPIC and last and ":" not in last:
-        return MessageId(MessageKind.TOPIC, uaid, channel_id, last, None, whole)
-    if version == MessageKind.LEGACY and not separator:
-        return MessageId(MessageKind.LEGACY, uaid, channel_id, None, None, whole)
-    raise ValueError("not a message id: unknown form")
 
 
 def message_id_hash(text: str) -> str:

@@ -1,13 +1,20 @@
-"""A notification, from the push request to the user agent.
+"""A notification, from the push request to the user agent, and on its way between nodes.
+
+A SimplePush notification says that a channel has a new version, a number. Only the newest version
+of a channel counts, as only the newest message of a topic does, and it never expires. So it passes
+through everything as a notification whose topic is the same for all.
 
 Rule: the JSON for a client or another node has exactly the members the protocol names; ``data`` is
 base64url and ids are plain ASCII, so they go into JSON as they are.
 """
 
+from collections.abc import Sequence
+from typing import Final, Self
+
 import msgspec
 import orjson
 
-from autopush.webpush.identifiers import sort_key
+from autopush.webpush.identifiers import is_channel_id, parse_sort_time, sort_key
 
 
 class Notification(msgspec.Struct, gc=False, kw_only=True):
@@ -89,3 +96,148 @@ def _headers_json(headers: dict[str, str] | None) -> str:
     if headers == _COMMON_HEADERS:
         return _COMMON_JSON
     return orjson.dumps(headers or {}).decode()
+
+
+# ── SimplePush ────────────────────────────────────────────────────────────────────────────────────
+
+MAX_VERSION: Final = 2**63 - 1
+_FOREVER: Final = 2**62
+
+
+class VersionUpdate(Notification, gc=False, kw_only=True):
+    """A notification whose ``version`` is that of its channel, as :func:`version_text` writes it.
+
+    ``data`` is any text, for a user agent that is connected; it is never stored.
+    """
+
+    ttl: int = _FOREVER
+    topic: str | None = "version"
+
+    @classmethod
+    def of(cls, uaid: str, channel_id: str, number: int, data: str | None = None) -> Self:
+        """The update of that channel to version ``number``."""
+        return cls(
+            uaid=uaid, channel_id=channel_id, version=version_text(channel_id, number), data=data
+        )
+
+    @property
+    def sort_key(self) -> str:
+        """The sort key of its row in the table of versions."""
+        return self.channel_id
+
+    def expired(self, now: float) -> bool:  # noqa: ARG002 - as in the base class
+        return False
+
+    def to_client(self) -> bytes:
+        """The WebSocket message, JSON, with this update only."""
+        return updates_message([self])
+
+    def to_node(self) -> bytes:
+        """The body of ``PUT /push/{uaid}`` on the node that holds the user agent, JSON."""
+        body = _members(self) | {"data": self.data}
+        if self.stored is not None:
+            body["stored"] = self.stored
+        return orjson.dumps(body)
+
+
+def version_text(channel_id: str, number: int) -> str:
+    """A version of a channel as text: unique among all channels of a user."""
+    return f"{channel_id}:{number}"
+
+
+def number_of(version: str) -> int:
+    """The number in the text of a version."""
+    return int(version.rpartition(":")[2])
+
+
+def updates_message(updates: Sequence[Notification]) -> bytes:
+    """The WebSocket message with these updates, JSON."""
+    members = [
+        _members(update) if update.data is None else _members(update) | {"data": update.data}
+        for update in updates
+    ]
+    return orjson.dumps({"messageType": "notification", "updates": members})
+
+
+def _members(update: Notification) -> dict[str, object]:
+    return {"channelID": update.channel_id, "version": number_of(update.version)}
+
+
+# ── between nodes ─────────────────────────────────────────────────────────────────────────────────
+
+
+class _NodePayload(msgspec.Struct, gc=False):
+    channel_id: str = msgspec.field(name="channelID")
+    version: int | str
+    ttl: int | None = None
+    topic: str | None = None
+    timestamp: int | None = None
+    data: str | None = None
+    headers: dict[str, str] | None = None
+    stored: str | None = None
+    unsettled: bool = False
+    topic_order: int = 0
+    sort_time: str | None = None
+
+
+_node_payload: Final = msgspec.json.Decoder(_NodePayload)
+
+
+def from_node(uaid: str, body: bytes) -> Notification:
+    """The notification in the body of ``PUT /push/{uaid}``; unknown members are ignored.
+
+    A ``version`` that is a number makes it one of SimplePush.
+
+    :raises ValueError: not JSON, a member missing or of another type, an impossible value
+    """
+    try:
+        sent = _node_payload.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"node payload: {error}") from None
+    if not is_channel_id(sent.channel_id):
+        raise ValueError("node payload: channelID is not a lower-case dashed UUID")
+    if isinstance(sent.version, int):
+        return _version_update(uaid, sent, sent.version)
+    if not sent.version:
+        raise ValueError("node payload: version is empty")
+    # JSON strings hold quotes and control characters only escaped. Without a backslash in the
+    # body, then, no text in it can break the messages that are put together from it.
+    if b"\\" in body and not all(
+        map(_is_plain, (sent.version, sent.topic, sent.data, sent.stored))
+    ):
+        raise ValueError("node payload: a text in it holds a character it cannot have")
+    if (sent.ttl or 0) < 0 or (sent.timestamp or 0) < 0 or sent.topic_order < 0:
+        raise ValueError("node payload: ttl, timestamp or topic_order is negative")
+    return Notification(
+        uaid=uaid,
+        channel_id=sent.channel_id,
+        version=sent.version,
+        ttl=sent.ttl or 0,
+        timestamp=sent.timestamp or 0,
+        topic=sent.topic,
+        data=sent.data or None,
+        headers=(sent.headers or {}) if sent.data else None,
+        stored=sent.stored or None,
+        unsettled=sent.unsettled,
+        topic_order=sent.topic_order,
+        sort_time=None if sent.sort_time is None else _sort_time(sent.sort_time),
+    )
+
+
+def _version_update(uaid: str, sent: _NodePayload, number: int) -> VersionUpdate:
+    if not 0 <= number <= MAX_VERSION:
+        raise ValueError("node payload: version is out of range")
+    update = VersionUpdate.of(uaid, sent.channel_id, number, sent.data)
+    update.stored = sent.stored or None
+    return update
+
+
+def _sort_time(text: str) -> int:
+    try:
+        return parse_sort_time(text)
+    except ValueError as error:
+        raise ValueError(f"node payload: {error}") from None
+
+
+def _is_plain(text: str | None) -> bool:
+    return text is None or not ('"' in text or "\\" in text or not text.isprintable())

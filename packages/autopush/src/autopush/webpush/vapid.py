@@ -24,10 +24,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autopush.webpush import jwt
-from autopush.webpush.endpoint_token import Endpoint, decode_key, key_hash
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.headers import parse_crypto_key
 from autopush.webpush.syntax import decode_any_base64, encode_base64url, origin_of
+from autopush.webpush.tokens import Endpoint, decode_key, key_hash
 
 Draft = Literal[1, 2]
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.syntax import encode_base64url
+from autopush.webpush.tokens import KeyRing, new_key
 from support.application_server import AES128GCM, ApplicationServer, claims, draft_1
 from support.bad_input import delivers_only, path_of, refusal, request
 from support.raw_client import RawClient

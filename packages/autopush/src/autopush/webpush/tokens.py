@@ -1,0 +1,350 @@
+"""What the service gives out and takes back: endpoint tokens and message ids, which it encrypts,
+and the secrets of the registration API, which it signs.
+
+Endpoint tokens and message ids are Fernet tokens, in the format of https://github.com/fernet/spec
+and of ``cryptography.fernet``, so keys and tokens can be exchanged with either; the age of a token
+is never checked.
+
+    token = base64url( 0x80 | time, 8 bytes | IV, 16 bytes | AES-128-CBC | HMAC-SHA256, 32 bytes )
+
+The token of an endpoint URL is the Fernet text, without padding, of
+
+    v1   UAID, 16 bytes | channel id, 16 bytes
+    v2   the same | SHA-256 of the application server's public key as sent, 32 bytes
+
+Its URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; none counts as v1. Endpoints of
+SimplePush, ``/spush/v1/``, have tokens of v1. Which sender may use which endpoint is for
+:func:`~autopush.webpush.vapid.check_access`.
+
+The plaintexts of message ids are in :mod:`~autopush.webpush.identifiers`. The registration secret
+of a UAID is
+
+    secret = hex( HMAC-SHA256( key as it is configured, UAID in 32 hex digits ) )
+
+Of all keys the first one encrypts and signs, and each decrypts and verifies. So a new key can be
+put in front of an old one while what the old one made is in use.
+
+Rule: a MAC is compared before anything is decrypted, in the same time for every wrong one, and no
+error shows a key, a token or a secret.
+"""
+
+import hashlib
+import hmac
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+import pybase64
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hmac import HMAC
+
+from autopush.clock import Clock
+from autopush.webpush.errors import Errno, Header, PushError
+from autopush.webpush.identifiers import (
+    MessageKind,
+    dashed,
+    is_uaid,
+    parse_sort_time,
+    sort_key,
+    undashed,
+)
+from autopush.webpush.syntax import canonical_url, decode_any_base64, decode_base64url
+
+# ── Fernet keys ───────────────────────────────────────────────────────────────────────────────────
+
+_BLOCK = 16
+_VERSION = b"\x80"
+_BODY = 1 + 8 + _BLOCK  # where the ciphertext begins
+_MAC = 32
+_SHORTEST = _BODY + _BLOCK + _MAC
+_PADDING = tuple(bytes([n]) * n for n in range(_BLOCK + 1))  # PKCS #7
+
+
+class InvalidToken(Exception):  # noqa: N818 - the name this has wherever Fernet is known
+    """The text is no token, or none of the keys made it."""
+
+
+class KeyRing:
+    """``keys`` are Fernet keys, newest first: 32 bytes in base64url, 44 characters with padding.
+
+    :raises ValueError: no key, or one that is malformed; named by its position, counted from 1
+    """
+
+    __slots__ = ("_chain", "_clock", "_keys", "_mac")
+
+    def __init__(self, keys: Sequence[str], *, clock: Clock = time.time) -> None:
+        if not keys:
+            raise ValueError("crypto_key: at least one key is needed")
+        self._keys = tuple(_split(key, position) for position, key in enumerate(keys, 1))
+        self._clock = clock
+        signing, aes = self._keys[0]
+        self._mac = HMAC(signing, SHA256())
+        self._chain = Cipher(aes, CBC(os.urandom(_BLOCK))).encryptor()
+
+    def encrypt(self, plaintext: bytes) -> str:
+        """A new token, with its ``=`` padding; each call gives another one.
+
+        One running CBC chain serves all tokens, because making a cipher costs five times as much as
+        using it. Each token begins with a block of random bytes; its ciphertext, which no one can
+        foresee, is the initialisation vector of the blocks that follow.
+        """
+        padding = _PADDING[_BLOCK - len(plaintext) % _BLOCK]
+        body = b"".join(
+            (
+                _VERSION,
+                int(self._clock()).to_bytes(8, "big"),
+                self._chain.update(os.urandom(_BLOCK) + plaintext + padding),
+            )
+        )
+        mac = self._mac.copy()
+        mac.update(body)
+        return pybase64.b64encode_as_string(body + mac.finalize(), b"-_")
+
+    def decrypt(self, token: str) -> bytes:
+        """What was encrypted; padding of ``token`` may be missing.
+
+        :raises InvalidToken: not a token of this ring
+        """
+        try:
+            raw = decode_base64url(token)
+        except ValueError:
+            raise InvalidToken("not base64url") from None
+        if len(raw) < _SHORTEST or raw[:1] != _VERSION or (len(raw) - _SHORTEST) % _BLOCK:
+            raise InvalidToken(f"not a token: {len(raw)} bytes")
+        body, mac = raw[:-_MAC], raw[-_MAC:]
+        for signing, aes in self._keys:
+            if hmac.compare_digest(hmac.digest(signing, body, "sha256"), mac):
+                iv = body[9:_BODY]
+                return _unpad(Cipher(aes, CBC(iv)).decryptor().update(body[_BODY:]))
+        raise InvalidToken("made with another key")
+
+
+def new_key() -> str:
+    """A new random key."""
+    return pybase64.b64encode_as_string(os.urandom(32), b"-_")
+
+
+def derive_key(key: str, purpose: str) -> bytes:
+    """32 bytes for another purpose than tokens, of which nothing follows for that key or for other
+    purposes: HKDF-Expand (RFC 5869) of one block. `key` is valid for a `KeyRing`.
+    """
+    return hmac.digest(decode_base64url(key), f"autopush {purpose}\x01".encode(), "sha256")
+
+
+def _split(key: str, position: int) -> tuple[bytes, AES]:
+    try:
+        raw = decode_base64url(key)
+    except ValueError:
+        raw = b""
+    if len(raw) != 32:
+        raise ValueError(
+            f"crypto_key {position}: expected 32 bytes in base64url (44 characters), "
+            f"got {len(key)} characters"
+        )
+    return raw[:16], AES(raw[16:])
+
+
+def _unpad(padded: bytes) -> bytes:
+    count = padded[-1]
+    if not 1 <= count <= _BLOCK or padded[-count:] != _PADDING[count]:
+        raise InvalidToken("wrong padding")
+    return padded[:-count]
+
+
+# ── endpoints ─────────────────────────────────────────────────────────────────────────────────────
+
+_IDS: Final = 32  # bytes of UAID and channel id
+_WITH_KEY: Final = 64
+
+
+class Endpoint(msgspec.Struct, frozen=True, gc=False):
+    """What a token says; ``key_hash`` is the SHA-256 of the key it is restricted to, if any.
+
+    ``ids``: UAID and channel id, which are the same in every token of the endpoint; its hash is
+    computed once, as that of all bytes.
+    """
+
+    uaid: str
+    channel_id: str
+    key_hash: bytes | None = None
+    ids: bytes = b""
+
+
+class EndpointTokens:
+    """Makes endpoint URLs and opens their tokens; caches the ``cache_size`` tokens used last.
+
+    ``endpoint_url`` is the public URL of the endpoint nodes; :attr:`endpoint_url` holds it without
+    a default port and without a trailing slash.
+    """
+
+    __slots__ = ("_ring", "endpoint_url", "open")
+
+    def __init__(self, ring: KeyRing, endpoint_url: str, cache_size: int = 16384) -> None:
+        self._ring = ring
+        self.endpoint_url: Final = canonical_url(endpoint_url)
+        self.open: Final[Callable[[str], Endpoint]] = lru_cache(cache_size)(self._decrypt)
+        """The endpoint of a token. Raises PushError 404/102 for what is no token of ours."""
+
+    def url(self, uaid: str, channel_id: str, key: bytes | None) -> str:
+        """The endpoint of a channel, restricted to ``key`` when there is one.
+
+        Each call gives another token for the same identity.
+        """
+        token = self._token(uaid, channel_id, key)
+        return f"{self.endpoint_url}/wpush/{'v1' if key is None else 'v2'}/{token}"
+
+    def simplepush_url(self, uaid: str, channel_id: str) -> str:
+        """The endpoint of a channel of SimplePush."""
+        return f"{self.endpoint_url}/spush/v1/{self._token(uaid, channel_id, None)}"
+
+    def _decrypt(self, token: str) -> Endpoint:
+        try:
+            raw = self._ring.decrypt(token)
+        except InvalidToken:
+            raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token") from None
+        if len(raw) not in (_IDS, _WITH_KEY):
+            raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
+        uaid, channel_id = raw[:16].hex(), dashed(raw[16:_IDS].hex())
+        return Endpoint(uaid, channel_id, raw[_IDS:] or None, raw[:_IDS])
+
+    def _token(self, uaid: str, channel_id: str, key: bytes | None) -> str:
+        raw = bytes.fromhex(uaid) + bytes.fromhex(undashed(channel_id))
+        if key is not None:
+            raw += key_hash(key)
+        return self._ring.encrypt(raw).rstrip("=")
+
+
+def key_hash(key: bytes) -> bytes:
+    """SHA-256 of a public key, as sent: the form of the point is not normalised."""
+    return hashlib.sha256(key).digest()
+
+
+def decode_key(key: object) -> bytes | None:
+    """The bytes of the ``key`` member of a registration; None when absent, null or empty.
+
+    :raises ValueError: neither text nor base64url; the message fits into a reply
+    """
+    if key is None or key == "":
+        return None
+    if not isinstance(key, str):
+        raise ValueError("key: expected base64url text")  # noqa: TRY004 - one error for callers
+    try:
+        raw = decode_any_base64(key)
+    except ValueError as error:
+        raise ValueError(f"key: {error}") from None
+    if not raw:
+        raise ValueError("key: no base64url text in it")
+    return raw
+
+
+# ── message ids ───────────────────────────────────────────────────────────────────────────────────
+
+
+class MessageId(msgspec.Struct, frozen=True, gc=False):
+    """A message id taken apart. ``text``: its Fernet text with padding, if it has one yet."""
+
+    kind: MessageKind
+    uaid: str
+    channel_id: str
+    topic: str | None = None
+    sort_time: int | None = None
+    text: str = ""
+
+    @property
+    def sort_key(self) -> str:
+        """Where the row of this id lies in its user's partition."""
+        return sort_key(self.channel_id, self.topic, self.sort_time, self.text)
+
+
+def new_message_id(
+    ring: KeyRing, uaid: str, channel_id: str, topic: str | None, sort_time: int | None
+) -> str:
+    """The Fernet text of the id of a new message; ``sort_time`` counts only without a topic."""
+    digits = channel_id.replace("-", "")
+    if topic is not None:
+        return ring.encrypt(f"01:{uaid}:{digits}:{topic}".encode())
+    return ring.encrypt(f"02:{uaid}:{digits}:{sort_time}".encode())
+
+
+def parse_message_id(ring: KeyRing, text: str) -> MessageId:
+    """Take the text of an id apart, its padding present or not.
+
+    :raises ValueError: not an id of ours
+    """
+    try:
+        plain = ring.decrypt(text).decode()
+    except (InvalidToken, UnicodeDecodeError):
+        raise ValueError("not a message id of this service") from None
+    version, _, rest = plain.partition(":")
+    uaid, _, rest = rest.partition(":")
+    digits, separator, last = rest.partition(":")
+    if not is_uaid(uaid) or not is_uaid(digits):
+        raise ValueError("not a message id: user or channel is malformed")
+    whole = text.rstrip("=")
+    whole += "=" * (-len(whole) % 4)
+    channel_id = dashed(digits)
+    if version == MessageKind.TIMESTAMPED:
+        return MessageId(
+            MessageKind.TIMESTAMPED, uaid, channel_id, None, parse_sort_time(last), whole
+        )
+    if version == MessageKind.TOPIC and last and ":" not in last:
+        return MessageId(MessageKind.TOPIC, uaid, channel_id, last, None, whole)
+    if version == MessageKind.LEGACY and not separator:
+        return MessageId(MessageKind.LEGACY, uaid, channel_id, None, None, whole)
+    raise ValueError("not a message id: unknown form")
+
+
+# ── secrets of the registration API ───────────────────────────────────────────────────────────────
+
+CHALLENGE: Final[Header] = ("WWW-Authenticate", "webpush")
+"""What a 401 of the registration API carries."""
+
+_SCHEMES: Final = frozenset({"bearer", "webpush", "vapid"})
+"""`Bearer` is the documented scheme; the original takes the others too."""
+
+
+class RegistrationSecrets:
+    """``keys``: the option ``auth_key``, newest first.
+
+    :raises ValueError: no key: every secret would be right
+    """
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        if not keys or not all(keys):
+            raise ValueError("auth_key: at least one key is needed, and none may be empty")
+        self._keys = tuple(key.encode() for key in keys)
+
+    def secret(self, uaid: str) -> str:
+        """The secret of that UAID (32 lower-case hex digits)."""
+        return _sign(self._keys[0], uaid)
+
+    def check(self, authorization: str | None, uaid: str) -> None:
+        """Check the header `Authorization` of a request about that UAID.
+
+        :raises PushError: 401/109, it is missing or wrong
+        """
+        words = (authorization or "").split()
+        if not words:
+            raise _unauthorized("Unauthorized")
+        if len(words) != 2 or words[0].lower() not in _SCHEMES:
+            raise _unauthorized("Invalid Authentication")
+        given = words[1].encode()
+        matches = [hmac.compare_digest(given, _sign(key, uaid).encode()) for key in self._keys]
+        if True not in matches:
+            raise _unauthorized("Invalid Authentication")
+
+
+def _sign(key: bytes, uaid: str) -> str:
+    return hmac.digest(key, uaid.encode(), hashlib.sha256).hex()
+
+
+def _unauthorized(message: str) -> PushError:
+    return PushError(Errno.INVALID_AUTHENTICATION, message, headers=(CHALLENGE,))
