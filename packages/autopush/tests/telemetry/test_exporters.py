@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.telemetry.exporters import (
-    DATADOG_TIMEOUT,
     MAX_DATAGRAM,
+    TIMEOUT,
     Change,
     Changes,
     Datadog,
@@ -211,15 +211,15 @@ async def test_counts_that_arrived_are_not_sent_again_when_the_values_are_refuse
 async def test_localhost_is_where_statsd_servers_listen_by_default(
     statsd: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def getaddrinfo(_: object, port: int, **__: object) -> object:
+    async def getaddrinfo(_: object, port: int, **__: object) -> object:
         known = ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))
         return [(family, socket.SOCK_DGRAM, 17, "", (host, port)) for family, host in known]
 
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
     sender = Statsd("localhost", statsd.getsockname()[1])
     await sender.send([Change(SOCKETS, {}, [5])])
     received = await asyncio.to_thread(statsd.recv, 65536)
-    sender.close()
+    await sender.close()
     statsd.close()
     assert received == b"autopush.sockets:5|g"
 
@@ -232,7 +232,7 @@ async def test_a_statsd_server_may_have_an_address_of_ipv6(host: str) -> None:
         sender = Statsd(host, server.getsockname()[1])
         await sender.send([Change(SOCKETS, {}, [5])])
         received = await asyncio.to_thread(server.recv, 65536)
-        sender.close()
+        await sender.close()
     assert received == b"autopush.sockets:5|g"
 
 
@@ -254,7 +254,7 @@ def test_a_request_under_way_does_not_hold_up_the_end_of_the_process(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.setblocking(False)
         asyncio.run(serve(silent))
-    assert time.monotonic() - began < DATADOG_TIMEOUT / 2
+    assert time.monotonic() - began < TIMEOUT / 2
     accepted[0].close()
 
 
@@ -273,7 +273,7 @@ async def test_a_server_that_does_not_answer_delays_the_end_by_two_seconds_at_mo
             self.called.set()
             await asyncio.Event().wait()
 
-        def close(self) -> None: ...
+        async def close(self) -> None: ...
 
     sender = Silent()
     exporter = Exporter(workers()[0], sender)

@@ -12,19 +12,14 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
-from http.client import HTTPException
-from threading import Thread
-from typing import Final, NamedTuple, Protocol, TypeVar
-from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from typing import Final, NamedTuple, Protocol
 
 import orjson
 
-from . import logs
-from .metrics import Kind, Metric, Metrics
+from autopush.net.http_client import ClientLimits, HttpClient, HttpError, client_tls
+from autopush.telemetry import logs
+from autopush.telemetry.metrics import Kind, Metric, Metrics
 
 NAMESPACE: Final = "autopush."
 STATSD_INTERVAL: Final = 1.0
@@ -33,7 +28,8 @@ MAX_DATAGRAM: Final = 1432
 """Bytes that fit into a frame of Ethernet, with the headers of IP and UDP."""
 STOP_TIMEOUT: Final = 2.0
 """Seconds that the end of the process waits for the last request."""
-DATADOG_TIMEOUT: Final = 10.0
+TIMEOUT: Final = 10.0
+"""Seconds for a connection, and for a response."""
 SERIES_IN_A_REQUEST: Final = 1000
 """Datadog takes 500 kB in one request; a series has about 200 bytes."""
 
@@ -41,8 +37,6 @@ _TYPES: Final = {Kind.COUNTER: "c", Kind.GAUGE: "g", Kind.HISTOGRAM: "ms"}
 """Of statsd, where all histograms are timers."""
 _DATADOG_COUNT: Final = 1
 _DATADOG_GAUGE: Final = 3
-
-T = TypeVar("T")
 
 _log = logs.get(__name__)
 
@@ -137,9 +131,9 @@ class Sender(Protocol):
     """Seconds between two calls."""
 
     async def send(self, changes: Sequence[Change]) -> None:
-        """:raises OSError, HTTPException: the server has not taken them"""
+        """:raises OSError, HttpError: the server has not taken them"""
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class Exporter:
@@ -164,7 +158,7 @@ class Exporter:
         if self._task is not None:
             await asyncio.wait([self._task], timeout=STOP_TIMEOUT)
             self._task.cancel()
-        self._sender.close()
+        await self._sender.close()
 
     async def _run(self) -> None:
         is_last = False
@@ -180,37 +174,14 @@ class Exporter:
             # Now: counts that have arrived must not be sent again if the values are refused.
             self._changes.confirm()
             await self._sender.send([each for each in changes if _has_values(each)])
-        except (OSError, HTTPException) as error:
-            self._failures.failed(reason=_reason(error))
+        except (OSError, HttpError) as error:
+            self._failures.failed(reason=str(error) or type(error).__name__)
         else:
             self._failures.succeeded()
 
 
 def _has_values(change: Change) -> bool:
     return change.metric.kind is Kind.HISTOGRAM
-
-
-def _reason(error: Exception) -> str:
-    """Without the URL or a header, which the text of some errors has."""
-    status = getattr(error, "code", None)
-    return f"HTTP {status}" if status else type(getattr(error, "reason", error)).__name__
-
-
-async def _in_own_thread(call: Callable[[], T]) -> T:
-    """Call it in a thread that the end of the process does not wait for, as it does for those of
-    the event loop.
-    """
-    result: Future[T] = Future()
-    result.set_running_or_notify_cancel()  # so that it has a result also if nobody waits any more
-
-    def run() -> None:
-        try:
-            result.set_result(call())
-        except Exception as error:  # noqa: BLE001 - raised where it is awaited
-            result.set_exception(error)
-
-    Thread(target=run, name="metrics", daemon=True).start()
-    return await asyncio.wrap_future(result)
 
 
 # ── statsd ────────────────────────────────────────────────────────────────────────────────────────
@@ -229,20 +200,21 @@ class Statsd:
         """:raises OSError: the host has no address"""
         if self._transport is None or self._transport.is_closing():
             self._transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-                asyncio.DatagramProtocol, remote_addr=await _in_own_thread(self._resolve)
+                asyncio.DatagramProtocol, remote_addr=await self._resolve()
             )
         for datagram in datagrams(changes):
             self._transport.sendto(datagram)
 
-    def _resolve(self) -> tuple[str, int]:
-        found = socket.getaddrinfo(*self._address, type=socket.SOCK_DGRAM)
+    async def _resolve(self) -> tuple[str, int]:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(*self._address, type=socket.SOCK_DGRAM)
         # IPv4 first: `localhost` may be ::1 too, where statsd servers do not listen by default, and
         # nobody says that nothing arrives.
         found.sort(key=lambda entry: entry[0] != socket.AF_INET)
         host, port, *_ = found[0][4]
         return str(host), int(port)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
@@ -279,13 +251,15 @@ class Datadog:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._url = url
-        self._headers = {"DD-API-KEY": api_key, "Content-Type": "application/json"}
+        self._headers = [("dd-api-key", api_key), ("content-type", "application/json")]
+        tls = client_tls() if url.startswith("https:") else None
+        self._client = HttpClient(tls, ClientLimits(connect_timeout=TIMEOUT), uses_proxy=True)
         self._host = host
         self.interval = interval
         self._clock = clock
 
     async def send(self, changes: Sequence[Change]) -> None:
-        """:raises OSError, HTTPException: Datadog has not taken all of them"""
+        """:raises HttpError: Datadog has not taken all of them"""
         now = int(self._clock())
         numbers = [each for each in changes if not _has_values(each)]
         for start in range(0, len(numbers), SERIES_IN_A_REQUEST):
@@ -296,8 +270,8 @@ class Datadog:
             document = [self._distribution(each, now) for each in values]
             await self._post("/api/v1/distribution_points", document)
 
-    def close(self) -> None:
-        """Nothing is kept open."""
+    async def close(self) -> None:
+        await self._client.close()
 
     def _number(self, change: Change, now: int) -> dict[str, object]:
         is_gauge = change.metric.kind is Kind.GAUGE
@@ -319,26 +293,12 @@ class Datadog:
         }
 
     async def _post(self, path: str, series: Sequence[Mapping[str, object]]) -> None:
-        # Every few seconds one request: a thread costs less than a client library.
-        body = orjson.dumps({"series": series})
-        request = Request(self._url + path, body, self._headers, method="POST")  # noqa: S310 - http(s)
-        await _in_own_thread(partial(_exchange, request))
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """The key goes to no other server."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
-_opener: Final = build_opener(_NoRedirects)
-
-
-def _exchange(request: Request) -> None:
-    try:
-        with _opener.open(request, timeout=DATADOG_TIMEOUT) as response:
-            response.read()
-    except HTTPError as refused:
-        refused.close()  # it is the response, with its connection
-        raise
+        response = await self._client.request(
+            "POST",
+            self._url + path,
+            self._headers,
+            orjson.dumps({"series": series}),
+            response_timeout=TIMEOUT,
+        )
+        if not 200 <= response.status < 300:
+            raise HttpError(f"HTTP {response.status}")
