@@ -1,10 +1,9 @@
-"""A wall clock that was set, noticed by comparing it with the steady clock.
+"""Detects that the wall clock was set, by comparing it with the steady clock.
 
-Whoever deletes by age asks first: a clock that is set forward by a month for a minute would
-otherwise have a month's items deleted. A new difference is believed when it has stayed the same for
-a while. What the clock did before the first comparison cannot be known: one that was wrong then is
-believed. So the processes of a service share one first comparison, and a process that is started
-again while the clock is wrong does not believe it.
+Code that deletes by age asks first: a clock that is set forward by a month for a minute would
+otherwise have a month's items deleted. A new difference is trusted once it has stayed the same for
+a while. A clock that was wrong at the first comparison is trusted too, so the processes of a
+service share one first comparison: a process that restarts while the clock is wrong detects it.
 """
 
 import time
@@ -25,7 +24,7 @@ BELIEVED_AFTER: Final = 3600.0
 
 
 def steady_clock() -> float:
-    """Seconds that nobody can set, those of a suspended machine included where that is known."""
+    """Seconds of a clock that cannot be set; suspended time counts where the platform knows it."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -69,7 +68,7 @@ class ClockGuard:
         self._since = 0.0
 
     def jump(self) -> float:
-        """Seconds by which the wall clock was set; 0.0 if it was not, or is believed by now."""
+        """Return the seconds by which the wall clock was set; 0.0: not at all, or trusted now."""
         now = self._steady()
         difference = self._clock() - now
         drift = MAX_DRIFT * (now - self._checked_at)

@@ -1,16 +1,16 @@
-"""A lease: of all that share a table, one at a time does some work, as a row of the table says.
+"""A lease, held in one row of a table: of all processes that share it, one at a time does the work.
 
 Rule: a lease that is not renewed ends, so a holder that died is replaced; a holder that lost it
-stops. The work itself must allow for two at once: a holder may stand still for longer than its
-lease, and notice only then.
+stops. The work itself must tolerate two holders at once: a process may be suspended for longer than
+its lease, and notices only when it continues.
 
-    holder       who holds it: a name that each `Lease` makes for itself
+    holder       a random name that each `Lease` makes for itself
     held_until   seconds since the epoch
     since        seconds at which the holder acquired it
-    place, pid   with ``names_process``: where its process runs, and as which
+    place, pid   with ``names_process``: the scope and number of its process
 
-Other attributes of the row stay as they are. Times of the future, which a clock that was wrong has
-left, count for nothing.
+Other attributes of the row stay as they are. Times in the future, left by a clock that was wrong,
+are ignored.
 """
 
 import asyncio
@@ -226,8 +226,8 @@ def _is_process_gone(found: Item) -> bool:
 
 @cache
 def place() -> str:
-    """What tells where a process ID means the same: the machine, since it was started, and the
-    namespace of its processes; a digest.
+    """Return a digest of the scope of process IDs: this machine since its start, and the namespace
+    of this process.
     """
     about = [platform.node()]
     boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")

@@ -78,7 +78,7 @@ async def open_engine(
     fewer on its disk the engine :attr:`is nearly full <Engine.is_nearly_full>` (SQLite).
     ``first_reading``: of the clocks, by an earlier process of the same service; with it the engine
     notices that the wall clock was set before it was opened (SQLite).
-    ``on_failure`` hears of each failure of the database.
+    ``on_failure`` is called for each failure of the database.
     Raises ValueError for a bad URL, and Unavailable if the engine cannot be opened.
     """
     store = parse_store(text)

@@ -240,7 +240,9 @@ class PoolExhausted(NotSent):
 class ConnectionPool:
     """Connections to ``host``:``port``, at most ``size``; over TLS if ``tls`` is given.
 
-    ``max_waiting``: callers that may wait for one at a time.
+    ``max_waiting``: callers that may wait for one at a time. They get connections in the order they
+    asked. A connection that is being made is not given up with its caller; if it fails, the error
+    goes to the caller that has waited longest.
     """
 
     def __init__(
@@ -467,7 +469,10 @@ class Host:
 
 
 class HostRotation:
-    """The hosts of one database, in rotation."""
+    """The hosts of one database, in rotation. DynamoDB and most servers of its protocol have one
+    address; the nodes of a ScyllaDB cluster (Alternator) have one each. A host that fails is
+    skipped until it answers again, but never all of them.
+    """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts

@@ -62,7 +62,7 @@ class DynamoEngine(Engine):
     """Tables in DynamoDB, or in a database that speaks its protocol: those whose names there begin
     with ``prefix``.
 
-    ``on_failure`` hears of the calls that failed after all their attempts: Unavailable, and
+    ``on_failure`` is called for the calls that failed after all their attempts: Unavailable, and
     Throttled where the database refuses calls.
     Belongs to the event loop it was opened on. ``alternator``: the database is ScyllaDB.
     """

@@ -319,7 +319,9 @@ def reason_of(error: apsw.Error) -> str:
 
 
 class Failures:
-    """Calls ``on_failure``, if there is one, on ``loop``."""
+    """Calls ``on_failure``, if there is one, on ``loop``: once for each failure of the database,
+    not for conditions, mistakes of a caller and a closed store.
+    """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, on_failure: OnFailure | None = None

@@ -225,7 +225,7 @@ class SqliteEngine(Engine):
         """Close one part: whatever it raises, the others are closed too."""
         try:
             return await close()
-        except Exception as error:  # noqa: BLE001 - the owner of the engine hears of it
+        except Exception as error:  # noqa: BLE001 - reported to the owner of the engine
             self._failures.report(error)
             return None
 

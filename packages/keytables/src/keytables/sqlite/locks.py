@@ -94,8 +94,8 @@ class FileLock:
 class UsageLock:
     """Shared by all that have the store at ``path`` open, exclusive for what replaces its file.
 
-    The lock file is empty, except from ``mark`` to ``clear_mark``: so whoever opens the store knows
-    that a replacement was interrupted. Raises OSError when the file cannot be opened.
+    The lock file is empty, except from ``mark`` to ``clear_mark``: a process that opens the store
+    sees by it that a replacement was interrupted. Raises OSError when the file cannot be opened.
     """
 
     def __init__(self, path: str) -> None:

@@ -37,7 +37,7 @@ _INTERRUPT_INTERVAL: Final = 0.02
 class Reader:
     """The reads of one process, with ``connection`` on the loop; the file is at ``path``.
 
-    ``failures`` hears of each read that fails.
+    Each read that fails is reported to ``failures``.
     """
 
     def __init__(self, connection: apsw.Connection, path: str, failures: Failures) -> None:

@@ -4,13 +4,13 @@ Rule: a checkpoint never needs space. SQLite writes a transaction to its log, an
 when the log is copied into it; if that fails the log cannot start over, and on a full disk nothing
 could be deleted any more. So the file is grown *before* a commit, or the commit is refused.
 
-What remains to need space is the log. When it cannot grow, it is copied into the file, starts over,
-and takes what fits into the space it has. For a log that is still short, for the first page that a
+Only the log still needs space. When it cannot grow, it is copied into the file, starts over, and
+takes what fits into the space it has. For a log that is still short, for the first page that a
 small write adds, and for opening the store, there is the *reserve*: a file beside the store that is
-given back to the disk when it is full, and made again when there is space. It is for small writes
-alone: a large one is refused while the reserve is not whole.
+truncated when the disk is full, and allocated again when there is space. It is only for small
+writes: a large one is refused while the reserve is incomplete.
 
-Nothing of this holds where a file system needs space to overwrite a block (btrfs, ZFS).
+None of this holds where a file system needs space to overwrite a block (btrfs, ZFS).
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _LOG: Final = 1 << 20
 """Bytes of the log that are allocated when the reserve is given back."""
 
 _HYSTERESIS: Final = 1.25
-"""It is nearly full until this many times as much is free as was to be kept."""
+"""Factor of the minimum that must be free again before it no longer counts as nearly full."""
 
 _INTERVAL: Final = 1.0
 _SHORT_INTERVAL: Final = 0.2

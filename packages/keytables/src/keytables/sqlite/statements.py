@@ -140,7 +140,12 @@ class Query(NamedTuple):
 
 
 class Queries:
-    """The queries of the table of ``statements``. Every method may raise SchemaError."""
+    """The queries of the table of ``statements``. Every method may raise SchemaError.
+
+    At most one lower and one upper bound reach SQLite, so it starts reading at the first row of the
+    result. Expired rows are not filtered: NULL is selected in place of their blob (which is then
+    not read from the file), so that the reader counts every row that is examined, and can stop.
+    """
 
     def __init__(self, statements: Statements) -> None:
         table = statements.table

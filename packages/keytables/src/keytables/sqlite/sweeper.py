@@ -125,9 +125,8 @@ def _delete_id(statements: Statements, number: int, now: float, cursor: apsw.Cur
 
 
 class Sweeper:
-    """A timer that calls ``remove_some`` about every ``interval`` seconds, until it returns 0.
-
-    Rule: it never ends by itself, whatever a sweep raises.
+    """A timer that calls ``remove_some`` about every ``interval`` seconds, until it returns 0. It
+    goes on whatever a sweep raises.
     """
 
     def __init__(

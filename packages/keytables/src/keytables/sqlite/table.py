@@ -39,7 +39,14 @@ from keytables.values import Item, KeyTuple, Scalar, Values
 
 
 class Indexes:
-    """The indexes of all tables of one file. One table is loaded at a time."""
+    """The indexes of all tables of one file: dropped during a bulk load, and created where they are
+    missing. One table is loaded at a time.
+
+    Updating an index for every row of a bulk load costs several times what creating it afterwards
+    does: the rows arrive in another order, and each of them changes another page. Results never
+    depend on whether an index exists. A process that opens a table whose indexes are missing
+    creates them, unless the one that dropped them is alive: then that one will.
+    """
 
     def __init__(self, database: Database, queue: WriteQueue) -> None:
         self._reader, self._queue = database.reader, queue

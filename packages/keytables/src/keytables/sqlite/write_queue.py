@@ -41,8 +41,8 @@ class Operation(ABC):
     ``partition`` is the key of ``pending``, if it has one. ``size`` is in bytes. ``table`` is for
     error messages. ``waiters`` are reads that wait for the completion.
 
-    Rule: it is applied inside an open transaction, changes a bounded number of rows, and either
-    takes effect or raises and changes nothing.
+    It is applied inside an open transaction, changes a bounded number of rows, and either takes
+    effect or raises and changes nothing.
     """
 
     __slots__ = (

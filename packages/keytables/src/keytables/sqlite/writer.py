@@ -8,9 +8,9 @@ blocks.
      │                                    more waiting ───┤    ▼
      └──────────── nothing waiting ──────────── COMMITTING (thread: COMMIT, checkpoint, unlock)
 
-Rule: whatever raises in any of these states fails the writes of that transaction, or all that wait
-for it, and the next ones begin anew. A write that ends the transaction itself, because it meets a
-damaged page, fails alone: the others are applied again.
+An exception in any of these states fails the writes of that transaction, or all that wait for it,
+and the next transaction starts normally. A write that ends the transaction itself, because it meets
+a damaged page, fails alone: the others are applied again.
 
 A transaction that finds no space on the disk is repeated: as it is when the log has been emptied,
 then without its large writes when the reserve has been given back (:mod:`keytables.sqlite.space`).
@@ -47,7 +47,10 @@ _LIMIT: Final = 16_000
 class Checkpointer:
     """Observes the log of ``writer`` and copies it with ``connection``.
 
-    ``failures`` hears when that fails: the log grows then, and commits go on.
+    A PASSIVE checkpoint in a thread of its own copies what is there but, while writers continue,
+    never reaches the end of the log, so the log cannot start over. When the log reaches ``limit``
+    pages, the writer's thread therefore completes the checkpoint while it still holds the write
+    lock: little is left to copy then. After a failure the log grows, and commits go on.
     """
 
     def __init__(
@@ -142,7 +145,7 @@ class Writer:
     """Applies the writes of ``queue`` to the database.
 
     ``lock_timeout``: seconds a write waits for other processes; one that came while others were
-    waiting already, at most twice that. ``failures`` hears of each transaction that fails, and of
+    waiting already, at most twice that. Reported to ``failures``: each transaction that fails, and
     each failure of the database that one write meets.
     """
 
@@ -215,7 +218,7 @@ class Writer:
                 return
             self._set_timeout()
             self._thread.submit(self._begin_in_thread, self._on_begun)
-        except Exception as error:  # noqa: BLE001 - whoever waits receives it
+        except Exception as error:  # noqa: BLE001 - the waiting callers receive it
             self._cancel_timeout()
             self._abandon_transaction(error)
 
@@ -283,7 +286,7 @@ class Writer:
     def _apply(self) -> None:
         try:
             self._apply_slice()
-        except Exception as error:  # noqa: BLE001 - whoever waits receives it
+        except Exception as error:  # noqa: BLE001 - the waiting callers receive it
             self._abandon_transaction(error)
 
     def _apply_slice(self) -> None:
@@ -466,7 +469,7 @@ class Writer:
         self._schedule()
 
     def _abandon_transaction(self, error: Exception) -> None:
-        """Fail what waits, and what was applied, for an error that none of them has caused."""
+        """Fail all waiting and applied writes with an error that no single one of them caused."""
         with contextlib.suppress(Exception):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
