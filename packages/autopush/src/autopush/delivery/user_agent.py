@@ -96,7 +96,7 @@ class UserAgentConnection(WebSocketProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._node.registry.sockets[self] = None
-        self._node.connections.add(1)
+        self._node.connections.value += 1
         if seconds := self._node.rules.hello_timeout:
             self._timer = self._node.wheel.after(seconds, self._on_hello_timeout)
 
@@ -133,7 +133,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     def connection_closed(self, code: int | None, reason: str) -> None:  # noqa: ARG002
         self._node.registry.sockets.pop(self, None)
-        self._node.connections.add(-1)
+        self._node.connections.value -= 1
         code = NO_CLOSE_FRAME if code is None else code
         self._detach(reason_of_client(code), code)
 

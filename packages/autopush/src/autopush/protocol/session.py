@@ -549,7 +549,7 @@ class Session:
         uaid = "existing"
         if result.new:
             uaid = "new" if request.uaid is None else "reassigned"
-        self.metrics.hello[*self.kind, uaid].add()
+        self.metrics.hello[*self.kind, uaid].value += 1
         self.uaid = result.uaid
         self.connected_at = result.connected_at
         self.is_existing, self.is_reset = not result.new, result.reset
@@ -575,7 +575,7 @@ class Session:
     def _subscribed(self, request: Subscribe, endpoint: str) -> Sequence[Effect]:
         self._step(Event.DONE)
         self._own_counts().registers += 1
-        self.metrics.register[self.kind].add()
+        self.metrics.register[self.kind].value += 1
         channel_id = request.channel_id
         if self.channels is not None and channel_id not in self.channels:
             self.channels += (channel_id,)

@@ -212,7 +212,7 @@ class Messages:
             order = _topic_order(item)
             put = self._put_topic(item, order, notification.timestamp + 1)
             return put if _is_refused(put) else self._after_topic(put, item, order)
-        metrics.stored.add()
+        metrics.stored.value += 1
         if not self._settle_time:
             return self._table.put(item)
         put = self._table.put(item, condition=IS_NEW_ROW)
@@ -233,7 +233,7 @@ class Messages:
             await self._after_first(self._table.put(item, condition=IS_NEW_ROW), item)
         else:
             await self._table.put(item)
-        self._metrics.stored.add()
+        self._metrics.stored.value += 1
 
     async def _after_first(self, put: Awaitable[None], item: Item) -> None:
         """Wait for the put of a row that only this message can have."""
@@ -294,7 +294,7 @@ class Messages:
 
     def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
         """Delete these messages of one user; submitted at once, done when the future is."""
-        self._metrics.deleted.add(len(acked))
+        self._metrics.deleted.value += len(acked)
         user = self._hash(uaid)
         if not self._settle_time:
             return self._delete_settled(user, acked)
@@ -417,8 +417,8 @@ class Messages:
             self._note_read(item)
         messages = [m for item in items if (m := _message(uaid, item)) is not None]
         topics = sum(message.notification.topic is not None for message in messages)
-        self._metrics.retrieved_topics.add(topics)
-        self._metrics.retrieved.add(len(messages) - topics)
+        self._metrics.retrieved_topics.value += topics
+        self._metrics.retrieved.value += len(messages) - topics
         last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
         return StoredPage(messages, last, channels, read_to)
 
