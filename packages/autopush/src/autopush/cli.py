@@ -17,8 +17,7 @@ from typing import Final, NoReturn
 
 from autopush.commands import SHELL_COMMANDS, STORE_COMMANDS, Command
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.settings.declaration import DAEMONS, IniFile
-from autopush.settings.original import reason_for_absence
+from autopush.settings.declaration import DAEMONS, IniFile, reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
 from autopush.telemetry import logs
 from autopush.telemetry.log_handlers import open_crash_reports, open_stream

@@ -26,7 +26,7 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from autopush.commands.probe import ProbeFailed, fetch
-from autopush.settings.original import OBSOLETE
+from autopush.settings.declaration import OBSOLETE
 from autopush.webpush.tokens import new_key
 from support.certificates import self_signed
 from support.cluster import CREDENTIALS

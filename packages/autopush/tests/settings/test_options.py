@@ -11,8 +11,7 @@ from typing import Any, Union
 import pytest
 
 from autopush.settings import OPTIONS, Option, Settings, StartupError
-from autopush.settings.declaration import ALL_COMMANDS, DAEMONS, SHELL_TOOLS
-from autopush.settings.original import OBSOLETE
+from autopush.settings.declaration import ALL_COMMANDS, DAEMONS, OBSOLETE, SHELL_TOOLS
 from autopush.settings.value_types import BOOLEAN
 from keytables.stores import parse_store
 from support.setting_sources import SettingSources

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from autopush.settings import Settings
-from autopush.settings.declaration import IniFile
-from autopush.settings.original import OBSOLETE, VARIABLES
+from autopush.settings.declaration import OBSOLETE, VARIABLES, IniFile
 from support.setting_sources import SettingSources
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="

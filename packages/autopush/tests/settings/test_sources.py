@@ -8,12 +8,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.settings.declaration import IniFile
-from autopush.settings.original import (
+from autopush.settings.declaration import (
     NEVER_OPTIONS,
     OBSOLETE,
-    SUCCESSOR,
     VARIABLES,
+    IniFile,
     reason_for_absence,
 )
 from support.setting_sources import SettingSources
@@ -445,28 +444,6 @@ def test_a_name_of_the_documentation_that_never_was_an_option_says_what_to_write
 ) -> None:
     path = sources.write("weak", f"\n{name} = geheim\n", IniFile.ENDPOINT)
     assert sources.refusal() == f"{path}:2: {name} is no option: {NEVER_OPTIONS[name]}"
-
-
-@pytest.mark.parametrize(
-    ("variable", "instead"),
-    [
-        ("AUTOCONNECT__DB_DSN", "; its option here is store"),
-        ("AUTOEND__MAX_DATA_BYTES", "; its option here is max_data"),
-        ("AUTOCONNECT__ROUTER_PORT", "; its option here is router_port"),
-        ("AUTOEND__TRACKING_KEYS", ""),
-    ],
-)
-def test_a_variable_of_autopush_rs_is_a_warning_that_names_the_option(
-    sources: SettingSources, variable: str, instead: str
-) -> None:
-    warning = f"environment variable {variable} of autopush-rs is ignored{instead}"
-    assert sources.load({}, {variable: "1"}).warnings == (warning,)
-    assert sources.load({}, {variable: "1"}, command="maintain").warnings == ()
-
-
-def test_the_options_of_autopush_rs_are_matched_with_options() -> None:
-    names = {option.name for option in OPTIONS}
-    assert {name.partition(" ")[0] for name in SUCCESSOR.values()} <= names
 
 
 @pytest.mark.parametrize("command", DAEMON_FILES)

@@ -1,15 +1,77 @@
-"""What a row of the table of options says."""
+"""What a row of the table of options says, and which rows the original autopush had."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack, get_type_hints
+from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
 
 import orjson
 
-from autopush.settings.original import VARIABLES
 from autopush.settings.value_types import BOOLEAN, FOLDER, TEXT, Value, ValueType
+
+OBSOLETE: Final[Mapping[str, str]] = {
+    "_no_sslcontext_cache": "",
+    "apns_cert_file": "apns_creds",
+    "apns_enabled": "apns_creds",
+    "apns_key_file": "apns_creds",
+    "apns_sandbox": "apns_creds",
+    "external_router": "",
+    "fcm_enabled": "fcm_creds",
+    "fcm_project_id": "fcm_creds",
+    "fcm_service_cred_path": "fcm_creds",
+    "gcm_enabled": "senderid_list",
+    "max_message_size": "max_data",
+    "proxy_protocol": "proxy_protocol_port",
+    "s3_bucket": "",
+    "senderid_expry": "",
+    "use_cryptography": "",
+}
+"""Options that have no meaning any more, and those in their place. In a file they are accepted."""
+
+NEVER_OPTIONS: Final[Mapping[str, str]] = {
+    "gcm_apikey": 'the key is written as senderid_list = {"SENDER ID": {"auth": "KEY"}}',
+    "fcm_apikey": "the key is written as fcm_auth = KEY, with fcm_senderid = SENDER ID",
+}
+"""Names that only the documentation of the original has, and what to write instead."""
+
+_NAMES: Final = """
+    _no_sslcontext_cache adm_creds apns_creds auth_key auto_ping_interval auto_ping_timeout
+    client_certs close_handshake_timeout connection_timeout crypto_key datadog_api_key
+    datadog_app_key datadog_flush_interval disable_simplepush endpoint_hostname endpoint_port
+    endpoint_scheme fcm_collapsekey fcm_creds fcm_dryrun fcm_enabled fcm_ttl fcm_version
+    gcm_collapsekey gcm_dryrun gcm_enabled gcm_endpoint gcm_ttl hello_timeout human_logs key_hash
+    log_level log_output max_connections max_data megaphone_api_token megaphone_api_url
+    megaphone_poll_interval memusage_port message_read_throughput message_tablename
+    message_write_throughput msg_limit no_aws no_table_rotation proxy_protocol_port resolve_hostname
+    router_hostname router_port router_read_throughput router_ssl_cert router_ssl_key
+    router_tablename router_write_throughput senderid_list sentry_dsn ssl_cert ssl_dh_param ssl_key
+    statsd_host statsd_port storage_read_throughput storage_tablename storage_write_throughput
+    sts_max_age use_cryptography wake_pem wake_server wake_timeout
+"""
+
+VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: (name.upper(),) for name in _NAMES.split()},
+    "aws_ddb_endpoint": ("AWS_LOCAL_DYNAMODB",),
+    "firehose_stream_name": ("STREAM_NAME",),
+    "hostname": ("LOCAL_HOSTNAME",),
+    "no_cors": ("NO_CORS", "ALLOW_CORS"),
+}
+"""Option → its environment variables.
+
+HOST and ENV mean something to other programs too and are not read; PORT and DEBUG only by the
+daemons that the original has.
+"""
+
+
+def reason_for_absence(name: str) -> str | None:
+    """Why a name that is no option here stands in a file of the original; None when it does not."""
+    if (instead := OBSOLETE.get(name)) is not None:
+        return "is obsolete and does nothing" + (f"; see {instead}" if instead else "")
+    if (instead := NEVER_OPTIONS.get(name)) is not None:
+        return f"is no option: {instead}"
+    return None
+
 
 T = TypeVar("T")
 
@@ -66,29 +128,9 @@ class Source(NamedTuple):
         return f"environment variable {self.place}" if self.kind == "environment" else self.place
 
 
-class Details(TypedDict, total=False):
-    """What only some options need to say."""
-
-    default_text: str
-    """Describes a default that is computed, where the value itself would not help."""
-    effective: Callable[[Any], Value]
-    """What the `Settings` make of the option, where the default is computed."""
-    commands: tuple[str, ...]
-    """The commands that have the option, where they are not those of the group."""
-    file: IniFile
-    """The sample file that shows it; follows from `commands` when not given."""
-    short: str
-    daemon_env: str
-    """A variable that only the daemons of the original read, since other programs use it too."""
-    secret: bool
-    """Its value is never shown."""
-    bridge: str
-    """The module of `autopush.bridges` that a value of this option puts into service."""
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A row of the table. For the other fields see `Details`."""
+    """A row of the table."""
 
     name: str
     value_type: ValueType
@@ -96,15 +138,22 @@ class Option:
     group: str
     help: str
     commands: tuple[str, ...]
+    """The commands that have the option."""
     file: IniFile
+    """The sample file that shows it; follows from `commands` when not given."""
     bare_env: tuple[str, ...]
     """Variables without the prefix AUTOPUSH_, as in the original."""
     default_text: str = ""
+    """Describes a default that is computed, where the value itself would not help."""
     effective: Callable[[Any], Value] | None = None
+    """What the `Settings` make of the option, where the default is computed."""
     short: str = ""
     daemon_env: str = ""
+    """A variable that only the daemons of the original read, since other programs use it too."""
     secret: bool = False
+    """Its value is never shown."""
     bridge: str = ""
+    """The module of `autopush.bridges` that a value of this option puts into service."""
 
     @property
     def flag(self) -> str:
@@ -151,8 +200,8 @@ class Group:
     title: str
     commands: tuple[str, ...] = DAEMONS
 
-    def option(self, default: T, about: str, **details: Unpack[Details]) -> T:
-        """Declare a field of `Settings` as an option."""
+    def option(self, default: T, about: str, **details: Any) -> T:
+        """Declare a field of `Settings` as an option. `details`: other fields of `Option`."""
         metadata = {"commands": self.commands, **details}
         metadata |= {"default": default, "group": self.title, "help": about}
         return field(default=default, metadata=metadata, repr=not details.get("secret", False))

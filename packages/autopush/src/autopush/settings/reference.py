@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from textwrap import wrap
 
-from autopush.settings.declaration import DAEMONS, ORIGINAL_DAEMONS, IniFile, Option
+from autopush.settings.declaration import DAEMONS, OBSOLETE, ORIGINAL_DAEMONS, IniFile, Option
 from autopush.settings.options import OPTIONS
-from autopush.settings.original import OBSOLETE
 from autopush.settings.sources import FILE_ALIASES, SEARCH_PATHS, TOML_FILE
 from autopush.settings.value_types import BOOLEAN, TEXT
 

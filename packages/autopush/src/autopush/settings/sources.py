@@ -1,43 +1,43 @@
 """Where settings come from: built-in defaults, files, environment variables, flags.
 
 Rule: a later source replaces an earlier one, an empty text counts as not given, and a value that
-cannot be used stops the start with one line that names its place and shows no secret.
+cannot be used stops the start with one line that names its place and shows no secret. No message
+repeats text of a file, which could be a secret in the wrong place.
 """
 
 import argparse
 import os
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from configparser import ConfigParser, ParsingError
 from difflib import get_close_matches
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from autopush.settings.addresses import EVERY_INTERFACE
-from autopush.settings.combinations import check_together, store_warnings, warnings_together
+import orjson
+
+from autopush.settings.addresses import EVERY_INTERFACE, is_loopback
 from autopush.settings.declaration import (
     DAEMONS,
+    OBSOLETE,
     ORIGINAL_DAEMONS,
+    VARIABLES,
     IniFile,
     Option,
     Source,
     StartupError,
-)
-from autopush.settings.files import (
-    NO_OPTION,
-    FileEntry,
-    ini_entries,
-    option_texts,
-    read_text,
-    toml_entries,
+    reason_for_absence,
 )
 from autopush.settings.options import (
     ENDPOINT_PORT,
+    NO_FOLDER,
     OPTIONS,
     Settings,
     default_data_folder,
 )
-from autopush.settings.original import OBSOLETE, SUCCESSOR, VARIABLES, reason_for_absence
 from autopush.settings.value_types import Value
 
 SEARCH_PATHS: Final = ("/etc/{}", "configs/{}", "~/.{}", "./.{}")
@@ -57,8 +57,6 @@ _WITHOUT_OPTION: Final = {
     for variable in (f"AUTOPUSH_{name.upper()}", *VARIABLES[name])
 }
 """Variables of the original → the option they belong to, which is none here."""
-_SUCCESSOR: Final = re.compile(r"AUTO(CONNECT|END)__(?P<name>[A-Z0-9_]+)")
-"""Variables of autopush-rs."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HARMLESS: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 """A name that may be repeated in a message: a key that was put in its place does not match."""
@@ -68,6 +66,16 @@ _DESTINATION: Final = "option "
 
 _Given = Iterator[tuple[Option, str, Source]]
 """What a source gives: the option, the text of its value, and where it stands."""
+
+
+class FileEntry(NamedTuple):
+    """What stands on a line of a file. `value`: text, another value of TOML, or None for an option
+    of an ini file without a value.
+    """
+
+    line: int
+    name: str
+    value: object
 
 
 class Loaded(NamedTuple):
@@ -246,11 +254,7 @@ def _from_environment(environ: Mapping[str, str], command: str, warnings: list[s
                 break
     known = {variable for option in OPTIONS for variable in option.env}
     for variable in sorted(environ.keys() - known):
-        if (found := _SUCCESSOR.fullmatch(variable)) is not None and command in DAEMONS:
-            same = SUCCESSOR.get(found["name"].lower())
-            instead = f"; its option here is {same}" if same else ""
-            warnings.append(f"environment variable {variable} of autopush-rs is ignored{instead}")
-        elif (name := _WITHOUT_OPTION.get(variable)) is not None:
+        if (name := _WITHOUT_OPTION.get(variable)) is not None:
             if environ[variable].strip() and command in DAEMONS:
                 reason = reason_for_absence(name)
                 warnings.append(f"environment variable {variable} is ignored: {name} {reason}")
@@ -324,3 +328,252 @@ def with_dashes(argv: Sequence[str], text_flags: Iterable[str] = ()) -> list[str
                 word = f"{word}={key}"
         words.append(word)
     return words
+
+
+# ── Syntax of files ───────────────────────────────────────────────────────────────────────────────
+
+NO_OPTION: Final = "expected `option = value`"
+_COMMENT: Final = re.compile(r"""((?>"[^"]*"|'[^']*'|.)*?)\s+[#;].*""")
+"""A line with a comment at its end, which begins outside of quotes."""
+_QUOTED: Final = re.compile(r"""(?P<quote>["'])(?P<text>((?!(?P=quote)).)*)(?P=quote)""")
+_TOML_ERROR: Final = re.compile(r"(?P<what>.*) \(at (line (?P<line>\d+), .*|end of document)\)")
+_KINDS: Final[Mapping[type, str]] = {dict: "a table", list: "an array"}
+
+
+def read_text(path: str, *, must_exist: bool) -> str:
+    """The text of a file; empty when it is missing and may be.
+
+    Raises:
+        StartupError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise StartupError(f"cannot read {path}: it is not UTF-8 text") from None
+    except OSError as error:
+        # A folder that may not be searched is not passed over: there could be a file in it.
+        if isinstance(error, (FileNotFoundError, NotADirectoryError)) and not must_exist:
+            return ""
+        raise StartupError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _option_name(key: str) -> str:
+    """`--max-data`, as the original allows it in its files, is `max_data`."""
+    return key.lstrip("-").replace("-", "_")
+
+
+class _IniParser(ConfigParser):
+    """Keeps line numbers and repeated options, which `ConfigParser` drops: keys are `LINE NAME`."""
+
+    SECTCRE = re.compile(r"\[(?P<header>.+)\]$")
+
+    def __init__(self) -> None:
+        super().__init__(interpolation=None, allow_no_value=True, strict=False, default_section="")
+        self.line = 0
+
+    def optionxform(self, optionstr: str) -> str:
+        return f"{self.line} {optionstr}"
+
+
+def ini_entries(path: str, text: str) -> list[FileEntry]:
+    """The options of an ini file, in the order of its lines.
+
+    Raises:
+        StartupError: a line has no name.
+    """
+    parser = _IniParser()
+
+    def lines() -> Iterator[str]:
+        yield "[options]"  # configparser wants a section, which the original's files do not have
+        for parser.line, line in enumerate(text.splitlines(), 1):
+            line = line.strip()  # so that an indented line does not continue the one before
+            yield comment[1] if (comment := _COMMENT.fullmatch(line)) else line
+
+    try:
+        parser.read_file(lines(), path)
+    except ParsingError as error:
+        raise StartupError(f"{path}:{error.errors[0][0] - 1}: {NO_OPTION}") from None
+    found = []
+    for section in parser.sections():
+        for key, value in cast(list[tuple[str, str | None]], parser.items(section)):
+            number, _, name = key.partition(" ")
+            quoted = _QUOTED.fullmatch(value or "")
+            value = quoted["text"] if quoted else value
+            found.append(FileEntry(int(number), _option_name(name), value))
+    return sorted(found, key=lambda entry: entry.line)
+
+
+def toml_entries(path: str, text: str) -> list[FileEntry]:
+    """The options of a TOML file; an option of JSON may be a table.
+
+    Raises:
+        StartupError: it is not TOML.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StartupError(_toml_refusal(path, text, str(error))) from None
+    return [
+        FileEntry(_line_of(key, text), _option_name(key), value) for key, value in document.items()
+    ]
+
+
+def _toml_refusal(path: str, text: str, complaint: str) -> str:
+    found = _TOML_ERROR.fullmatch(complaint)
+    what = found["what"] if found else ""
+    line = int((found and found["line"]) or max(1, len(text.splitlines())))
+    if what.startswith(("Cannot", "Duplicate")):  # the rest is the name
+        what = "an option or a table is given twice"
+    elif what == "Invalid value":
+        what = "invalid value; a text is written in quotes"
+    return f"{path}:{line}: not TOML: {what[:1].lower()}{what[1:]}"
+
+
+def _line_of(name: str, text: str) -> int:
+    """The first line that begins with a top-level name or its table, which tomllib does not say. A
+    line of a text in triple quotes that looks the same is taken for it.
+    """
+    begin = re.compile(rf"""\s*\[*\s*["']?{re.escape(name)}["']?\s*[].=]""")
+    lines = enumerate(text.splitlines(), 1)
+    return next((number for number, line in lines if begin.match(line)), 1)
+
+
+def option_texts(option: Option, value: object) -> list[str]:
+    """A value of a file as the texts that the option's type parses; a list has one for each member.
+
+    Raises:
+        ValueError: it is a table, an array or a date where none can be, or is missing; the text
+            says what was expected.
+    """
+    value_type = option.value_type
+    match value:
+        case None if value_type.is_flag:
+            return ["true"]
+        case None:
+            raise ValueError(f"expected `{option.name} = {value_type.metavar}`")
+        case bool():
+            return [str(value).lower()]
+        case str() | int() | float():
+            return [str(value).strip()]
+        case list() if value_type.is_list and all(isinstance(member, str) for member in value):
+            return value
+        case dict() if value_type.metavar == "JSON":
+            try:
+                return [orjson.dumps(value).decode()]
+            except TypeError:
+                raise ValueError("a number or a text in it cannot be used") from None
+    got = _KINDS.get(type(value), "a date")
+    raise ValueError(f"expected {value_type.expected}, got {got}")
+
+
+# ── Options that exclude, need or outdo each other ────────────────────────────────────────────────
+
+NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("gcm_ttl", "gcm_dryrun", "gcm_collapsekey"), ("senderid_list",)),
+    **dict.fromkeys(("fcm_ttl", "fcm_dryrun"), ("fcm_creds", "fcm_auth")),
+    "fcm_priority": ("fcm_creds",),
+    "fcm_collapsekey": ("fcm_auth",),
+    "wake_pem": ("wake_timeout",),
+    "wake_server": ("wake_pem",),
+    "datadog_app_key": ("datadog_api_key",),
+    "datadog_flush_interval": ("datadog_api_key",),
+    "megaphone_api_token": ("megaphone_api_url",),
+    "megaphone_poll_interval": ("megaphone_api_url",),
+    "ssl_dh_param": ("ssl_key",),
+}
+"""Options that do nothing unless one of others is given."""
+
+MAX_PORT: Final = 65_535
+
+BOTO_FILES: Final = ("/etc/boto.cfg", "~/.boto")
+"""Where the original finds the address of its database."""
+_BOTO_PROXY: Final = re.compile(r"^\s*proxy\s*[=:]", re.MULTILINE)
+
+
+def check_together(settings: Settings) -> None:
+    """Refuse what cannot work.
+
+    Raises:
+        StartupError: no folder for data, two listeners on one port, no port for endpoint URLs,
+            client certificates without TLS, or a hostname that is to be resolved and cannot be.
+    """
+    if settings.data is NO_FOLDER and settings.needs_data_folder:
+        raise StartupError("no home folder to keep data in; name a folder with --data")
+    listeners = [(name, getattr(settings, name)) for name in settings.listeners.values()]
+    if settings.has_sockets:
+        listeners += [("worker_router_port", number) for number in settings.worker_router_ports]
+    ports: dict[int, str] = {}
+    for name, number in listeners:
+        if number > MAX_PORT:
+            raise StartupError(f"{name}: {settings.workers} workers need a port above {MAX_PORT}")
+        if number and number in ports:
+            raise StartupError(f"{name} and {ports[number]} are both {number}; each needs its own")
+        ports[number] = name
+    if settings.command == "connection" and not (settings.endpoint_url or settings.endpoint_port):
+        raise StartupError("endpoint_port: a connection node must know the port of the endpoints")
+    if settings.has_endpoint and settings.client_certs and not settings.ssl_key:
+        place = settings.sources["client_certs"].of("client_certs")
+        raise StartupError(f"{place}: client certificates need TLS: ssl_key and ssl_cert")
+    if settings.resolve_hostname and settings.command in DAEMONS:
+        _ = settings.reachable_host
+
+
+def warnings_together(settings: Settings) -> Iterator[str]:
+    """Options of the command that were changed and do nothing, or keep nodes from each other."""
+    given = {
+        option.name
+        for option in OPTIONS
+        if option.name in settings.sources
+        and settings.command in option.commands
+        and getattr(settings, option.name) != option.default
+    }
+    for name in sorted(given & NEEDED.keys()):
+        if not any(getattr(settings, other) for other in NEEDED[name]):
+            yield f"{settings.sources[name].of(name)}: does nothing without {_or(NEEDED[name])}"
+    if "fcm_auth" in given and settings.fcm_creds and settings.fcm_version:
+        place = settings.sources["fcm_auth"].of("fcm_auth")
+        yield f"{place}: does nothing with fcm_creds, unless fcm_version is 0"
+    # Behind something that terminates TLS (router_scheme) loopback is right.
+    listens_locally = settings.has_sockets and settings.in_cluster and not settings.router_scheme
+    if "router_host" in given and listens_locally and is_loopback(settings.router_host):
+        place, name = settings.sources["router_host"].of("router_host"), settings.node_name
+        if not settings.node_is_local:
+            yield f"{place}: nodes that call {name} do not reach {settings.router_host}"
+    if settings.is_embedded and settings.command in DAEMONS:
+        for name in sorted(name for name in given if name.endswith("_throughput")):
+            place = settings.sources[name].of(name)
+            yield f"{place}: does nothing with the embedded store"
+
+
+def store_warnings(
+    settings: Settings, files: Sequence[str], environ: Mapping[str, str]
+) -> Iterator[str]:
+    """Where the original would have kept its tables, which knows DynamoDB alone.
+
+    `files`: its ini files that were read.
+    """
+    named = not {"store", "aws_ddb_endpoint", "data"}.isdisjoint(settings.sources)
+    if files and not named:
+        yield (
+            f"{files[0]} is a file of the original, which keeps its tables in DynamoDB, but no "
+            f"store is named: they are in {settings.store_place}. For DynamoDB set store = "
+            "dynamodb://REGION"
+        )
+    if "aws_ddb_endpoint" in settings.sources or (named and settings.is_embedded):
+        return
+    for path in filter(None, (environ.get("BOTO_CONFIG"), *BOTO_FILES)):
+        path = os.path.expanduser(path)
+        try:
+            text = Path(path).read_text("utf-8", "replace")
+        except OSError:  # it is not needed, so it may be missing or of another user
+            continue
+        if _BOTO_PROXY.search(text):
+            yield (
+                f"{path}: the address of a local DynamoDB is not read there: set aws_ddb_endpoint "
+                "= http://HOST:PORT"
+            )
+
+
+def _or(names: tuple[str, ...]) -> str:
+    return " or ".join(names)
