@@ -95,7 +95,8 @@ class StoreRequests:
 
         :raises Throttled: it connects in too many places at once
         """
-        uaid, superseded = request.uaid, list[UserRecord]()
+        uaid = request.uaid
+        superseded: list[UserRecord] = []
         table = self._store.versions if request.is_simplepush else self._store.current
         user.messages = table
         for _ in range(CONNECT_ATTEMPTS):
@@ -200,14 +201,16 @@ class StoreRequests:
         uaid, acked = user.uaid or "", self._registry.acked
         undeleted = acked.undeleted(uaid)
         page = await user.messages.read(uaid, after)
+        if not page.messages:
+            return page
         channels = page.channels
         messages = [stored for stored in page.messages if stored.row not in undeleted]
-        left = [stored.row for stored in messages if acked.was_acked(uaid, stored.row)]
-        if left:
+        again = [stored.row for stored in messages if acked.was_acked(uaid, stored.row)]
+        if again:
             # Acked meanwhile. Or its delete did nothing: by a clock that was ahead it had expired,
             # or a put of it took effect afterwards.
-            self._background.delete_acked(user.messages, uaid, left)
-            messages = [stored for stored in messages if stored.row not in left]
+            self._background.delete_acked(user.messages, uaid, again)
+            messages = [stored for stored in messages if stored.row not in again]
         listed = user.is_subscribed if channels is None else channels.__contains__
         if not all(listed(stored.notification.channel_id) for stored in messages):
             # The known list is from before the page: a register may have completed in between.

@@ -64,10 +64,10 @@ def answer_handshake(
         return HandshakeAnswer(400, (), "A WebSocket is opened with GET.")
     if http_version != "1.1":
         return HandshakeAnswer(400, (), "A WebSocket is opened over HTTP/1.1.")
-    if "websocket" not in _tokens(headers.get("upgrade", "").lower()):
+    if not _has_token(headers.get("upgrade", ""), "websocket"):
         reason = "The Upgrade header must name websocket, the service here."
         return HandshakeAnswer(426, _UPGRADE, reason)
-    if "upgrade" not in _tokens(headers.get("connection", "").lower()):
+    if not _has_token(headers.get("connection", ""), "upgrade"):
         return HandshakeAnswer(426, _UPGRADE, "The Connection header must name Upgrade.")
     if headers.get("sec-websocket-version", "").strip() != _VERSION:
         version = ("Sec-WebSocket-Version", _VERSION)
@@ -95,6 +95,11 @@ def _is_key(key: str) -> bool:
         return len(key) == 24 and len(binascii.a2b_base64(key, strict_mode=True)) == 16
     except ValueError:  # binascii.Error is one; so is a character beyond ASCII
         return False
+
+
+def _has_token(value: str, token: str) -> bool:
+    value = value.lower()
+    return value == token or token in _tokens(value)
 
 
 def _tokens(value: str) -> list[str]:
