@@ -20,6 +20,7 @@ new connection. So requests must be idempotent, as PUT and DELETE are.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 import msgspec
@@ -102,6 +103,7 @@ class _Waiting(msgspec.Struct, eq=False):
     repeated: bool = False
 
 
+@dataclass(eq=False)
 class Link:
     """Requests to `host`:`port`. The connection is made when the first request needs it.
 
@@ -115,77 +117,37 @@ class Link:
     request is sent as usual. `idle_timeout` closes an unused connection, sooner than peers do.
     """
 
-    __slots__ = (
-        "_base",
-        "_circuit",
-        "_circuit_reset",
-        "_closed",
-        "_connect_timeout",
-        "_connecting",
-        "_connection",
-        "_deadline",
-        "_failed",
-        "_gone",
-        "_handshake",
-        "_host",
-        "_host_line",
-        "_idle_timeout",
-        "_keys",
-        "_loop",
-        "_max_waiting",
-        "_outgoing",
-        "_port",
-        "_reconnect_delay",
-        "_session",
-        "_timeout",
-        "_tls",
-        "_used",
-        "_waiting",
-    )
+    host: str
+    port: int
+    _: KW_ONLY
+    wheel: TimerWheel
+    tls: ClientTls | None = None
+    keys: Sequence[bytes] = ()
+    base: str = ""
+    connect_timeout: float = 1.0
+    timeout: float = 3.0
+    idle_timeout: float = 45.0
+    reconnect_delay: float = 0.1
+    probe_interval: float = 0.5
+    circuit_reset: float = 10.0
+    max_waiting: int = 1000
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        wheel: TimerWheel,
-        tls: ClientTls | None = None,
-        keys: Sequence[bytes] = (),
-        base: str = "",
-        connect_timeout: float = 1.0,
-        timeout: float = 3.0,
-        idle_timeout: float = 45.0,
-        reconnect_delay: float = 0.1,
-        probe_interval: float = 0.5,
-        circuit_reset: float = 10.0,
-        max_waiting: int = 1000,
-    ) -> None:
-        self._host = host
-        self._port = port
-        authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    def __post_init__(self) -> None:
+        authority = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
         self._host_line = f" HTTP/1.1\r\nhost: {authority}\r\ncontent-length: "
-        self._tls = tls
-        self._keys = keys
-        self._base = base
         self._session: CallerSession | None = None  # of the connection
         self._handshake: tuple[ClientConnection, asyncio.Future[tuple[int, bytes, str]]] | None
         self._handshake = None
         self._gone = False  # another instance has the peer's place: it will never be back
-        self._connect_timeout = connect_timeout
-        self._timeout = timeout
-        self._idle_timeout = idle_timeout
-        self._reconnect_delay = reconnect_delay
-        self._circuit_reset = circuit_reset
-        self._max_waiting = max_waiting
-        self._loop = wheel.loop
+        self._loop = self.wheel.loop
         self._waiting: deque[_Waiting] = deque()
         self._outgoing: list[bytes] = []  # of this turn of the loop
         self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._used = 0.0  # when something was last written
         self._failed = float("-inf")  # when the link last went down
-        self._circuit = CircuitBreaker(open_for=probe_interval, now=wheel.loop.time)
-        self._deadline = Deadline(wheel, self._on_deadline)
+        self._circuit = CircuitBreaker(open_for=self.probe_interval, now=self._loop.time)
+        self._deadline = Deadline(self.wheel, self._on_deadline)
         self._closed = False
 
     @property
@@ -206,12 +168,12 @@ class Link:
             raise LinkDown("the link is closed")
         if self._gone:
             raise LinkRefused("another instance has the peer's place")
-        if len(self._waiting) >= self._max_waiting:
-            raise LinkBusy(f"{self._max_waiting} requests are waiting")
+        if len(self._waiting) >= self.max_waiting:
+            raise LinkBusy(f"{self.max_waiting} requests are waiting")
         now = self._loop.time()
         if self._circuit.is_open:
             self._fail_fast(now)
-        elif self._connection is None and now < self._failed + self._reconnect_delay:
+        elif self._connection is None and now < self._failed + self.reconnect_delay:
             raise LinkDown("the peer was down a moment ago")
         future: asyncio.Future[LinkResponse] = self._loop.create_future()
         self._submit(method, path, body, future, now)
@@ -228,7 +190,7 @@ class Link:
         long without a probe that it is closed again.
         """
         if not self._waiting:
-            if now >= self._failed + self._circuit_reset:
+            if now >= self._failed + self.circuit_reset:
                 self._circuit.on_success()
                 return
             if not self._circuit.begin_call():
@@ -245,10 +207,10 @@ class Link:
         future: "asyncio.Future[LinkResponse] | None",
         now: float,
     ) -> None:
-        request = _Waiting(future, method, self._base + path, body, now + self._timeout)
+        request = _Waiting(future, method, self.base + path, body, now + self.timeout)
         self._waiting.append(request)
         if len(self._waiting) == 1:
-            self._deadline.set(self._timeout)
+            self._deadline.set(self.timeout)
         if self._connection is not None:
             outgoing = self._outgoing
             outgoing.append(self._encode(request))
@@ -280,16 +242,16 @@ class Link:
         session: CallerSession | None = None
         reason, error_type, opens_circuit = "the peer closed at once", LinkDown, False
         try:
-            tls = await self._tls.context() if self._tls is not None else None
+            tls = await self.tls.context() if self.tls is not None else None
             connection = await dial(
                 self._loop,
-                self._host,
-                self._port,
+                self.host,
+                self.port,
                 lambda: ClientConnection(self),
-                self._connect_timeout,
+                self.connect_timeout,
                 tls,
             )
-            if self._keys:
+            if self.keys:
                 session = await self._authenticate(connection)
         except (DialError, HandshakeFailed, InstanceGone) as error:
             reason = str(error)
@@ -326,7 +288,7 @@ class Link:
         """
         if not connection.open:
             raise DialError("the peer closed at once")
-        session = CallerSession(self._keys, self._base)
+        session = CallerSession(self.keys, self.base)
         path, signature = session.opening()
         answer: asyncio.Future[tuple[int, bytes, str]] = self._loop.create_future()
         self._handshake = connection, answer
@@ -429,7 +391,7 @@ class Link:
         if self._waiting:
             self._deadline.set(self._waiting[0].due - now)
         elif self._connection is not None:
-            left = self._used + self._idle_timeout - now
+            left = self._used + self.idle_timeout - now
             if left > 0:
                 self._deadline.set(left)
             else:
