@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
@@ -73,8 +73,8 @@ class Transport(FakeTransport):
 class Shared:
     """What a server has in common with others."""
 
-    connection_limits: ConnectionLimits | None = None
-    buffered: BufferedBytes | None = None
+    connection_limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    buffered: BufferedBytes = field(default_factory=BufferedBytes)
     max_connections: Callable[[], int] | None = None
     proxies: TrustedProxies | None = None
 

@@ -66,7 +66,9 @@ async def proxied(
     )
     sock.setblocking(False)
     wheel = TimerWheel(loop, 0.05)
-    server = make_server(say_peer, wheel, [], Shared(limits), max_body=1 << 20)
+    server = make_server(
+        say_peer, wheel, [], Shared(limits or ConnectionLimits()), max_body=1 << 20
+    )
     here: Proxied
     listener = Listener(
         sock,
@@ -288,8 +290,8 @@ async def test_without_file_descriptors_accepting_pauses_and_goes_on(
 
     async with proxied() as here:
         here.listener._stop()
-        ours = here.listener._sock
-        here.listener._sock = Exhausted(fileno=ours.detach())
+        ours = here.listener.sock
+        here.listener.sock = Exhausted(fileno=ours.detach())
         here.listener.start()
         assert await peer_of(here, line(), GET) == (CLIENT4, 0)
         assert [fault["message"] for fault in here.faults] == ["Cannot accept connections for now"]

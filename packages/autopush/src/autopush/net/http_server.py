@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from types import CoroutineType
 from typing import Final, cast
 
@@ -54,6 +55,7 @@ _MAX_EXAMINED: Final = 16
 """Connections among which an idle one is searched."""
 
 
+@dataclass(eq=False)
 class HttpServer:
     """Serves `handler` on every connection whose protocol comes from `protocol`.
 
@@ -69,34 +71,23 @@ class HttpServer:
     that were upgraded. `clock` (seconds since the epoch) is for the Date header.
     """
 
-    def __init__(
-        self,
-        handler: Handler,
-        *,
-        limits: Limits,
-        wheel: TimerWheel,
-        error_response: Callable[[int, str], Response],
-        on_crash: Callable[[Exception, Request], Response],
-        proxies: TrustedProxies | None = None,
-        connection_limits: ConnectionLimits | None = None,
-        buffered: BufferedBytes | None = None,
-        max_connections: Callable[[], int] | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.handler = handler
-        self.limits = limits
-        self.wheel = wheel
-        self.error_response = error_response
-        self.on_crash = on_crash
-        self.proxies = proxies
-        self.connection_limits = connection_limits or ConnectionLimits()
+    handler: Handler
+    _: KW_ONLY
+    limits: Limits
+    wheel: TimerWheel
+    error_response: Callable[[int, str], Response]
+    on_crash: Callable[[Exception, Request], Response]
+    proxies: TrustedProxies | None = None
+    connection_limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    buffered: BufferedBytes = field(default_factory=BufferedBytes)
+    max_connections: Callable[[], int] | None = None
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self.connection_limits.add_server(self)
-        self.buffered = buffered or BufferedBytes()
-        self._max_connections = max_connections
+        self.slice_size = slice_size(self.limits)
+        self.now = self.wheel.loop.time
         self._refusals: dict[str, Response] = {}
-        self.slice_size = slice_size(limits)
-        self.now = wheel.loop.time
-        self._clock = clock
         self._date = ""
         self._date_until = float("-inf")
         self._connections: OrderedDict[HttpConnection, None] = OrderedDict()
@@ -159,8 +150,8 @@ class HttpServer:
         """
         if self._shutting_down:
             return False
-        if self._max_connections is not None:
-            full = len(self._connections) >= self._max_connections()
+        if self.max_connections is not None:
+            full = len(self._connections) >= self.max_connections()
             if full and not self.close_idle():
                 raise self.connection_limits.refusal("connections", address)
         self._connections[connection] = None
@@ -182,7 +173,7 @@ class HttpServer:
     def date(self, now: float) -> str:
         """The Date line for `now` (loop time); rendered once a second."""
         if now >= self._date_until:
-            seconds = self._clock()
+            seconds = self.clock()
             self._date = date_line(seconds)
             self._date_until = now + 1.0 - seconds % 1.0
         return self._date

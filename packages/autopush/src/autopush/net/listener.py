@@ -17,6 +17,7 @@ import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final, Protocol
 
@@ -46,6 +47,7 @@ to release.
 """
 
 
+@dataclass(eq=False)
 class Listener:
     """Serves what arrives on `sock`, from `start` to `close`.
 
@@ -55,29 +57,19 @@ class Listener:
     `number` how many there were since the report before, `REPORT_INTERVAL` ago or longer.
     """
 
-    def __init__(
-        self,
-        sock: socket.socket,
-        protocol: NewProtocol,
-        wheel: TimerWheel,
-        *,
-        tls: ssl.SSLContext | None,
-        proxied: bool,
-        handshake_timeout: float = 10.0,
-        shutdown_timeout: float = 5.0,
-        limits: ConnectionLimits | None = None,
-        on_refused: Callable[[str, str, int], object] | None = None,
-    ) -> None:
-        self.protocol = protocol
-        self.wheel = wheel
-        self.tls = tls
-        self.proxied = proxied
-        self.handshake_timeout = handshake_timeout if tls else None
-        self.shutdown_timeout = shutdown_timeout if tls else None
-        self.limits = limits or ConnectionLimits()
+    sock: socket.socket
+    protocol: NewProtocol
+    wheel: TimerWheel
+    _: KW_ONLY
+    tls: ssl.SSLContext | None
+    proxied: bool
+    handshake_timeout: float = 10.0
+    shutdown_timeout: float = 5.0
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    on_refused: Callable[[str, str, int], object] | None = None
+
+    def __post_init__(self) -> None:
         self.limits.add_server(self)
-        self._sock = sock
-        self._on_refused = on_refused
         self._waiting: OrderedDict[_PendingConnection, None] = OrderedDict()
         self._accepting = False
         self._pause: Timer | None = None
@@ -95,7 +87,7 @@ class Listener:
         has_room = len(self._waiting) < MAX_WAITING
         if has_room and not (self._accepting or self._closed or self._pause):
             self._accepting = True
-            self.wheel.loop.add_reader(self._sock, self._accept)
+            self.wheel.loop.add_reader(self.sock, self._accept)
 
     def close(self) -> None:
         """Close the listening socket, and the connections that are not served yet."""
@@ -103,7 +95,7 @@ class Listener:
         self._stop()
         if self._pause is not None:
             self._pause.cancel()
-        self._sock.close()
+        self.sock.close()
         for connection in list(self._waiting):
             connection.close()
 
@@ -120,7 +112,7 @@ class Listener:
     def _stop(self) -> None:
         if self._accepting:
             self._accepting = False
-            self.wheel.loop.remove_reader(self._sock)
+            self.wheel.loop.remove_reader(self.sock)
 
     def _accept(self) -> None:
         for _ in range(_MAX_ACCEPTS):
@@ -128,7 +120,7 @@ class Listener:
                 self._pause_for(_RETRY_PAUSE)
                 return
             try:
-                sock, address = self._sock.accept()
+                sock, address = self.sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -176,8 +168,8 @@ class Listener:
         now = self.wheel.loop.time()
         if now >= self._next_report:
             self._next_report = now + REPORT_INTERVAL
-            if self._on_refused is not None:
-                self._on_refused(peer, reason, self._refused)
+            if self.on_refused is not None:
+                self.on_refused(peer, reason, self._refused)
             self._refused = 0
 
 
@@ -211,8 +203,8 @@ class _PendingConnection:
             lambda: listener.protocol(client, self._hand_over),
             self._sock,
             ssl=listener.tls,
-            ssl_handshake_timeout=listener.handshake_timeout,
-            ssl_shutdown_timeout=listener.shutdown_timeout,
+            ssl_handshake_timeout=listener.handshake_timeout if listener.tls else None,
+            ssl_shutdown_timeout=listener.shutdown_timeout if listener.tls else None,
         )
 
     async def _receive_header(self) -> str:

@@ -390,14 +390,14 @@ class Worker:
 
     def _internal_http(self, handler: Handler, limits: Limits) -> HttpServer:
         """A server for a port of other nodes or of the operator."""
-        return self._new_http(handler, limits, self._internal_limits)
+        return self._new_http(handler, limits, self._internal_limits, BufferedBytes())
 
     def _new_http(
         self,
         handler: Handler,
         limits: Limits,
         connection_limits: ConnectionLimits,
-        buffered: BufferedBytes | None = None,
+        buffered: BufferedBytes,
         max_connections: Callable[[], int] | None = None,
     ) -> HttpServer:
         return HttpServer(
