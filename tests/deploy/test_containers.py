@@ -112,7 +112,7 @@ def test_the_health_check_of_the_image_is_a_program_that_works() -> None:
     assert "/__lbheartbeat__" in words[2]
 
 
-EXTRAS = "import botocore, google.auth, h2, httpx, OpenSSL, sentry_sdk"
+EXTRAS = "import botocore, google.auth, h2, OpenSSL, sentry_sdk"
 
 
 def left_out(folder: str, names: list[str]) -> set[str]:

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from autopush.commands import send as send_module
-from autopush.commands.send import PushAnswer, describe, read_vapid_key
+from autopush.commands.send import describe, read_vapid_key
+from autopush.net.http_client import HttpResponse
 from autopush.settings import StartupError
 from autopush.webpush import jwt
 from autopush.webpush.errors import ERRORS
@@ -199,7 +200,7 @@ def test_without_a_message_and_a_key_the_push_is_bare(run: Run) -> None:
     with push_service() as other:
         assert run("send", f"{other.origin}/p")[0] == 0
     [(_, headers, body)] = other.requests
-    assert (body, headers["TTL"], headers["Content-Length"]) == (b"", "60", "0")
+    assert (body, headers["TTL"], headers["content-length"]) == (b"", "60", "0")
     assert not headers.keys() & {"Authorization", "Content-Encoding", "Topic", "Urgency"}
 
 
@@ -211,7 +212,7 @@ def test_over_tls_the_certificate_is_verified(
         code, out, err = installed("autopush", "send", f"{other.origin}/p")
         assert (code, out) == (1, "")
         assert err.startswith(f"autopush: cannot send to {other.origin[8:]}: ")
-        assert "certificate verify failed" in err
+        assert "the certificate is not trusted" in err
         assert err.count("\n") == 1
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
         assert installed("autopush", "send", f"{other.origin}/p")[0] == 0
@@ -242,19 +243,19 @@ def test_an_endpoint_given_wins_over_the_one_of_the_file(
 
 def test_a_refusal_of_another_service_is_printed_as_far_as_it_is_understood() -> None:
     known = b'{"errno": 103, "message": "gone", "code": 410}'
-    assert describe(PushAnswer(410, {}, known)) == [
+    assert describe(HttpResponse(410, {}, known)) == [
         "410 Gone",
         f"errno 103: {ERRORS[103].title}",
         "gone",
         ERRORS[103].help,
     ]
-    assert describe(PushAnswer(400, {}, b'{"errno": 77, "message": "no"}')) == [
+    assert describe(HttpResponse(400, {}, b'{"errno": 77, "message": "no"}')) == [
         "400 Bad Request",
         "errno 77",
         "no",
     ]
     for body in (b"", b"<html>", b"[]", b'{"errno": "x"}', b"[" * 60_000):
-        assert describe(PushAnswer(503, {"Retry-After": "5"}, body)) == [
+        assert describe(HttpResponse(503, {"retry-after": "5"}, body)) == [
             "503 Service Unavailable",
             "Retry-After: 5",
         ]
@@ -262,10 +263,10 @@ def test_a_refusal_of_another_service_is_printed_as_far_as_it_is_understood() ->
 
 def test_nothing_in_an_answer_controls_the_terminal(run: Run) -> None:
     body = json.dumps({"errno": 1, "message": "a\x1b[2Jb\nc"}).encode()
-    with push_service(500, body, Location="x\x1b[1m") as other:
+    with push_service(500, body, Location="x\x9b1m") as other:
         code, out, _ = run("send", other.origin)
     assert code == 1
-    assert "\x1b" not in out
+    assert not {"\x1b", "\x9b"} & {*out}
     assert "a�[2Jb�c\n" in out
 
 
@@ -273,7 +274,7 @@ def test_no_answer_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     port = unused_port()
     code, out, err = run("send", f"http://127.0.0.1:{port}/wpush/v1/abc")
     assert (code, out) == (1, "")
-    assert err == f"autopush: cannot send to 127.0.0.1:{port}: Connection refused\n"
+    assert err == f"autopush: cannot send to 127.0.0.1:{port}: the connection was refused\n"
 
 
 def test_a_host_name_that_cannot_be_is_one_line(run: Run) -> None:

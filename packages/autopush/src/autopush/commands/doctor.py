@@ -36,11 +36,12 @@ from autopush.commands.checks import (
     ok,
     warn,
 )
-from autopush.commands.probe import ProbeAnswer, ProbeFailed, fetch
+from autopush.commands.probe import ProbeFailed, certificate_expiry, fetch
 from autopush.commands.running import INCOMPLETE, opened_engine, run_until_signal
 from autopush.delivery.bridge_contract import RouterError
 from autopush.keys import existing_crypto_keys, key_file, key_fingerprints
 from autopush.net.frames import accept_key
+from autopush.net.http_client import HttpResponse
 from autopush.service.listeners import BACKLOG
 from autopush.service.storage import lock_holding_pids, table_plan
 from autopush.settings import Settings, StartupError
@@ -502,9 +503,9 @@ def _unanswered(subject: Subject, url: str, failure: ProbeFailed) -> Finding:
     return fail(f"{url}: {failure}", BEHIND_A_PROXY)
 
 
-def _check_expiry(answer: ProbeAnswer, subject: Subject) -> Iterator[Finding]:
-    if answer.expires is not None:
-        days = int((answer.expires - subject.clock()) // DAY)
+def _check_expiry(answer: HttpResponse, subject: Subject) -> Iterator[Finding]:
+    if (expires := certificate_expiry(answer)) is not None:
+        days = int((expires - subject.clock()) // DAY)
         shown = f"its certificate is valid for {days} days"
         yield warn(shown, "Renew it") if days < FEW_DAYS else ok(shown)
 

@@ -4,9 +4,8 @@ It needs nothing of the service's settings: it is an application server.
 """
 
 import argparse
-import http.client
+import asyncio
 import os
-import ssl
 import sys
 import time
 from collections.abc import Mapping
@@ -23,6 +22,14 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from autopush.clock import Clock
 from autopush.commands.running import INCOMPLETE, STANDARD_INPUT, print_error
+from autopush.net.http_client import (
+    ClientLimits,
+    HttpClient,
+    HttpError,
+    HttpResponse,
+    HttpTimeoutError,
+    client_tls,
+)
 from autopush.settings import Settings, StartupError
 from autopush.webpush.encryption import CONTENT_ENCODING, SubscriptionKeys, encrypt
 from autopush.webpush.errors import ERRORS, reason_phrase
@@ -30,10 +37,9 @@ from autopush.webpush.syntax import decode_base64url
 from autopush.webpush.vapid import make_authorization
 
 TIMEOUT: Final = 15.0
-"""Seconds that connecting, or a wait for the next bytes of the answer, may take."""
+"""Seconds to connect, and then for the answer."""
 TOKEN_LIFETIME: Final = 600
 """Seconds that the VAPID token is valid, which allows for clocks that differ by some minutes."""
-MAX_ANSWER: Final = 65_536
 MAX_FILE: Final = 65_536
 SHOWN_HEADERS: Final = ("Location", "TTL", "Retry-After")
 
@@ -58,14 +64,6 @@ class PushRequest(NamedTuple):
     body: bytes
 
 
-class PushAnswer(NamedTuple):
-    """What the push service has answered."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
 class _ErrorDocument(msgspec.Struct):
     errno: int | None = None
     message: str = ""
@@ -79,12 +77,11 @@ def send(_: Settings, arguments: argparse.Namespace) -> int:
     """
     request = build(arguments, time.time)
     try:
-        answer = post(request)
-    except TimeoutError:
+        answer = asyncio.run(post(request))
+    except HttpTimeoutError:
         print_error(f"no answer from {request.url.netloc} in {TIMEOUT:g} seconds")
-    except (OSError, UnicodeError, http.client.HTTPException) as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        print_error(f"cannot send to {request.url.netloc}: {why}")
+    except HttpError as error:
+        print_error(f"cannot send to {request.url.netloc}: {error}")
     else:
         for line in describe(answer):
             # The answer may be anyone's: nothing in it is to control the terminal.
@@ -217,36 +214,35 @@ def _read(file: str) -> bytes:
 # ── The answer ────────────────────────────────────────────────────────────────────────────────────
 
 
-def post(request: PushRequest) -> PushAnswer:
+async def post(request: PushRequest) -> HttpResponse:
     """Send it.
 
     Raises:
-        OSError: no connection, or no answer in time.
-        UnicodeError: no host can have that name.
-        http.client.HTTPException: the answer is not HTTP.
+        HttpError: no connection, or no answer in time.
     """
     url = request.url
-    host = url.hostname or ""
-    connection: http.client.HTTPConnection
-    if url.scheme == "https":
-        context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(host, url.port, timeout=TIMEOUT, context=context)
-    else:
-        connection = http.client.HTTPConnection(host, url.port, timeout=TIMEOUT)
-    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    client = HttpClient(
+        client_tls() if url.scheme == "https" else None, ClientLimits(connect_timeout=TIMEOUT)
+    )
+    headers = [*request.headers.items(), ("Connection", "close")]
     try:
-        connection.request("POST", target, request.body, dict(request.headers))
-        response = connection.getresponse()
-        headers = {name: value for name in SHOWN_HEADERS if (value := response.headers.get(name))}
-        return PushAnswer(response.status, headers, response.read(MAX_ANSWER))
+        return await client.request(
+            "POST",
+            url._replace(fragment="").geturl(),
+            headers,
+            request.body,
+            response_timeout=TIMEOUT,
+        )
     finally:
-        connection.close()
+        await client.close()
 
 
-def describe(answer: PushAnswer) -> list[str]:
+def describe(answer: HttpResponse) -> list[str]:
     """The answer in lines: status, headers, and of a refusal its errno with what to do."""
     lines = [f"{answer.status} {reason_phrase(answer.status)}"]
-    lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+    lines += [
+        f"{name}: {value}" for name in SHOWN_HEADERS if (value := answer.headers.get(name.lower()))
+    ]
     if 200 <= answer.status < 300:
         return lines
     try:

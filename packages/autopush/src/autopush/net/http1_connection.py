@@ -5,7 +5,7 @@ no request ends the connection.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -17,6 +17,9 @@ IDLE_TIMEOUT: Final = 4.0
 """Seconds after which a pool closes an idle connection: less than the 5 after which common servers
 do, so that no request meets a closing one.
 """
+
+WEBSOCKET_CLOSE: Final = b"\x88\x80\0\0\0\0"
+"""A close frame without status, masked with zeros as clients must mask (RFC 6455, 5.5.1)."""
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 HeaderList = Sequence[tuple[str, str]]
@@ -40,11 +43,14 @@ class HttpError(Exception):
 
 
 class HttpResponse(Struct, frozen=True):
-    """A whole response. `headers`: the last of each name, in lower case."""
+    """A whole response. `headers`: the last of each name, in lower case; `certificate`: the
+    server's, as `ssl.SSLSocket.getpeercert` has it, where it was checked (not over HTTP/2).
+    """
 
     status: int
     headers: dict[str, str]
     body: bytes
+    certificate: Mapping[str, object] | None = None
 
 
 class ConnectionPool(Protocol):
@@ -223,7 +229,11 @@ class ClientConnection(asyncio.Protocol):
         self._responses += 1
         if not self._handler.response_received(self, status, body, headers):
             self._fail("the peer sent a response without a request")
-        elif status == 101 or not parser.should_keep_alive():
+        elif status == 101:
+            self._parser = None
+            self.write(WEBSOCKET_CLOSE)  # nobody here speaks it further
+            self.abort()
+        elif not parser.should_keep_alive():
             self._parser = None
             self.abort()
 
@@ -300,7 +310,9 @@ class Http1Connection:
         if self._response is None or self._response.done():
             return False
         named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
-        self._response.set_result(HttpResponse(status, named, body))
+        transport = self._connection.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        self._response.set_result(HttpResponse(status, named, body, certificate))
         return True
 
     def connection_ended(self, _: ClientConnection, reason: str, *, repeatable: bool) -> None:  # noqa: ARG002

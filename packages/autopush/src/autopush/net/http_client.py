@@ -293,7 +293,8 @@ class _Pool:
     def _connect_another(self, loop: asyncio.AbstractEventLoop) -> None:
         """Open one more connection, if there may be one."""
         usable = sum(connection.usable for connection in self._usable)
-        if self._connecting and not self._is_parallel:
+        enough = len(self._waiting) if self._is_parallel else 0
+        if len(self._connecting) > enough:
             return
         if usable + len(self._connecting) >= self._limits.max_connections:
             return

@@ -33,7 +33,7 @@ from autopush.net.node_auth import (
     HandshakeFailed,
     InstanceGone,
 )
-from autopush.net.tcp import DialError, DialInsecure, DialRefused, DialUnanswered, dial
+from autopush.net.tcp import DialError, DialInsecure, DialRefused, DialUnanswered, DialUnknown, dial
 from autopush.net.timers import Deadline, TimerWheel
 from autopush.net.tls import ClientTls
 from keytables.retries import CircuitBreaker
@@ -72,6 +72,7 @@ class LinkBusy(LinkError):  # noqa: N818 - a state
 _PROOF: Final = RESPONSE_HEADER.encode()
 _ERRORS: Final = {
     DialRefused: LinkRefused,
+    DialUnknown: LinkRefused,
     DialInsecure: LinkInsecure,
     HandshakeFailed: LinkUnauthentic,
     InstanceGone: LinkRefused,

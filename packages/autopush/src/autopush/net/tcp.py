@@ -20,12 +20,17 @@ _UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 class DialError(Exception):
     """Connecting failed, for a reason of this machine or of the network; the text says which.
 
-    DialError ── DialRefused · DialUnanswered · DialInsecure
+    DialError ─┬─ DialRefused ── DialUnknown
+               └─ DialUnanswered · DialInsecure
     """
 
 
 class DialRefused(DialError):  # noqa: N818
     """The peer's machine says that nothing listens there, or no host has that name."""
+
+
+class DialUnknown(DialRefused):
+    """No host has that name."""
 
 
 class DialUnanswered(DialError):  # noqa: N818
@@ -59,10 +64,10 @@ async def dial(
     except ssl.SSLError as exc:  # it may be a ValueError too
         raise DialInsecure(f"no TLS connection: {_tls_reason(exc)}") from None
     except ValueError:  # it has a NUL, or a label that is too long
-        raise DialRefused("the host name is invalid") from None
+        raise DialUnknown("the host name is invalid") from None
     except socket.gaierror as exc:
         if exc.errno in _UNKNOWN_HOST:
-            raise DialRefused("no host has that name") from None
+            raise DialUnknown("no host has that name") from None
         raise DialUnanswered("the host name cannot be looked up") from None
     except OSError as exc:
         kind = DialUnanswered if exc.errno in _UNREACHABLE else DialError

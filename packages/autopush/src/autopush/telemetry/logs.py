@@ -43,7 +43,7 @@ REPORT_INTERVAL: Final = 10.0
 MAX_KINDS: Final = 1000
 """Kinds of events that a `RepeatLimiter` knows at once; with more all are forgotten."""
 
-TALKATIVE: Final = ("botocore", "google", "hpack", "httpcore", "httpx", "urllib3")
+TALKATIVE: Final = ("botocore", "google", "hpack", "urllib3")
 """Libraries that log URLs, headers or credentials below the level of a warning."""
 
 _DESCRIPTORS: Final = {"stdout": 1, "stderr": 2}
