@@ -43,8 +43,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(startup, name, take)
 
-    async def check_store(*_: object) -> None:
-        taken.append("check_store")
+    async def try_store(*_: object) -> None:
+        taken.append("try_store")
         raise StartupError("no store")
 
     step("prepare_data_folder")
@@ -52,7 +52,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     step("bind", (Settings(), []))
     step("serve", 0)
     step("Supervisor", 0)
-    monkeypatch.setattr(startup, "check_store", check_store)
+    monkeypatch.setattr(startup, "try_store", try_store)
     step("check_keys")
     step("save_keys", KEYS)
     return taken
@@ -64,7 +64,7 @@ def test_folder_keys_ports_and_store_are_checked_before_any_worker_starts(
 ) -> None:
     with pytest.raises(StartupError, match="no store"):
         startup.run(Settings(workers=workers))
-    assert steps == ["prepare_data_folder", "service_keys", "bind", "check_store"]
+    assert steps == ["prepare_data_folder", "service_keys", "bind", "try_store"]
 
 
 def test_a_data_folder_that_nothing_is_kept_in_is_not_created(steps: list[str]) -> None:
@@ -345,7 +345,7 @@ def test_a_start_ends_that_waits_for_its_store(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(startup, name, lambda *_, **__: None)
     monkeypatch.setattr(startup, "bind", lambda settings: (settings, []))
     monkeypatch.setattr(startup, "announce_addresses", lambda _: None)
-    monkeypatch.setattr(startup, "check_store", receive_and_wait)
+    monkeypatch.setattr(startup, "try_store", receive_and_wait)
     before = signal.getsignal(signal.SIGTERM)
     assert startup.run(Settings(command="connection")) == 0
     assert signal.getsignal(signal.SIGTERM) is before

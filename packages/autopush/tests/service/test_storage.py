@@ -15,7 +15,6 @@ from autopush.clock import Clock
 from autopush.service import storage
 from autopush.service.storage import (
     StoreWatch,
-    check_store,
     lock_holders,
     open_store,
     open_tables,
@@ -23,6 +22,7 @@ from autopush.service.storage import (
     report_empty_file,
     rotate_monthly,
     table_plan,
+    try_store,
     with_notice,
 )
 from autopush.settings import Settings, StartupError
@@ -128,7 +128,7 @@ async def test_the_embedded_store_is_in_the_data_folder_whatever_that_is_called(
     relative: Path,
 ) -> None:
     settings = Settings(data=relative)
-    await check_store(settings, ManualClock())
+    await try_store(settings, ManualClock())
     store = await open_store(settings, ManualClock())
     await store.close()
     assert "autopush.sqlite" in {entry.name for entry in os.scandir(relative)}
@@ -139,7 +139,7 @@ async def test_the_embedded_store_is_in_the_data_folder_whatever_that_is_called(
     "error",
     [Throttled("too much"), Unavailable("no answer"), AccessRefused("CreateTable", "router")],
 )
-@pytest.mark.parametrize("do", [open_store, check_store])
+@pytest.mark.parametrize("do", [open_store, try_store])
 async def test_what_keeps_it_from_opening_is_one_line_that_names_the_store(
     settings: Settings,
     opens: Callable[[Engine], dict[str, object]],
@@ -161,7 +161,7 @@ async def test_an_operation_that_does_not_work_is_reported_with_the_permission_i
     engine = FailingEngine(AccessRefused("PutItem", "storage"), on_open=False)
     opens(engine)
     with pytest.raises(StartupError) as caught:
-        await check_store(settings, ManualClock())
+        await try_store(settings, ManualClock())
     assert "dynamodb://eu-west-1: " in str(caught.value)
     assert "the right dynamodb:PutItem on table storage is needed" in str(caught.value)
     assert engine.closed == 1
@@ -172,7 +172,7 @@ async def test_a_disk_without_space_does_not_end_the_start_and_is_logged(
 ) -> None:
     engine = FailingEngine(StorageFull("no space left on the disk"), on_open=False)
     opens(engine)
-    await check_store(settings, ManualClock())
+    await try_store(settings, ManualClock())
     [line] = end_logs().splitlines()
     assert "The disk is full: the store is served without having been tried" in line
     assert "no space left on the disk" in line

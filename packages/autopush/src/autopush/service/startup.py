@@ -22,7 +22,7 @@ from autopush.keys import ServiceKeys, save_keys, service_keys
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets, bind, close
-from autopush.service.storage import check_keys, check_store, report_damage, report_empty_file
+from autopush.service.storage import check_keys, report_damage, report_empty_file, try_store
 from autopush.service.supervisor import (
     STARTUP_FAILED,
     ServiceManager,
@@ -143,7 +143,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         load_waker(settings)
     report_empty_file(settings)
     report_damage(settings)
-    stop.run(check_store(settings, time.time))
+    stop.run(try_store(settings, time.time))
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings, stop)
     keys = _saved(settings, keys, stop)

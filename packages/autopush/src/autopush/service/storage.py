@@ -120,7 +120,7 @@ async def open_store(
         raise
 
 
-async def check_store(settings: Settings, clock: Clock) -> None:
+async def try_store(settings: Settings, clock: Clock) -> None:
     """Open the store and try every operation that the service needs, before any worker starts. On a
     disk without space that is left out.
 
@@ -195,14 +195,14 @@ def report_damage(settings: Settings) -> None:
     path = _sqlite_path(settings)
     if path is None or not settings.store_check_timeout:
         return
-    from keytables.sqlite import check_store as check_file  # noqa: PLC0415 - not on DynamoDB
+    from keytables.sqlite import check_store  # noqa: PLC0415 - not on DynamoDB
 
     store, began = settings.store_place, monotonic()
     # Whatever else is wrong is reported when it is opened, which also waits for a lock.
     with suppress(Unavailable):
-        if not check_file(path, timeout=0).is_unclean:
+        if not check_store(path, timeout=0).is_unclean:
             return
-        found = check_file(path, timeout=settings.store_check_timeout)
+        found = check_store(path, timeout=settings.store_check_timeout)
         for damage in found.damage:
             advice = LOG_ADVICE if damage == found.log_damage else DAMAGE_ADVICE
             _log.error("The store is damaged", store=store, damage=damage, advice=advice)

@@ -179,7 +179,7 @@ class ServiceManager:
                 self._socket.sendto(state, self._address)
 
 
-class _Worker:
+class _WorkerProcess:
     """One place among the workers, and the process that has it."""
 
     def __init__(self, index: int) -> None:
@@ -217,7 +217,7 @@ class Supervisor:
         manager: ServiceManager,
     ) -> None:
         self._run_worker = run_worker
-        self._workers = [_Worker(index) for index in range(workers)]
+        self._workers = [_WorkerProcess(index) for index in range(workers)]
         self._on_ready = on_ready
         self._on_ended = on_ended
         self._grace_period = grace_period
@@ -279,7 +279,7 @@ class Supervisor:
                     self._on_ready()
                     self._manager.report_ready(time.monotonic())
 
-    def _running(self) -> list[tuple[_Worker, ForkProcess]]:
+    def _running(self) -> list[tuple[_WorkerProcess, ForkProcess]]:
         return [(each, each.process) for each in self._workers if each.process is not None]
 
     def _timeout(self) -> float | None:
@@ -292,7 +292,7 @@ class Supervisor:
         due = [at for at in times if at is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
-    def _start(self, worker: _Worker, now: float) -> None:
+    def _start(self, worker: _WorkerProcess, now: float) -> None:
         reader, writer = _FORK.Pipe(duplex=False)
         slot = WorkerSlot(worker.index, self._parent_pipe[0], writer, self._reloaded)
         process = _FORK.Process(target=self._run_child, args=(slot,))
@@ -327,7 +327,7 @@ class Supervisor:
         finally:
             logs.shutdown()
 
-    def _read_ready(self, worker: _Worker) -> None:
+    def _read_ready(self, worker: _WorkerProcess) -> None:
         assert worker.ready_pipe is not None
         with suppress(EOFError):  # it ended without being ready
             worker.ready_pipe.recv_bytes()
@@ -335,7 +335,7 @@ class Supervisor:
         worker.ready_pipe.close()
         worker.ready_pipe = None
 
-    def _ended(self, worker: _Worker, process: ForkProcess) -> None:
+    def _ended(self, worker: _WorkerProcess, process: ForkProcess) -> None:
         process.join()
         code = process.exitcode or 0
         pid = process.pid
