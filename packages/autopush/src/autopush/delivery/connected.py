@@ -174,7 +174,6 @@ class Registry:
         self.acked = AckedRows(clock)
 
     def find(self, uaid: str) -> ConnectedUser | None:
-        """The connection of that user agent."""
         return self._users.get(uaid)
 
     def claim(self, uaid: str, connection: ConnectedUser) -> ConnectedUser | None:

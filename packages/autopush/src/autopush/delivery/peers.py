@@ -172,7 +172,7 @@ class Nodes:
         await self._pending.finished(seconds)
 
     def close(self) -> None:
-        """Close every link; pending checks are dropped."""
+        """Pending checks are dropped."""
         self._pending.close()
         for link in self._links.values():
             link.close()
@@ -273,7 +273,6 @@ class PendingChecks:
         return sum(map(len, self._pending.values()))
 
     def add(self, node_id: str, uaid: str) -> None:
-        """Repeat this check, for the first time in a second."""
         if len(self) >= MAX_PENDING:
             if not self._full:
                 _log.warning("Too many checks are pending: stored messages may come late")
@@ -293,7 +292,6 @@ class PendingChecks:
             await asyncio.wait(self._tasks.values(), timeout=left)
 
     def close(self) -> None:
-        """Drop them all."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()

@@ -175,7 +175,7 @@ class StoreRequests:
         )
 
     def _claim(self, user: ConnectedUser, uaid: str) -> bool:
-        """Enter the user agent into the registry; False if it has disconnected meanwhile."""
+        """False if it has disconnected meanwhile."""
         user.uaid = uaid
         if not user.is_connected:
             return False
@@ -239,7 +239,6 @@ class StoreRequests:
     async def _subscribe_simplepush(
         self, user: ConnectedUser, uaid: str, request: Subscribe
     ) -> str:
-        """Nothing is stored of the channel; whoever has its endpoint may send."""
         if not user.is_recorded:
             await self._store.users.create_simplepush(
                 uaid, self._nodes.own_id, user.connected_at, request.wake_data

@@ -71,7 +71,7 @@ class UserOnRecord(Struct, frozen=True):
 
     @property
     def connected_at(self) -> int:
-        """When it connected last, in milliseconds."""
+        """Milliseconds."""
         return self.record.connected_at
 
 
@@ -120,7 +120,6 @@ class NodeCache:
         return user
 
     def remove(self, uaid: str) -> None:
-        """The next message for that user agent reads its record."""
         self._users.forget(uaid)
 
 
@@ -271,7 +270,6 @@ class UserAgentRouter:
             raise await self._on_table_not_found(record, messages, error) from error
 
     async def _find_again(self, notification: Notification) -> UserOnRecord:
-        """The user on record, after what was known of it did not do."""
         uaid = notification.uaid
         if self._cache is not None:
             self._cache.remove(uaid)

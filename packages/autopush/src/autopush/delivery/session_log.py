@@ -89,18 +89,15 @@ class SessionLog:
         self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
 
     def registered(self, uaid: str, channel_id: str) -> None:
-        """A channel was registered."""
         self._write("Register", uaid, {"channel_id": channel_id})
 
     def unregistered(self, uaid: str, request: Unsubscribe) -> None:
-        """A channel was unregistered."""
         fields: dict[str, object] = {"channel_id": request.channel_id}
         if request.code is not None:
             fields["code"] = request.code
         self._write("Unregister", uaid, fields)
 
     def nacked(self, uaid: str, nack: ReportNack) -> None:
-        """The user agent could not process a notification."""
         fields: dict[str, object] = {"message_id_hash": message_id_hash(nack.version)}
         if nack.channel_id is not None:
             fields["channel_id"] = nack.channel_id

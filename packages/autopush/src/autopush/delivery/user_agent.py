@@ -49,7 +49,7 @@ _log: Final = logs.get(__name__)
 
 
 class UserAgentConnection(WebSocketProtocol):
-    """See the module. It is the `ConnectedUser` of routing."""
+    """What routing asks of it is described by `ConnectedUser`."""
 
     __slots__ = (
         "_address_key",
@@ -83,12 +83,10 @@ class UserAgentConnection(WebSocketProtocol):
 
     @property
     def close_timeout(self) -> float:
-        """Seconds for the closing handshake, as the operator set them."""
         return self._node.rules.close_timeout
 
     @property
     def buffered(self) -> BufferedBytes:
-        """What the connections of the worker have received in part."""
         return self._node.buffered
 
     # --- socket events ----------------------------------------------------------------------------
@@ -137,11 +135,10 @@ class UserAgentConnection(WebSocketProtocol):
         code = NO_CLOSE_FRAME if code is None else code
         self._detach(reason_of_client(code), code)
 
-    # --- what routing asks ------------------------------------------------------------------------
+    # --- ConnectedUser ----------------------------------------------------------------------------
 
     @property
     def uaid(self) -> str | None:
-        """The session's UAID; None before its hello."""
         return self.session.uaid
 
     @uaid.setter
@@ -150,31 +147,24 @@ class UserAgentConnection(WebSocketProtocol):
 
     @property
     def connected_at(self) -> int:
-        """Milliseconds, as in the router record."""
         return self.session.connected_at
 
     @property
     def is_connected(self) -> bool:
-        """Whether the session has not ended."""
         return self.session.state is not State.CLOSED
 
     def is_subscribed(self, channel_id: str) -> bool:
-        """Whether the channel is known to be subscribed."""
         channels = self.session.channels
         return channels is not None and channel_id in channels
 
     @property
     def has_acked_all(self) -> bool:
-        """Whether it has acked all messages, those included that were stored."""
         return not self.session.unacked and self.session.drain is None
 
     def deliver(self, notification: Notification, row: Row | None) -> bool:
-        """Send now, or return False: busy. A message that is unacked already is not sent again, nor
-        an outdated version.
-        """
         session = self.session
         if notification.version in session.unacked:
-            return True
+            return True  # sent already
         if session.simplepush is not None and session.is_outdated(notification):
             return True
         if not session.accept(notification, row):
@@ -183,21 +173,12 @@ class UserAgentConnection(WebSocketProtocol):
         return True
 
     def in_flight(self, version: str) -> Unacked | None:
-        """The message of that version, if it was sent and is not acked yet."""
         return self.session.unacked.get(version)
 
     async def deliver_from_peer(self, notification: Notification, row: Row | None) -> bool:
-        """As `deliver`, for a message that another worker has.
-
-        If it is stored, it may have been read and even acked before this call: then it is not sent
-        again. What was acked on this connection is remembered; of a message that may be older than
-        the connection, or was replaced meanwhile (a topic), the row is looked up.
-
-        If it is stored in another table than this connection reads, it is not taken: its user has
-        changed tables or is about to, and the node that stored it moves it.
-        """
         if row is not None:
             if notification.stored != self.messages.name:
+                # The user has changed tables, or is about to: the node that stored it moves it.
                 self.check_storage()
                 return False
             if notification.unsettled:
@@ -207,6 +188,9 @@ class UserAgentConnection(WebSocketProtocol):
         return self.deliver(notification, row)
 
     async def _is_acked(self, notification: Notification, row: Row) -> bool:
+        """Whether a stored message was read and acked by now. What was acked on this connection is
+        remembered; of one that may be older, or was replaced (a topic), the row is looked up.
+        """
         uaid, acked = notification.uaid, self._node.registry.acked
         if acked.was_acked(uaid, row):
             return True
@@ -219,7 +203,6 @@ class UserAgentConnection(WebSocketProtocol):
         return not is_stored or acked.was_acked(uaid, row)
 
     def check_storage(self) -> bool:
-        """Read the stored messages, now (True) or when that is possible (False)."""
         effects = self.session.check_storage()
         self._carry_out(effects)
         if effects:
@@ -227,11 +210,9 @@ class UserAgentConnection(WebSocketProtocol):
         return bool(effects)
 
     def schedule_table_change(self) -> None:
-        """Change to this month's message table some time in the next half hour."""
         self._carry_out(self.session.schedule_table_change())
 
     def disconnect(self, code: int, reason: str = "") -> None:
-        """End the connection with a close frame; what is unacked is saved."""
         self._carry_out(self.session.close(code, reason))
 
     # --- the session's effects --------------------------------------------------------------------

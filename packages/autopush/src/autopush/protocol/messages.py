@@ -96,7 +96,6 @@ def is_empty(message: ClientMessage, payload: bytes) -> bool:
 
 
 def event_of(message: ClientMessage, payload: bytes) -> Event:
-    """What the user agent causes with it."""
     kind = message.message_type
     if isinstance(kind, str):
         return EVENTS.get(kind, Event.INVALID)
@@ -106,7 +105,7 @@ def event_of(message: ClientMessage, payload: bytes) -> Event:
 
 
 def code_of(message: ClientMessage) -> int | None:
-    """The code in an unregister or nack; None if there is none that can be meant."""
+    """None if there is none that can be meant."""
     code = message.code
     if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= MAX_CODE:
         return code
@@ -165,7 +164,6 @@ def duplicate_hello(uaid: str, more_info: str, *, is_simplepush: bool = False) -
 
 
 def registered(channel_id: str, endpoint: str) -> bytes:
-    """The reply to a register that succeeded."""
     return orjson.dumps(
         {
             "messageType": "register",
@@ -177,7 +175,6 @@ def registered(channel_id: str, endpoint: str) -> bytes:
 
 
 def unregistered(channel_id: str) -> bytes:
-    """The reply to an unregister that succeeded."""
     return orjson.dumps({"messageType": "unregister", "channelID": channel_id, "status": 200})
 
 
@@ -202,5 +199,4 @@ def refusal(
 
 
 def broadcast(broadcasts: Mapping[str, object]) -> bytes:
-    """Versions of broadcasts that the user agent is told."""
     return orjson.dumps({"messageType": "broadcast", "broadcasts": broadcasts})

@@ -214,7 +214,6 @@ class Session:
     # --- from the user agent ----------------------------------------------------------------------
 
     def receive(self, payload: bytes, now: float) -> Sequence[Effect]:
-        """One text frame."""
         try:
             message = messages.decode(payload)
         except messages.NotAMessageError as error:
@@ -248,7 +247,6 @@ class Session:
                 return ()
 
     def receive_binary(self) -> Sequence[Effect]:
-        """A binary frame: the protocol has none."""
         return self.close(UNSUPPORTED_DATA, "text frames only")
 
     def _hello(self, message: ClientMessage, now: float) -> Sequence[Effect]:
@@ -428,7 +426,6 @@ class Session:
     # --- from the connection ----------------------------------------------------------------------
 
     def output_resumed(self) -> Sequence[Effect]:
-        """The socket takes data again."""
         self.output_paused = False
         return self._continue()
 
@@ -499,7 +496,6 @@ class Session:
     # --- from the store ---------------------------------------------------------------------------
 
     def on_result(self, request: StoreRequest, result: StoreResult, now: float) -> Sequence[Effect]:
-        """The result of a request."""
         if self.state is State.CLOSED:
             return ()
         match request, result:
@@ -523,7 +519,6 @@ class Session:
         return [*self._refuse(kind, channel, 429, reason, seconds), *self._continue()]
 
     def on_failure(self, request: StoreRequest, failure: StoreFailure) -> Sequence[Effect]:
-        """The store could not carry out a request."""
         if self.state is State.CLOSED:
             return ()
         if failure is StoreFailure.TABLE_GONE:

@@ -83,7 +83,7 @@ def _text(value: object) -> str:
 
 
 def acked(unacked: Mapping[str, Unacked], updates: object) -> list[str]:
-    """The unacked versions that an ack's `updates` cover; malformed entries are passed over."""
+    """The unacked versions that an ack covers; malformed entries are passed over."""
     highest: dict[str, int] = {}
     for update in updates if isinstance(updates, list) else ():
         if isinstance(update, dict) and is_channel_id(channel_id := update.get("channelID")):
