@@ -154,42 +154,6 @@ async def test_a_version_that_comes_while_the_hello_is_carried_out_is_read_after
     assert versions(agent) == [3]
 
 
-@pytest.mark.parametrize("use_webpush", [True, False])
-async def test_a_record_of_a_bridge_is_not_dropped_by_a_hello(
-    harness: Harness, use_webpush: bool
-) -> None:
-    await harness.known_user()
-    harness.change_record(router_type="fcm")
-    agent = await harness.identified(UAID, use_webpush=use_webpush)
-    assert agent.uaid != UAID
-    assert harness.users() == [UAID]
-
-
-async def test_with_simplepush_disabled_no_record_is_touched() -> None:
-    harness = await Harness.open(Rules(simplepush=False))
-    await known_user(harness)
-    agent = await harness.hello(UAID, **OLD)
-    reply, close = agent.received()
-    assert isinstance(reply, dict)
-    assert (reply["status"], close) == (401, ("close", 1000, ""))
-    assert harness.engine.calls == []
-
-
-async def test_a_record_of_an_old_version_is_reset_once_its_versions_are_acked(
-    harness: Harness,
-) -> None:
-    await known_user(harness)
-    harness.change_record(record_version=None)
-    await harness.store.versions.store(update(3))
-    agent = await harness.hello(UAID, **OLD)
-    assert versions(agent) == [3]
-    assert harness.users() == [UAID]
-    ack(agent, 3)
-    await harness.run_until_idle()
-    assert agent.close_code() == 1000
-    assert harness.users() == []
-
-
 async def test_a_second_connection_closes_the_first_and_gets_what_it_has_not_acked(
     harness: Harness,
 ) -> None:
@@ -332,12 +296,6 @@ async def test_a_version_of_another_node_is_sent_with_its_data(harness: Harness)
     assert (await push(harness, message)).status == 200
     [update_sent] = agent.reply()["updates"]
     assert update_sent == {"channelID": CHANNEL, "version": 3, "data": 'da"ta'}
-
-
-async def test_a_busy_user_agent_takes_no_version_of_another_node(harness: Harness) -> None:
-    agent = await harness.subscribed(**OLD)
-    agent.connection.output_paused()
-    assert (await push(harness, update(3, agent.uaid))).status == 503
 
 
 async def test_a_version_that_another_node_stored_is_sent_and_its_ack_deletes_it(

@@ -110,24 +110,6 @@ async def test_a_user_of_another_router_type_is_refused_and_its_record_kept(
     assert harness.engine.tables["router"].items[(UAID,)] == before
 
 
-async def test_a_record_of_simplepush_with_a_month_and_channels_is_refused_and_kept(
-    harness: Harness,
-) -> None:
-    await harness.known_user()
-    harness.change_record(router_type="simplepush")
-    with pytest.raises(PushError) as caught:
-        await Endpoint(harness).router.find(UAID, CHANNEL)
-    assert (caught.value.status, caught.value.errno) == (400, 108)
-    assert harness.users() == [UAID]
-    assert await harness.store.current.channels(UAID) == {CHANNEL}
-
-
-async def test_an_unknown_user_is_410_103(harness: Harness) -> None:
-    with pytest.raises(PushError) as caught:
-        await Endpoint(harness).router.find_simplepush(UAID)
-    assert (caught.value.status, caught.value.errno) == (410, 103)
-
-
 # ── delivery ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -186,15 +168,6 @@ async def test_otherwise_it_is_stored_and_the_node_on_record_checks(
     assert harness.nodes.checks == [("check", OTHER_NODE, UAID)]
     record = await harness.record()
     assert record.node_id == (None if answer.means_gone else OTHER_NODE)
-
-
-@BOTH
-async def test_a_higher_version_that_is_stored_stays(harness: Harness, store_first: bool) -> None:
-    await not_connected(harness)
-    endpoint = Endpoint(harness, store_first=store_first)
-    for number in (3, 5, 4):
-        assert await endpoint.send(number) is DeliveryResult.STORED
-    assert harness.stored_updates() == {CHANNEL: 5}
 
 
 @pytest.mark.parametrize("error", [Throttled("full"), Unavailable("gone")])

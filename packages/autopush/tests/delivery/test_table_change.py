@@ -95,35 +95,6 @@ async def test_a_user_of_last_month_changes_tables_when_its_stored_messages_are_
     await assert_changed(cluster)
 
 
-@EVERY_ENGINE
-async def test_a_user_without_channels_changes_tables_right_after_the_hello(
-    cluster: Cluster,
-) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user(channels=False)
-    agent = await connected(cluster, node)
-    await assert_changed(cluster, frozenset())
-    agent.register(OTHER)
-    await cluster.run_until_idle()
-    assert await cluster.channels(NOVEMBER) == {OTHER}
-
-
-async def test_the_store_calls_of_a_change(cluster: Cluster) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user()
-    node.gate.start_counting()
-    await connected(cluster, node)
-    assert node.gate.calls == CALLS
-
-
-async def test_the_store_calls_of_a_hello_without_a_change(cluster: Cluster) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user(NOVEMBER)
-    node.gate.start_counting()
-    await connected(cluster, node)
-    assert node.gate.calls == ["get router", "update router", f"query {NOVEMBER}"]
-
-
 async def test_the_socket_is_not_read_during_the_change(cluster: Cluster) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user()
@@ -568,16 +539,6 @@ async def test_a_dropped_table_ends_its_connections_and_drops_their_users(
     second.register()
     await cluster.run_until_idle()
     assert second.reply()["status"] == 200
-
-
-async def test_a_record_of_an_unknown_table_is_dropped_at_hello(cluster: Cluster) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user("message_2026_01")
-    await cluster.engine.drop_table("message_2026_01")
-    agent = await cluster.hello(node)
-    hello = agent.reply()
-    assert hello["uaid"] != UAID
-    assert await node.store.users.get(UAID) is None
 
 
 async def test_no_user_is_dropped_if_the_tables_cannot_be_listed(

@@ -56,8 +56,8 @@ class BackgroundWrites:
     def save_undelivered(
         self, messages: UserMessages, uaid: str, connected_at: int, undelivered: Undelivered
     ) -> None:
-        """Save what a connection opened at `connected_at` (ms) had accepted and not acked; then have
-        the node that has the user by now read it.
+        """Save what a connection opened at `connected_at` (ms) had accepted and not acked, then
+        have the node that has the user by now read it.
         """
         unsaved = {notification.version: notification for notification in undelivered.unsaved}
         rows = [*undelivered.stored, *map(row_of, undelivered.unsaved)]
