@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.application_server import application_server
+from support.chaos_cluster import Cable, Faults, Hosts, Loopback, cluster, database
 from support.chaos_cluster import Host as AnyHost
-from support.chaos_cluster import Hosts, Loopback, cluster, database
-from support.chaos_faults import Cable, Faults
 from support.chaos_fleet import Fleet
 from support.chaos_ledger import ChaosLedger
 from support.netns import Host, Network, network

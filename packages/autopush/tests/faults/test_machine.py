@@ -28,11 +28,11 @@ from support.bad_input import refusal
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import ministack
 from support.fault_proxy import FaultProxy
+from support.injected.sitecustomize import OPERATIONS
 from support.load_ledger import AgentConnection, LoadLedger, Subscription
-from support.machine_faults import OPERATIONS, MachineFaults
 from support.mixed_load import MixedLoad
 from support.service import Service
-from support.service_chaos import DISK_ERRORS, WATCHDOG, ServiceChaos
+from support.service_chaos import DISK_ERRORS, WATCHDOG, MachineFaults, ServiceChaos
 from support.small_disk import small_disk
 from support.soak import times
 

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from support.fault_connections import Message, read_message
 from support.fault_proxy import (
     NOT_APPLIED,
     NOT_DELIVERED,
     Call,
     Fault,
     FaultProxy,
+    Message,
     always,
     randomly,
+    read_message,
     script,
 )
 
