@@ -97,16 +97,25 @@ async def ensure(
 # --- an existing table ------------------------------------------------------------------------
 
 
-async def test_an_existing_table_is_only_described() -> None:
-    client = FakeApiClient(described())
+def with_index(one: dict[str, Any]) -> dict[str, Any]:
+    indexes = [*map(index, PLAIN.indexes), one]
+    return described(GlobalSecondaryIndexes=indexes)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        described(),
+        with_index(index(Index("by_e", Key("e")))),
+        with_index(index(Index("by_e", Key("e")), "CREATING")),
+        described(status="UPDATING"),
+    ],
+    ids=["as declared", "one more index", "one more that is being made", "being changed"],
+)
+async def test_a_table_that_can_be_used_is_only_described(found: dict[str, Any]) -> None:
+    client = FakeApiClient(found)
     await ensure(client)
     assert client.calls == [("DescribeTable", {"TableName": "x.things"})]
-
-
-async def test_more_indexes_do_no_harm() -> None:
-    found = described()
-    found["Table"]["GlobalSecondaryIndexes"].append(index(Index("by_e", Key("e"))))
-    await ensure(FakeApiClient(found))
 
 
 @pytest.mark.parametrize(
@@ -152,20 +161,6 @@ async def test_a_table_is_waited_for_with_its_indexes() -> None:
     client = FakeApiClient(described(status="CREATING"), filling, described())
     await ensure(client)
     assert client.operations == ["DescribeTable"] * 3
-
-
-async def test_an_index_that_is_not_declared_is_not_waited_for() -> None:
-    found = described()
-    found["Table"]["GlobalSecondaryIndexes"].append(index(Index("by_e", Key("e")), "CREATING"))
-    client = FakeApiClient(found)
-    await ensure(client)
-    assert len(client.calls) == 1
-
-
-async def test_a_table_that_is_being_changed_can_be_used() -> None:
-    client = FakeApiClient(described(status="UPDATING"))
-    await ensure(client)
-    assert len(client.calls) == 1
 
 
 async def test_a_table_that_is_being_deleted_is_created_again_afterwards() -> None:

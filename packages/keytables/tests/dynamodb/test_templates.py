@@ -19,7 +19,7 @@ from keytables import (
     Values,
 )
 from keytables.checks import key_check
-from keytables.dynamodb.writes import ValueCheck, WriteTemplate, create_request
+from keytables.dynamodb.writes import ValueCheck, WriteTemplate
 
 PLAIN = Table("plain", Key("user"), indexes=(Index("by_n", Key("n", Kind.NUMBER)),))
 EXPIRING = Table("expiring", Key("user"), expiry="end")
@@ -91,22 +91,6 @@ def test_the_time_is_given_when_the_request_is_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("returning", "term"),
-    [(Returning.NOTHING, "NONE"), (Returning.OLD, "ALL_OLD"), (Returning.NEW, "ALL_NEW")],
-)
-def test_returning_is_translated(returning: Returning, term: str) -> None:
-    assert request(Update(set={"a": 1}), returning=returning)["ReturnValues"] == term
-
-
-def test_values_may_be_changed_after_the_call() -> None:
-    given: dict[str, Any] = {"a": [1]}
-    bound = WriteTemplate(PLAIN, "t", None, Update(set=("a",)), checks={}).bind(given)
-    given["a"].append(2)
-    sent = orjson.loads(bound.request(KEY).at(0))
-    assert sent["ExpressionAttributeValues"] == {":0": {"L": [{"N": "1"}]}}
-
-
-@pytest.mark.parametrize(
     ("update", "values"),
     [
         (Update(set=("a",)), None),
@@ -140,22 +124,3 @@ def test_values_of_the_wrong_type_are_refused(update: Update, values: Any) -> No
 def test_an_expression_that_is_always_wrong_is_refused_at_once(update: Update) -> None:
     with pytest.raises(SchemaError):
         WriteTemplate(PLAIN, "t", None, update, checks=CHECKS)
-
-
-@pytest.mark.parametrize("value", [True, None, [1], {"x"}, frozenset()], ids=repr)
-def test_only_numbers_text_and_bytes_have_an_order(value: Any) -> None:
-    template = WriteTemplate(PLAIN, "t", ~(Attr("a") < Param("p")), checks={})
-    with pytest.raises(SchemaError):
-        template.bind({"p": value})
-
-
-def test_an_item_is_created_where_there_is_no_live_one() -> None:
-    sent = orjson.loads(create_request(EXPIRING, "t", b"{}").at(5))
-    assert sent == {
-        "TableName": "t",
-        "ConditionExpression": "attribute_not_exists(#0) OR #1 > :zero AND #1 <= :now",
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        "ExpressionAttributeNames": {"#0": "user", "#1": "end"},
-        "Item": {},
-        "ExpressionAttributeValues": {":now": {"N": "5"}, ":zero": {"N": "0"}},
-    }

@@ -134,17 +134,6 @@ async def test_a_fault_is_for_one_call(
     assert await outcome(proxy, "PutItem", {"number": 2}) == "200"
 
 
-async def test_throttling_has_the_error_codes_of_the_database(proxy: FaultProxy) -> None:
-    proxy.plan = script(Fault.THROTTLED, Fault.THROTTLED_GENERALLY)
-    async with connect(proxy) as client:
-        codes = []
-        for _ in range(2):
-            response = await client.call("GetItem")
-            assert response is not None
-            codes.append(json.loads(response.body)["__type"].partition("#")[2])
-    assert codes == ["ProvisionedThroughputExceededException", "ThrottlingException"]
-
-
 async def test_without_a_response_the_proxy_waits_until_the_client_closes(
     proxy: FaultProxy, database: Database
 ) -> None:

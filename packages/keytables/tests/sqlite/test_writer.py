@@ -64,21 +64,6 @@ async def test_writes_waiting_together_share_a_commit(
     assert len(seen) < 20
 
 
-async def test_no_write_is_completed_before_its_commit(
-    connections: Connections, table: TableHandle
-) -> None:
-    put = asyncio.ensure_future(table.put({"a": "1", "b": "2"}))
-    early: list[bool] = []
-
-    def hook() -> bool:
-        early.append(put.done())
-        return False
-
-    connections.writer.set_commit_hook(hook)
-    await put
-    assert early == [False]
-
-
 async def test_a_failing_commit_fails_its_batch_and_no_other(
     connections: Connections, table: TableHandle
 ) -> None:
@@ -419,16 +404,6 @@ async def test_a_query_that_ends_early_keeps_no_snapshot(
     assert page.cursor is not None
     await table.put({"a": "1", "b": "2"})
     assert connections.reader.txn_state("main") == apsw.SQLITE_TXN_NONE
-
-
-async def test_close_flushes_what_was_submitted(open_sqlite: OpenSqlite) -> None:
-    first, second = await open_sqlite(), await open_sqlite()
-    table = await first.ensure_table(TABLE)
-    puts = [asyncio.ensure_future(table.put({"a": "1", "b": str(n)})) for n in range(2500)]
-    await first.close()
-    assert all(put.done() and put.exception() is None for put in puts)
-    found = await (await second.ensure_table(TABLE)).batch_get([("1", str(n)) for n in range(2500)])
-    assert len(found) == 2500
 
 
 async def test_transactions_pause_only_in_a_burst(

@@ -7,7 +7,7 @@ know only eventual consistency.)
 
 import time
 from collections.abc import Awaitable, Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from keytables.checks import (
@@ -31,12 +31,9 @@ from keytables.dynamodb.writes import (
 )
 from keytables.engine import Clock, TableHandle, refused_write
 from keytables.errors import ConditionFailed, ItemTooLarge, KeytablesError, SchemaError, Throttled
-from keytables.expressions import Condition, Returning, Update
+from keytables.expressions import MAX_COMPILED, Condition, Returning, Update
 from keytables.schema import Cursor, Page, Range
 from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Scalar, Values
-
-MAX_TEMPLATES: Final = 1000
-"""That are kept. Declared expressions are few; this bounds those made for each call."""
 
 _NOT_APPLIED: Final = (ConditionFailed, ItemTooLarge, SchemaError, Throttled)
 """Errors of a put whose last attempt was not applied."""
@@ -128,7 +125,7 @@ class DynamoTable(TableHandle):
         for key in table.key_attributes:
             if key.name not in self._key_names:
                 self._value_checks[key.name] = key_check(key, MAX_SORT_KEY)
-        self._templates: dict[tuple[Condition | Update | Returning | None, ...], WriteTemplate] = {}
+        self._template = lru_cache(maxsize=MAX_COMPILED)(self._new_template)
         self._plan = QueryPlan(client)
         self._index_plans = {index.name: QueryPlan(client, index) for index in table.indexes}
 
@@ -321,23 +318,11 @@ class DynamoTable(TableHandle):
     def _key_member(self, key: KeyTuple) -> bytes:
         return b'"Key":' + dumps(self._client.encode_key(key))
 
-    def _template(
+    def _new_template(
         self,
         condition: Condition | None,
         update: Update | None = None,
         returning: Returning = Returning.NOTHING,
     ) -> WriteTemplate:
-        which = (condition, update, returning)
-        found = self._templates.get(which)
-        if found is None:
-            if len(self._templates) >= MAX_TEMPLATES:
-                self._templates.clear()
-            found = self._templates[which] = WriteTemplate(
-                self.table,
-                self._client.name,
-                condition,
-                update,
-                returning,
-                checks=self._value_checks,
-            )
-        return found
+        name, checks = self._client.name, self._value_checks
+        return WriteTemplate(self.table, name, condition, update, returning, checks=checks)
