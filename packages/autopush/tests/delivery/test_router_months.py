@@ -215,19 +215,6 @@ async def test_a_message_stored_in_the_old_table_is_delivered_after_it_followed(
 
 
 @BOTH
-@EVERY_ENGINE
-async def test_a_push_to_a_user_of_an_unknown_table_is_410_106_and_drops_the_user(
-    cluster: Cluster, store_first: bool
-) -> None:
-    node = await cluster.add(ONE, store_first=store_first)
-    await cluster.known_user("message_2026_01")
-    await cluster.engine.drop_table("message_2026_01")
-    assert await refusal(node, cluster) == (410, 106)
-    assert not await has_record(node)
-    assert await refusal(node, cluster) == (410, 103)
-
-
-@BOTH
 @pytest.mark.parametrize("table", [OCTOBER, NOVEMBER])
 @EVERY_ENGINE
 async def test_a_push_into_a_table_that_was_dropped_is_410_106_and_drops_the_user(

@@ -63,15 +63,6 @@ async def not_connected(
     harness.engine.calls.clear()
 
 
-def numbers(agent: UserAgent) -> list[int]:
-    return [
-        each["version"]
-        for message in agent.received()
-        if isinstance(message, dict)
-        for each in message["updates"]
-    ]
-
-
 # ── finding the user ────────────────────────────────────────────────────────────────────────────
 
 
