@@ -25,14 +25,12 @@ from support.http_shell import serving
 from support.scripted_provider import (
     HALF,
     HTML,
-    NOTHING,
     REDIRECT,
     SILENCE,
     TOO_LONG,
     Answer,
     ScriptedProvider,
 )
-from support.sockets import unused_port
 
 PROFILE = "firefox"
 TOKEN_START = "amzn1.adm-registration.v3."
@@ -120,49 +118,6 @@ async def test_a_wrong_registration_is_refused(
     assert (caught.value.status, caught.value.errno) == (status, errno)
 
 
-@pytest.mark.parametrize(
-    ("body", "profile", "status"),
-    [
-        ({}, PROFILE, 401),
-        ({"token": TOKEN}, "unknown", 410),
-        ({"token": TOKEN_START + "short"}, PROFILE, 400),
-    ],
-)
-async def test_a_wrong_registration_over_http(
-    device: BridgedDevice, body: dict[str, str], profile: str, status: int
-) -> None:
-    answer, _ = await device.call("POST", f"{profile}/registration", body)
-    assert answer == status
-    assert device.harness.users() == []
-
-
-async def test_an_update_of_the_token_keeps_the_profile(device: BridgedDevice) -> None:
-    stored = await device.register(PROFILE, TOKEN, creds={"profile": "of another"})
-    assert stored == {"token": TOKEN, "creds": {"profile": PROFILE}}
-    stored["token"] = f"{TOKEN}2"
-    device.router.register(UAID, stored, PROFILE)
-    assert stored == {"token": f"{TOKEN}2", "creds": {"profile": PROFILE}}
-
-
-async def test_a_registration_a_push_and_a_new_token_over_http(
-    amazon: ScriptedProvider, device: BridgedDevice, token: str
-) -> None:
-    registration = f"{PROFILE}/registration"
-    status, reply = await device.call("POST", registration, {"token": token})
-    assert status == 200
-    assert "senderid" not in reply
-    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
-    assert amazon.message(token)["data"]["chid"] == reply["channelID"]
-
-    path = f"{registration}/{reply['uaid']}"
-    changed = {"token": f"{token}-new"}
-    assert await device.call("PUT", path, changed, reply["secret"]) == (200, {})
-    record = await device.harness.record(reply["uaid"])
-    assert record.router_data == {**changed, "creds": {"profile": PROFILE}}
-    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
-    assert len(amazon.requests(f"{token}-new")) == 1
-
-
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -206,12 +161,6 @@ async def test_a_message_that_is_too_long_after_base64_is_413_104(
 async def test_a_record_without_a_profile_fails_for_good(device: BridgedDevice) -> None:
     await device.store({"token": TOKEN})
     assert await device.result() == (410, 105, "Critical Failure: Missing profile")
-
-
-async def test_a_profile_that_is_not_configured_is_500_900(device: BridgedDevice) -> None:
-    await device.store({"token": TOKEN, "creds": {"profile": "other"}})
-    assert (await device.result())[:2] == (500, 900)
-    assert await device.router_data() is not None
 
 
 # ── Access tokens ───────────────────────────────────────────────────────────────────────────────
@@ -322,23 +271,6 @@ async def test_an_error_of_a_message_is_500_and_the_user_stays(
     assert await registered.result() == (201, None, "")
 
 
-@pytest.mark.parametrize("answer", [NOTHING, HALF], ids=["nothing", "half"])
-async def test_a_connection_that_ends_early_is_502_902(
-    amazon: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
-) -> None:
-    amazon.script(token, answer)
-    assert (await registered.result())[:2] == (502, 902)
-    assert await registered.router_data() is not None
-
-
-async def test_no_connection_is_502_902(settings: Settings) -> None:
-    settings = replace(settings, adm_endpoint=f"http://127.0.0.1:{unused_port()}")
-    device = await BridgedDevice.open("adm", adm.create(settings, ManualClock()))
-    await device.register(PROFILE, TOKEN)
-    assert (await device.result())[:2] == (502, 902)
-    await device.close()
-
-
 @pytest.mark.parametrize("what", ["token", "message"])
 async def test_an_answer_that_does_not_come_is_502_902(
     amazon: ScriptedProvider, client_id: str, token: str, what: str
@@ -377,14 +309,6 @@ async def test_any_other_exception_is_500(
     assert response.status_code == 500
     assert "unforeseen" not in response.text
     assert await registered.router_data() is not None
-
-
-async def test_a_device_that_is_unregistered_drops_the_user_with_410_106(
-    amazon: ScriptedProvider, registered: BridgedDevice, token: str
-) -> None:
-    amazon.script(token, refusal(400, "Unregistered"))
-    assert (await registered.result())[:2] == (410, 106)
-    assert await registered.router_data() is None
 
 
 async def test_a_message_that_amazon_finds_too_large_is_413_104(

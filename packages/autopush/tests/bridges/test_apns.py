@@ -177,11 +177,6 @@ async def test_a_message_reaches_apple_with_its_payload(bridge: Bridge) -> None:
     }
 
 
-async def test_aes128gcm_needs_no_crypto_headers(bridge: Bridge) -> None:
-    assert await bridge.push(AES128GCM) == 201
-    assert bridge.sent["payload"].keys() == {"chid", "body", "con", "ver", "aps"}
-
-
 async def test_aesgcm_without_encryption_header_is_400(bridge: Bridge) -> None:
     headers = {name: value for name, value in AESGCM.items() if name != "encryption"}
     assert await bridge.push(headers) == 400
@@ -254,13 +249,6 @@ async def test_a_ttl_of_0_expires_at_once(bridge: Bridge) -> None:
     assert await bridge.push({"ttl": "0"}, b"") == 201
     assert bridge.sent["headers"]["apns-expiration"] == "0"
     assert headers_of(bridge.response)["ttl"] == "0"
-
-
-async def test_a_ttl_is_at_most_28_days(bridge: Bridge) -> None:
-    assert await bridge.push({"ttl": "2592000"}, b"") == 201
-    expires = int(bridge.sent["headers"]["apns-expiration"])
-    assert expires - int(bridge.harness.clock.now) == 28 * 86400
-    assert headers_of(bridge.response)["ttl"] == str(28 * 86400)
 
 
 async def test_a_topic_collapses_within_its_channel_only(bridge: Bridge) -> None:
@@ -445,14 +433,6 @@ async def test_each_other_answer_keeps_the_user(
     await bridge.router.close()
 
 
-async def test_retry_after_of_apple_reaches_the_sender(bridge: Bridge) -> None:
-    bridge.server.script(
-        DEVICE, {"status": 503, "reason": "Shutdown", "headers": {"retry-after": "77"}}
-    )
-    assert await bridge.push() == 503
-    assert headers_of(bridge.response)["retry-after"] == "77"
-
-
 async def test_refusals_that_a_device_can_cause_do_not_open_the_circuit(bridge: Bridge) -> None:
     for status, reason in [(400, "MissingDeviceToken"), (404, "BadPath"), (429, "TooManyRequests")]:
         bridge.server.script(DEVICE, *[{"status": status, "reason": reason}] * 6)
@@ -465,16 +445,6 @@ async def test_refused_credentials_open_the_circuit(bridge: Bridge) -> None:
     bridge.server.script(DEVICE, *[{"status": 403, "reason": "Forbidden"}] * 5)
     assert [await bridge.push() for _ in range(7)] == [502] * 5 + [503] * 2
     assert len(bridge.server.requests()) == 5
-
-
-async def test_a_channel_that_is_not_configured_any_more_is_an_error_and_keeps_the_user(
-    bridge: Bridge,
-) -> None:
-    data: dict[str, Value] = {"token": DEVICE, "rel_channel": "nightly"}
-    await bridge.harness.store.users.register(UAID, "apns", data, "message")
-    assert await bridge.push() == 500
-    assert refusal(bridge.response) == (500, 900)
-    assert await bridge.is_registered()
 
 
 # ── Connections ──────────────────────────────────────────────────────────────────────────────────

@@ -23,8 +23,8 @@ from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
 from keytables import Value
 from support.clocks import ManualClock
-from support.connection_harness import CHANNEL, ENDPOINT, UAID, Harness
-from support.endpoint_harness import Endpoint, headers_of, refusal
+from support.connection_harness import CHANNEL, UAID, Harness
+from support.endpoint_harness import Endpoint, refusal
 from support.fcm_server import TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
 from support.sockets import unused_port
 
@@ -139,53 +139,6 @@ async def test_credentials_are_tried_with_a_token_and_nothing_is_sent(
 # ── Registration ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_registration_keeps_the_token_and_the_application(sender: Sender) -> None:
-    data: dict[str, Value] = {"token": DEVICE}
-    sender.router.register(UAID, data, "app-1")
-    assert data == {"token": DEVICE, "app_id": "app-1"}
-    response: dict[str, object] = {}
-    sender.router.amend_endpoint_response(response, data)
-    assert response == {"senderid": "app-1"}
-
-
-async def test_a_token_update_changes_the_token_and_leaves_the_application(
-    google: FakeGoogleProcess, sender: Sender
-) -> None:
-    stored: dict[str, Value] = {"token": "old-token", "app_id": "app-1", "creds": {"senderID": "s"}}
-    updated = {**stored, "token": "new-token"}
-    sender.router.register(UAID, updated, "app-1")
-    assert updated == {**stored, "token": "new-token"}
-    await sender.router.route_notification(
-        Notification(uaid=UAID, channel_id=CHANNEL, version="v"), record(updated)
-    )
-    [sent] = google.sent()
-    assert sent["message"]["token"] == "new-token"
-
-
-@pytest.mark.parametrize(
-    ("data", "app_id", "status", "errno"),
-    [
-        ({}, "app-1", 401, 109),
-        ({"token": ""}, "app-1", 400, 108),
-        ({"token": "short"}, "app-1", 400, 108),
-        ({"token": "with a space"}, "app-1", 400, 108),
-        ({"token": 12345678}, "app-1", 400, 108),
-        ({"token": DEVICE}, "app-3", 410, 105),
-        ({"token": DEVICE}, "", 410, 105),
-    ],
-)
-def test_a_registration_that_cannot_be_served_is_refused(
-    sender: Sender, data: dict[str, Value], app_id: str, status: int, errno: int
-) -> None:
-    before = dict(data)
-    with pytest.raises(RouterError) as caught:
-        sender.router.register(UAID, data, app_id)
-    assert (caught.value.status, caught.value.errno) == (status, errno)
-    assert data == before
-    if status == 410:
-        assert caught.value.message == "Invalid SenderID"
-
-
 # ── What is sent ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -213,23 +166,6 @@ async def test_an_aesgcm_push_carries_channel_encoding_keys_and_body(
             }
         }
     ]
-
-
-async def test_an_aes128gcm_push_carries_no_crypto_headers(
-    google: FakeGoogleProcess, sender: Sender
-) -> None:
-    await sender.push()
-    [sent] = google.sent()
-    data = sent["message"]["android"]["data"]
-    assert data == {"chid": CHANNEL, "con": "aes128gcm", "body": BODY}
-
-
-async def test_a_push_without_a_payload_carries_its_channel_only(
-    google: FakeGoogleProcess, sender: Sender
-) -> None:
-    await sender.push(data=None)
-    [sent] = google.sent()
-    assert sent["message"]["android"]["data"] == {"chid": CHANNEL}
 
 
 @pytest.mark.parametrize(
@@ -369,17 +305,6 @@ async def test_an_application_that_is_not_configured_leaves_the_user_alone(
     assert (error.status, error.errno, error.router_data) == (400, 106, None)
     assert not error.is_outage
     assert google.requests() == []
-
-
-@pytest.mark.parametrize("router_data", [None, {}, {"app_id": "app-1"}, {"token": 7}])
-async def test_a_record_without_a_token_is_dropped(
-    sender: Sender, router_data: dict[str, Value] | None
-) -> None:
-    notification = Notification(uaid=UAID, channel_id=CHANNEL, version="v")
-    with pytest.raises(RouterError) as caught:
-        await sender.router.route_notification(notification, record(router_data))
-    error = caught.value
-    assert (error.status, error.errno, error.router_data) == (410, 106, {})
 
 
 # ── What FCM answers ──────────────────────────────────────────────────────────────────────────────
@@ -587,16 +512,6 @@ async def push_to_record(
     return None
 
 
-@pytest.mark.parametrize("answer", DROPPED)
-async def test_the_record_of_a_device_that_is_gone_is_dropped(
-    harness: Harness, sender: Sender, answer: str
-) -> None:
-    error = await push_to_record(harness, sender.router, f"{answer}.device")
-    assert error is not None
-    assert (error.status, error.errno) == (410, 106)
-    assert await harness.store.users.get(UAID) is None
-
-
 @pytest.mark.parametrize("answer", [*(row[0] for row in OUTAGES), *(row[0] for row in OTHERS)])
 async def test_the_record_stays_as_it_is_whatever_else_fcm_answers(
     harness: Harness, sender: Sender, answer: str
@@ -608,15 +523,6 @@ async def test_the_record_stays_as_it_is_whatever_else_fcm_answers(
     assert user.critical_failure is None
 
 
-async def test_the_record_stays_where_its_application_is_not_configured(
-    harness: Harness, sender: Sender
-) -> None:
-    error = await push_to_record(harness, sender.router, DEVICE, "app-3")
-    assert error is not None
-    assert (error.status, error.errno) == (400, 106)
-    assert await harness.store.users.get(UAID) is not None
-
-
 # ── From the HTTP request of a sender ─────────────────────────────────────────────────────────────
 
 
@@ -626,20 +532,6 @@ async def registered(harness: Harness, router: Router, device: str) -> Endpoint:
     router.register(UAID, data, "app-1")
     assert await harness.store.users.register(UAID, "fcm", data, "message")
     return Endpoint(harness, routers={"fcm": router})
-
-
-async def test_a_sender_is_answered_201_with_the_ttl_that_fcm_was_given(
-    google: FakeGoogleProcess, harness: Harness, sender: Sender
-) -> None:
-    endpoint = await registered(harness, sender.router, DEVICE)
-    aesgcm = {"content-encoding": "aesgcm", "encryption": "salt=c2FsdA", "crypto-key": "dh=ZGg"}
-    response = await endpoint.push({"ttl": "0", "urgency": "low", **aesgcm}, b"encrypted")
-    assert response.status == 201
-    assert headers_of(response)["ttl"] == "60"
-    assert headers_of(response)["location"].startswith(f"{ENDPOINT}/m/")
-    [sent] = google.sent()
-    data = {"chid": CHANNEL, "body": "ZW5jcnlwdGVk", **con(AESGCM)}
-    assert sent["message"]["android"] == {"ttl": "60s", "priority": "NORMAL", "data": data}
 
 
 @pytest.mark.parametrize(
@@ -661,15 +553,6 @@ async def test_a_sender_is_answered_an_error_of_the_documented_form(
     endpoint = await registered(harness, sender.router, f"{answer}.device")
     assert refusal(await endpoint.push()) == result
     assert refusal(await endpoint.push()) == next_result
-
-
-async def test_a_sender_learns_when_an_overloaded_fcm_may_be_asked_again(
-    harness: Harness, sender: Sender
-) -> None:
-    endpoint = await registered(harness, sender.router, "QUOTA_EXCEEDED.device")
-    response = await endpoint.push()
-    assert response.status == 503
-    assert headers_of(response)["retry-after"] == "17"
 
 
 # ── Secrets ───────────────────────────────────────────────────────────────────────────────────────

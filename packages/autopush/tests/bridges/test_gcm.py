@@ -5,7 +5,6 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,24 +15,20 @@ from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
 from autopush.net.http_client import ClientLimits, HttpClient
 from autopush.settings import Settings, StartupError
-from autopush.telemetry import logs
 from keytables import Value
 from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
-from support.connection_harness import CHANNEL, ENDPOINT, UAID
+from support.connection_harness import CHANNEL
 from support.endpoint_harness import headers_of
 from support.gcm_server import result
 from support.scripted_provider import (
-    HALF,
     HTML,
-    NOTHING,
     REDIRECT,
     SILENCE,
     TOO_LONG,
     Answer,
     ScriptedProvider,
 )
-from support.sockets import unused_port
 
 SENDER, KEY = "33clienttoken33", "AIza-a-key-of-gcm"
 TOKEN = "11-instance-id-11"
@@ -88,38 +83,6 @@ async def test_only_the_sender_id_is_stored_and_never_its_key(device: BridgedDev
     assert stored == {"token": TOKEN, "creds": {"senderID": SENDER}}
 
 
-async def test_the_reply_to_a_registration_has_the_sender_id(device: BridgedDevice) -> None:
-    reply: dict[str, object] = {}
-    device.router.amend_endpoint_response(reply, await device.register(SENDER, TOKEN))
-    assert reply == {"senderid": SENDER}
-
-
-async def test_an_update_of_the_token_keeps_the_creds(device: BridgedDevice) -> None:
-    stored = await device.register(SENDER, TOKEN)
-    stored["token"] = "22-instance-id-22"
-    device.router.register(UAID, stored, SENDER)
-    assert stored == {"token": "22-instance-id-22", "creds": {"senderID": SENDER}}
-
-
-@pytest.mark.parametrize(
-    ("body", "app_id", "status", "errno"),
-    [
-        ({}, SENDER, 401, 109),
-        ({"token": ""}, SENDER, 400, 108),
-        ({"token": "short"}, SENDER, 400, 108),
-        ({"token": "with a space"}, SENDER, 400, 108),
-        ({"token": 5}, SENDER, 400, 108),
-        ({"token": TOKEN}, "unknown", 410, 105),
-    ],
-)
-async def test_a_wrong_registration_is_refused(
-    device: BridgedDevice, body: dict[str, Value], app_id: str, status: int, errno: int
-) -> None:
-    with pytest.raises(RouterError) as caught:
-        device.router.register(UAID, dict(body), app_id)
-    assert (caught.value.status, caught.value.errno) == (status, errno)
-
-
 @pytest.mark.parametrize("members", [{}, {"auth": ""}, {"auth": 5}, {"auth": "two words"}])
 def test_a_sender_id_without_a_key_stops_the_start(members: dict[str, object]) -> None:
     with pytest.raises(StartupError, match="senderid_list: 7 needs a member 'auth'") as caught:
@@ -129,25 +92,6 @@ def test_a_sender_id_without_a_key_stops_the_start(members: dict[str, object]) -
 
 def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings) -> None:
     assert "shut down" in gcm.create(settings, ManualClock()).start_warning
-
-
-async def test_a_registration_a_push_and_a_new_token_over_http(
-    google: ScriptedProvider, device: BridgedDevice, token: str
-) -> None:
-    registration = f"{SENDER}/registration"
-    status, reply = await device.call("POST", registration, {"token": token})
-    assert status == 200
-    assert reply["senderid"] == SENDER
-    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
-    assert google.message(token)["data"]["chid"] == reply["channelID"]
-
-    path = f"{registration}/{reply['uaid']}"
-    changed = {"token": f"{token}-new"}
-    assert await device.call("PUT", path, changed, reply["secret"]) == (200, {})
-    record = await device.harness.record(reply["uaid"])
-    assert record.router_data == {**changed, "creds": {"senderID": SENDER}}
-    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
-    assert len(google.requests(f"{token}-new")) == 1
 
 
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
@@ -173,26 +117,6 @@ async def test_an_aesgcm_push_arrives_whole(
     }
     (asked,) = google.requests(token)
     assert asked["headers"]["authorization"] == f"key={KEY}"
-
-
-async def test_crypto_headers_have_no_spaces_which_the_library_on_phones_does_not_skip(
-    google: ScriptedProvider, registered: BridgedDevice, token: str
-) -> None:
-    fields = {"encryption": 'keyid="a1"; salt = c2FsdA==', "crypto-key": ' keyid="a1"; dh=ZGg='}
-    assert (await registered.push(AESGCM | fields, b"encrypted")).status == 201
-    data = google.message(token)["data"]
-    assert (data["enc"], data["cryptokey"]) == ("keyid=a1;salt=c2FsdA", "keyid=a1;dh=ZGg")
-
-
-async def test_messages_beyond_the_connections_wait_for_one(
-    google: ScriptedProvider, registered: BridgedDevice, token: str
-) -> None:
-    google.script(token, *[SILENCE] * 64)
-    pushes = [asyncio.ensure_future(registered.push()) for _ in range(64)]
-    await asyncio.to_thread(google.requests, token, at_least=20)
-    google.release(token)
-    assert {response.status for response in await asyncio.gather(*pushes)} == {201}
-    assert len(google.requests(token)) == 64
 
 
 async def test_a_request_that_finds_no_free_connection_in_time_is_503(
@@ -221,31 +145,6 @@ async def test_a_request_that_finds_no_free_connection_in_time_is_503(
     google.release(token)
     await first
     await provider.close()
-
-
-async def test_aes128gcm_needs_no_crypto_headers(
-    google: ScriptedProvider, registered: BridgedDevice, token: str
-) -> None:
-    assert (await registered.push(body=b"encrypted")).status == 201
-    assert google.message(token)["data"].keys() == {"chid", "con", "body"}
-
-
-async def test_without_a_payload_only_the_channel_is_sent(
-    google: ScriptedProvider, registered: BridgedDevice, token: str
-) -> None:
-    assert (await registered.push()).status == 201
-    assert google.message(token)["data"] == {"chid": CHANNEL}
-
-
-@pytest.mark.parametrize(("ttl", "sent"), [(0, 60), (60, 60), (61, 61), (2_592_000, 2_419_200)])
-async def test_the_ttl_is_kept_within_bounds_and_told_to_the_sender(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, ttl: int, sent: int
-) -> None:
-    response = await registered.push({"ttl": str(ttl)})
-    headers = headers_of(response)
-    assert google.message(token)["time_to_live"] == sent
-    assert (response.status, headers["ttl"]) == (201, str(sent))
-    assert headers["location"].startswith(f"{ENDPOINT}/m/")
 
 
 async def test_a_message_of_more_than_4096_bytes_after_base64_is_413_104(
@@ -312,25 +211,7 @@ async def test_a_record_without_a_sender_id_fails_for_good(
     assert record.critical_failure == "Missing SenderID"
 
 
-async def test_a_sender_id_without_a_configured_key_is_500_900_and_the_user_stays(
-    device: BridgedDevice, token: str
-) -> None:
-    await device.store({"token": token, "creds": {"senderID": "other"}})
-    assert (await device.result())[:2] == (500, 900)
-    assert await device.router_data() is not None
-
-
-async def test_a_record_without_a_token_is_dropped_with_410_106(device: BridgedDevice) -> None:
-    await device.store({"creds": {"senderID": SENDER}})
-    assert (await device.result())[:2] == (410, 106)
-    assert await device.router_data() is None
-
-
 # ── What GCM answers ────────────────────────────────────────────────────────────────────────────
-
-
-async def test_message_id_is_201(registered: BridgedDevice) -> None:
-    assert await registered.result() == (201, None, "")
 
 
 async def test_a_canonical_id_replaces_the_token_and_nothing_else(
@@ -417,13 +298,6 @@ async def test_a_5xx_without_retry_after_is_503_201_and_never_a_success(
     assert await registered.result() == (503, 201, LATER)
 
 
-async def test_401_is_500_901(
-    google: ScriptedProvider, registered: BridgedDevice, token: str
-) -> None:
-    google.script(token, {"status": 401, **HTML})
-    assert (await registered.result())[:2] == (500, 901)
-
-
 @pytest.mark.parametrize("status", [400, 404, 418])
 async def test_400_and_404_are_500_and_the_user_stays(
     google: ScriptedProvider, registered: BridgedDevice, token: str, status: int
@@ -454,50 +328,3 @@ async def test_an_answer_that_cannot_be_understood_is_500_and_no_success(
     assert await registered.result() == (500, 999, LATER)
     assert len(google.requests(token)) == 1
     assert await registered.router_data() is not None
-
-
-@pytest.mark.parametrize("answer", [NOTHING, HALF], ids=["nothing", "half"])
-async def test_a_connection_that_ends_early_is_502_902(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
-) -> None:
-    google.script(token, answer)
-    assert (await registered.result())[:2] == (502, 902)
-    assert await registered.router_data() is not None
-
-
-async def test_no_connection_is_502_902(settings: Settings, token: str) -> None:
-    device = await device_of(replace(settings, gcm_endpoint=f"http://127.0.0.1:{unused_port()}"))
-    await device.register(SENDER, token)
-    assert (await device.result())[:2] == (502, 902)
-    await device.close()
-
-
-async def test_an_answer_that_does_not_come_is_502_903(
-    google: ScriptedProvider, registered: BridgedDevice, token: str
-) -> None:
-    registered.router.timeout = 0.2
-    google.script(token, SILENCE)
-    assert (await registered.result())[:2] == (502, 903)
-    google.release(token)
-    assert await registered.router_data() is not None
-
-
-async def test_no_secret_reaches_the_logs_or_the_sender(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    logs.configure(output=str(log), level="debug")
-    answers: list[Answer] = [
-        HTML,
-        HALF,
-        {"status": 401},
-        result(error="InvalidRegistration"),
-        {"status": 400, "text": f"{KEY} {token}"},
-    ]
-    google.script(token, *answers)
-    bodies = [(await registered.push(body=b"payload")).body.decode() for _ in range(6)]
-    logs.shutdown()
-    shown = log.read_text() + "".join(bodies)
-    assert "A bridge failed" in shown
-    for secret in (KEY, token, UAID, urlsafe_b64encode(b"payload").decode().rstrip("=")):
-        assert secret not in shown
