@@ -51,6 +51,8 @@ class Pages:
         for file in _STATIC.iterdir():
             path = _PATHS.get(file.name, f"/start/{file.name}")
             kind = file.name.rpartition(".")[2]
+            if kind not in _TYPES:  # not of ours: an editor's copy, a folder
+                continue
             body = file.read_bytes()
             if kind == "html":
                 body = _filled(body.decode(), values).encode()
