@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from autopush.store.key_check import ROW as FINGERPRINTS_ROW
 from autopush.store.maintenance import months_ago
+from autopush.store.preflight import KEYS_ROW
 from autopush.store.tables import Month, message_table, router_table, uaid_hasher
 from autopush.store.users import connect_keys, connect_keys_of_day
 from autopush.webpush.identifiers import CHANNELS_ROW
@@ -90,7 +90,7 @@ class DataStore:
     def _uaids(self, table: Table) -> set[str]:
         async def scan(engine: Engine) -> set[str]:
             handle = await engine.ensure_table(table)
-            return {str(item["uaid"]) for item in (await handle.scan()).items} - {FINGERPRINTS_ROW}
+            return {str(item["uaid"]) for item in (await handle.scan()).items} - {KEYS_ROW}
 
         return self.use(scan)
 

@@ -48,3 +48,13 @@ def test_a_forgotten_key_is_not_found_whether_it_is_old_or_new() -> None:
         known.forget(number)
         assert known.find(number) is None
     assert [known.find(number) for number in (1, 6)] == [1, 6]
+
+
+def test_a_value_that_is_kept_replaces_the_old_one_and_counts_as_used() -> None:
+    known = RecentlyUsed[int](10)
+    known.keep("a", 1)
+    for number in range(100):
+        known.keep("a", number)
+        known.keep(number, number)
+    assert known.find("a") == 99
+    assert len(known) <= 10

@@ -319,7 +319,7 @@ class StoredLimits:
     With several workers no more is stored than the limit, a quarter of it for each worker, and what
     is on its way: a worker that has started, or forgotten the user agent, begins with a quarter.
 
-    Rule: what was accepted is never dropped, nor refused when it is saved or moved. A message that
+    What was accepted is never dropped, nor refused when it is saved or moved. A message that
     replaces one of its topic, and is no larger, is never refused.
     """
 

@@ -1,6 +1,5 @@
-"""A bounded memory of what was used last, by key.
-
-Rule: no use of it takes longer than any other, however much it holds: nothing is searched for.
+"""A bounded memory of what was used last, by key. No use of it takes longer than any other: old
+keys are forgotten in whole generations, and nothing is searched for.
 """
 
 from collections.abc import Hashable
@@ -35,6 +34,11 @@ class RecentlyUsed(Generic[Value]):
             self._older, self.newest = self.newest, {}
         value = self.newest[key] = self._older.pop(key, default)
         return value
+
+    def keep(self, key: Hashable, value: Value) -> None:
+        """Set the value of a key, which is used by that."""
+        self.recall(key, value)
+        self.newest[key] = value
 
     def find(self, key: Hashable) -> Value | None:
         """The value of a key, which is used by that; None of one that is not known."""

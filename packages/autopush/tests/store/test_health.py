@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from autopush.store import PushStore
-from autopush.store.failures import StoreFailures
-from autopush.store.health import PROBE_INTERVAL, StoreHealth, TableStates
+from autopush.store.failures import PROBE_INTERVAL, StoreFailures, StoreHealth, TableStates
 from keytables import StorageFull, StoreDamaged, Throttled, Unavailable
 from support.connection_harness import Harness
 from support.gated_engine import GatedEngine

@@ -27,7 +27,7 @@ from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response
 from autopush.net.timers import Budget
 from autopush.store import PushStore
-from autopush.store.health import StoreHealth
+from autopush.store.failures import StoreHealth
 from autopush.telemetry import logs, prometheus
 from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import SharedMetrics

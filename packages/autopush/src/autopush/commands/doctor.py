@@ -49,8 +49,7 @@ from autopush.settings.addresses import ALL_INTERFACES, LOOPBACK, is_loopback
 from autopush.settings.declaration import IniFile
 from autopush.settings.sources import Loaded, load
 from autopush.settings.value_types import join_url
-from autopush.store.key_check import is_lost
-from autopush.store.preflight import PreflightFailed, preflight
+from autopush.store.preflight import PreflightFailed, are_keys_lost, preflight
 from autopush.store.tables import Month, TablePlan, live_tables
 from autopush.telemetry import logs
 from autopush.version import VERSION
@@ -405,7 +404,7 @@ async def _is_key_lost(engine: Engine, plan: TablePlan, settings: Settings) -> b
         if key_file(settings.data, "crypto_key").exists():
             return False  # the check of keys says what is wrong with it
         keys = ()
-    return await is_lost(engine, plan, key_fingerprints(keys))
+    return await are_keys_lost(engine, plan, key_fingerprints(keys))
 
 
 def missing_tables(plan: TablePlan, names: Sequence[str], now: float) -> list[str]:

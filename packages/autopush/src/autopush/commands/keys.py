@@ -19,7 +19,7 @@ from autopush.keys import (
 )
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
-from autopush.store import key_check
+from autopush.store.preflight import accept_keys
 from keytables import KeytablesError
 
 ROTATED: Final = {
@@ -87,9 +87,7 @@ async def _accept(settings: Settings, keys: ServiceKeys, *, dry_run: bool) -> in
                 print(f"created {path}; keep a copy in a safe place")
         fingerprints = key_fingerprints(keys.crypto)
         try:
-            added = await key_check.accept(
-                engine, table_plan(settings), fingerprints, dry_run=dry_run
-            )
+            added = await accept_keys(engine, table_plan(settings), fingerprints, dry_run=dry_run)
         except KeytablesError as error:
             raise StartupError(f"the store {settings.store_place} failed: {error}") from error
     if not added:

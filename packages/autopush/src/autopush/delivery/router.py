@@ -108,8 +108,7 @@ class NodeCache:
     def add(self, record: UserRecord, node_id: str) -> None:
         """Note that the node on a record, which was read just now, has taken a message."""
         expires = self._monotonic() + CACHED_FOR
-        self._users.forget(record.uaid)
-        self._users.recall(record.uaid, CachedUser(node_id, record.connected_at, expires))
+        self._users.keep(record.uaid, CachedUser(node_id, record.connected_at, expires))
 
     def find(self, uaid: str) -> CachedUser | None:
         """Where that user agent was, if it is known."""

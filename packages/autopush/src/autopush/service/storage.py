@@ -19,8 +19,7 @@ from autopush.keys import ServiceKeys, key_file, key_fingerprints
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
 from autopush.store.failures import StoreFailures
-from autopush.store.key_check import is_known, is_lost
-from autopush.store.preflight import PreflightFailed, preflight
+from autopush.store.preflight import PreflightFailed, are_keys_known, are_keys_lost, preflight
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
 from keytables import (
@@ -160,7 +159,7 @@ async def check_keys(
     engine = await open_tables(settings, clock)
     try:
         subject = engine, table_plan(settings), key_fingerprints(keys.crypto)
-        known = await is_known(*subject) if note else not await is_lost(*subject)
+        known = await are_keys_known(*subject) if note else not await are_keys_lost(*subject)
     except StorageFull:
         return  # there is no space to note a key: a start with space does it
     except KeytablesError as error:
@@ -284,7 +283,7 @@ class StoreWatch:
             self._check_space()
 
     def _check_clock(self) -> None:
-        jump = self._store.clock_jump
+        jump = self._store.engine.clock_jump
         if jump and not self._clock_was_set:
             _log.warning(
                 "The clock was set: expired messages stay on the disk for now", seconds=round(jump)
@@ -292,7 +291,7 @@ class StoreWatch:
         self._clock_was_set = bool(jump)
 
     def _check_space(self) -> None:
-        is_nearly_full = self._store.is_nearly_full
+        is_nearly_full = self._store.engine.is_nearly_full
         if is_nearly_full is self._was_nearly_full:
             return
         self._was_nearly_full = is_nearly_full

@@ -248,9 +248,7 @@ class Messages:
     def _put_topic(self, item: Item, order: int, before: int) -> Awaitable[None]:
         """Replace a row of a lower order; one that has none, if it is from before that second."""
         if self._settle_time:
-            key = item["uaid"], item["chidmessageid"]
-            self._topic_orders.forget(key)
-            self._topic_orders.recall(key, order)
+            self._topic_orders.keep((item["uaid"], item["chidmessageid"]), order)
         values = {"topic_order": order, "timestamp": before}
         return self._table.put(item, condition=IS_OLDER_TOPIC, values=values)
 

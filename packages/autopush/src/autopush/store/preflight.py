@@ -1,11 +1,17 @@
-"""The check at start: does every operation of the service work on every table, with these rights?
+"""The checks at start: does every operation of the service work on every table, with these rights?
+Is the store used with the crypto keys that its users' endpoints were made with?
 
-It does with a UAID of its own what the service does for user agents, by the same code where there
-is some, and deletes what it wrote. In tables with expiry its rows expire too, for the case that the
-right to delete is the missing one.
+The first check does with a UAID of its own what the service does for user agents, by the same code
+where there is some, and deletes what it wrote. In tables with expiry its rows expire too, for the
+case that the right to delete is the missing one.
+
+For the second the router table has a row of its own, under a key that no UAID is. It has no
+`last_connect`, so nothing that looks for users by the index finds it. It holds fingerprints, from
+which no key follows, and never a key.
 """
 
 import secrets
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
@@ -31,9 +37,13 @@ from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.notification import Notification, VersionUpdate
 from keytables import (
     AccessRefused,
+    Attr,
+    ConditionFailed,
+    Cursor,
     Engine,
     KeytablesError,
     KeyTuple,
+    Param,
     Returning,
     StorageFull,
     TableHandle,
@@ -233,3 +243,79 @@ class _Check:
         if found != expected:
             call = f"{self.call} on table {self.table}"
             raise PreflightFailed(f"{self.doing}: {call} does not return what was written")
+
+
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────
+
+KEYS_ROW: Final = "crypto-key-fingerprints"
+"""The partition key of the row; a UAID, hashed or not, is hex digits."""
+
+FINGERPRINTS: Final = "fingerprints"
+ADD: Final = Update(add_to={FINGERPRINTS: Param(FINGERPRINTS)})
+IS_NEW: Final = Attr(FINGERPRINTS).absent()
+
+
+async def are_keys_known(engine: Engine, plan: TablePlan, fingerprints: Collection[str]) -> bool:
+    """Whether the users of that store can have endpoints of these keys: it was used with one of
+    them, or has no users, or does not say what it was used with. If so, all are noted.
+
+    Of processes that start at the same time with different keys on a new store, one is refused.
+    """
+    table = await engine.ensure_table(router_table(plan.router))
+    known = await _read_fingerprints(table)
+    if not known:
+        try:
+            values = {FINGERPRINTS: frozenset(fingerprints)}
+            await table.update((KEYS_ROW,), ADD, values, condition=IS_NEW)
+        except ConditionFailed:
+            known = await _read_fingerprints(table)
+        else:
+            return True
+    if await _are_lost(table, known, fingerprints):
+        return False
+    if new := frozenset(fingerprints) - known:
+        await table.update((KEYS_ROW,), ADD, {FINGERPRINTS: new})
+    return True
+
+
+async def are_keys_lost(engine: Engine, plan: TablePlan, fingerprints: Collection[str]) -> bool:
+    """Whether a start with these keys would be refused. The store is not changed."""
+    table = await engine.open_table(router_table(plan.router))
+    return await _are_lost(table, await _read_fingerprints(table), fingerprints)
+
+
+async def accept_keys(
+    engine: Engine, plan: TablePlan, fingerprints: Collection[str], *, dry_run: bool = False
+) -> int:
+    """Note these keys, whatever the store was used with; returns how many it did not know."""
+    table = await engine.ensure_table(router_table(plan.router))
+    new = frozenset(fingerprints) - await _read_fingerprints(table)
+    if new and not dry_run:
+        await table.update((KEYS_ROW,), ADD, {FINGERPRINTS: new})
+    return len(new)
+
+
+async def _read_fingerprints(table: TableHandle) -> frozenset[object]:
+    row = await table.get((KEYS_ROW,))
+    found = (row or {}).get(FINGERPRINTS)
+    return found if isinstance(found, frozenset) else frozenset()
+
+
+async def _are_lost(
+    table: TableHandle, known: frozenset[object], fingerprints: Collection[str]
+) -> bool:
+    return bool(known) and known.isdisjoint(fingerprints) and await _has_users(table)
+
+
+async def _has_users(table: TableHandle) -> bool:
+    cursor: Cursor | None = None
+    while True:
+        try:
+            page = await table.scan(limit=10, after=cursor)
+        except AccessRefused:  # the service needs no right to scan
+            return True
+        if any(item["uaid"] != KEYS_ROW for item in page.items):
+            return True
+        cursor = page.cursor
+        if cursor is None:
+            return False

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from autopush.clock import Clock
 from autopush.protocol.effects import Row
+from autopush.recently_used import RecentlyUsed
 from autopush.store.messages import Messages
 from autopush.store.tables import (
     NO_MONTH,
@@ -66,12 +67,12 @@ class PushStore:
         clock: Clock,
         metrics: Metrics | None,
     ) -> None:
-        self._engine = engine
+        self.engine = engine
         self._metrics = metrics
         self._hash = hash_uaid
         self._clock = clock
         self._tables: dict[str, Messages] = {}
-        self._absent: dict[str, float] = {}
+        self._absent = RecentlyUsed[float](MAX_ABSENT)  # since when they are known to be missing
         self._listing: asyncio.Future[list[str]] | None = None
         self._month = self._announced = NO_MONTH
         self._listeners: list[MonthListener] = []
@@ -103,11 +104,6 @@ class PushStore:
             store.current = next(iter(store._tables.values()))
         await store.rotate()
         return store
-
-    @property
-    def engine(self) -> Engine:
-        """What the tables are in."""
-        return self._engine
 
     # ── months ───────────────────────────────────────────────────────────────────────────────────
 
@@ -168,10 +164,7 @@ class PushStore:
         """
         if record.router_type == SIMPLEPUSH:
             return self.versions
-        name = record.current_month
-        if name is None:
-            return None
-        return self._tables.get(name) or await self._find_table(name)
+        return await self.table(record.current_month)
 
     async def table(self, name: str | None) -> Messages | None:
         """The message table of that name, None when it is not live; an unknown one may have been
@@ -199,45 +192,40 @@ class PushStore:
         if name == self.current.name:
             self.current = await self._ensure(name)
         else:
-            self._note_absent(name)
+            self._absent.keep(name, self._clock())
         return True
 
     async def _find_table(self, name: str) -> Messages | None:
         if name != self.plan.message and Month.parse(self.plan.message, name) is None:
             return None
-        noticed = self._absent.get(name)
+        noticed = self._absent.find(name)
         if noticed is not None and 0 <= self._clock() - noticed < ABSENT_FOR:
             return None
         this = self._month if self.plan.rotating else None
         if name in live_tables(self.plan.message, await self._names(), this):
             return await self._ensure(name)
-        self._note_absent(name)
+        self._absent.keep(name, self._clock())
         return None
-
-    def _note_absent(self, name: str) -> None:
-        if len(self._absent) >= MAX_ABSENT:
-            self._absent.clear()
-        self._absent[name] = self._clock()
 
     async def _open_versions(self) -> None:
         capacity = self.plan.storage_capacity
         plan = storage_table(self.plan.storage)
-        self.versions_table = await self._engine.ensure_table(plan, capacity=capacity)
-        self.versions = Versions(self.versions_table, self._hash, self._engine)
+        self.versions_table = await self.engine.ensure_table(plan, capacity=capacity)
+        self.versions = Versions(self.versions_table, self._hash, self.engine)
 
     async def _names(self) -> list[str]:
         """The names of all existing tables; concurrent callers share one listing."""
         if self._listing is None or self._listing.done():
-            self._listing = asyncio.ensure_future(self._engine.table_names())
+            self._listing = asyncio.ensure_future(self.engine.table_names())
         return await asyncio.shield(self._listing)
 
     async def _ensure(self, name: str) -> Messages:
         messages = self._tables.get(name)
         if messages is None:
             capacity = self.plan.message_capacity
-            table = await self._engine.ensure_table(message_table(name), capacity=capacity)
+            table = await self.engine.ensure_table(message_table(name), capacity=capacity)
             month = Month.parse(self.plan.message, name) or NO_MONTH
-            opened = Messages(table, self._hash, self._clock, month, self._metrics, self._engine)
+            opened = Messages(table, self._hash, self._clock, month, self._metrics, self.engine)
             messages = self._tables.setdefault(name, opened)
         return messages
 
@@ -273,18 +261,8 @@ class PushStore:
         whether there is space for messages, as that row takes the place of the one before.
         """
         await self.current.probe(UNUSED_UAID, int(self._clock() + PROBE_LIFETIME))
-        await self._engine.check_space()
-
-    @property
-    def is_nearly_full(self) -> bool:
-        """Whether new messages are refused, as the rest of the disk is kept for everything else."""
-        return self._engine.is_nearly_full
-
-    @property
-    def clock_jump(self) -> float:
-        """Seconds by which the clock was set, as long as expired rows are kept because of that."""
-        return self._engine.clock_jump
+        await self.engine.check_space()
 
     async def close(self) -> None:
         """Wait for submitted writes and close the engine."""
-        await self._engine.close()
+        await self.engine.close()

@@ -92,9 +92,7 @@ class UserRecord(Struct, frozen=True):
 
 def make_connect_key(now: float) -> int:
     """The garbage-collection key of a connect at `now` (epoch seconds): YYYYMMHH and 0001 to 0010.
-
-    Rule: a record's key is rewritten at most once a month, and its decimal text begins with the
-    year and month it stands for.
+    A record's key is rewritten at most once a month.
     """
     hour = datetime.fromtimestamp(now, UTC).strftime("%Y%m%H")
     number = random.randint(1, CONNECT_KEY_SPREAD)  # noqa: S311 - spreads load, guards nothing
