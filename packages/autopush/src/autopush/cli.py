@@ -15,9 +15,15 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Final, NoReturn
 
-from autopush.commands import SHELL_COMMANDS, STORE_COMMANDS, Command
+from autopush.commands import (
+    DAEMON_FILES,
+    SETTINGS_COMMANDS,
+    SHELL_COMMANDS,
+    STORE_COMMANDS,
+    Command,
+)
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.settings.declaration import DAEMONS, IniFile, reason_for_absence
+from autopush.settings.declaration import DAEMONS, reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
 from autopush.telemetry import logs
 from autopush.telemetry.log_handlers import open_crash_reports, open_stream
@@ -38,77 +44,23 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
     return startup.run(settings)
 
 
-def _show_settings(_: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands import show_settings  # noqa: PLC0415
-
-    return show_settings.run(arguments, {command.name: command.files for command in _DAEMONS})
-
-
-def _doctor(_: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands import doctor  # noqa: PLC0415
-
-    return doctor.run(arguments, {command.name: command.files for command in _DAEMONS})
-
-
-def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("What to check")
-    about = "the command that is to run here [default: serve]"
-    group.add_argument("--for", dest="daemon", choices=DAEMONS, help=about)
-    group.add_argument("--json", action="store_true", help="print one JSON object")
-    about = "ask providers of bridges for access tokens; nothing is sent to a device"
-    group.add_argument("--live", action="store_true", help=about)
-
-
-def _add_settings_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("What to print")
-    about = "the command whose settings they are [default: serve]"
-    group.add_argument("--for", dest="daemon", choices=DAEMONS, help=about)
-    group.add_argument("--json", action="store_true", help="print JSON")
-    group.add_argument(
-        "--sample",
-        metavar="FOLDER",
-        nargs="?",
-        const="-",
-        help="instead, write sample files into FOLDER, or print them: every option commented out",
-    )
-    about = "which sample files: autopush.toml, or the three of the original [default: all]"
-    group.add_argument("--format", choices=("toml", "ini"), help=about)
-
-
-_DAEMONS: Final = (
+COMMANDS: Final = (
     Command("serve", "run the whole push service on this machine", _run),
     Command(
         "connection",
         "run a connection node of a cluster; `autopush` without a command does so too",
         _run,
-        (IniFile.SHARED, IniFile.CONNECTION),
+        DAEMON_FILES["connection"],
     ),
     Command(
         "endpoint",
         "run an endpoint node of a cluster; `autoendpoint` does so too",
         _run,
-        (IniFile.SHARED, IniFile.ENDPOINT),
+        DAEMON_FILES["endpoint"],
     ),
-)
-
-COMMANDS: Final = (
-    *_DAEMONS,
     *STORE_COMMANDS,
     *SHELL_COMMANDS,
-    Command(
-        "settings",
-        "print the settings that a command would have and where each comes from, or sample files",
-        _show_settings,
-        add_arguments=_add_settings_arguments,
-        of_commands=DAEMONS,
-    ),
-    Command(
-        "doctor",
-        "check whether this machine offers what the service needs, and whether it is reached",
-        _doctor,
-        add_arguments=_add_doctor_arguments,
-        of_commands=DAEMONS,
-    ),
+    *SETTINGS_COMMANDS,
 )
 
 _DEFAULT_COMMAND: Final = "connection"
@@ -219,11 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def start_logs(settings: Settings) -> None:
-    """Configure the logs; a process that will fork workers gets no thread for them.
-
-    Raises:
-        StartupError: the log file cannot be opened, or what an output needs is not installed.
-    """
+    """Configure the logs; a process that will fork workers gets no thread for them."""
     hostname = settings.hostname or socket.gethostname()
     handlers: list[logging.Handler] = []
     if stream := settings.firehose_stream_name:

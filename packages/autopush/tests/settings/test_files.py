@@ -8,12 +8,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.settings.declaration import ALL_COMMANDS, SHELL_TOOLS, IniFile, Source
+from autopush.settings.declaration import ALL_COMMANDS, SHELL_TOOLS, IniFile
 from autopush.settings.sources import toml_entries
 from support.setting_sources import SettingSources
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
-OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
 CREDENTIALS = {"app": {"projectid": "p", "auth": "/srv/account.json"}}
 
 
@@ -163,21 +162,6 @@ def test_the_lines_of_all_kinds_of_statements_are_found() -> None:
     text = text.replace("\n", "\r\n") + "\"i j\" . k = 3\r\n   [ 'l' ]\r\n"
     lines = {entry.name: entry.line for entry in toml_entries("x", text)}
     assert lines == {"a": 2, "b": 4, "c": 7, "f": 10, "h": 12, "l": 14}
-
-
-def test_the_source_of_each_value_is_its_line_its_variable_or_its_flag(
-    sources: SettingSources,
-) -> None:
-    ini = sources.write("weak", f"crypto_key = {KEY}\nenv = x\ncrypto_key = {OTHER_KEY}\n")
-    toml = sources.write_toml("weak", "\nmax_data = 1\n")
-    loaded = sources.load({"debug": ["true"]}, {"MSG_LIMIT": "4", "NO_CORS": "", "DEBUG": "1"})
-    assert loaded.settings.sources == {
-        "crypto_key": Source("file", f"{ini}:1"),
-        "env": Source("file", f"{ini}:2"),
-        "max_data": Source("file", f"{toml}:2"),
-        "msg_limit": Source("environment", "MSG_LIMIT"),
-        "debug": Source("flag", "--debug"),
-    }
 
 
 def toml_files() -> st.SearchStrategy[str]:

@@ -13,9 +13,16 @@ from importlib import import_module
 from typing import Final, TypeAlias
 
 from autopush.settings import Settings
-from autopush.settings.declaration import IniFile
+from autopush.settings.declaration import DAEMONS, IniFile
 from autopush.settings.value_types import whole_number
 from autopush.webpush.identifiers import canonical_uaid
+
+DAEMON_FILES: Final = {
+    "serve": tuple(IniFile),
+    "connection": (IniFile.SHARED, IniFile.CONNECTION),
+    "endpoint": (IniFile.SHARED, IniFile.ENDPOINT),
+}
+"""The ini files that each daemon reads."""
 
 Run: TypeAlias = Callable[[Settings, argparse.Namespace], int]
 
@@ -27,7 +34,9 @@ class Command:
     name: str
     summary: str
     run: Run
-    """Gets the settings, and the values of what `add_arguments` added; returns the exit code."""
+    """Gets the settings, and the values of what `add_arguments` added; returns the exit code, or
+    raises StartupError: it cannot begin, and nothing was changed.
+    """
     files: tuple[IniFile, ...] = tuple(IniFile)
     """The ini files it reads."""
     add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
@@ -160,6 +169,31 @@ def _add_keys_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prepare", action="store_true", help=about)
 
 
+def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to check")
+    about = "the command that is to run here [default: serve]"
+    group.add_argument("--for", dest="daemon", choices=DAEMONS, help=about)
+    group.add_argument("--json", action="store_true", help="print one JSON object")
+    about = "ask providers of bridges for access tokens; nothing is sent to a device"
+    group.add_argument("--live", action="store_true", help=about)
+
+
+def _add_settings_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to print")
+    about = "the command whose settings they are [default: serve]"
+    group.add_argument("--for", dest="daemon", choices=DAEMONS, help=about)
+    group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument(
+        "--sample",
+        metavar="FOLDER",
+        nargs="?",
+        const="-",
+        help="instead, write sample files into FOLDER, or print them: every option commented out",
+    )
+    about = "which sample files: autopush.toml, or the three of the original [default: all]"
+    group.add_argument("--format", choices=("toml", "ini"), help=about)
+
+
 def _add_dry_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group = parser.add_argument_group("What to do")
     about = "change nothing; print what would be done"
@@ -278,5 +312,22 @@ SHELL_COMMANDS: Final = (
         _loaded("keys", "keys"),
         add_arguments=_add_keys_arguments,
         usage="rotate|accept [crypto_key|auth_key]",
+    ),
+)
+
+SETTINGS_COMMANDS: Final = (
+    Command(
+        "settings",
+        "print the settings that a command would have and where each comes from, or sample files",
+        _loaded("show_settings", "show"),
+        add_arguments=_add_settings_arguments,
+        of_commands=DAEMONS,
+    ),
+    Command(
+        "doctor",
+        "check whether this machine offers what the service needs, and whether it is reached",
+        _loaded("doctor", "run"),
+        add_arguments=_add_doctor_arguments,
+        of_commands=DAEMONS,
     ),
 )

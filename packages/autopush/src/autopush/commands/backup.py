@@ -75,11 +75,7 @@ class Manifest(msgspec.Struct, frozen=True):
 def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = time.time) -> int:
     """Write a backup, check it, and remove old ones if that is asked for.
 
-    Exit code 1: there is a new backup, and an old one could not be removed.
-
-    Raises:
-        StartupError: there is no embedded store, or it cannot be copied; nothing was left.
-    """
+    Exit code 1: there is a new backup, and an old one could not be removed."""
     store = embedded_store(settings, "back up")
     folder = Path(arguments.folder)
     started = time.monotonic()
@@ -109,11 +105,7 @@ def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
 
 
 def embedded_store(settings: Settings, action: str) -> Path:
-    """The file of the embedded store.
-
-    Raises:
-        StartupError: the store is another one; `action` is what was to be done with it.
-    """
+    """The file of the embedded store."""
     place = parse_store(settings.store_url)
     if isinstance(place, SqliteUrl):
         return Path(place.path)
@@ -269,12 +261,7 @@ _FILES: Final = {STORE_FILE, *(f"keys/{name}" for name in PURPOSES)}
 
 
 def restore(settings: Settings, arguments: argparse.Namespace, clock: Clock = time.time) -> int:
-    """Check a backup and put it in place.
-
-    Raises:
-        StartupError: it is no whole backup, or there is a store already, or the store is in use, or
-            something cannot be written. Nothing was changed.
-    """
+    """Check a backup and put it in place."""
     started = time.monotonic()
     store, backup = embedded_store(settings, "restore"), Path(arguments.backup)
     manifest = _checked(backup, settings.router_tablename)
@@ -380,11 +367,7 @@ LOG_NOT_CHECKED: Final = "its log was not checked, as a process has it open"
 
 
 def check(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Check the store and print the result; exit code 1: damaged, or not all of it was read.
-
-    Raises:
-        StartupError: there is no embedded store, or it cannot be read.
-    """
+    """Check the store and print the result; exit code 1: damaged, or not all of it was read."""
     store = embedded_store(settings, "check")
     if not store.exists():
         raise StartupError(f"there is no store at {store}")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from autopush.bridges.discovery import load_routers
+from autopush.commands import DAEMON_FILES
 from autopush.commands.checks import (
     FEW_DAYS,
     START_CHECKS,
@@ -46,7 +47,6 @@ from autopush.service.listeners import BACKLOG
 from autopush.service.storage import lock_holding_pids, table_plan
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES, LOOPBACK, is_loopback
-from autopush.settings.declaration import IniFile
 from autopush.settings.sources import Loaded, load
 from autopush.settings.value_types import join_url
 from autopush.store.preflight import PreflightFailed, are_keys_lost, preflight
@@ -592,15 +592,12 @@ class Line(NamedTuple):
     finding: Finding
 
 
-def run(arguments: argparse.Namespace, files: Mapping[str, Sequence[IniFile]]) -> int:
-    """Print what is found; exit code 1 when something does not work.
-
-    `files`: the ini files that each command reads.
-    """
+def run(_: Settings, arguments: argparse.Namespace) -> int:
+    """Print what is found; exit code 1 when something does not work."""
     logs.configure(output="none")
     command = arguments.daemon or "serve"
     try:
-        loaded = load(arguments, command=command, files=files[command])
+        loaded = load(arguments, command=command, files=DAEMON_FILES[command])
     except StartupError as error:
         advice = f"`autopush {command}` does not start with it"
         lines = [Line(CHECKS[0].name, fail(str(error), advice))]

@@ -43,11 +43,7 @@ def keys(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Rotate a key file of the data folder, and print what is left to do.
-
-    Raises:
-        StartupError: the key is not kept in the data folder, or cannot be rotated.
-    """
+    """Rotate a key file of the data folder, and print what is left to do."""
     name: str = arguments.name
     configured: Sequence[str] = getattr(settings, name)
     if configured:
@@ -67,12 +63,7 @@ def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def accept(settings: Settings, arguments: argparse.Namespace) -> int:
     """Note the present crypto keys in the store, whatever keys its subscriptions were made with; a
-    new one if the key file is missing.
-
-    Raises:
-        StartupError: it was another key that was named, the keys cannot be read or created, or the
-            store cannot be opened.
-    """
+    new one if the key file is missing."""
     if arguments.name != "crypto_key" or arguments.prepare:
         raise StartupError("keys accept: the store knows the crypto_key only; it has no --prepare")
     keys = service_keys(settings.crypto_key, (), settings.data, auth_needed=False)

@@ -6,25 +6,32 @@ identifies a user agent, but holds nothing that could be used in its name.
 """
 
 import argparse
+import asyncio
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
 
 from autopush.clock import Clock
 from autopush.commands.running import (
     INCOMPLETE,
     STANDARD_INPUT,
-    Output,
-    open_removal,
     opened_engine,
     print_error,
+    progress_bar,
     run_until_signal,
 )
 from autopush.jobs import RateLimiter
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store import maintenance
-from autopush.store.maintenance import drop_old_users, find_old_users, months_ago
+from autopush.store.maintenance import (
+    RemovalStep,
+    UserRemover,
+    drop_old_users,
+    find_old_users,
+    months_ago,
+)
 from autopush.store.rotation import (
     CreateTable,
     DropTable,
@@ -40,12 +47,58 @@ from autopush.webpush.identifiers import canonical_uaid
 from keytables import Capacity, Engine, KeytablesError
 
 
-def maintain(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Maintain the store; returns the exit code.
+async def open_removal(settings: Settings, engine: Engine) -> UserRemover:
+    """What removes user agents from the tables of this engine."""
+    try:
+        removal = await UserRemover.open(engine, table_plan(settings), key_hash=settings.key_hash)
+    except KeytablesError as error:
+        raise StartupError(f"cannot open the store {settings.store_place}: {error}") from error
+    if removal is None:
+        table = settings.router_tablename
+        raise StartupError(f"there is no table {table} in the store {settings.store_place}")
+    return removal
 
-    Raises:
-        StartupError: the store cannot be opened.
-    """
+
+class Output:
+    """Prints results and progress, unless the command is to be quiet."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def print(self, text: str) -> None:
+        """One line of the result."""
+        if not self._quiet:
+            print(text, flush=True)
+
+    async def drop(
+        self, batches: AsyncGenerator[RemovalStep, None], total: int
+    ) -> tuple[RemovalStep, bool]:
+        """Run all batches, with a progress bar where standard error is a terminal.
+
+        Returns their sum, and whether none failed; a failure is printed.
+        """
+        looked_at = dropped = 0
+        try:
+            with progress_bar(total, " user agents", quiet=self._quiet) as bar:
+                async with aclosing(batches):
+                    async for batch in batches:
+                        looked_at += batch.checked
+                        dropped += batch.dropped
+                        bar.update(batch.checked)
+        except KeytablesError as error:
+            print_error(f"{dropped:,} dropped, then: {error}; run it again for the rest")
+            return RemovalStep(looked_at, dropped), False
+        except asyncio.CancelledError:
+            print_error(f"{dropped:,} dropped so far")
+            raise
+        return RemovalStep(looked_at, dropped), True
+
+
+# ── By the calendar ──────────────────────────────────────────────────────────────────────────────
+
+
+def maintain(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Maintain the tables, then drop user agents not seen for months."""
     return run_until_signal(_Maintenance(settings, arguments, time.time).run())
 
 
@@ -156,11 +209,7 @@ def _month_text(month: Month) -> str:
 
 
 def drop_user(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Drop the named user agents; exit code 1: one had no record, or could not be dropped.
-
-    Raises:
-        StartupError: the store cannot be opened.
-    """
+    """Drop the named user agents; exit code 1: one had no record, or could not be dropped."""
     return run_until_signal(_drop_user(settings, arguments.uaids, dry_run=arguments.dry_run))
 
 
@@ -196,12 +245,7 @@ def _record_text(described: maintenance.UserSummary) -> str:
 
 
 def delete_uaids(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Drop the user agents of a list, which is read and checked as a whole before.
-
-    Raises:
-        StartupError: the list cannot be read, a line of it is no UAID, or the store cannot be
-            opened.
-    """
+    """Drop the user agents of a list, which is read and checked as a whole before."""
     return run_until_signal(_delete_uaids(settings, arguments, _read_list(arguments.file)))
 
 
@@ -234,11 +278,7 @@ def _read_list(file: str) -> list[str]:
 
 
 def parse_list(lines: Iterable[str], name: str) -> list[str]:
-    """The UAIDs of a list, each once.
-
-    Raises:
-        StartupError: a line that is neither a UAID nor empty nor a comment.
-    """
+    """The UAIDs of a list, each once."""
     found: dict[str, None] = {}
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()

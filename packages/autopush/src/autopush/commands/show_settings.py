@@ -10,12 +10,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from autopush.commands import DAEMON_FILES
 from autopush.commands.checks import start_problems
 from autopush.commands.running import STARTUP_FAILED, print_error
 from autopush.settings import OPTIONS, Option, Settings, StartupError
@@ -29,14 +30,9 @@ VALUE_WIDTH: Final = 44
 """Columns for values; longer ones move only their own source."""
 
 
-def run(arguments: argparse.Namespace, files: Mapping[str, Sequence[IniFile]]) -> int:
+def show(_: Settings, arguments: argparse.Namespace) -> int:
     """Print the settings and what would stop the start, or write the samples; exit code 3: the
-    command would not start. `files`: the ini files that each command reads.
-
-    Raises:
-        StartupError: the settings cannot be used, a sample file cannot be written, or the flags
-            contradict each other.
-    """
+    command would not start. `files`: the ini files that each command reads."""
     if arguments.sample is not None:
         if arguments.json or arguments.daemon:
             raise StartupError("--sample writes every option of every command: give no other flag")
@@ -45,7 +41,7 @@ def run(arguments: argparse.Namespace, files: Mapping[str, Sequence[IniFile]]) -
     if arguments.format:
         raise StartupError("--format is for --sample; for the settings there is --json")
     daemon = arguments.daemon or "serve"
-    settings, warnings = load(arguments, command=daemon, files=files[daemon])
+    settings, warnings = load(arguments, command=daemon, files=DAEMON_FILES[daemon])
     for warning in warnings:
         print(f"autopush: warning: {warning}", file=sys.stderr)
     _print((render_json if arguments.json else render_text)(settings))
@@ -137,11 +133,7 @@ def sample_files(only: str | None) -> dict[str, str]:
 
 
 def write_samples(folder: str, samples: Mapping[str, str]) -> None:
-    """Write them into the folder, or print them when it is `-`. No file is overwritten.
-
-    Raises:
-        StartupError: one of the files exists, or cannot be written.
-    """
+    """Write them into the folder, or print them when it is `-`. No file is overwritten."""
     if folder == "-":
         _print("\n".join(samples.values()).rstrip())
         return

@@ -200,9 +200,15 @@ class Group:
     title: str
     commands: tuple[str, ...] = DAEMONS
 
+    def of(self, *commands: str) -> "Group":
+        """The group, with options of other commands."""
+        return Group(self.title, commands)
+
     def option(self, default: T, about: str, **details: Any) -> T:
         """Declare a field of `Settings` as an option. `details`: other fields of `Option`."""
         metadata = {"commands": self.commands, **details}
+        if default in (None, "", ()):
+            metadata.setdefault("default_text", "none")
         metadata |= {"default": default, "group": self.title, "help": about}
         return field(default=default, metadata=metadata, repr=not details.get("secret", False))
 

@@ -102,6 +102,13 @@ _OPTIONAL_LISTENERS: Final = {
 """What is listened on only where its option has a port."""
 
 Units = Annotated[int | None, whole_number(1, 1_000_000, "UNITS")]
+Count = Annotated[int, whole_number(0)]
+PositiveCount = Annotated[int, whole_number(1)]
+ByteCount = Annotated[int, whole_number(0, metavar="BYTES")]
+MessageTtl = Annotated[int, whole_number(1, metavar="SECONDS")]
+BridgeTtl = Annotated[int, whole_number(0, 2_419_200, "SECONDS")]
+Delivery = Annotated[str, choice("store-first", "bypass")]
+HttpScheme = Annotated[str, choice("http", "https")]
 LogLevel = Annotated[str, choice("debug", "info", "warning", "error", "critical")]
 
 
@@ -170,47 +177,40 @@ class Settings:
         effective=lambda settings: settings.endpoint_port,
         short="-e",
     )
-    router_port: Port = ADDRESSES.option(
+    router_port: Port = ADDRESSES.of(*NODES).option(
         8081,
         "internal port between nodes, which must not be public; 0 takes any free port",
-        commands=NODES,
         short="-r",
     )
-    worker_router_port: Port = ADDRESSES.option(
+    worker_router_port: Port = ADDRESSES.of(*NODES).option(
         0,
         "internal port of the second worker; each further worker has the port after that of the "
         "one before it",
         default_text="any free port for each",
-        commands=NODES,
     )
-    router_host: HostName = ADDRESSES.option(
+    router_host: HostName = ADDRESSES.of(*NODES).option(
         "",
         "address the internal port listens on, where host is to be another one",
         default_text="the host; where that is every interface, the address of router_hostname, and "
         f"{LOOPBACK} with `autopush serve` on the embedded store",
         effective=lambda settings: settings.router_address,
-        commands=NODES,
     )
-    router_hostname: HostName = ADDRESSES.option(
+    router_hostname: HostName = ADDRESSES.of(*NODES).option(
         "",
         "name under which other nodes reach the internal port",
         default_text="router_host if given, else the hostname",
         effective=lambda settings: settings.node_name,
-        commands=NODES,
     )
-    router_scheme: Annotated[str, choice("http", "https")] = ADDRESSES.option(
+    router_scheme: HttpScheme = ADDRESSES.of(*NODES).option(
         "",
         "scheme under which other nodes reach the internal port",
         default_text="https with router_ssl_key, else http",
         effective=lambda settings: settings.node_scheme,
-        commands=NODES,
     )
-    proxy_protocol_port: OptionalPort = ADDRESSES.option(
+    proxy_protocol_port: OptionalPort = ADDRESSES.of(*ENDPOINTS).option(
         None,
         "another port of the endpoint, for a load balancer that speaks the PROXY protocol: it says "
         "before each connection who the client is; only the load balancer may reach it",
-        default_text="none",
-        commands=ENDPOINTS,
     )
     trusted_proxies: Networks = ADDRESSES.option(
         (),
@@ -222,12 +222,9 @@ class Settings:
         None,
         "port for /metrics and the status pages, which must not be public; nodes answer them on "
         "the internal port too",
-        default_text="none",
     )
     memusage_port: OptionalPort = ADDRESSES.option(
-        None,
-        "port, of this machine only, for /_memusage: what the memory is used for",
-        default_text="none",
+        None, "port, of this machine only, for /_memusage: what the memory is used for"
     )
     workers: Annotated[int, whole_number(1, 1024)] = ADDRESSES.option(
         1, "processes that share the public ports"
@@ -237,13 +234,11 @@ class Settings:
         "time without a sign of life after which one of several workers is killed and started "
         "again; 0 kills none",
     )
-    env: str = ADDRESSES.option(
-        "development",
-        "name of the environment, sent to user agents in the hello reply",
-        commands=NODES,
+    env: str = ADDRESSES.of(*NODES).option(
+        "development", "name of the environment, sent to user agents in the hello reply"
     )
 
-    endpoint_scheme: Annotated[str, choice("http", "https")] = PUBLIC.option(
+    endpoint_scheme: HttpScheme = PUBLIC.option(
         "",
         "scheme of the endpoint URLs",
         default_text="https with ssl_key, else http",
@@ -276,15 +271,14 @@ class Settings:
         default_text="/errors of the endpoint",
         effective=lambda settings: settings.errors_page,
     )
-    no_cors: bool = PUBLIC.option(
-        False, "do not let web pages of other origins call the endpoints", commands=ENDPOINTS
+    no_cors: bool = PUBLIC.of(*ENDPOINTS).option(
+        False, "do not let web pages of other origins call the endpoints"
     )
-    sts_max_age: Annotated[int | None, whole_number(0)] = PUBLIC.option(
+    sts_max_age: Annotated[int | None, whole_number(0)] = PUBLIC.of(*ENDPOINTS).option(
         None,
         "max-age of the Strict-Transport-Security header in seconds; 0 sends none",
         default_text=f"{ONE_YEAR} when the endpoint URLs are https, else 0",
         effective=lambda settings: settings.hsts_max_age,
-        commands=ENDPOINTS,
     )
 
     ssl_key: str = TLS.option(
@@ -293,107 +287,88 @@ class Settings:
         default_text="none: the public ports do not speak TLS",
     )
     ssl_cert: str = TLS.option(
-        "",
-        "PEM file with the certificate of the public ports, and those that lead to its CA",
-        default_text="none",
+        "", "PEM file with the certificate of the public ports, and those that lead to its CA"
     )
     ssl_dh_param: str = TLS.option(
         "",
         "PEM file with Diffie-Hellman parameters, for TLS 1.2 with old clients",
         default_text="none: such clients use elliptic curves",
     )
-    router_ssl_key: str = TLS.option(
+    router_ssl_key: str = TLS.of(*NODES).option(
         "",
         "PEM file with the private key of router_ssl_cert; with both the internal port speaks TLS",
         default_text="none: the internal port does not speak TLS",
-        commands=NODES,
     )
-    router_ssl_cert: str = TLS.option(
-        "",
-        "PEM file with the certificate of the internal port",
-        default_text="none",
-        commands=NODES,
+    router_ssl_cert: str = TLS.of(*NODES).option(
+        "", "PEM file with the certificate of the internal port"
     )
-    router_ssl_ca: str = TLS.option(
+    router_ssl_ca: str = TLS.of(*DAEMONS, "diagnose").option(
         "",
         "PEM file with the CAs, or the very certificates, of nodes that are called over https",
         default_text="the CAs of the system",
-        commands=(*DAEMONS, "diagnose"),
     )
-    client_certs: Fingerprints = TLS.option(
+    client_certs: Fingerprints = TLS.of(*ENDPOINTS).option(
         None,
         "clients that may use the endpoint, each with the SHA-256 fingerprints of its "
         'certificates: {"NAME": ["AA:BB:…"]}; needs ssl_key',
         default_text="everybody",
-        commands=ENDPOINTS,
     )
 
-    crypto_key: FernetKeys = KEYS.option(
+    crypto_key: FernetKeys = KEYS.of(*DAEMONS, "diagnose", "keys").option(
         (),
         "key that encrypts endpoint URLs and message ids; may be given several times, newest first",
         default_text=_KEPT,
-        commands=(*DAEMONS, "diagnose", "keys"),
         secret=True,
     )
-    auth_key: SecretTexts = KEYS.option(
+    auth_key: SecretTexts = KEYS.of(*ENDPOINTS).option(
         (),
         "key that signs the secrets of the registration API; "
         "may be given several times, newest first",
         default_text=_KEPT,
-        commands=ENDPOINTS,
         secret=True,
     )
-    key_hash: str = KEYS.option(
+    key_hash: str = KEYS.of(*ALL_COMMANDS).option(
         "",
         "key that hashes UAIDs before they are stored and logged; "
         "changing it makes all records unreadable",
         default_text="UAIDs are stored as they are",
-        commands=ALL_COMMANDS,
         secret=True,
     )
 
-    direct_delivery: Annotated[str, choice("store-first", "bypass")] = DELIVERY.option(
+    direct_delivery: Delivery = DELIVERY.of(*ENDPOINTS).option(
         "",
         "store-first commits every message before it is answered; "
         "bypass passes messages to connected user agents without storing them",
         default_text="store-first on the embedded store, bypass on DynamoDB",
         effective=lambda settings: "store-first" if settings.store_first else "bypass",
-        commands=ENDPOINTS,
     )
-    max_data: Annotated[int, whole_number(1, 65536, "BYTES")] = DELIVERY.option(
-        4096, "largest message body in bytes", commands=ENDPOINTS
+    max_data: Annotated[int, whole_number(1, 65536, "BYTES")] = DELIVERY.of(*ENDPOINTS).option(
+        4096, "largest message body in bytes"
     )
-    max_notification_ttl: Annotated[int, whole_number(1, metavar="SECONDS")] = DELIVERY.option(
-        2_592_000,
-        "longest time in seconds a message is kept; a longer TTL is lowered to it",
-        commands=ENDPOINTS,
+    max_notification_ttl: MessageTtl = DELIVERY.of(*ENDPOINTS).option(
+        2_592_000, "longest time in seconds a message is kept; a longer TTL is lowered to it"
     )
-    msg_limit: Annotated[int, whole_number(1)] = DELIVERY.option(
-        100,
-        "stored messages a user agent may fetch without acknowledging any before it is reset",
-        commands=NODES,
+    msg_limit: PositiveCount = DELIVERY.of(*NODES).option(
+        100, "stored messages a user agent may fetch without acknowledging any before it is reset"
     )
-    max_unacked: Annotated[int, whole_number(1)] = DELIVERY.option(
+    max_unacked: PositiveCount = DELIVERY.of(*NODES).option(
         128,
         "notifications a user agent may leave unacknowledged before further ones are stored; "
         "1 is the strictest",
-        commands=NODES,
     )
 
-    max_connections: Annotated[int, whole_number(0)] = LIMITS.option(
-        0, "user agents connected to one worker at once; 0 sets no limit", commands=NODES
+    max_connections: Count = LIMITS.of(*NODES).option(
+        0, "user agents connected to one worker at once; 0 sets no limit"
     )
-    max_requests: Annotated[int, whole_number(1)] = LIMITS.option(
-        10_000,
-        "HTTP requests in progress in one worker before further ones are answered 503",
-        commands=ENDPOINTS,
+    max_requests: PositiveCount = LIMITS.of(*ENDPOINTS).option(
+        10_000, "HTTP requests in progress in one worker before further ones are answered 503"
     )
-    max_tcp_connections: Annotated[int, whole_number(0)] = LIMITS.option(
+    max_tcp_connections: Count = LIMITS.option(
         0,
         "connections of clients to one worker at once, on all its public ports, whatever they are "
         "for; 0 takes what the limit on open files leaves",
     )
-    max_connections_per_address: Annotated[int, whole_number(0)] = LIMITS.option(
+    max_connections_per_address: Count = LIMITS.option(
         2000,
         "connections of one address to one worker at once, of an IPv6 network of 64 bits; none of "
         "a trusted proxy; 0 sets no limit",
@@ -406,64 +381,47 @@ class Settings:
     send_buffer: Annotated[int, whole_number(4096, 16_777_216, "BYTES")] = LIMITS.option(
         131_072, "bytes that the system keeps for a client that does not read"
     )
-    new_user_agents_rate: OptionalRate = LIMITS.option(
+    new_user_agents_rate: OptionalRate = LIMITS.of(*DAEMONS).option(
         Rate(1000, "h"),
         "new user agents of one address, of an IPv6 network of 64 bits; none of a trusted proxy",
-        commands=DAEMONS,
     )
-    message_rate: OptionalRate = LIMITS.option(
+    message_rate: OptionalRate = LIMITS.of(*NODES).option(
         Rate(6000, "min"),
         "messages of one user agent, without those that acknowledge what was sent to it; ten times "
         "as many for those of one address together",
-        commands=NODES,
     )
-    registration_rate: OptionalRate = LIMITS.option(
+    registration_rate: OptionalRate = LIMITS.of(*DAEMONS).option(
         Rate(2000, "h"),
         "channels that one user agent registers and unregisters; ten times as many for those of "
         "one address together",
-        commands=DAEMONS,
     )
-    max_broadcasts: Annotated[int, whole_number(1)] = LIMITS.option(
-        100,
-        "broadcasts that one message of a user agent may name, and that it may subscribe to",
-        commands=NODES,
+    max_broadcasts: PositiveCount = LIMITS.of(*NODES).option(
+        100, "broadcasts that one message of a user agent may name, and that it may subscribe to"
     )
-    max_stored_messages: Annotated[int, whole_number(0)] = LIMITS.option(
-        10_000,
-        "messages that are stored for one user agent at once; 0 sets no limit",
-        commands=ENDPOINTS,
+    max_stored_messages: Count = LIMITS.of(*ENDPOINTS).option(
+        10_000, "messages that are stored for one user agent at once; 0 sets no limit"
     )
-    max_stored_bytes: Annotated[int, whole_number(0, metavar="BYTES")] = LIMITS.option(
+    max_stored_bytes: ByteCount = LIMITS.of(*ENDPOINTS).option(
         16_777_216,
         "bytes of the messages that are stored for one user agent at once; 0 sets no limit",
-        commands=ENDPOINTS,
     )
-    endpoint_rate: OptionalRate = LIMITS.option(
-        Rate(3000, "min"),
-        "messages to one endpoint URL",
-        commands=ENDPOINTS,
+    endpoint_rate: OptionalRate = LIMITS.of(*ENDPOINTS).option(
+        Rate(3000, "min"), "messages to one endpoint URL"
     )
-    sender_rate: OptionalRate = LIMITS.option(
-        None,
-        "messages of one application server, as its VAPID key identifies it",
-        default_text="none",
-        commands=ENDPOINTS,
+    sender_rate: OptionalRate = LIMITS.of(*ENDPOINTS).option(
+        None, "messages of one application server, as its VAPID key identifies it"
     )
-    vapid_required: bool = LIMITS.option(
-        False,
-        "refuse messages without VAPID credentials, also to endpoints of version 1",
-        commands=ENDPOINTS,
+    vapid_required: bool = LIMITS.of(*ENDPOINTS).option(
+        False, "refuse messages without VAPID credentials, also to endpoints of version 1"
     )
-    allowed_senders: Senders = LIMITS.option(
+    allowed_senders: Senders = LIMITS.of(*ENDPOINTS).option(
         (),
         "application servers that alone may send, each with its public VAPID key or the sub of its "
         "tokens; may be given several times",
         default_text="everybody",
-        commands=ENDPOINTS,
     )
     log_check_rate: OptionalRate = LIMITS.option(
-        Rate(10, "min"),
-        "requests to each of the pages that log an error for a test",
+        Rate(10, "min"), "requests to each of the pages that log an error for a test"
     )
 
     hello_timeout: Seconds = TIMERS.option(
@@ -484,17 +442,15 @@ class Settings:
         "time a user agent has to answer a close frame before its connection is dropped; "
         "0 does not wait",
     )
-    connection_timeout: PositiveSeconds = TIMERS.option(
-        1.0, "time to connect to another node", commands=(*DAEMONS, "diagnose")
+    connection_timeout: PositiveSeconds = TIMERS.of(*DAEMONS, "diagnose").option(
+        1.0, "time to connect to another node"
     )
 
-    request_timeout: PositiveSeconds = TIMERS.option(
-        3.0, "time in which another node has to answer", commands=(*DAEMONS, "diagnose")
+    request_timeout: PositiveSeconds = TIMERS.of(*DAEMONS, "diagnose").option(
+        3.0, "time in which another node has to answer"
     )
-    open_handshake_timeout: PositiveSeconds = TIMERS.option(
-        10.0,
-        "time for the TLS handshake, and then for the whole head of a request",
-        commands=DAEMONS,
+    open_handshake_timeout: PositiveSeconds = TIMERS.of(*DAEMONS).option(
+        10.0, "time for the TLS handshake, and then for the whole head of a request"
     )
 
     megaphone_api_url: HttpUrl = BROADCASTS.option(
@@ -504,39 +460,33 @@ class Settings:
         default_text="none: there are no broadcasts",
     )
     megaphone_api_token: HeaderText = BROADCASTS.option(
-        "",
-        "sent to that URL as the header Authorization",
-        default_text="none is sent",
-        secret=True,
+        "", "sent to that URL as the header Authorization", default_text="none is sent", secret=True
     )
     megaphone_poll_interval: PositiveSeconds = BROADCASTS.option(
         30.0, "time between two requests for the broadcasts"
     )
 
-    disable_simplepush: bool = SIMPLEPUSH.option(
+    disable_simplepush: bool = SIMPLEPUSH.of(*NODES).option(
         False,
         "refuse user agents that speak SimplePush, which do not say use_webpush in their hello",
-        commands=NODES,
     )
     wake_timeout: Seconds = SIMPLEPUSH.option(
         0.0,
         "time without a message after which a device is disconnected that sent where it can be "
         "woken; 0 sets no limit, and wakes none",
     )
-    wake_pem: str = SIMPLEPUSH.option(
+    wake_pem: str = SIMPLEPUSH.of(*ENDPOINTS).option(
         "",
         "PEM file with the certificate and key for the server that wakes devices",
         default_text="none: no device is woken",
-        commands=ENDPOINTS,
     )
-    wake_server: HttpUrl = SIMPLEPUSH.option(
-        "", "URL of the server that wakes devices", default_text="none", commands=ENDPOINTS
+    wake_server: HttpUrl = SIMPLEPUSH.of(*ENDPOINTS).option(
+        "", "URL of the server that wakes devices"
     )
 
     apns_creds: Objects = BRIDGES.option(
         None,
         "credentials of Apple's push service: release channels, each with its certificate or key",
-        default_text="none",
         secret=True,
         bridge="apns",
     )
@@ -549,18 +499,16 @@ class Settings:
     routers: Objects = BRIDGES.option(
         None,
         "routers of other distributions: their names, each with its configuration",
-        default_text="none",
         secret=True,
     )
     fcm_creds: Objects = BRIDGES.option(
         None,
         "applications on Android: their ids, each with projectid and auth, the file of a service "
         "account or its JSON; puts the bridge to FCM into service",
-        default_text="none",
         secret=True,
         bridge="fcm",
     )
-    fcm_ttl: Annotated[int, whole_number(0, 2_419_200, "SECONDS")] = BRIDGES.option(
+    fcm_ttl: BridgeTtl = BRIDGES.option(
         60, "shortest time in seconds that FCM is to keep a message"
     )
     fcm_dryrun: bool = BRIDGES.option(False, "have FCM check messages without delivering them")
@@ -579,14 +527,12 @@ class Settings:
         "",
         "server key of FCM's legacy API, which Google has shut down; with fcm_senderid it switches "
         "that API on",
-        default_text="none",
         bridge="fcm",
         secret=True,
     )
     fcm_senderid: str = BRIDGES.option(
         "",
         "sender ID that fcm_auth belongs to, which is the app ID of its registrations",
-        default_text="none",
         bridge="fcm",
     )
     fcm_collapsekey: str = BRIDGES.option(
@@ -607,7 +553,7 @@ class Settings:
         "https://gcm-http.googleapis.com/gcm/send",
         "URL that messages for GCM are sent to; without a scheme it is https",
     )
-    gcm_ttl: Annotated[int, whole_number(0, 2_419_200, "SECONDS")] = BRIDGES.option(
+    gcm_ttl: BridgeTtl = BRIDGES.option(
         60, "shortest time in seconds that GCM is to keep a message; a lower TTL is raised to it"
     )
     gcm_dryrun: bool = BRIDGES.option(
@@ -632,53 +578,46 @@ class Settings:
         "start of the URLs of Amazon: /auth/O2/token and /messaging/registrations follow",
     )
 
-    data: Path = STORAGE.option(
+    data: Path = STORAGE.of(*ALL_COMMANDS, "keys").option(
         NO_FOLDER,
         "folder of the embedded store and of the keys created at the first start",
         default_text="$XDG_DATA_HOME/autopush, or ~/.local/share/autopush",
-        commands=(*ALL_COMMANDS, "keys"),
         effective=lambda settings: settings.data,
     )
-    store: StoreUrl = STORAGE.option(
+    store: StoreUrl = STORAGE.of(*ALL_COMMANDS, "keys").option(
         "",
         "where the tables are: sqlite:///PATH, or dynamodb://REGION with ?endpoint=URL for "
         "another server than that of AWS and &prefix=TEXT for the names of the tables",
         default_text=f"the embedded store, {STORE_FILE} in the data folder",
-        commands=(*ALL_COMMANDS, "keys"),
         effective=lambda settings: settings.store_url,
     )
-    min_free_space: Annotated[int, whole_number(0, metavar="BYTES")] = STORAGE.option(
+    min_free_space: ByteCount = STORAGE.of(*DAEMONS).option(
         67_108_864,
         "bytes that stay free on the disk of the embedded store: with less, new messages are "
         "refused, while everything else goes on; 0 refuses none",
-        commands=DAEMONS,
     )
-    store_check_timeout: Seconds = STORAGE.option(
+    store_check_timeout: Seconds = STORAGE.of(*DAEMONS).option(
         10.0,
         "time that the check of an embedded store may take which was not closed; 0 checks nothing",
-        commands=DAEMONS,
     )
-    maintenance: bool | None = STORAGE.option(
+    maintenance: bool | None = STORAGE.of(*NODES).option(
         None,
         "have the service itself, slowly, delete what user agents left that did not return; it is "
         "what `autopush maintain` does",
         default_text="on for the embedded store, off on DynamoDB",
         effective=lambda settings: settings.maintains,
-        commands=NODES,
     )
-    aws_ddb_endpoint: HttpUrl = STORAGE.option(
+    aws_ddb_endpoint: HttpUrl = STORAGE.of(*ALL_COMMANDS, "keys").option(
         "",
         "address of a local DynamoDB; without the option store it means a store there",
         default_text="that of the region",
-        commands=(*ALL_COMMANDS, "keys"),
     )
-    no_aws: bool = STORAGE.option(
+    no_aws: bool = STORAGE.of(*ALL_COMMANDS, "keys").option(
         False,
         "never ask the machine's metadata address (169.254.169.254), not even for credentials",
-        commands=(*ALL_COMMANDS, "keys"),
     )
-    router_tablename: TableName = STORAGE.option(
-        "router", "table of the user agents", commands=(*ALL_COMMANDS, "keys")
+    router_tablename: TableName = STORAGE.of(*ALL_COMMANDS, "keys").option(
+        "router", "table of the user agents"
     )
     storage_tablename: TableName = STORAGE.option("storage", "table of SimplePush versions")
     message_tablename: TableName = STORAGE.option(
@@ -722,21 +661,17 @@ class Settings:
     log_queue: Annotated[int, whole_number(1, 10_000_000)] = LOGS.option(
         20_000, "log lines that may wait for a slow output before further ones are dropped"
     )
-    ami_id: str = LOGS.option(
-        "", "image of this machine, for the log lines of requests", default_text="none"
-    )
-    sentry_dsn: SentryDsn = LOGS.option(
+    ami_id: str = LOGS.option("", "image of this machine, for the log lines of requests")
+    sentry_dsn: SentryDsn = LOGS.of(*DAEMONS).option(
         "",
         "project of Sentry that errors with a traceback are sent to",
         default_text="none: nothing is sent",
-        commands=DAEMONS,
         secret=True,
     )
-    firehose_stream_name: str = LOGS.option(
+    firehose_stream_name: str = LOGS.of(*DAEMONS).option(
         "",
         "delivery stream of Amazon Data Firehose that log lines are sent to as well",
         default_text="none: nothing is sent",
-        commands=DAEMONS,
     )
 
     statsd_host: HostName = METRICS.option(
@@ -755,10 +690,7 @@ class Settings:
         secret=True,
     )
     datadog_app_key: str = METRICS.option(
-        "",
-        "application key of Datadog, which sending does not need",
-        default_text="none",
-        secret=True,
+        "", "application key of Datadog, which sending does not need", secret=True
     )
     datadog_url: HttpUrl = METRICS.option(
         "https://api.datadoghq.com",

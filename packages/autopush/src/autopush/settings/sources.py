@@ -341,11 +341,7 @@ _KINDS: Final[Mapping[type, str]] = {dict: "a table", list: "an array"}
 
 
 def read_text(path: str, *, must_exist: bool) -> str:
-    """The text of a file; empty when it is missing and may be.
-
-    Raises:
-        StartupError: it cannot be read, or is not UTF-8.
-    """
+    """The text of a file; empty when it is missing and may be."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
@@ -377,11 +373,7 @@ class _IniParser(ConfigParser):
 
 
 def ini_entries(path: str, text: str) -> list[FileEntry]:
-    """The options of an ini file, in the order of its lines.
-
-    Raises:
-        StartupError: a line has no name.
-    """
+    """The options of an ini file, in the order of its lines."""
     parser = _IniParser()
 
     def lines() -> Iterator[str]:
@@ -405,11 +397,7 @@ def ini_entries(path: str, text: str) -> list[FileEntry]:
 
 
 def toml_entries(path: str, text: str) -> list[FileEntry]:
-    """The options of a TOML file; an option of JSON may be a table.
-
-    Raises:
-        StartupError: it is not TOML.
-    """
+    """The options of a TOML file; an option of JSON may be a table."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
