@@ -43,6 +43,7 @@ from autopush.protocol.session import Rules
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import (
     BACKLOG,
+    PUBLIC,
     Sockets,
     connections_allowed,
     internal_connections_allowed,
@@ -195,8 +196,7 @@ class Worker:
             self._add_connection_node()
         for purpose, pages in (("metrics", self._pages), ("memory", memory_usage)):
             if purpose in self._sockets:
-                server = self._internal_http(pages, Limits(max_body=MAX_PAGE_BODY))
-                self._http.append((server, purpose))
+                server = self._serve(purpose, pages, Limits(max_body=MAX_PAGE_BODY))
                 self._shutdowns.append(partial(server.shutdown, REQUESTS_TIMEOUT))
 
         self._background.append(partial(rotate_monthly, store.rotate))
@@ -297,8 +297,8 @@ class Worker:
             websocket_url=settings.public_websocket_url,
             max_requests=settings.max_requests,
         )
-        server = self._public_http(app, Limits(max_body=max(65_536, 2 * settings.max_data)))
-        self._http.append((server, "endpoint"))
+        limits = Limits(max_body=max(65_536, 2 * settings.max_data))
+        server = self._serve("endpoint", app, limits)
         if "proxied" in self._sockets:
             self._http.append((server, "proxied"))
         self._shutdowns += [partial(server.shutdown, REQUESTS_TIMEOUT), bridges.close]
@@ -357,8 +357,9 @@ class Worker:
         left: Callable[[], int] | None = None
         if allowed := settings.max_connections:
             left = lambda: allowed + PAGES_MARGIN - len(registry.sockets)  # noqa: E731
-        websockets = self._public_http(upgrades, Limits(max_body=MAX_PAGE_BODY), left)
-        node_api = self._internal_http(
+        websockets = self._serve("websocket", upgrades, Limits(max_body=MAX_PAGE_BODY), left)
+        node_api = self._serve(
+            "router",
             NodePort(
                 NodeApi(registry, self._ring),
                 Sessions(self._node_keys, self._instance),
@@ -367,7 +368,6 @@ class Worker:
             ),
             Limits(max_body=MAX_NODE_BODY, idle_timeout=NODE_IDLE_TIMEOUT),
         )
-        self._http += [(websockets, "websocket"), (node_api, "router")]
         self._shutdowns += [
             partial(node.shutdown, SOCKETS_TIMEOUT),
             partial(websockets.shutdown, 0),
@@ -382,35 +382,30 @@ class Worker:
             poller = BroadcastPoller(source, broadcasts, self._metrics, interval)
             self._background.append(poller.run)
 
-    def _public_http(
-        self, handler: Handler, limits: Limits, left: Callable[[], int] | None = None
-    ) -> HttpServer:
-        """A server for a port that strangers reach; `left`: connections it may still take."""
-        return self._new_http(handler, limits, self._connection_limits, self._buffered, left)
-
-    def _internal_http(self, handler: Handler, limits: Limits) -> HttpServer:
-        """A server for a port of other nodes or of the operator."""
-        return self._new_http(handler, limits, self._internal_limits, BufferedBytes())
-
-    def _new_http(
+    def _serve(
         self,
+        purpose: str,
         handler: Handler,
         limits: Limits,
-        connection_limits: ConnectionLimits,
-        buffered: BufferedBytes,
-        max_connections: Callable[[], int] | None = None,
+        left: Callable[[], int] | None = None,
     ) -> HttpServer:
-        return HttpServer(
+        """Serve on the port of that purpose (see `Settings.listeners`). `left`: how many more
+        connections it may take.
+        """
+        is_public = purpose in PUBLIC
+        server = HttpServer(
             handler,
             limits=replace(limits, head_timeout=self._settings.open_handshake_timeout),
             wheel=self._wheel,
             error_response=self._errors.of_protocol,
             on_crash=self._requests.failed,
             proxies=self._proxies,
-            connection_limits=connection_limits,
-            buffered=buffered,
-            max_connections=max_connections,
+            connection_limits=self._connection_limits if is_public else self._internal_limits,
+            buffered=self._buffered if is_public else BufferedBytes(),
+            max_connections=left,
         )
+        self._http.append((server, purpose))
+        return server
 
     async def start(self) -> None:
         """Accept connections on all ports."""
