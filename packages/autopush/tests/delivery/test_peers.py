@@ -22,7 +22,7 @@ from support.event_loops import at_once
 from support.http_shell import serving
 from support.node_server import KEYS, AuthenticNode, node_serving
 from support.node_server import node_at as at
-from support.sockets import full_port, silent_port, unused_port
+from support.sockets import silent_port, unused_port
 
 OWN = "http://127.0.0.1:1"
 ROW = Row("02:1:x", None)
@@ -210,19 +210,6 @@ async def test_a_node_that_does_not_answer_in_time_is_silent(nodes: Nodes, call:
         assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
 
 
-@EACH_CALL
-async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
-    harness: Harness, call: Call
-) -> None:
-    """Its user agents may still be connected to it."""
-    wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
-    nodes = Nodes(OWN, harness.registry, wheel, harness.metrics, keys=KEYS, connect_timeout=0.02)
-    with full_port() as port:
-        assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
-    nodes.close()
-    wheel.close()
-
-
 @pytest.mark.parametrize("request_timeout", [0.05])
 async def test_a_silent_node_costs_one_timeout_whatever_is_called(nodes: Nodes) -> None:
     with silent_port() as port:
@@ -263,28 +250,6 @@ async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
         assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE
         await asyncio.wait_for(checked.wait(), 5)
         listener.close()
-
-
-@pytest.mark.parametrize("response", [b"nonsense\r\n\r\n", b""], ids=["invalid", "none"])
-async def test_a_node_that_closes_without_a_valid_response_is_silent(
-    nodes: Nodes, response: bytes
-) -> None:
-    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(response)
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE
-
-
-async def test_a_node_with_too_many_open_calls_is_silent(nodes: Nodes) -> None:
-    with silent_port() as port:
-        calls = [asyncio.ensure_future(nodes.check_storage(at(port), UAID)) for _ in range(1001)]
-        assert await calls[-1] is NodeAnswer.UNRESPONSIVE
-        nodes.close()
-        assert set(await asyncio.gather(*calls[:-1])) == {NodeAnswer.UNRESPONSIVE}
 
 
 async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
