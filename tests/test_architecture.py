@@ -93,3 +93,100 @@ def test_a_package_that_lists_its_modules_lists_all_of_them() -> None:
         if len(found & words) > len(found) / 2 and found - words:
             missing[package] = sorted(found - words)
     assert missing == {}
+
+
+# ── one mechanism for one need ────────────────────────────────────────────────────────────────────
+
+
+def signs(module: Module) -> Iterator[str]:
+    """What gives a mechanism away: imports, and the names of functions and classes."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from (f"import {alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"import {node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ClassDef):
+            yield f"class {node.name}"
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"def {node.name}"
+        elif isinstance(node, ast.Attribute):
+            yield f".{node.attr}"
+
+
+class Mechanism(NamedTuple):
+    """What serves a need. `sign`: a pattern of what only such a mechanism has; `modules`: those
+    that have it, each beside the first with what makes it something else.
+    """
+
+    sign: str
+    modules: Mapping[str, str]
+
+
+HTTP_MODULES = r"(http\.client|urllib\.request|httpx|requests|aiohttp\.Client\w+)(\..*)?"
+MECHANISMS = {
+    "lease": Mechanism(r"class _?Lease", {"keytables.lease": ""}),
+    "growing pause between attempts": Mechanism(
+        r"class _?\w*(Backoff|RetryPolicy|Retries)",
+        {"keytables.retries": "", "keytables.dynamodb.retries": "which answers are tried again"},
+    ),
+    "circuit breaker": Mechanism(
+        r"class _?\w*(Circuit|Breaker)\w*",
+        {"keytables.retries": "", "autopush.delivery.bridged": "what it guards, by application"},
+    ),
+    "bounded map": Mechanism(
+        r"import collections\.OrderedDict|\.popitem|\.move_to_end|class \w*(RecentlyUsed|Bounded)",
+        {
+            "autopush.recently_used": "",
+            "autopush.api.push": "a queue: the next key to serve comes first",
+            "autopush.net.client_limits": "by weight: who has held bytes for longest gives them up",
+            "autopush.net.http_server": "connections by idle time",
+            "autopush.net.listener": "handshakes by age",
+            "autopush.webpush.vapid": "verified tokens; measured: one look-up for each push",
+            "channelstats.web.auth": "wrong tokens by address",
+            "channelstats.web.service": "views, made once for all who wait",
+        },
+    ),
+    "outbound HTTP client": Mechanism(
+        rf"import {HTTP_MODULES}|\.ClientSession|\.open_connection|\.create_connection",
+        {
+            "autopush.net.http_client": "",
+            "autopush.net.tcp": "its connections",
+            "channelstats.slack.client": "slack_sdk brings aiohttp",
+            "channelstats.sending.push_sender": "the same aiohttp",
+            "keytables.dynamodb.connections": "the base layer knows no service; DynamoDB alone",
+        },
+    ),
+    "list of checks": Mechanism(
+        r"class _?Check",
+        {"autopush.commands.checks": "", "autopush.store.preflight": "one call to the database"},
+    ),
+    "runner of background jobs": Mechanism(
+        r"def (repeat|run_forever|run_every)|class _?\w*(BackgroundJob|Periodic)\w*",
+        {"autopush.jobs": ""},
+    ),
+    "progress bar": Mechanism(
+        r"import tqdm(\..*)?",
+        {
+            "channelstats.progress": "",
+            "channelstats.commands.context": "writes lines beside it",
+            "autopush.commands.running": "the other service, which must not import the first",
+        },
+    ),
+    "reader of settings files": Mechanism(
+        r"import (tomllib|configparser)(\..*)?",
+        {"autopush.settings.sources": "", "channelstats.settings.sources": "the other service"},
+    ),
+}
+
+
+@pytest.mark.parametrize("need", MECHANISMS)
+def test_a_need_is_served_by_one_mechanism(need: str) -> None:
+    mechanism = MECHANISMS[need]
+    found = {
+        name
+        for name, module in modules().items()
+        if any(re.fullmatch(mechanism.sign, sign) for sign in signs(module))
+    }
+    known = mechanism.modules.keys()
+    assert found - known == set(), f"a second {need}: use the first, or say here what it is instead"
+    assert known - found == set(), f"no {need} any more"
