@@ -124,6 +124,8 @@ class SessionLog:
         """A connection has ended whose hello was answered. `code`: of its close frame, 1006 if
         there was none.
         """
+        if not _log.is_informative:
+            return  # without collecting two dozen fields
         names, counts = client.names, session.counts
         _log.info(
             "Session",

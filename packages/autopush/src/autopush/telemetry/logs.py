@@ -67,6 +67,11 @@ class Log:
         self._logger = logger
 
     @property
+    def is_informative(self) -> bool:
+        """Whether `info` writes."""
+        return self._logger.isEnabledFor(logging.INFO)
+
+    @property
     def is_verbose(self) -> bool:
         """Whether `debug` writes: for fields that are not to be collected otherwise."""
         return self._logger.isEnabledFor(logging.DEBUG)
