@@ -187,12 +187,13 @@ class PushHandler:
                 result = await self.router.route(recipient, notification)
         except (PushError, KeytablesError) as error:
             _refuse(error, recipient, credentials, self.metrics)
+        response = self._response(notification, routed)
         self.metrics.accepted(
             began, router_type, result, len(request.body), content.headers, credentials
         )
         if line is not None:
             line.write(result, router_type_of(recipient))
-        return self._response(notification, routed)
+        return response
 
     def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:
         """201 with the documented headers and body, or what a bridge wants it to be."""

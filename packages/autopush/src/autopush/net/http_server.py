@@ -91,7 +91,7 @@ class HttpServer:
         self._date = ""
         self._date_until = float("-inf")
         self._connections: OrderedDict[HttpConnection, None] = OrderedDict()
-        self._shutting_down = False
+        self.is_shutting_down = False
         self._drained: asyncio.Event | None = None
 
     def protocol(
@@ -114,7 +114,7 @@ class HttpServer:
 
         Seconds. The listening sockets are their owner's, to be closed before.
         """
-        self._shutting_down = True
+        self.is_shutting_down = True
         self._drained = asyncio.Event()
         for connection in list(self._connections):
             connection.close_when_idle()
@@ -143,17 +143,12 @@ class HttpServer:
 
     # -- for connections -------------------------------------------------------------------------
 
-    def add(self, connection: "HttpConnection", address: str) -> bool:
-        """Take a new connection; False during a shutdown.
-
-        :raises ConnectionRefused: there are too many
-        """
-        if self._shutting_down:
-            return False
+    def add(self, connection: "HttpConnection") -> bool:
+        """Take a new connection; False: there are too many."""
         if self.max_connections is not None:
             full = len(self._connections) >= self.max_connections()
             if full and not self.close_idle():
-                raise self.connection_limits.refusal("connections", address)
+                return False
         self._connections[connection] = None
         return True
 
@@ -227,26 +222,29 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if not self._parser.peer:
-            peer = transport.get_extra_info("peername")
-            if isinstance(peer, tuple):
-                self._parser.peer = unmapped(str(peer[0]))
-        server = self._server
+        server, parser = self._server, self._parser
         if self._take_key is not None:
             self._counted_as = self._take_key()
             self._take_key = None
+        if server.is_shutting_down:
+            self._transport.abort()
+            return
+        has_room = server.add(self)
+        if not parser.peer:
+            peer = transport.get_extra_info("peername")
+            if isinstance(peer, tuple):
+                parser.peer = unmapped(str(peer[0]))
         try:
-            if not server.add(self, self._parser.peer):
-                self._transport.abort()
-                return
+            if not has_room:
+                raise server.connection_limits.refusal("connections", parser.peer)
             if self._counted_as is None:
-                self._counted_as = server.connection_limits.count(self._parser.peer)
+                self._counted_as = server.connection_limits.count(parser.peer)
         except ConnectionRefused as refusal:
             self._refuse(refusal)
             return
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
-            self._parser.certificate = tls.getpeercert(True) or b""
+            parser.certificate = tls.getpeercert(True) or b""
         self._wait(_FOR_REQUEST, server.limits.idle_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -612,12 +610,12 @@ class HttpConnection(asyncio.Protocol):
         self._buffer = None
         if self._held:
             self._hold(0)
-        self._parser.close()
-        self._deadline.close()
         self._server.remove(self)
+        self._parser.close()
         if self._counted_as is not None:
             self._server.connection_limits.release(self._counted_as)
             self._counted_as = None
+        self._deadline.close()
 
     # -- the deadline ----------------------------------------------------------------------------
 
