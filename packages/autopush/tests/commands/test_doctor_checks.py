@@ -18,6 +18,8 @@ import pytest
 from autopush.commands import doctor
 from autopush.commands.checks import Findings, PortUse, Subject
 from autopush.commands.doctor import (
+    ProbeFailed,
+    certificate_expiry,
     check_clock,
     check_credentials,
     check_disk,
@@ -27,6 +29,7 @@ from autopush.commands.doctor import (
     check_store,
     check_websocket_url,
     clock_urls,
+    fetch,
     file_system,
     is_used_by_listener,
     judge_clock,
@@ -36,6 +39,7 @@ from autopush.commands.doctor import (
 )
 from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
 from autopush.keys import key_file, save_keys, service_keys
+from autopush.net.http1_connection import WEBSOCKET_CLOSE
 from autopush.service.storage import check_keys, open_store
 from autopush.settings import Settings
 from autopush.store.preflight import PreflightFailed
@@ -48,7 +52,7 @@ from keytables.sqlite import StoreCheck
 from keytables.stores import open_engine
 from support.certificates import tls_pair
 from support.checks import NOW, answering, findings, json_response, subject
-from support.sockets import unused_port
+from support.sockets import full_port, silent_port, unused_port
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 
@@ -163,7 +167,7 @@ def occupied() -> Iterator[int]:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autopush.commands.probe.TIMEOUT", 0.3)
+    monkeypatch.setattr("autopush.commands.doctor.TIMEOUT", 0.3)
 
 
 async def test_free_ports_are_well() -> None:
@@ -579,3 +583,69 @@ async def test_providers_are_asked_for_tokens_where_that_is_wanted(
         ("OK", "gcm: can only be tried by sending a message"),
     ]
     assert Tried.closed == 3
+
+
+async def failure(url: str, *, verify: bool = True) -> ProbeFailed:
+    with pytest.raises(ProbeFailed) as caught:
+        await fetch(url, verify=verify)
+    return caught.value
+
+
+async def test_an_answer_has_status_headers_and_body() -> None:
+    async with answering(json_response({"a": 1}, "X-Two: b", status=404)) as server:
+        answer = await fetch(f"http://127.0.0.1:{server.port}/status", {"X-Asked": "1"})
+    assert (answer.status, answer.body, answer.headers["x-two"]) == (404, b'{"a": 1}', "b")
+    (head,) = server.heads
+    assert head.startswith(b"GET /status HTTP/1.1\r\nhost: 127.0.0.1:")
+    assert b"\r\nX-Asked: 1\r\n" in head
+
+
+async def test_a_websocket_that_opens_is_closed_as_clients_do() -> None:
+    response = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nX-Y: z\r\n\r\n"
+    async with answering(response) as server:
+        answer = await fetch(f"ws://127.0.0.1:{server.port}", {"Upgrade": "websocket"})
+        assert (answer.status, answer.headers["x-y"]) == (101, "z")
+    assert server.frames == [WEBSOCKET_CLOSE]
+
+
+async def test_whatever_keeps_an_answer_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "TIMEOUT", 0.1)
+    refused = await failure(f"http://127.0.0.1:{unused_port()}/")
+    assert (str(refused), refused.refused) == ("the connection was refused", True)
+    with silent_port() as silent, full_port() as full:
+        for port in (silent, full):
+            slow = await failure(f"http://127.0.0.1:{port}/")
+            assert (str(slow), slow.refused) == ("no answer within 0.1 s", False)
+    monkeypatch.setattr(doctor, "TIMEOUT", 4)
+    assert str(await failure("http://no-such-host.invalid/"))
+    async with answering(b"220 mail.example ESMTP\r\n\r\n") as server:
+        assert "not HTTP" in str(await failure(f"http://127.0.0.1:{server.port}/"))
+    async with answering(b"") as server:
+        plain = await failure(f"http://127.0.0.1:{server.port}/")
+        assert str(plain) == "the peer closed the connection"
+        assert "cannot connect" in str(await failure(f"https://127.0.0.1:{server.port}/"))
+    async with answering(json_response({})) as server:
+        assert "no TLS connection" in str(await failure(f"https://127.0.0.1:{server.port}/"))
+    assert str(await failure(f"http://{'a' * 64}.example/")) == "the host name is invalid"
+
+
+async def test_an_endless_answer_is_not_read() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n"
+    async with answering(head + b"x" * 10_000_000) as server:
+        assert "too large" in str(await failure(f"http://127.0.0.1:{server.port}/"))
+
+
+async def test_a_certificate_is_checked_unless_that_is_not_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server_tls, client_tls = tls_pair(tmp_path)
+    async with answering(json_response({}), tls=server_tls) as server:
+        url = f"https://127.0.0.1:{server.port}/"
+        assert "the certificate is not trusted: self-signed" in str(await failure(url))
+        assert certificate_expiry(await fetch(url, verify=False)) is None
+        monkeypatch.setattr(ssl, "create_default_context", lambda: client_tls)
+        expires = certificate_expiry(await fetch(url))
+        assert expires is not None
+        assert expires > 1_700_000_000
+        other = url.replace("127.0.0.1", "localhost")
+        assert "the certificate is not trusted: Hostname mismatch" in str(await failure(other))

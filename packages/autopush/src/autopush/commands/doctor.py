@@ -14,6 +14,7 @@ import resource
 import secrets
 import shutil
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
@@ -37,12 +38,12 @@ from autopush.commands.checks import (
     ok,
     warn,
 )
-from autopush.commands.probe import ProbeFailed, certificate_expiry, fetch
 from autopush.commands.running import INCOMPLETE, opened_engine, run_until_signal
 from autopush.delivery.bridge_contract import RouterError
 from autopush.keys import existing_crypto_keys, key_file, key_fingerprints
 from autopush.net.frames import accept_key
-from autopush.net.http_client import HttpResponse
+from autopush.net.http_client import ClientLimits, HttpClient, HttpError, HttpResponse, client_tls
+from autopush.net.tcp import DialRefused, DialUnknown
 from autopush.service.listeners import BACKLOG
 from autopush.service.storage import lock_holding_pids, table_plan
 from autopush.settings import Settings, StartupError
@@ -60,6 +61,54 @@ if TYPE_CHECKING:  # a node on DynamoDB may lack apsw
     from keytables.sqlite import StoreCheck
 
 DAY: Final = 86_400.0
+
+# ── One request ───────────────────────────────────────────────────────────────────────────────────
+
+TIMEOUT: Final = 4.0
+"""Seconds for the whole request."""
+
+
+class ProbeFailed(Exception):  # noqa: N818 - named for what happened
+    """There was no answer; the text says why."""
+
+    def __init__(self, reason: str, *, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.refused = refused
+        """Nothing listens there."""
+
+
+async def fetch(
+    url: str, headers: Mapping[str, str] | None = None, *, verify: bool = True
+) -> HttpResponse:
+    """GET this URL (http, https, ws or wss). `verify`: check the server's certificate.
+
+    Raises:
+        ProbeFailed: no answer within `TIMEOUT`, or none that is HTTP.
+    """
+    url = url.replace("ws", "http", 1) if url.startswith("ws") else url
+    client = HttpClient(
+        client_tls(verify=verify) if url.startswith("https:") else None,
+        ClientLimits(connect_timeout=TIMEOUT),
+    )
+    sent = {"Accept": "application/json", "Connection": "close", **(headers or {})}
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            return await client.request("GET", url, [*sent.items()])
+    except TimeoutError:
+        raise ProbeFailed(f"no answer within {TIMEOUT:g} s") from None
+    except HttpError as error:
+        cause = error.__cause__
+        refused = isinstance(cause, DialRefused) and not isinstance(cause, DialUnknown)
+        raise ProbeFailed(str(error), refused=refused) from None
+    finally:
+        await client.close()
+
+
+def certificate_expiry(response: HttpResponse) -> float | None:
+    """When the server's certificate ends (epoch seconds); None without one that was checked."""
+    ends = (response.certificate or {}).get("notAfter")
+    return ssl.cert_time_to_seconds(ends) if isinstance(ends, str) else None
+
 
 # ── The system ────────────────────────────────────────────────────────────────────────────────────
 

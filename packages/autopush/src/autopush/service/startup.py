@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import uvloop
 
 from autopush.bridges.discovery import load_routers
-from autopush.bridges.udp_wake import load_waker
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.keys import ServiceKeys, save_keys, service_keys
@@ -138,9 +137,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
     announce_addresses(settings)
     certificates.warn(time.time())
     if settings.has_endpoint:
-        # What is wrong with one is reported here, once.
         announce_routers(load_routers(settings, time.time))
-        load_waker(settings)
     report_empty_file(settings)
     report_damage(settings)
     stop.run(try_store(settings, time.time))
