@@ -11,18 +11,18 @@ from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-import orjson
 from msgspec import Struct
 
 from autopush.bridges.oauth import Grant, TokenCache
-from autopush.bridges.payload import (
-    bridge_ttl,
-    check_size,
-    check_token,
-    device_token,
-    message_data,
+from autopush.bridges.payload import bridge_ttl, check_token, device_token, limited_data
+from autopush.bridges.provider import (
+    Provider,
+    Reply,
+    refused,
+    retry_after,
+    retry_headers,
+    unreachable,
 )
-from autopush.bridges.provider import Provider, Reply, retry_after, retry_headers
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
@@ -98,10 +98,10 @@ class AdmRouter(Router):
             async with asyncio.timeout(self._patience):
                 return await self._send(notification, record)
         except TimeoutError:
-            raise _unreachable() from None
+            raise unreachable() from None
         except RouterError as error:
             if error.errno == Errno.BRIDGE_TIMEOUT:
-                raise _unreachable() from None
+                raise unreachable() from None
             raise
 
     async def try_credentials(self) -> Sequence[str]:
@@ -127,8 +127,7 @@ class AdmRouter(Router):
                 Errno.BRIDGE_MISCONFIGURED,
                 "The service has no credentials for the profile of this device",
             )
-        data = message_data(notification)
-        check_size(len(orjson.dumps(data)), MAX_DATA)
+        data = limited_data(notification, MAX_DATA)
         ttl = bridge_ttl(notification, SHORTEST_TTL)
         message: dict[str, object] = {"data": data, "expiresAfter": ttl}
         if notification.topic:
@@ -144,22 +143,20 @@ class AdmRouter(Router):
         return RouterResponse(headers=headers)
 
     async def _post(self, device: str, message: Mapping[str, object], access: TokenCache) -> Reply:
-        """Send a message; with a fresh access token, if Amazon does not accept the present one."""
         url = f"{self._endpoint}/messaging/registrations/{quote(device, safe='')}/messages"
-        token = await access.get()
-        headers = {**_HEADERS, "Authorization": f"Bearer {token}"}
-        reply = await self._provider.post(url, headers=headers, json=message)
-        if reply.status != 401:
-            return reply
-        headers["Authorization"] = f"Bearer {await access.get(refused=token)}"
-        return await self._provider.post(url, headers=headers, json=message)
+
+        async def send(token: str) -> Reply:
+            headers = {**_HEADERS, "Authorization": f"Bearer {token}"}
+            return await self._provider.post(url, headers=headers, json=message)
+
+        return await access.use(send, lambda reply: reply.status == 401)
 
     def _refusal(self, reply: Reply) -> RouterError:
         reason = reply.document.get("reason")
         if reply.status == 400 and reason == "Unregistered":
             return RouterError.unregistered()
         if reply.status == 401:
-            return _not_authorized()
+            return refused()
         if reply.status == 413:
             return RouterError(Errno.PAYLOAD_TOO_LARGE, "The bridge finds this too large")
         if reply.status in (429, 503):
@@ -195,7 +192,7 @@ class AdmRouter(Router):
         is_token = isinstance(token, str) and is_auth_key(token)
         if reply.status == 200 and is_token and isinstance(lifetime, int) and lifetime > 0:
             return Grant(str(token), lifetime)
-        raise _not_authorized()
+        raise refused()
 
 
 def create(settings: Settings, clock: Clock) -> AdmRouter:
@@ -211,17 +208,3 @@ def create(settings: Settings, clock: Clock) -> AdmRouter:
                 raise StartupError(f"adm_creds: {name} needs a member {member!r}")
         profiles[name] = Profile(str(members["client_id"]), str(members["client_secret"]))
     return AdmRouter(settings.adm_endpoint, profiles, clock)
-
-
-def _unreachable() -> RouterError:
-    return RouterError(
-        Errno.BRIDGE_UNREACHABLE, "The bridge of this device cannot be reached", is_outage=True
-    )
-
-
-def _not_authorized() -> RouterError:
-    return RouterError(
-        Errno.BRIDGE_REFUSED,
-        "The bridge does not accept the credentials of this service",
-        is_outage=True,
-    )

@@ -39,14 +39,8 @@ from msgspec import Struct
 
 from autopush.bridges.gcm import create_legacy_fcm, sender_id
 from autopush.bridges.oauth import Grant, TokenCache
-from autopush.bridges.payload import (
-    bridge_ttl,
-    check_size,
-    check_token,
-    device_token,
-    message_data,
-)
-from autopush.bridges.provider import Provider, Reply, retry_after, retry_headers
+from autopush.bridges.payload import bridge_ttl, check_token, device_token, limited_data
+from autopush.bridges.provider import Provider, Reply, refused, retry_after, retry_headers
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.net.http_client import ClientLimits, HttpClient, client_tls
@@ -133,11 +127,7 @@ class ServiceAccount:
                 retry_after(reply.headers, self._clock()), "The bridge of this device is overloaded"
             )
         if 400 <= reply.status < 500:
-            raise RouterError(
-                Errno.BRIDGE_REFUSED,
-                "The bridge does not accept the credentials of this service",
-                is_outage=True,
-            )
+            raise refused()
         text, seconds = reply.document.get("access_token"), reply.document.get("expires_in")
         if isinstance(seconds, str) and seconds.isascii() and seconds.isdecimal():
             seconds = int(seconds[:9])
@@ -244,8 +234,7 @@ class FcmRouter(Router):
                 "The application of this device is not configured here",
                 status=400,
             )
-        data = message_data(notification)
-        check_size(len(orjson.dumps(data)), MAX_DATA)
+        data = limited_data(notification, MAX_DATA)
         ttl = bridge_ttl(notification, self._shortest_ttl)
         priority = _PRIORITIES.get(notification.urgency or "", self._priority)
         android = {"ttl": f"{ttl}s", "priority": priority, "data": data}
@@ -258,20 +247,16 @@ class FcmRouter(Router):
         raise self._refusal(app_id, reply)
 
     async def _send(self, app_id: str, application: FcmApplication, body: bytes) -> Reply:
-        token = await application.tokens.get()
-        reply = await self._post(app_id, application, token, body)
-        if reply.status == 401 and _reason(reply) != "THIRD_PARTY_AUTH_ERROR":
-            token = await application.tokens.get(refused=token)
-            reply = await self._post(app_id, application, token, body)
-        return reply
+        async def send(token: str) -> Reply:
+            headers = {"authorization": f"Bearer {token}"}
+            return await self._messages.post(
+                application.url, headers=headers, json=body, application=app_id
+            )
 
-    async def _post(
-        self, app_id: str, application: FcmApplication, token: str, body: bytes
-    ) -> Reply:
-        headers = {"authorization": f"Bearer {token}"}
-        return await self._messages.post(
-            application.url, headers=headers, json=body, application=app_id
-        )
+        def is_refused(reply: Reply) -> bool:
+            return reply.status == 401 and _reason(reply) != "THIRD_PARTY_AUTH_ERROR"
+
+        return await application.tokens.use(send, is_refused)
 
     def _refusal(self, app_id: str, reply: Reply) -> RouterError:
         reason, status = _reason(reply), reply.status

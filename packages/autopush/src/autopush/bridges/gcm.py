@@ -12,16 +12,9 @@ router data that is written has the sender ID and never its key.
 from collections.abc import Mapping
 from typing import Final
 
-import orjson
 from msgspec import Struct
 
-from autopush.bridges.payload import (
-    bridge_ttl,
-    check_size,
-    check_token,
-    device_token,
-    message_data,
-)
+from autopush.bridges.payload import bridge_ttl, check_token, device_token, limited_data
 from autopush.bridges.provider import Provider, Reply, retry_headers
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
@@ -144,8 +137,7 @@ class GcmRouter(Router):
                 Errno.BRIDGE_MISCONFIGURED,
                 "The service has no key for the sender ID of this device",
             )
-        data = message_data(notification)
-        check_size(len(orjson.dumps(data)), MAX_DATA)
+        data = limited_data(notification, MAX_DATA)
         ttl = bridge_ttl(notification, self._api.shortest_ttl)
         message = {
             "registration_ids": [token],

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from autopush.bridges.provider import Reply
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterError
 from autopush.telemetry import logs
@@ -72,6 +73,17 @@ class TokenCache:
                 is_outage=result.is_outage,
             )
         return result
+
+    async def use(
+        self, send: Callable[[str], Awaitable[Reply]], is_refused: Callable[[Reply], bool]
+    ) -> Reply:
+        """What `send` returns with a token; with a new one, if the provider refuses the first.
+
+        :raises RouterError: as `get`, or as `send`
+        """
+        token = await self.get()
+        reply = await send(token)
+        return await send(await self.get(refused=token)) if is_refused(reply) else reply
 
     async def close(self) -> None:
         """End a request that is under way."""

@@ -12,6 +12,8 @@ Without a payload only `chid`. Rule: sizes are checked on the final text, when e
 import re
 from typing import Final
 
+import orjson
+
 from autopush.delivery.bridge_contract import RouterError
 from autopush.store.users import UserRecord
 from autopush.webpush.errors import Errno
@@ -24,6 +26,16 @@ MAX_TTL: Final = 2_419_200
 _TOKEN: Final = re.compile(r"[^ ]{8,}")
 _SPACE: Final = re.compile(r"\s*([;,=])\s*")
 _HEADERS: Final = {"encoding": "con", "encryption": "enc", "crypto_key": "cryptokey"}
+
+
+def limited_data(notification: Notification, limit: int) -> dict[str, str]:
+    """The members listed above, of at most so many bytes together, as JSON.
+
+    :raises RouterError: 413/104
+    """
+    data = message_data(notification)
+    check_size(len(orjson.dumps(data)), limit)
+    return data
 
 
 def message_data(notification: Notification) -> dict[str, str]:

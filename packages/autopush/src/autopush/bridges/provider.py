@@ -159,6 +159,15 @@ def unreachable() -> RouterError:
     )
 
 
+def refused() -> RouterError:
+    """The error of a request whose credentials the provider does not accept."""
+    return RouterError(
+        Errno.BRIDGE_REFUSED,
+        "The bridge does not accept the credentials of this service",
+        is_outage=True,
+    )
+
+
 def _json_object(body: bytes) -> Mapping[str, object]:
     try:
         document = orjson.loads(body)
