@@ -14,7 +14,6 @@ are checked at every use.
 
 import hmac
 import math
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Literal
@@ -23,6 +22,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from autopush.recently_used import RecentlyUsed
 from autopush.webpush import jwt
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.headers import parse_crypto_key
@@ -208,14 +208,13 @@ class Verifier:
     for the event loop.
     """
 
-    __slots__ = ("_cache_size", "_load_key", "_origin", "_verified")
+    __slots__ = ("_load_key", "_origin", "_verified")
 
     def __init__(
-        self, audience: str, *, cache_size: int = 4096, key_cache_size: int = 4096
+        self, audience: str, *, cache_size: int = 8192, key_cache_size: int = 4096
     ) -> None:
         self._origin = origin_of(audience)
-        self._verified: OrderedDict[str, Credentials] = OrderedDict()
-        self._cache_size = cache_size
+        self._verified = RecentlyUsed[Credentials](cache_size)
         self._load_key = lru_cache(key_cache_size)(jwt.load_key)
 
     def credentials(self, authorization: str | None, crypto_key: str | None) -> Credentials | None:
@@ -230,15 +229,14 @@ class Verifier:
         parameters = parse_crypto_key(crypto_key) if crypto_key else {}
         if authorization is None:
             return None
-        known = self._verified.get(authorization)
+        known = self._verified.find(authorization)
         if known is None or (known.draft == 1 and parameters.get("p256ecdsa") != known.key_text):
             return parse_credentials(authorization, parameters)
-        self._verified.move_to_end(authorization)
         return known
 
     def known(self, credentials: Credentials) -> Claims | None:
         """The claims, if the same sender was verified since these credentials were parsed."""
-        known = self._verified.get(credentials.authorization)
+        known = self._verified.find(credentials.authorization)
         same = known is not None and known.key_text == credentials.key_text
         return known.claims if known is not None and same else None
 
@@ -263,9 +261,7 @@ class Verifier:
         """Keep what :meth:`verify` returned; of too many the ones used longest ago are dropped."""
         credentials.claims = claims
         if len(credentials.authorization) <= _MAX_CACHED:
-            self._verified[credentials.authorization] = credentials
-            if len(self._verified) > self._cache_size:
-                self._verified.popitem(last=False)
+            self._verified.keep(credentials.authorization, credentials)
 
     def check(self, claims: Claims, now: float) -> None:
         """Check expiry and audience at ``now``, in seconds since the epoch.
