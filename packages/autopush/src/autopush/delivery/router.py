@@ -126,7 +126,7 @@ Recipient = ConnectedUser | UserOnRecord | CachedUser
 """A user that this router serves."""
 
 FailedCall = tuple[CachedUser, NodeAnswer]
-"""A call to a node that was not made by the router record, and what came of it."""
+"""A call to a node that was not made by the router record, and its outcome."""
 
 
 Wake = Callable[[UserRecord], None]

@@ -21,7 +21,7 @@ MAX_PROXIES: Final = 16
 
 
 class TrustedProxies:
-    """The networks whose machines are believed. `networks`: such as "10.0.0.0/8" or "::1".
+    """The networks whose machines are trusted. `networks`: such as "10.0.0.0/8" or "::1".
 
     Each proxy appends to X-Forwarded-For the address that it was contacted from; what stands before
     that may be made up by the client. So the client is the first address from the right, beginning

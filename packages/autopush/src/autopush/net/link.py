@@ -1,12 +1,10 @@
 """A link to another node: pipelined HTTP/1.1 requests on one persistent connection.
 
-Rule: a dead peer costs one timeout for the link, not one for each request. Requests wait together
-for the one attempt to connect and fail together. A timeout or a failed TLS handshake opens the
-circuit (as of a circuit breaker): requests fail at once, and each may send a probe, whose answer
-closes the circuit.
-
-Rule: a failure in the past is reported as silence only, since the peer may be back. `LinkRefused`
-is only for requests that waited for the attempt that was refused.
+A dead peer costs one timeout for the link, not one for each request. Requests wait together for the
+one attempt to connect and fail together. A timeout or a failed TLS handshake opens the circuit
+breaker: requests fail at once, and each may send a probe, whose response closes the circuit. A
+failure in the past is reported as silence only, since the peer may be back: `LinkRefused` is only
+for requests that waited for the attempt that was refused.
 
 Rule: a peer that is to be authenticated gets nothing of a request before it has shown that it is
 the one, and nothing that it responds without a proof is taken for its response

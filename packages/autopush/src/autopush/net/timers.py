@@ -1,7 +1,7 @@
 """Timeouts on an event loop, and how long one callback may keep the loop busy.
 
 `TimerWheel` keeps the timeouts of any number of connections behind one timer of the event loop.
-Rule: setting and cancelling a timeout cost the same however many are pending, and a cancelled one
+Setting and cancelling a timeout cost the same however many are pending, and a cancelled one
 leaves nothing behind. A timeout never comes early; it comes at most one tick late.
 
 Time is cut into ticks. The timers due in one tick form a ring (a doubly linked list through the

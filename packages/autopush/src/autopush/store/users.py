@@ -357,7 +357,7 @@ class Users:
         remove: tuple[str, ...] = (),
     ) -> bool:
         """Set and remove these attributes; False where the condition does not hold. `read`: what
-        the condition compares with, besides `values`.
+        the condition compares with in addition to `values`.
         """
         update, given = _setting(*values, remove=remove), {**values, **(read or {})}
         try:

@@ -93,8 +93,8 @@ def verify(token: SignedToken, key: EllipticCurvePublicKey) -> bool:
 def sign(
     claims: Mapping[str, object], key: EllipticCurvePrivateKey, key_id: str | None = None
 ) -> str:
-    """A compact token with these claims; `key_id` tells its reader which key has signed it, where
-    that is not told otherwise.
+    """A compact token with these claims; `key_id` names the key that signed it, where its
+    reader does not know that otherwise.
     """
     header = {"alg": "ES256", "typ": "JWT"} if key_id is None else {"alg": "ES256", "kid": key_id}
     parts = (header, claims)
