@@ -112,15 +112,6 @@ async def test_a_push_is_201_with_location_ttl_and_message_id(
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-async def test_a_ttl_above_the_cap_is_lowered_and_reported(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    agent, _, endpoint = await subscribed(connect)
-    answer = await sender.push(endpoint, ttl=2_592_001)
-    assert (answer.status, answer.headers["TTL"]) == (201, "2592000")
-    assert of_push(await agent.notification(), answer)
-
-
 # ── hello, ping, register ────────────────────────────────────────────────────────────────────────
 
 
@@ -130,12 +121,6 @@ async def test_hello_gives_a_new_uaid_and_says_webpush(open_connection: Connect)
     assert (reply["status"], reply["use_webpush"], reply["broadcasts"]) == (200, True, {})
     assert uuid.UUID(reply["uaid"]).hex == reply["uaid"]
     assert agent.socket.subprotocol == "push-notification"
-
-
-async def test_hello_with_an_unknown_uaid_gets_another(connect: Connect) -> None:
-    unknown = uuid.uuid4().hex
-    agent = await connect(unknown)
-    assert agent.uaid != unknown
 
 
 async def test_a_known_uaid_is_kept_and_its_channel_still_delivers(
@@ -158,18 +143,6 @@ async def test_the_first_ping_is_answered_and_a_second_at_once_closes_with_4774(
     assert await agent.reply() == {}
     await agent.send(**ping)
     assert await agent.closed() == 4774
-
-
-async def test_a_register_key_that_is_no_base64url_is_400_with_the_channel(
-    connect: Connect,
-) -> None:
-    agent = await connect()
-    channel = str(uuid.uuid4())
-    await agent.send(messageType="register", channelID=channel, key="af1883%&!@#*(")
-    reply = await agent.reply()
-    assert (reply["messageType"], reply["status"]) == ("register", 400)
-    assert reply["channelID"] == channel
-    assert (await agent.register(channel))[0] == channel
 
 
 async def test_registering_a_channel_twice_gives_two_endpoints_of_one_channel(
@@ -313,50 +286,6 @@ async def test_a_direct_message_that_is_not_acked_comes_again(
     await (await connect(agent.uaid)).silence()
 
 
-async def test_two_stored_messages_come_in_sending_order_until_acked(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    uaid, [(_, endpoint)] = await away(connect)
-    sent = [(await sender.push(endpoint, BYTES)).message_id for _ in range(2)]
-    for _ in range(2):
-        agent = await connect(uaid)
-        assert [message["version"] for message in await agent.receive(2)] == sent
-        await agent.close()
-
-
-@pytest.mark.parametrize("acked", [0, 1])
-async def test_of_two_stored_messages_only_the_one_not_acked_comes_again(
-    connect: Connect, sender: ApplicationServer, acked: int
-) -> None:
-    uaid, [(_, endpoint)] = await away(connect)
-    await sender.push(endpoint, b"first")
-    await sender.push(endpoint, b"second")
-    agent = await connect(uaid)
-    messages = await agent.receive(2)
-    await agent.ack([messages[acked]])
-    await agent.close()
-    agent = await connect(uaid)
-    assert await agent.notification() == messages[1 - acked]
-    await agent.ack([messages[1 - acked]])
-    await agent.close()
-    await (await connect(uaid)).silence()
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_two_stored_messages_acked_in_any_order_do_not_come_again(
-    connect: Connect, sender: ApplicationServer, order: tuple[int, int]
-) -> None:
-    uaid, [(_, endpoint)] = await away(connect)
-    for _ in range(2):
-        await sender.push(endpoint, BYTES)
-    agent = await connect(uaid)
-    messages = await agent.receive(2)
-    for number in order:
-        await agent.ack([messages[number]])
-    await agent.close()
-    await (await connect(uaid)).silence()
-
-
 async def test_of_two_rows_of_the_legacy_form_only_the_one_not_acked_comes_again(
     running: Service, connect: Connect
 ) -> None:
@@ -480,12 +409,6 @@ async def test_a_push_without_ttl_is_400_and_not_delivered(
     if not online:
         agent = await connect(agent.uaid)
     await agent.silence()
-
-
-async def test_a_negative_ttl_is_400(connect: Connect, sender: ApplicationServer) -> None:
-    _, _, endpoint = await subscribed(connect)
-    answer = await sender.push(endpoint, BYTES, ttl=-1)
-    assert (answer.status, answer.document["errno"]) == (400, 112)
 
 
 @either_delivery
