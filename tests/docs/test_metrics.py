@@ -9,9 +9,9 @@ import yaml
 from docs._ext import pages
 from prometheus_client.parser import text_string_to_metric_families
 
+from autopush.telemetry.exporters import prometheus_text
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import Kind, SharedMetrics
-from autopush.telemetry.prometheus import render
 from support.paths import ROOT
 
 PAGE = pages.fill((ROOT / "docs" / "metrics.md").read_text("utf-8"))
@@ -45,7 +45,7 @@ def samples() -> set[str]:
         elif metric.kind is Kind.HISTOGRAM:
             for labels in metric.series():
                 metrics.histogram(metric, **labels).observe(1)
-    text = b"".join(render(shared)).decode()
+    text = b"".join(prometheus_text(shared)).decode()
     return {
         sample.name for family in text_string_to_metric_families(text) for sample in family.samples
     }

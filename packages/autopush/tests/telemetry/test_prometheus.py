@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from autopush.telemetry.exporters import prometheus_name, prometheus_text
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import Kind, Metric, SharedMetrics
-from autopush.telemetry.prometheus import prometheus_name, render
 
 COUNTER = Metric("some.bytes.read", Kind.COUNTER, "how much", {"of": ("a", 'b"\\')}, unit="bytes")
 GAUGE = Metric("a.gauge", Kind.GAUGE, "now\nand here")
@@ -22,7 +22,7 @@ Samples = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def read(shared: SharedMetrics) -> Samples:
     """Every sample by name and labels."""
-    text = b"".join(render(shared)).decode()
+    text = b"".join(prometheus_text(shared)).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)

@@ -28,7 +28,8 @@ from autopush.net.http_messages import Request, Response
 from autopush.net.timers import Budget
 from autopush.store import PushStore
 from autopush.store.failures import StoreHealth
-from autopush.telemetry import logs, prometheus
+from autopush.telemetry import logs
+from autopush.telemetry.exporters import PROMETHEUS_TYPE, prometheus_text
 from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import SharedMetrics
 from autopush.telemetry.process import ready_workers
@@ -148,14 +149,14 @@ class InternalPages:
     async def respond(self, request: Request) -> Response | None:
         """The page of that path, None for any other path or method."""
         if request.path == "/metrics" and request.method in ("GET", "HEAD"):
-            return Response(200, await self._render(), content_type=prometheus.CONTENT_TYPE)
+            return Response(200, await self._render(), content_type=PROMETHEUS_TYPE)
         return await self.dockerflow.respond(request)
 
     async def _render(self) -> bytes:
         """Rendered in time slices, so that the event loop is never busy for long."""
         pieces: list[bytes] = []
         budget = Budget(perf_counter)
-        for piece in prometheus.render(self.metrics):
+        for piece in prometheus_text(self.metrics):
             pieces.append(piece)
             if budget.exhausted():
                 await asyncio.sleep(0)

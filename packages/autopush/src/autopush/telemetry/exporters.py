@@ -1,8 +1,8 @@
-"""Sends metrics to a statsd server or to Datadog, every few seconds.
+"""How metrics leave the service: Prometheus reads them, statsd and Datadog are sent them.
 
 Each worker sends what it has recorded itself; the first one also sends the gauges of all workers
 together. Names begin with `autopush.`, labels become tags, and metrics of a process have the tag
-`worker`.
+`worker`. Prometheus gets the sums of all workers from any of them.
 
 Rule: counts are sent until the server has taken them, as far as that can be known. So Datadog gets
 those of an outage when it is over; only the values of histograms are lost.
@@ -11,23 +11,31 @@ those of an outage when it is over; only the values of histograms are lost.
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Final, NamedTuple, Protocol
 
 import orjson
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as MetricFamily
+from prometheus_client.utils import floatToGoString
 
 from autopush.net.http_client import ClientLimits, HttpClient, HttpError, client_tls
 from autopush.telemetry import logs
-from autopush.telemetry.metrics import Kind, Metric, Metrics
+from autopush.telemetry.metrics import Kind, Metric, Metrics, SharedMetrics
 
-NAMESPACE: Final = "autopush."
+NAMESPACE: Final = "autopush"
 STATSD_INTERVAL: Final = 1.0
 """Seconds. A statsd server adds up what it gets in ten."""
 MAX_DATAGRAM: Final = 1432
 """Bytes that fit into a frame of Ethernet, with the headers of IP and UDP."""
 STOP_TIMEOUT: Final = 2.0
 """Seconds that the end of the process waits for the last request."""
+PROMETHEUS_TYPE: Final = CONTENT_TYPE_LATEST
+MAX_LINES: Final = 32
+"""Of one piece for Prometheus, which takes a few tenths of a millisecond to render."""
 TIMEOUT: Final = 10.0
 """Seconds for a connection, and for a response."""
 SERIES_IN_A_REQUEST: Final = 1000
@@ -53,7 +61,7 @@ class Change(NamedTuple):
 
     @property
     def name(self) -> str:
-        return NAMESPACE + self.metric.name
+        return f"{NAMESPACE}.{self.metric.name}"
 
     @property
     def tags(self) -> list[str]:
@@ -72,7 +80,7 @@ class Changes:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._series = list(_series(metrics))
+        self._series = list(_cells(metrics))
         self._sent = metrics.published()
         self._now = self._sent
 
@@ -118,7 +126,7 @@ class Changes:
         return gauges
 
 
-def _series(metrics: Metrics) -> Iterator[tuple[int, Metric, Mapping[str, str]]]:
+def _cells(metrics: Metrics) -> Iterator[tuple[int, Metric, Mapping[str, str]]]:
     for metric in metrics.shared.table:
         for labels in metric.series():
             yield metrics.shared.place(metric) + metric.place(labels), metric, labels
@@ -302,3 +310,83 @@ class Datadog:
         )
         if not 200 <= response.status < 300:
             raise HttpError(f"HTTP {response.status}")
+
+
+# ── Prometheus ────────────────────────────────────────────────────────────────────────────────────
+
+_Series = tuple[Sequence[str], Sequence[float]]
+"""The values of the labels of a series that is shown, and its cells."""
+
+
+def prometheus_text(shared: SharedMetrics) -> Iterator[bytes]:
+    """The metrics of all workers, in pieces that together are the response.
+
+    A series with labels is shown once it is not zero; all other metrics always are.
+    """
+    for metric in shared.table:
+        series = list(_series(shared, metric))
+        step = max(1, MAX_LINES // metric.width)
+        yield _text(metric, series[:step])
+        for start in range(step, len(series), step):
+            # The library begins with two lines on the metric: those are there already.
+            yield _text(metric, series[start : start + step]).split(b"\n", 2)[2]
+
+
+def prometheus_name(metric: Metric) -> str:
+    """The name of a metric, with its unit, and with `_total` if it is a counter."""
+    name = _base_name(metric)
+    return f"{name}_total" if metric.kind is Kind.COUNTER else name
+
+
+class _OneFamily:
+    """What the library takes for a collector."""
+
+    def __init__(self, family: MetricFamily) -> None:
+        self._family = family
+
+    def collect(self) -> Iterable[MetricFamily]:
+        return (self._family,)
+
+
+def _base_name(metric: Metric) -> str:
+    name = f"{NAMESPACE}_{metric.name.replace('.', '_')}"
+    return f"{name}_{metric.unit}" if metric.unit else name
+
+
+def _text(metric: Metric, series: Sequence[_Series]) -> bytes:
+    return generate_latest(_OneFamily(_family(metric, series)))
+
+
+def _family(metric: Metric, series: Sequence[_Series]) -> MetricFamily:
+    name, about, labels = _base_name(metric), metric.help, list(metric.labels)
+    if metric.per_worker:
+        labels = ["worker"]
+    family: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+    if metric.kind is Kind.HISTOGRAM:
+        family = HistogramMetricFamily(name, about, labels=labels)
+        for values, cells in series:
+            family.add_metric(values, _buckets(metric, cells), sum_value=cells[-1])
+        return family
+    of_kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family = of_kind(name, about, labels=labels)
+    for values, cells in series:
+        family.add_metric(values, cells[0])
+    return family
+
+
+def _series(shared: SharedMetrics, metric: Metric) -> Iterator[_Series]:
+    if metric.per_worker:
+        for worker, value in enumerate(shared.per_worker(metric)):
+            yield [str(worker)], [value]
+        return
+    cells, width = shared.total(metric), metric.width
+    for number, labels in enumerate(metric.series()):
+        of_series = cells[number * width : (number + 1) * width]
+        if not labels or any(of_series):
+            yield list(labels.values()), of_series
+
+
+def _buckets(metric: Metric, cells: Sequence[float]) -> list[tuple[str, float]]:
+    """Upper bounds, and how many values are up to each of them."""
+    bounds = [*map(floatToGoString, metric.buckets), "+Inf"]
+    return list(zip(bounds, accumulate(cells[:-1]), strict=True))
