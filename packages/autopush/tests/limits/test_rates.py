@@ -1,9 +1,16 @@
-"""Rates and token buckets."""
+"""Rates, token buckets, and what is counted and logged of refusals."""
+
+from pathlib import Path
 
 import pytest
 
-from autopush.limits import TokenBuckets
+from autopush.limits import REPORT_INTERVAL, LimitRefusals, TokenBuckets
 from autopush.settings.value_types import Rate
+from autopush.telemetry.metric_table import LIMIT_REFUSED
+from support.log_lines import LogFile
+from support.recorded import new_metrics, recorded
+
+# ── rates ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Monotonic:
@@ -82,3 +89,27 @@ def test_without_a_rate_nothing_is_refused() -> None:
 def test_what_has_no_key_is_not_limited(clock: Monotonic) -> None:
     buckets = TokenBuckets(Rate(1, "h"), monotonic=clock)
     assert {buckets.take("") for _ in range(10)} == {0.0}
+
+
+# ── refusals ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_refusal_is_counted_and_one_a_minute_is_logged(tmp_path: Path) -> None:
+    log = LogFile(tmp_path)
+    now = 1000.0
+    metrics = new_metrics()
+    refusals = LimitRefusals(metrics, monotonic=lambda: now)
+    for _ in range(1000):
+        refusals.add("address_connections", "203.0.113.7")
+    refusals.add("buffered_bytes")
+    now += REPORT_INTERVAL
+    refusals.add("address_connections", "203.0.113.8")
+    assert recorded(metrics, LIMIT_REFUSED, limit="address_connections") == 1001
+    assert recorded(metrics, LIMIT_REFUSED, limit="buffered_bytes") == 1
+    assert [
+        (line["limit"], line.get("remote_ip"), line.get("suppressed")) for line in log.all_fields
+    ] == [
+        ("address_connections", "203.0.113.7", None),
+        ("buffered_bytes", None, None),
+        ("address_connections", "203.0.113.8", 999),
+    ]

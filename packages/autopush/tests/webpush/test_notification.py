@@ -1,10 +1,21 @@
+"""Notifications of Web Push and SimplePush: for user agents and for other nodes."""
+
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.webpush.notification import Notification, from_node
+from autopush.webpush.notification import (
+    MAX_VERSION,
+    Notification,
+    VersionUpdate,
+    from_node,
+    number_of,
+    updates_message,
+)
+
+# ── notification ──────────────────────────────────────────────────────────────────────────────────
 
 UAID = "deadbeef00000000deadbeef00000001"
 CHID = "12345678-aaaa-bbbb-cccc-1234567890ab"
@@ -221,3 +232,60 @@ def test_the_row_of_a_notification_is_found_by_topic_then_time_then_version() ->
     assert plain(topic="news", sort_time=5).sort_key == f"01:{CHID}:news"
     assert plain(sort_time=5).sort_key == f"02:5:{CHID}"
     assert plain().sort_key == f"{CHID}:gAAAA=="
+
+
+# ── version update ────────────────────────────────────────────────────────────────────────────────
+
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+OTHER = "99999999-2222-3333-4444-555555555555"
+TEXTS = [None, "text", "", 'a"b\\c\n', "é\u2028😀", "</script>"]
+
+
+@pytest.mark.parametrize("data", TEXTS)
+@pytest.mark.parametrize("number", [0, 12, MAX_VERSION])
+def test_the_user_agent_gets_the_number_and_the_data_as_sent(number: int, data: str | None) -> None:
+    update = {"channelID": CHANNEL, "version": number}
+    message = json.loads(VersionUpdate.of(UAID, CHANNEL, number, data).to_client())
+    assert message == {
+        "messageType": "notification",
+        "updates": [update if data is None else {**update, "data": data}],
+    }
+
+
+@pytest.mark.parametrize("data", TEXTS)
+@pytest.mark.parametrize("stored", [None, "storage"])
+def test_another_node_reads_what_a_node_sends(data: str | None, stored: str | None) -> None:
+    update = VersionUpdate.of(UAID, CHANNEL, 12, data)
+    update.stored = stored
+    read = from_node(UAID, update.to_node())
+    assert isinstance(read, VersionUpdate)
+    assert read == update
+
+
+def test_the_body_for_another_node_has_the_originals_members() -> None:
+    body = {"channelID": CHANNEL, "version": 12, "data": None}
+    assert json.loads(VersionUpdate.of(UAID, CHANNEL, 12).to_node()) == body
+    assert from_node(UAID, json.dumps(body).encode()) == VersionUpdate.of(UAID, CHANNEL, 12)
+    del body["data"]
+    assert from_node(UAID, json.dumps(body).encode()) == VersionUpdate.of(UAID, CHANNEL, 12)
+
+
+def test_a_version_in_text_is_one_of_web_push() -> None:
+    body = json.dumps({"channelID": CHANNEL, "version": "12"}).encode()
+    assert type(from_node(UAID, body)) is Notification
+
+
+def test_a_version_never_expires_and_is_named_by_its_channel() -> None:
+    update = VersionUpdate.of(UAID, CHANNEL, 12)
+    assert not update.expired(1e18)
+    assert update.sort_key == CHANNEL
+    assert number_of(update.version) == 12
+    assert update.version != VersionUpdate.of(UAID, OTHER, 12).version
+
+
+def test_several_updates_are_one_message_in_their_order() -> None:
+    updates = [VersionUpdate.of(UAID, OTHER, 2, "x"), VersionUpdate.of(UAID, CHANNEL, 1)]
+    assert json.loads(updates_message(list(updates)))["updates"] == [
+        {"channelID": OTHER, "version": 2, "data": "x"},
+        {"channelID": CHANNEL, "version": 1},
+    ]
