@@ -24,9 +24,8 @@ from autopush.webpush.notification import Notification
 from keytables import Value
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID, Harness
-from support.endpoint_harness import Endpoint, refusal
+from support.endpoint_harness import Endpoint
 from support.fcm_server import TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
-from support.sockets import unused_port
 
 DEVICE = "device-token-1"
 AESGCM = {"encoding": "aesgcm", "encryption": "salt=c2FsdA", "crypto_key": "dh=ZGg"}
@@ -390,14 +389,6 @@ async def test_an_fcm_that_takes_too_long_is_a_timeout(
     assert (await sender.push()).status_code == 201
 
 
-async def test_an_fcm_that_cannot_be_reached_is_an_outage(
-    make_router: MakeRouter, settings: Settings
-) -> None:
-    nowhere = replace(settings, fcm_endpoint=f"https://127.0.0.1:{unused_port()}")
-    error = await Sender(make_router(nowhere)).refusal()
-    assert (error.status, error.errno, error.is_outage) == (502, 902, True)
-
-
 @pytest.mark.parametrize("answer", ["REFUSED", "GONE_AWAY"])
 async def test_a_push_that_was_certainly_not_processed_is_sent_again_once(
     google: FakeGoogleProcess, sender: Sender, answer: str
@@ -532,27 +523,6 @@ async def registered(harness: Harness, router: Router, device: str) -> Endpoint:
     router.register(UAID, data, "app-1")
     assert await harness.store.users.register(UAID, "fcm", data, "message")
     return Endpoint(harness, routers={"fcm": router})
-
-
-@pytest.mark.parametrize(
-    ("answer", "result", "next_result"),
-    [
-        ("UNREGISTERED", (410, 106), (410, 103)),
-        ("SENDER_ID_MISMATCH", (502, 901), (502, 901)),
-        ("INTERNAL", (502, 902), (502, 902)),
-        ("INVALID_ARGUMENT", (502, 999), (502, 999)),
-    ],
-)
-async def test_a_sender_is_answered_an_error_of_the_documented_form(
-    harness: Harness,
-    sender: Sender,
-    answer: str,
-    result: tuple[int, int],
-    next_result: tuple[int, int],
-) -> None:
-    endpoint = await registered(harness, sender.router, f"{answer}.device")
-    assert refusal(await endpoint.push()) == result
-    assert refusal(await endpoint.push()) == next_result
 
 
 # ── Secrets ───────────────────────────────────────────────────────────────────────────────────────

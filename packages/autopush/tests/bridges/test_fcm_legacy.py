@@ -15,7 +15,7 @@ from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID
 from support.endpoint_harness import headers_of
 from support.gcm_server import result
-from support.scripted_provider import HTML, REDIRECT, Answer, ScriptedProvider
+from support.scripted_provider import ScriptedProvider
 
 APP, KEY = "33clienttoken33", "AIza-a-key-of-fcm"
 TOKEN = "11-instance-id-11"
@@ -220,43 +220,9 @@ async def test_a_critical_error_is_logged_and_leaves_the_user(
     assert vars(logged)["fields"] == {"reason": reason, "application": APP}
 
 
-@pytest.mark.parametrize("error", ["Unavailable", "DeviceMessageRateExceeded"])
-async def test_retry_after_of_a_result_is_handed_on(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, error: str
-) -> None:
-    google.script(token, {**result(error=error), "headers": {"Retry-After": "17"}})
-    response = await registered.push()
-    assert (response.status, headers_of(response)["retry-after"]) == (503, "17")
-
-
 async def test_a_canonical_id_replaces_the_token_and_keeps_the_app_id(
     google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     google.script(token, result(message_id="0:1", registration_id=f"{token}-new"))
     assert await registered.result() == (503, 202, "Please try request again.")
     assert await registered.router_data() == {"token": f"{token}-new", "app_id": APP}
-
-
-@pytest.mark.parametrize(
-    ("answer", "status", "errno"),
-    [
-        ({"status": 401, **HTML}, 500, 901),
-        ({"status": 400, **HTML}, 500, 999),
-        ({"status": 500, **HTML}, 503, 201),
-        ({"status": 503}, 503, 201),
-        (HTML, 500, 999),
-        (REDIRECT, 500, 999),
-    ],
-    ids=["401", "400", "500", "503", "html", "redirect"],
-)
-async def test_an_answer_without_a_result_leaves_the_user(
-    google: ScriptedProvider,
-    registered: BridgedDevice,
-    token: str,
-    answer: Answer,
-    status: int,
-    errno: int,
-) -> None:
-    google.script(token, answer)
-    assert (await registered.result())[:2] == (status, errno)
-    assert await registered.result() == (201, None, "")

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from autopush.bridges.fcm import ServiceAccount, read_key
-from autopush.bridges.oauth import PAUSE, TokenCache
+from autopush.bridges.oauth import TokenCache
 from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
 from support.clocks import ManualClock
@@ -116,35 +116,6 @@ async def test_an_assertion_is_signed_for_the_token_endpoint_and_valid_for_an_ho
     }
 
 
-async def test_a_token_is_used_again(google: FakeGoogleProcess, tokens: TokenCache) -> None:
-    assert await tokens.get() == await tokens.get()
-    assert fetches(google) == 1
-
-
-async def test_notifications_that_need_the_first_token_wait_for_the_same_one(
-    google: FakeGoogleProcess, tokens: TokenCache
-) -> None:
-    google.ask(do="hold_tokens")
-    waiting = [asyncio.create_task(tokens.get()) for _ in range(50)]
-    await asyncio.sleep(0)
-    google.ask(do="release_tokens")
-    assert len(set(await asyncio.gather(*waiting))) == 1
-    assert fetches(google) == 1
-
-
-async def test_a_notification_that_is_given_up_leaves_the_fetch_to_the_others(
-    google: FakeGoogleProcess, tokens: TokenCache
-) -> None:
-    google.ask(do="hold_tokens")
-    first, second = (asyncio.create_task(tokens.get()) for _ in range(2))
-    await asyncio.sleep(0)
-    first.cancel()
-    google.ask(do="release_tokens")
-    assert await second
-    assert first.cancelled()
-    assert fetches(google) == 1
-
-
 async def test_a_signature_of_another_key_is_refused(
     google: FakeGoogleProcess, key: dict[str, Any], clocks: Clocks
 ) -> None:
@@ -161,22 +132,6 @@ async def test_a_signature_of_another_key_is_refused(
 # ── Renewal ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_token_is_renewed_ahead_of_its_expiry_while_the_old_one_serves(
-    google: FakeGoogleProcess, tokens: TokenCache, clocks: Clocks
-) -> None:
-    old = await tokens.get()
-    clocks.advance(HOUR - 302)
-    assert await tokens.get() == old
-    assert fetches(google) == 1
-    google.ask(do="hold_tokens")
-    clocks.advance(4)
-    assert [await tokens.get() for _ in range(5)] == [old] * 5
-    google.ask(do="release_tokens")
-    await renewal_ended(tokens)
-    assert await tokens.get() != old
-    assert fetches(google) == 1
-
-
 async def test_a_token_of_ten_minutes_is_renewed_in_its_last_quarter(
     google: FakeGoogleProcess, tokens: TokenCache, clocks: Clocks
 ) -> None:
@@ -189,56 +144,6 @@ async def test_a_token_of_ten_minutes_is_renewed_in_its_last_quarter(
     assert await tokens.get() == "ya29.ten"
     await renewal_ended(tokens)
     assert await tokens.get() != "ya29.ten"
-
-
-async def test_a_failed_renewal_is_repeated_after_a_pause_and_the_old_token_serves_on(
-    google: FakeGoogleProcess, tokens: TokenCache, clocks: Clocks
-) -> None:
-    old = await tokens.get()
-    google.requests()
-    clocks.advance(HOUR - 200)
-    script(google, "INTERNAL", "INVALID_GRANT")
-    for failures in (1, 2):
-        assert await tokens.get() == old
-        await renewal_ended(tokens)
-        assert [await tokens.get() for _ in range(5)] == [old] * 5
-        assert tokens._replacement is None
-        assert fetches(google) == 1, f"after {failures} failures"
-        clocks.advance(PAUSE)
-    assert await tokens.get() == old
-    await renewal_ended(tokens)
-    assert await tokens.get() != old
-
-
-async def test_a_token_that_ends_without_a_new_one_is_not_handed_out(
-    google: FakeGoogleProcess, tokens: TokenCache, clocks: Clocks
-) -> None:
-    await tokens.get()
-    clocks.advance(HOUR - 9)
-    script(google, "INTERNAL")
-    with pytest.raises(RouterError):
-        await tokens.get()
-
-
-async def test_a_refused_token_is_replaced_once_for_all_who_had_it(
-    google: FakeGoogleProcess, tokens: TokenCache
-) -> None:
-    old = await tokens.get()
-    new = await asyncio.gather(*(tokens.get(refused=old) for _ in range(10)))
-    assert len({old, *new}) == 2
-    assert await tokens.get(refused=old) == new[0]
-    assert fetches(google) == 2
-
-
-async def test_nothing_goes_on_after_close(google: FakeGoogleProcess, tokens: TokenCache) -> None:
-    before = asyncio.all_tasks()
-    google.ask(do="hold_tokens")
-    waiting = asyncio.create_task(tokens.get())
-    await asyncio.sleep(0)
-    await tokens.close()
-    google.ask(do="release_tokens")
-    await asyncio.wait([waiting])
-    assert asyncio.all_tasks() == before
 
 
 # ── A token endpoint that fails ───────────────────────────────────────────────────────────────────
@@ -311,18 +216,6 @@ async def test_a_token_endpoint_that_takes_too_long_is_a_timeout(
     await provider.close()
 
 
-async def test_a_renewal_has_a_limit_of_its_own(
-    google: FakeGoogleProcess,
-    tokens: TokenCache,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("autopush.bridges.oauth.FETCH_TIMEOUT", 0.05)
-    script(google, "SILENT")
-    with pytest.raises(RouterError) as caught:
-        await tokens.get()
-    assert (caught.value.status, caught.value.errno) == (502, 903)
-
-
 async def test_a_token_endpoint_that_cannot_be_reached_is_an_outage(
     key: dict[str, Any], clocks: Clocks
 ) -> None:
@@ -333,17 +226,6 @@ async def test_a_token_endpoint_that_cannot_be_reached_is_an_outage(
         await account.fetch()
     assert (caught.value.status, caught.value.errno) == (502, 902)
     await provider.close()
-
-
-async def test_each_waiting_notification_gets_an_error_of_its_own(
-    google: FakeGoogleProcess, tokens: TokenCache
-) -> None:
-    script(google, "QUOTA_EXCEEDED")
-    errors = await asyncio.gather(*(tokens.get() for _ in range(3)), return_exceptions=True)
-    assert len({id(error) for error in errors}) == 3
-    for error in errors:
-        assert isinstance(error, RouterError)
-        assert (error.errno, error.headers) == (201, (("Retry-After", "17"),))
 
 
 # ── The key ───────────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Requests over HTTP/2: what is sent, and what becomes of the reply."""
+"""Requests to providers: what is sent, and what becomes of the reply."""
 
 from collections.abc import AsyncIterator, Iterator
 
