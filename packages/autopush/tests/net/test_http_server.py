@@ -112,7 +112,7 @@ def test_a_request_has_all_its_parts() -> None:
         "content-length": "4",
     }
     assert request.keep_alive
-    assert request.http_version == "1.1"
+    assert not request.http10
     assert not request.upgrade
 
 
@@ -619,7 +619,7 @@ async def answer_late(request: Request) -> Answer:
 def upgraded(request: Request) -> Answer:
     if request.path != "/ws":
         return Response(200, describe(request))
-    answer = answer_handshake(request.method, request.http_version, request.headers)
+    answer = answer_handshake(request.method, "1.0" if request.http10 else "1.1", request.headers)
     if not answer.accepted:
         return Response(answer.status, headers=answer.headers)
     return Upgrade(answer.headers, lambda _: UpgradedProtocol())

@@ -79,8 +79,9 @@ class UpgradeHandler:
         """Answer one request; an upgrade at once."""
         if "upgrade" not in request.headers:
             return self._page(request)
+        version = "1.0" if request.http10 else "1.1"
         answer = answer_handshake(
-            request.method, request.http_version, request.headers, subprotocols=(SUBPROTOCOL,)
+            request.method, version, request.headers, subprotocols=(SUBPROTOCOL,)
         )
         if not answer.accepted:
             return responses.text(answer.status, f"{answer.reason}\n", headers=answer.headers)

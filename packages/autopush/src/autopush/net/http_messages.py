@@ -54,11 +54,6 @@ class Request(msgspec.Struct, gc=False, eq=False):
             return self.peer
         return self.proxies.client(self.peer, forwarded)
 
-    @property
-    def http_version(self) -> str:
-        """Either "1.1" or "1.0"."""
-        return "1.0" if self.http10 else "1.1"
-
 
 class Response(msgspec.Struct, gc=False, eq=False):
     """A final response (status 200 to 599).

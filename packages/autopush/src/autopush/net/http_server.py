@@ -270,7 +270,7 @@ class HttpConnection(asyncio.Protocol):
             if self._held:
                 self._hold(0)
             self._handle(ready.pop(0))
-            if ready or parser.phase or parser.stopped:
+            if (ready or parser.phase or parser.stopped) and not self._blocked:
                 self._process_buffer()
         elif parser.phase or parser.stopped:
             self._process_buffer()
