@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -93,21 +92,6 @@ async def nothing_stored(service: Service) -> None:
 
 
 # ── hello and register ──────────────────────────────────────────────────────────────────────────
-
-
-async def test_the_hello_reply_has_neither_use_webpush_nor_broadcasts(
-    running: Service, connect: Connect
-) -> None:
-    agent = await connect()
-    hello = agent.received[0]
-    assert hello == {
-        "messageType": "hello",
-        "uaid": agent.uaid,
-        "status": 200,
-        "env": "development",
-    }
-    _, endpoint = await agent.register()
-    assert endpoint.startswith(f"{running.endpoint}/spush/v1/")
 
 
 async def test_a_user_agent_that_changes_the_protocol_gets_a_new_uaid_both_ways(
@@ -269,30 +253,6 @@ async def test_all_stored_versions_come_in_one_notification_the_newest_of_each_c
     assert updates == expected
 
 
-async def test_an_older_version_than_one_that_is_not_acked_is_not_sent(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    for version in (5, 4, 5, 6):
-        assert (await put(sender, endpoint, version)).status == 200
-    assert [(await agent.update())["version"] for _ in range(2)] == [5, 6]
-    await agent.silence()
-
-
-async def test_an_ack_of_the_newest_version_acks_all_lower_ones(
-    running: Service, connect: Connect, sender: ApplicationServer
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    for version in (5, 6):
-        await put(sender, endpoint, version)
-    updates = [await agent.update() for _ in range(2)]
-    await agent.ack(updates[1:])
-    await agent.close()
-    await (await connect(agent.uaid)).silence()
-
-
 async def test_without_a_version_it_is_the_time_in_seconds(
     connect: Connect, sender: ApplicationServer
 ) -> None:
@@ -303,20 +263,6 @@ async def test_without_a_version_it_is_the_time_in_seconds(
     update = await agent.update()
     assert before <= update["version"] <= time.time()
     assert update["data"] == "x"
-
-
-async def test_msg_limit_does_not_apply(tmp_path: Path, sender: ApplicationServer) -> None:
-    async with service(tmp_path, "--msg-limit", "2") as limited:
-        agent = await SimplePushAgent.connect(limited.websocket)
-        await agent.hello()
-        endpoints = [(await agent.register())[1] for _ in range(5)]
-        await agent.close()
-        for endpoint in endpoints:
-            await put(sender, endpoint, 1)
-        again = await SimplePushAgent.connect(limited.websocket)
-        assert (await again.hello(agent.uaid))["uaid"] == agent.uaid
-        assert len(await again.updates()) == 5
-        await again.close()
 
 
 async def test_messages_of_both_protocols_pass_each_other_in_one_service(
@@ -383,43 +329,6 @@ async def test_a_bad_form_is_refused_and_nothing_is_sent(
         await agent.silence()
 
 
-@pytest.mark.parametrize(
-    "updates",
-    [
-        None,
-        {},
-        [],
-        [None, 3, "x"],
-        [{"channelID": None, "version": 1}],
-        [{"channelID": {}, "version": 1}],
-        [{"version": 12}],
-        [{"channelID": "CHANNEL"}],
-        [{"channelID": "CHANNEL", "version": "12"}],
-        [{"channelID": "CHANNEL", "version": True}],
-        [{"channelID": "CHANNEL", "version": 11}],
-        [{"channelID": "CHANNEL", "version": 12.5}],
-        [{"channelID": str(uuid.UUID(int=7)), "version": 12}],
-    ],
-)
-async def test_an_ack_that_names_nothing_is_passed_over(
-    connect: Connect, sender: ApplicationServer, updates: object
-) -> None:
-    uaid, channel, endpoint = await away(connect)
-    await put(sender, endpoint, 12)
-    agent = await connect(uaid)
-    await agent.update()
-    if isinstance(updates, list):
-        named = [update for update in updates if isinstance(update, dict)]
-        for update in named:
-            if update.get("channelID") == "CHANNEL":
-                update["channelID"] = channel
-    await agent.send(messageType="ack", updates=updates)
-    await agent.send()
-    assert await agent.reply() == {}
-    await agent.close()
-    assert (await (await connect(uaid)).update())["version"] == 12
-
-
 # ── waking ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -436,20 +345,6 @@ async def test_an_idle_device_that_can_be_woken_is_disconnected_with_4774(
     assert record["wake_data"] == {"data": expected}
     assert await agent.closed() == 4774
     assert agent.socket.close_reason == "UDP Idle"
-
-
-async def test_others_are_not_disconnected_when_idle(
-    running: Service, connect: Connect, agents: list[UserAgent]
-) -> None:
-    modern, old = await running.connect(), await connect()
-    agents.append(modern)
-    idle = await SimplePushAgent.connect(running.websocket)
-    agents.append(idle)
-    await idle.hello(wakeup_host=HOST)
-    assert await idle.closed() == 4774  # the others have been idle for longer
-    for agent in (modern, old):
-        await agent.send()
-        assert await agent.reply() == {}
 
 
 async def test_a_stored_version_wakes_a_device_and_the_sender_does_not_wait_for_it(
