@@ -153,10 +153,10 @@ async def test_without_a_first_answer_nothing_starts(
     source.status = 500
     options = ("--workers", workers, "--megaphone-api-url", source.url)
     line = await refused(tmp_path, *options)
-    assert line == f"autopush: megaphone_api_url: {source.url}: the answer is 500\n"
+    assert line == f"autopush: --megaphone-api-url: {source.url}: the answer is 500\n"
     url = f"http://127.0.0.1:{unused_port()}"
     line = await refused(tmp_path, "--workers", workers, "--megaphone-api-url", url)
-    assert line.startswith(f"autopush: megaphone_api_url: {url}: ")
+    assert line.startswith(f"autopush: --megaphone-api-url: {url}: ")
 
 
 async def test_a_token_that_no_header_can_have_stops_the_start_and_is_not_shown(
