@@ -8,7 +8,6 @@ from pathlib import Path
 import apsw
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 
 from autopush.commands import checks
 from autopush.commands.checks import (
@@ -160,48 +159,6 @@ async def test_a_certificate_for_another_host_is_a_failure(pem: Path) -> None:
     assert (level, "ssl_cert is not for other.example" in text) == ("FAIL", True)
 
 
-@pytest.fixture
-def files(pem: Path, tmp_path: Path) -> dict[str, Path | str]:
-    """Files by what is in them; one that does not exist, and none."""
-    key = serialization.load_pem_private_key(pem.read_bytes(), None)
-    certificate = x509.load_pem_x509_certificate(pem.read_bytes())
-    other = self_signed(tmp_path / "other.pem", HOST)
-    written = {
-        "certificate": certificate.public_bytes(serialization.Encoding.PEM),
-        "encrypted": key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(b"geheim"),
-        ),
-        "junk": b"a secret",
-    }
-    for name, text in written.items():
-        (tmp_path / name).write_bytes(text)
-    paths: dict[str, Path | str] = {name: tmp_path / name for name in (*written, "missing")}
-    return paths | {"key": pem, "other": other, "none": ""}
-
-
-@pytest.mark.parametrize(
-    ("key", "certificate", "found"),
-    [
-        ("key", "none", "ssl_key needs ssl_cert"),
-        ("none", "certificate", "ssl_cert needs ssl_key"),
-        ("missing", "certificate", "missing: No such file"),
-        ("key", "missing", "missing: No such file"),
-        ("other", "certificate", "not the key of the first certificate"),
-        ("junk", "certificate", "no PEM file with a private key"),
-        ("key", "junk", "no PEM file with a certificate"),
-        ("encrypted", "certificate", "the key has a passphrase"),
-    ],
-)
-async def test_files_that_are_missing_or_do_not_match_are_a_failure(
-    files: dict[str, Path | str], key: str, certificate: str, found: str
-) -> None:
-    [(level, text)] = await findings(check_tls, tls(files[key], files[certificate]))
-    assert (level, found in text) == ("FAIL", True), text
-    assert "a secret" not in text
-
-
 async def test_a_key_that_others_can_read_is_a_warning(pem: Path) -> None:
     os.chmod(pem, 0o644)
     _, (level, text) = await findings(check_tls, at(pem, 20))
@@ -218,12 +175,14 @@ async def test_the_internal_port_has_a_pair_of_its_own(pem: Path) -> None:
     assert (level, text.startswith("not configured")) == ("OK", True)
 
 
-async def test_the_cas_of_other_nodes_must_be_readable(files: dict[str, Path | str]) -> None:
-    settings = Settings(command="endpoint", router_ssl_ca=str(files["certificate"]))
+async def test_the_cas_of_other_nodes_must_be_readable(pem: Path, tmp_path: Path) -> None:
+    settings = Settings(command="endpoint", router_ssl_ca=str(pem))
     assert await findings(check_tls, settings) == [("OK", "router_ssl_ca can be read")]
-    settings = Settings(command="endpoint", router_ssl_ca=str(files["junk"]))
+    (tmp_path / "junk").write_text("a secret")
+    settings = Settings(command="endpoint", router_ssl_ca=str(tmp_path / "junk"))
     [(level, text)] = await findings(check_tls, settings)
     assert (level, "no PEM file with certificates" in text) == ("FAIL", True)
+    assert "a secret" not in text
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,16 @@ def files(folder: Path) -> dict[str, str]:
     ("options", "problem"),
     [
         ({"ssl_key": "PAIR"}, "ssl_key needs ssl_cert"),
+        ({"router_ssl_key": "PAIR"}, "router_ssl_key needs router_ssl_cert"),
+        ({"router_ssl_ca": "EMPTY"}, "router_ssl_ca: EMPTY: no "),
+        (
+            {"ssl_dh_param": "EMPTY", "ssl_cert": "PAIR", "ssl_key": "PAIR"},
+            "ssl_dh_param: EMPTY: no ",
+        ),
+        (
+            {"router_scheme": "http", "router_ssl_cert": "PAIR", "router_ssl_key": "PAIR"},
+            "router_scheme: it is http, but with router_ssl_key the port is https",
+        ),
         (
             {"ssl_cert": "MISSING", "ssl_key": "PAIR"},
             "ssl_cert: MISSING: No such file or directory",

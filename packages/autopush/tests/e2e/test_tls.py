@@ -347,56 +347,10 @@ async def test_a_node_that_is_not_trusted_keeps_its_users_and_their_messages(
 # ── what is refused at the start ─────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files by name: those of a certificate, and some that do not go with them."""
-    folder = tmp_path_factory.mktemp("tls")
-    authority = Authority(folder)
-    (folder / "other").mkdir()
-    authority.issue(folder / "other")
-    authority.issue(folder)
-    (folder / "empty.pem").touch()
-    return folder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"ssl_key": "key.pem"}, "ssl_key needs ssl_cert"),
-        ({"router_ssl_key": "key.pem"}, "router_ssl_key needs router_ssl_cert"),
-        ({"ssl_key": "key.pem", "ssl_cert": "none.pem"}, "ssl_cert: {}/none.pem: No such file"),
-        (
-            {"ssl_key": "other/key.pem", "ssl_cert": "cert.pem"},
-            "ssl_key: {}/other/key.pem: not the key of the first certificate in {}/cert.pem",
-        ),
-        (
-            {"ssl_key": "key.pem", "ssl_cert": "cert.pem", "ssl_dh_param": "empty.pem"},
-            "ssl_dh_param: {}/empty.pem: no PEM file",
-        ),
-        (
-            {
-                "router_ssl_key": "key.pem",
-                "router_ssl_cert": "cert.pem",
-                "router_scheme": "http",
-            },
-            "router_scheme: it is http",
-        ),
-        ({"router_ssl_ca": "empty.pem"}, "router_ssl_ca: {}/empty.pem: no PEM file"),
-    ],
-)
-def test_a_wrong_file_or_combination_is_refused_by_name(
-    folder: Path, tmp_path: Path, options: dict[str, str], reason: str
-) -> None:
-    variables = {
-        f"AUTOPUSH_{name.upper()}": str(folder / text) if text != "http" else text
-        for name, text in options.items()
-    }
-    line = refusal(tmp_path / "data", "serve", "--port", "0", **variables)
-    option = reason.partition(":")[0].partition(" ")[0]
-    rest = reason.removeprefix(option).format(folder, folder)
-    assert line.startswith(f"autopush: environment variable AUTOPUSH_{option.upper()}{rest}")
-    assert not (tmp_path / "data").exists()  # it was refused before anything was made
+def test_a_start_that_is_refused_has_made_nothing(tmp_path: Path) -> None:
+    line = refusal(tmp_path / "data", "serve", "--port", "0", "--ssl-key", "key.pem")
+    assert line == "autopush: --ssl-key needs ssl_cert\n"
+    assert not (tmp_path / "data").exists()
 
 
 async def test_an_expired_certificate_is_used_with_a_warning(

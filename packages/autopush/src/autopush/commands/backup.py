@@ -75,7 +75,8 @@ class Manifest(msgspec.Struct, frozen=True):
 def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = time.time) -> int:
     """Write a backup, check it, and remove old ones if that is asked for.
 
-    Exit code 1: there is a new backup, and an old one could not be removed."""
+    Exit code 1: there is a new backup, and an old one could not be removed.
+    """
     store = embedded_store(settings, "back up")
     folder = Path(arguments.folder)
     started = time.monotonic()

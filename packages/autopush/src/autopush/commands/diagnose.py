@@ -276,7 +276,8 @@ class Report:
 
 def diagnose(settings: Settings, arguments: argparse.Namespace) -> int:
     """Print what is known of the endpoint; exit code 1: it is none, or not of this service, or its
-    user is gone."""
+    user is gone.
+    """
     url = parse_endpoint_url(arguments.url)
     if url is None:
         print_error(NO_ENDPOINT)

@@ -63,7 +63,8 @@ def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def accept(settings: Settings, arguments: argparse.Namespace) -> int:
     """Note the present crypto keys in the store, whatever keys its subscriptions were made with; a
-    new one if the key file is missing."""
+    new one if the key file is missing.
+    """
     if arguments.name != "crypto_key" or arguments.prepare:
         raise StartupError("keys accept: the store knows the crypto_key only; it has no --prepare")
     keys = service_keys(settings.crypto_key, (), settings.data, auth_needed=False)

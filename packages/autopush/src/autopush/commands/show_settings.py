@@ -32,7 +32,8 @@ VALUE_WIDTH: Final = 44
 
 def show(_: Settings, arguments: argparse.Namespace) -> int:
     """Print the settings and what would stop the start, or write the samples; exit code 3: the
-    command would not start. `files`: the ini files that each command reads."""
+    command would not start. `files`: the ini files that each command reads.
+    """
     if arguments.sample is not None:
         if arguments.json or arguments.daemon:
             raise StartupError("--sample writes every option of every command: give no other flag")
