@@ -132,7 +132,7 @@ def test_its_wrong_configuration_stops_the_start(
 ) -> None:
     options = ("--routers", json.dumps({"webhook": configuration}))
     line = refusal(tmp_path, "serve", *options, PYTHONPATH=installed)
-    assert line.startswith(f"autopush: routers: webhook: {expected}")
+    assert line.startswith(f"autopush: --routers: webhook: {expected}")
     assert KEY not in line
 
 
