@@ -141,7 +141,6 @@ MECHANISMS = {
             "autopush.net.client_limits": "by weight: who has held bytes for longest gives them up",
             "autopush.net.http_server": "connections by idle time",
             "autopush.net.listener": "handshakes by age",
-            "autopush.webpush.vapid": "verified tokens; measured: one look-up for each push",
             "channelstats.web.auth": "wrong tokens by address",
             "channelstats.web.service": "views, made once for all who wait",
         },
