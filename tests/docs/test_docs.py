@@ -20,8 +20,7 @@ from docs._ext import month_picture, pages, state_diagram
 from autopush import cli
 from autopush.api import request_log
 from autopush.api.push import MAX_WAITING
-from autopush.api.registration import MAX_CHANNELS
-from autopush.api.registration_body import MAX_BODY
+from autopush.api.registration import MAX_BODY, MAX_CHANNELS
 from autopush.bridges import stub
 from autopush.delivery import bridged
 from autopush.delivery.bridge_contract import Router

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.api.registration import MAX_CHANNELS
-from autopush.api.registration_body import MAX_BODY
+from autopush.api.registration import MAX_BODY, MAX_CHANNELS
 from autopush.bridges import RouterData, RouterError
 from autopush.bridges.stub import RETRY_AFTER, StubRouter
 from autopush.net.http_messages import Response
