@@ -32,7 +32,7 @@ BESIDE = {
 """Modules that are not shown: deadlines, the probe of each second, the checks of every key, the
 counters, and what is looked at every few seconds.
 """
-COMMIT = {f"keytables/sqlite/{name}.py" for name in ("writer", "locks", "worker_thread")}
+COMMIT = {f"keytables/sqlite/{name}.py" for name in ("writer", "locks")}
 """Not shown of an ack, as it may come later."""
 
 

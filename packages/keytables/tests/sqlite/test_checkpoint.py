@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 
 from keytables import Key, Table
+from keytables.sqlite.checkpoint import Checkpointer
 from keytables.sqlite.database import Failures
-from keytables.sqlite.writer import Checkpointer
 from support.sqlite_store import OpenSqlite
 
 

@@ -23,8 +23,8 @@ from keytables import (
     Throttled,
     Unavailable,
 )
+from keytables.sqlite.checkpoint import Checkpointer
 from keytables.sqlite.database import Failures, MissingIndex, StoreClosed, translate
-from keytables.sqlite.writer import Checkpointer
 from support.clocks import ManualClock
 from support.sqlite_store import Connections, OpenSqlite, failing_commits, select, write_lock
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keytables.sqlite.worker_thread import Job, WorkerThread
+from keytables.sqlite.writer import Job, WorkerThread
 
 NAME = "worker-under-test"
 

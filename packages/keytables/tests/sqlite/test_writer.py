@@ -27,12 +27,12 @@ from keytables import (
     Unavailable,
 )
 from keytables.sqlite import SqliteEngine, writer
+from keytables.sqlite.checkpoint import Checkpointer
 from keytables.sqlite.database import Database, Failures
 from keytables.sqlite.locks import FairLock, UsageLock
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.space import FileSpace
 from keytables.sqlite.write_queue import RunFunction
-from keytables.sqlite.writer import Checkpointer
 from support.paths import PYTHONPATH
 from support.sqlite_store import Connections, OpenSqlite, failing_commits, write_lock
 

@@ -9,8 +9,8 @@ a thread.
     codec          items as rows
     statements     the SQL of a table: its schema, single rows, queries
     write_queue    the kinds of writes, and those submitted, in order, until they are completed
-    writer         group commit: transactions of queued writes, and checkpoints of the log
-    worker_thread  the writer's thread, and how a busy loop lets it run
+    writer         group commit: transactions of queued writes, and the thread that commits them
+    checkpoint     the log copied into the file
     reader         pages of queries, on the loop or in a thread
     sweeper        removal of expired items
     database       connections, checks of the file, errors and their report
