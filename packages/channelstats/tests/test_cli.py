@@ -13,7 +13,7 @@ import pytest
 
 from channelstats.cli import main
 from channelstats.commands import COMMANDS, NOT_DONE, USAGE
-from support.channelstats.called import called, stored
+from support.channelstats.called import Capture, called, stored
 from support.channelstats.house import EXAMPLE, NOW
 
 WEEK = ["--week", "2024-03-12", "--profile", "compat"]
@@ -27,7 +27,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def data(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
+def data(tmp_path: Path, capfd: Capture) -> list[str]:
     """The flag of a data folder that the worked example is in."""
     flag = ["--data", str(tmp_path / "data")]
     assert main(["import-export", str(EXAMPLE), *flag]) == 0
@@ -35,7 +35,7 @@ def data(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
     return flag
 
 
-def error_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+def error_of(arguments: list[str], capfd: Capture) -> str:
     assert main(arguments) == NOT_DONE
     found = capfd.readouterr()
     assert found.out == ""
@@ -43,9 +43,7 @@ def error_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     return found.err
 
 
-def test_a_report_goes_to_standard_output(
-    data: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_goes_to_standard_output(data: list[str], capfd: Capture) -> None:
     assert main(["report", "global", *WEEK, *data]) == 0
     found = capfd.readouterr()
     assert found.out.startswith("Workspace report\n")
@@ -76,13 +74,13 @@ def test_a_report_goes_to_a_folder_in_every_form(data: list[str], tmp_path: Path
     ],
 )
 def test_channels_and_users_are_found_by_name_and_id(
-    data: list[str], capfd: pytest.CaptureFixture[str], kind: str, name: str, title: str
+    data: list[str], capfd: Capture, kind: str, name: str, title: str
 ) -> None:
     assert main(["report", kind, name, *WEEK, *data]) == 0
     assert capfd.readouterr().out.startswith(f"{title}\n")
 
 
-def test_who_is_not_known_is_an_error(data: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_who_is_not_known_is_an_error(data: list[str], capfd: Capture) -> None:
     assert error_of(["report", "user", "@nobody", *data], capfd) == (
         "channelstats: there is no user '@nobody'\n"
     )
@@ -90,7 +88,7 @@ def test_who_is_not_known_is_an_error(data: list[str], capfd: pytest.CaptureFixt
 
 
 def test_pseudonyms_stay_the_same_from_run_to_run(
-    data: list[str], capfd: pytest.CaptureFixture[str], tmp_path: Path
+    data: list[str], capfd: Capture, tmp_path: Path
 ) -> None:
     command = ["report", "user", "@bob", *WEEK, *data, "--anonymize"]
     assert main(command) == 0
@@ -104,14 +102,14 @@ def test_pseudonyms_stay_the_same_from_run_to_run(
 
 
 def test_a_secret_that_is_too_short_is_an_error(
-    data: list[str], capfd: pytest.CaptureFixture[str], tmp_path: Path
+    data: list[str], capfd: Capture, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_text("short\n")
     flags = ["--anonymize", "--anonymize-secret-file", str(tmp_path / "secret")]
     assert "16 bytes or more" in error_of(["report", "global", *data, *flags], capfd)
 
 
-def test_days_can_be_given_in_many_ways(data: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_days_can_be_given_in_many_ways(data: list[str], capfd: Capture) -> None:
     for days in (
         ["--from", "2024-03-10", "--to", "2024-03-16"],
         ["--from", "2024-03-10"],
@@ -122,7 +120,7 @@ def test_days_can_be_given_in_many_ways(data: list[str], capfd: pytest.CaptureFi
         assert json.loads(capfd.readouterr().out)["statistics"]["words"] == 40
 
 
-def test_first_posts_are_made_anew(data: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_first_posts_are_made_anew(data: list[str], capfd: Capture) -> None:
     assert main(["rebuild-firstposts", *data]) == 0
     assert capfd.readouterr().err == "first posts of 3 people\n"
     assert main(["rebuild-firstposts", *data, "--quiet"]) == 0
@@ -130,7 +128,7 @@ def test_first_posts_are_made_anew(data: list[str], capfd: pytest.CaptureFixture
 
 
 def test_what_is_older_than_it_may_grow_goes_after_an_import(
-    capfd: pytest.CaptureFixture[str],
+    capfd: Capture,
 ) -> None:
     flags = ["--retention-days", "11"]  # of which the first is the 10th
     assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 0
@@ -142,22 +140,18 @@ def test_what_is_older_than_it_may_grow_goes_after_an_import(
     assert len(stored()) == 9
 
 
-def test_without_an_import_there_is_nothing_to_report(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_without_an_import_there_is_nothing_to_report(tmp_path: Path, capfd: Capture) -> None:
     assert "channelstats import-export" in error_of(["report", "global"], capfd)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_export_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_export_is_an_error(tmp_path: Path, capfd: Capture) -> None:
     (tmp_path / "notes.txt").write_text("no export")
     assert "notes.txt" in error_of(["import-export", "notes.txt"], capfd)
     assert "nowhere" in error_of(["import-export", "nowhere"], capfd)
 
 
-def test_an_import_with_problems_says_so_in_its_exit_code(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_import_with_problems_says_so_in_its_exit_code(tmp_path: Path, capfd: Capture) -> None:
     export = tmp_path / "export"
     export.mkdir()
     (export / "channels.json").write_text('[{"id": "CGEN", "name": "general"}]')
@@ -186,9 +180,7 @@ def test_an_import_with_problems_says_so_in_its_exit_code(
         ["report", "global", "--dat", "x"],
     ],
 )
-def test_wrong_usage_has_a_code_of_its_own(
-    arguments: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_usage_has_a_code_of_its_own(arguments: list[str], capfd: Capture) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == USAGE
@@ -197,7 +189,7 @@ def test_wrong_usage_has_a_code_of_its_own(
 
 
 def test_a_value_of_a_switch_is_refused_by_the_name_of_the_switch(
-    capfd: pytest.CaptureFixture[str],
+    capfd: Capture,
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["sync", "--include-private", "yes"])
@@ -206,7 +198,7 @@ def test_a_value_of_a_switch_is_refused_by_the_name_of_the_switch(
 
 
 def test_a_date_that_is_none_is_told_with_what_was_expected(
-    capfd: pytest.CaptureFixture[str],
+    capfd: Capture,
 ) -> None:
     with pytest.raises(SystemExit):
         main(["report", "global", "--week", "2024-13-10"])
@@ -226,9 +218,7 @@ def test_a_closed_stream_keeps_nothing_from_being_done(
 
 
 @pytest.mark.parametrize("name", ["a?b", "a#b", "a%20b", "ä b"])
-def test_a_data_folder_may_be_called_anything(
-    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_data_folder_may_be_called_anything(name: str, tmp_path: Path, capfd: Capture) -> None:
     data = ["--data", str(tmp_path / name)]
     assert main(["import-export", str(EXAMPLE), *data]) == 0
     assert main(["report", "global", *WEEK, *data]) == 0
@@ -239,7 +229,7 @@ def test_a_data_folder_may_be_called_anything(
 
 @pytest.mark.parametrize("command", ["report global", "forget bob", "doctor"])
 def test_nothing_makes_a_store_but_what_takes_something_in(
-    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, capfd: Capture
 ) -> None:
     main([*command.split(), "--store", f"sqlite://{tmp_path}/none/store.sqlite"])
     found = capfd.readouterr()
@@ -258,14 +248,14 @@ def test_nothing_makes_a_store_but_what_takes_something_in(
     ],
 )
 def test_there_is_no_report_on_what_is_left_out(
-    about: str, flags: list[str], data: list[str], capfd: pytest.CaptureFixture[str]
+    about: str, flags: list[str], data: list[str], capfd: Capture
 ) -> None:
     name = about.split()[1]
     assert f"{name} is excluded" in error_of(["report", *about.split(), *data, *flags], capfd)
 
 
 def test_a_report_does_not_name_a_channel_that_is_left_out_as_that_of_a_first_message(
-    data: list[str], capfd: pytest.CaptureFixture[str]
+    data: list[str], capfd: Capture
 ) -> None:
     assert main(["report", "user", "alice", *WEEK, *data]) == 0
     assert "in #general" in capfd.readouterr().out
@@ -302,7 +292,7 @@ def test_a_setting_that_cannot_be_used_is_wrong_usage_wherever_it_comes_from(
     message: str,
     place: str,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    capfd: Capture,
 ) -> None:
     flags, shown, variable = [], f"--{name}", name.replace("-", "_")
     if place == "flag":
@@ -323,7 +313,7 @@ def test_a_setting_that_cannot_be_used_is_wrong_usage_wherever_it_comes_from(
 
 
 def test_a_file_of_settings_that_is_not_there_is_wrong_usage(
-    capfd: pytest.CaptureFixture[str],
+    capfd: Capture,
 ) -> None:
     with pytest.raises(SystemExit, match=str(USAGE)):
         main(["report", "global", "--config", "none.toml"])
@@ -344,7 +334,7 @@ def test_a_file_of_settings_that_is_not_there_is_wrong_usage(
     ],
 )
 def test_settings_stand_anywhere_among_the_words_of_a_command(
-    words: str, data: list[str], capfd: pytest.CaptureFixture[str]
+    words: str, data: list[str], capfd: Capture
 ) -> None:
     flags = {"DATA": data, "WEEK": WEEK}
     arguments = [part for word in words.split() for part in flags.get(word, [word])]
@@ -356,9 +346,7 @@ def test_settings_stand_anywhere_among_the_words_of_a_command(
     "words",
     ["-- user -dash", "user DATA -- -dash", "DATA user -- -dash", "DATA -- user -dash"],
 )
-def test_what_follows_two_dashes_is_no_flag(
-    words: str, data: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_follows_two_dashes_is_no_flag(words: str, data: list[str], capfd: Capture) -> None:
     if "DATA" not in words:  # nothing can be given any more
         Path(data[1]).rename("channelstats-data")
     arguments = [part for word in words.split() for part in (data if word == "DATA" else [word])]
@@ -369,7 +357,7 @@ def test_what_follows_two_dashes_is_no_flag(
         main(["report", "user", "-dash", *data])
 
 
-def test_without_a_command_one_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_one_is_asked_for(capfd: Capture) -> None:
     with pytest.raises(SystemExit, match=str(USAGE)):
         main([])
     assert "the following arguments are required: COMMAND;" in capfd.readouterr().err
@@ -399,7 +387,7 @@ def test_an_unknown_command_names_the_nearest_one(name: str, meant: str) -> None
     )
 
 
-def test_help_lists_every_command(capfd: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command(capfd: Capture) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     shown = capfd.readouterr().out
@@ -434,7 +422,7 @@ def test_what_names_no_command_imports_no_large_library(words: str) -> None:
     ],
 )
 def test_a_folder_that_cannot_be_written_to_is_named(
-    out: str, why: str, data: list[str], capfd: pytest.CaptureFixture[str]
+    out: str, why: str, data: list[str], capfd: Capture
 ) -> None:
     Path("channelstats-data.txt").write_text("no folder")
     error = error_of(["report", "global", *WEEK, *data, "--out", out], capfd)

@@ -21,57 +21,33 @@ from support.table_engines import DynamoStore
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
 
+
+def of_types(**names: str) -> dict[str, str]:
+    """Types of DynamoDB by the columns that have them."""
+    return {name: kind for kind, columns in names.items() for name in columns.split()}
+
+
 COLUMNS = {
-    "Channel": {
-        "channel_key": "S",
-        "friendly_name": "S",
-        "slack_cid": "S",
-        "members": "N",
-        "is_channel": "BOOL",
-        "is_im": "BOOL",
-        "is_group": "BOOL",
-        "is_mpim": "BOOL",
-        "created": "N",
-        "is_archived": "BOOL",
-        "is_private": "BOOL",
-    },
-    "ChannelConfiguration": {"slack_cid": "S", "last_message_timestamp": "N"},
-    "FirstPost": {"slack_uid": "S", "slack_cid": "S", "message_id": "S", "ts": "N"},
-    "Message": {
-        "cid_ts": "S",
-        "date": "S",
-        "ts": "S",
-        "slack_cid": "S",
-        "word_count": "N",
-        "slack_uid": "S",
-        "mentions": "S",
-        "reactions": "S",
-        "reaction_count": "N",
-        "thread_ts": "S",
-        "parent_user_id": "S",
-        "replies": "S",
-        "reply_count": "N",
-        "subtype": "S",
-        "files": "S",
-        "is_threadhead": "BOOL",
-        "is_threaded": "BOOL",
-        "is_bot": "BOOL",
-        "fetched_at": "N",
-        "source": "S",
-    },
-    "User": {
-        "slack_uid": "S",
-        "tz_offset": "N",
-        "insert_timestamp": "N",
-        "user_name": "S",
-        "tz": "S",
-        "real_name": "S",
-        "display_name": "S",
-        "deleted": "BOOL",
-        "admin": "BOOL",
-    },
-    "UserHash": {"user_key": "S", "uids": "S"},
-    "ChannelMembersLog": {"slack_cid": "S"},
+    "Channel": of_types(
+        S="channel_key friendly_name slack_cid",
+        N="members created",
+        BOOL="is_channel is_im is_group is_mpim is_archived is_private",
+    ),
+    "ChannelConfiguration": of_types(S="slack_cid", N="last_message_timestamp"),
+    "FirstPost": of_types(S="slack_uid slack_cid message_id", N="ts"),
+    "Message": of_types(
+        S="cid_ts date ts slack_cid slack_uid mentions reactions thread_ts parent_user_id replies"
+        " subtype files source",
+        N="word_count reaction_count reply_count fetched_at",
+        BOOL="is_threadhead is_threaded is_bot",
+    ),
+    "User": of_types(
+        S="slack_uid user_name tz real_name display_name",
+        N="tz_offset insert_timestamp",
+        BOOL="deleted admin",
+    ),
+    "UserHash": of_types(S="user_key uids"),
+    "ChannelMembersLog": of_types(S="slack_cid"),
 }
 """The columns of the data model, and those of the original beside them, by their types."""
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,99 +15,7 @@ from channelstats.views.loading import DashboardData
 from support.channelstats.house import decoded
 from support.channelstats.views import random_workspace
 
-GIVEN_NAMES = """
-aaliyah aaron abby abdul abel abigail abraham adam adan addison adele adrian adriana ahmed aidan
-aiden aimee alan alana albert alejandro alex alexa alexander alexandra alexis alfred ali alice
-alicia alina alison allan allen allison alma alvin alyssa amal amanda amber amelia amelie amir
-amit amy ana anais andre andrea andreas andrew andy angel angela angelica angelina angelo anita
-ann anna anne annie anthony antoine anton antonia antonio anya april archer archie aria ariana
-ariel arjun arlo armando arnold arthur arturo ash asher ashley aspen aster astrid aubrey audrey
-august aurora austin autumn ava avery axel aya azure barbara barry basil bastian bay bea bear
-beatrice beau becky bella ben benedict benjamin bernard bernd bernice berry beryl beth bethany
-betty beverly bianca bilal bill billy birch birdie bjorn blake blaze blossom blue bob bobby bonnie
-boris boyd brad bradley brady brandon brandy breeze brenda brendan brent brett brian briar bridget
-britney brittany brock brook brooke brooks bruce bruno bryan bryce buck bud buddy burt cal caleb
-calvin cameron camila camille candace candy cara carl carla carlos carly carmen carol carolina
-caroline carrie carson carter casey cash cassandra cassidy catherine cathy cecil cecilia cedar
-cedric celeste celia celine chad chance chandler chantal charity charles charlie charlotte chase
-chelsea cherry cheryl chester china chip chloe chris christa christian christina christine
-christoph christopher christy chuck cindy claire clara clark claude claudia clay clement
-clementine cliff clifford clint clinton clive clove clover clyde cody cole colin colleen colt
-connie connor constance cooper cora coral cordelia corey cornelia cosmo courtney coy craig crispin
-cristina crystal curt curtis cynthia cyrus daisy dakota dale dallas damian dan dana daniel daniela
-danielle danny daphne daria darren darryl dave david dawn dean debbie deborah declan dee delia
-dell della delta denis denise dennis denver derek desiree destiny devin dexter diana diane dick
-diego dieter dimitri dina dirk dolly dolores dominic don donald donna dora doris dorothy doug
-douglas dove drake drew duke duncan dustin dusty dwight dylan earl ebony eden edgar edith edmund
-eduardo edward edwin eileen elaine eleanor elena eli elias elijah elisabeth elizabeth ella ellen
-elliot elm eloise elsa elvis emanuel ember emerald emil emilia emily emma enrique eric erica erik
-erika erin ernest ernie esme esmeralda estelle ester esther ethan eugene eunice eva eve evelyn
-everett ezra fabian faith falcon fatima fawn fay faye felicia felicity felix fern fernando finch
-finn fiona fleur flint flora florence ford forest forrest fox frances francesca francis francisco
-frank franz fred frederick frieda fritz gabriel gabriela gabrielle gage gail galen garnet garrett
-garry gary gavin gemma gene genesis geoffrey george georgia gerald gerard gerd gideon gilbert gina
-ginger giovanni gisela giulia gladys glen glenda glenn gloria goldie gordon grace grant gray
-grayson greg gregory greta grey greyson griffin gunter gus guy gwen hailey haley hank hanna hannah
-hans harley harmony harold harper harriet harris harrison harry harvey hassan haven hawk hayden
-hazel heath heather hector heidi helen helena helga henry herbert herman hilary hilda holden holly
-honey honor hope horst howard hubert hudson hugh hugo hunter iain ian ibrahim ida ignacio igor
-ilse imogen india indie indigo ines inga ingo ingrid irene iris isaac isabel isabella isaiah isla
-isolde israel ivan ivor ivory ivy jace jack jackie jackson jacob jacqueline jade jaden jaime jake
-jamal james jamie jan jana jane janet janice jared jasmin jasmine jason jasper javier jay jayden
-jean jeff jeffrey jenna jennifer jenny jeremiah jeremy jerome jerry jess jesse jessica jesus jet
-jewel jill jim jimmy joan joann joanna joaquin jocelyn jodie joe joel joey johan johann johannes
-john johnny jon jonah jonas jonathan jordan jorge jose joseph josephine josh joshua journey joy
-joyce juan juanita juba judith judy jules julia julian juliana julie juliet julio julius june
-juniper jupiter jurgen justice justin kai kaitlyn karen karim karin karl karla kate katherine
-kathleen kathryn kathy katie katja katrina kay kayla keith kelly ken kendall kendra kennedy
-kenneth kent kerry kevin khalid kiara kim kimberly king kirk kirsten kit kitty klaus knut konrad
-krista kristen kristin kurt kyle kylie lacey lake lana lance lane lara lark larry laura laurel
-lauren laurence laurie lawrence layla lea leah leander lee leif leila lena lennart lennon leo leon
-leona leonard leonardo leslie lester levi lewis lexi liam lidia liesel lila lilian lilly lily lina
-linda lindsay linnea linnet lionel lisa liv liz lloyd logan lois lola london lora lorelei loren
-lorenzo loretta lori lorraine lotte lottie lotus lou louis louisa louise love luca lucas lucia
-lucille lucky lucy luis luisa luke luna luther lydia lyle lynn lynx mabel mackenzie macy madeline
-madison mae maeve magdalena maggie magnolia magnus maja malcolm malik mandy manfred manuel mara
-marc marcel marcia marco marcus margaret margarita margo maria mariah marian marianne maribel
-marie marigold marilyn marina mario marion marisa marissa marjorie mark marla marlene marlin
-marlon marsha marten martha martin martina marty marvin mary mason mateo matilda matt matteo
-matthew matthias maureen maurice mavis max maxim maximilian maxine may maya meadow megan mel
-melanie melinda melissa melody melvin mercedes mercy meredith merle merlin merry mia micah michael
-michaela michel michelle miguel mika mike mila milan mildred miles millie milo mimi mina mindy
-ming minnie miranda miriam misty mitchell mohamed mohammed moira molly mona monica monika monty
-morgan moritz morris moses muhammad murray mustafa myles myra myrtle nadia nadine nancy naomi
-natalia natalie natasha nate nathan nathaniel neil nell nellie nelson nevaeh newt nicholas nick
-nicola nicolas nicole nigel nikita nikki nils nina noah noble noel noelle nolan nora norbert
-noreen norma norman north nova nuria oak ocean octavia octavio odette olaf olga olive oliver
-olivia omar opal ophelia orchid orion oscar osman otis otto owen pablo paige paloma pam pamela
-paris parker pascal pat patience patricia patrick patsy patti paul paula pauline paz peace pearl
-pedro peggy penelope penny pepper percy perry pete peter petra petunia peyton phil philip phillip
-phoebe phoenix phyllis pia pier pierce pierre piers pilar piper pippa polly poppy porter preston
-primrose prince princess priscilla priya prudence quentin quincy quinn rachel rafael rain rainbow
-rainer ralf ralph ramon ramona randall randy raphael raquel rashid raul raven ray raymond reagan
-rebecca red reed reese regina reginald reid reiner rene renee reuben rex rhett rhoda rhonda
-ricardo rich richard rick ricky ridley riley rio rita river rivers rob robbie robert roberta
-roberto robin robyn rock rocky rod roderick rodney rodrigo roger roland rolf roman ron ronald
-ronnie rory rosa rosalie rosalind rose rosemary rosie roslyn ross rosy rowan roxanne roy ruben
-ruby rudolf rudy rufus rupert russ russell rusty ruth ryan ryder sabine sabrina sadie saffron sage
-sahara sally salma salvador sam samantha samir samuel sandra sandy santiago sapphire sara sarah
-sasha saul savannah sawyer scarlet scarlett scott sean sebastian selena selma serena serenity
-sergio seth shane shannon shari sharon shaun shawn sheila shelby sheldon shelley sheri sherman
-sherry shirley sidney sienna sierra sigrid silas silke silvester silvia simon simone sky skye
-skylar sofia sol solomon sonia sonja sophia sophie sorrel sparrow spencer spike spruce stacey
-stacy stan stanley star stefan stefanie stella stephan stephanie stephen sterling steve steven
-stewart storm stuart sue summer sunny sunshine susan susanne susie suzanne sven sylvester sylvia
-tabitha tamara tammy tania tanner tanya tara tariq tasha tatiana taylor ted teresa terrance
-terrell terri terry tess tessa thea thelma theo theodore theresa thomas thora thorn thorsten tiara
-tiffany tiger tilda till tim timothy tina tobias toby todd tom tommy toni tony tori tracy travis
-trent trevor trinity trisha tristan troy trudy tucker tulip tyler tyrone ulrich ulrike ursula vale
-valentina valentine valeria valerie van vanessa venus vera verity vernon veronica vicki vicky
-victor victoria vida vince vincent viola violet virginia vivian wade wallace walter wanda warren
-waylon wayne wendy werner wes wesley wilbur wiley wilhelm will willa william willie willow wilson
-winnie winona winston winter wolf wolfgang woody wren wyatt xander xavier ximena yasmin yolanda
-yusuf yves yvette yvonne zach zachary zane zara zelda zenobia zephyr zeus zinnia zion zoe zoey
-zora
-"""
+GIVEN_NAMES = (Path(__file__).parent / "given_names.txt").read_text().split()
 
 SECRET, OTHER = b"0123456789abcdef", b"0123456789abcdeg"
 
@@ -132,7 +41,7 @@ def test_no_pseudonym_has_a_given_name_in_it() -> None:
     ]
     words = {word for pair in shown for word in pair}
     assert len(words) > 150  # as many as there are
-    assert words & set(GIVEN_NAMES.split()) == set()
+    assert words & set(GIVEN_NAMES) == set()
 
 
 def test_a_short_secret_is_refused() -> None:

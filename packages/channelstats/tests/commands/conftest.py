@@ -4,8 +4,11 @@ from pathlib import Path
 import pytest
 
 from channelstats.credentials import Purpose
+from support.channelstats.called import called
 from support.channelstats.fake_slack import TOKEN
+from support.channelstats.house import EXAMPLE, NOW
 from support.channelstats.slack_house import Slack
+from support.channelstats.town import open_for_business, settle
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +24,17 @@ def connected(slack: Slack, monkeypatch: pytest.MonkeyPatch) -> Slack:
     monkeypatch.setenv("CHANNELSTATS_SLACK_API", f"{slack.url}/api/")
     monkeypatch.setenv(Purpose.READ.variable, TOKEN)
     return slack
+
+
+@pytest.fixture
+def there(connected: Slack, tmp_path: Path) -> Slack:
+    """The fake Slack with the town, which the data folder holds too."""
+    settle(tmp_path)
+    open_for_business(connected)
+    return connected
+
+
+@pytest.fixture
+def example() -> None:
+    """The worked example: its first week is there, its second is not at its end."""
+    assert called("import-export", str(EXAMPLE), "--quiet", now=NOW) == 0

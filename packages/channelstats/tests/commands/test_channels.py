@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
-from support.channelstats.called import called
-from support.channelstats.fake_slack import TOKEN, Fault
+from support.channelstats.called import Capture, called, error_lines
+from support.channelstats.fake_slack import Fault
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack
 from support.channelstats.town import open_for_business, settle, town
@@ -18,42 +18,28 @@ from support.channelstats.workspace import Workspace
 CREATE = "conversations.create"
 
 
-@pytest.fixture
-def there(connected: Slack, tmp_path: Path) -> Slack:
-    settle(tmp_path)
-    open_for_business(connected)
-    return connected
-
-
 def create(slack: Slack, *arguments: str) -> int:
     return called("create-stats-channel", *arguments, now=NOW, waits=slack.waits)
 
 
-def said(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    found = capfd.readouterr()
-    assert found.out == ""
-    assert TOKEN not in found.err
-    return found.err.splitlines()
-
-
 def test_a_channel_is_made_with_a_purpose_and_reports_go_there_at_once(
-    there: Slack, capfd: pytest.CaptureFixture[str]
+    there: Slack, capfd: Capture
 ) -> None:
     assert create(there, "help", "#stats") == DONE
-    assert said(capfd) == ["#help-stats made", "#stats-stats made"]
+    assert error_lines(capfd) == ["#help-stats made", "#stats-stats made"]
     made = {of["name"]: of for of in there.told()["channels"].values()}
     assert made["help-stats"]["purpose"] == {"value": "Weekly reports on the channel help"}
     assert called("send-weekly", "--dry-run", now=NOW) == DONE
     assert "report on #help to #help-stats\n" in capfd.readouterr().out
 
 
-def test_what_is_there_is_left_alone(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_there_is_left_alone(there: Slack, capfd: Capture) -> None:
     assert create(there, "dev") == DONE
-    assert said(capfd) == ["#dev-stats exists already"]
+    assert error_lines(capfd) == ["#dev-stats exists already"]
     assert there.methods() == []
 
 
-def test_a_dry_run_asks_slack_nothing(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_asks_slack_nothing(there: Slack, capfd: Capture) -> None:
     assert create(there, "help", "dev", "--dry-run") == DONE
     found = capfd.readouterr()
     assert found.out == "#help-stats would be made\n"
@@ -72,24 +58,22 @@ def test_a_dry_run_asks_slack_nothing(there: Slack, capfd: pytest.CaptureFixture
     ],
 )
 def test_one_that_fails_costs_itself_alone(
-    there: Slack, capfd: pytest.CaptureFixture[str], fault: Fault, says: str
+    there: Slack, capfd: Capture, fault: Fault, says: str
 ) -> None:
     open_for_business(there, fault)
     assert create(there, "help", "none", "stats") == WITH_PROBLEMS
-    lines = said(capfd)
+    lines = error_lines(capfd)
     assert lines[0] == "channelstats: there is no channel 'none'"
     assert lines[1].startswith(f"channelstats: #help-stats: {CREATE}: ")
     assert says in lines[1]
     assert lines[2] == "#stats-stats made"
 
 
-def test_a_lost_answer_is_not_asked_for_twice(
-    there: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lost_answer_is_not_asked_for_twice(there: Slack, capfd: Capture) -> None:
     open_for_business(there, Fault("cut", method=CREATE))
     assert create(there, "help") == WITH_PROBLEMS
     assert len(there.calls(CREATE)) == 1
-    assert "#help-stats: conversations.create: " in said(capfd)[0]
+    assert "#help-stats: conversations.create: " in error_lines(capfd)[0]
 
 
 # ── unarchive ─────────────────────────────────────────────────────────────────────────────────────
@@ -126,11 +110,9 @@ def unarchive(slack: Slack, *arguments: str) -> int:
     return called("unarchive", *arguments, now=NOW, waits=slack.waits)
 
 
-def test_everybody_who_was_there_is_invited_in_groups(
-    archived: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_everybody_who_was_there_is_invited_in_groups(archived: Slack, capfd: Capture) -> None:
     assert unarchive(archived, "#big") == DONE
-    assert said(capfd) == [
+    assert error_lines(capfd) == [
         "#big: unarchived",
         "#big: invited 900 people",
         "#big: invited 900 people",
@@ -146,15 +128,13 @@ def test_everybody_who_was_there_is_invited_in_groups(
     ]
 
 
-def test_it_can_be_done_again(archived: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_can_be_done_again(archived: Slack, capfd: Capture) -> None:
     assert unarchive(archived, "big") == DONE
     assert unarchive(archived, "big") == DONE
     assert len(archived.told()["members"]["CBIG"]) == 1999
 
 
-def test_a_dry_run_says_how_many_and_asks_slack_nothing(
-    archived: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_says_how_many_and_asks_slack_nothing(archived: Slack, capfd: Capture) -> None:
     assert called("sync", "channels", now=NOW + 1, waits=archived.waits) == DONE
     serve(archived, crowd())
     capfd.readouterr()
@@ -163,22 +143,20 @@ def test_a_dry_run_says_how_many_and_asks_slack_nothing(
     assert archived.methods() == []
 
 
-def test_a_dry_run_says_that_a_channel_is_in_use(
-    archived: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_says_that_a_channel_is_in_use(archived: Slack, capfd: Capture) -> None:
     assert unarchive(archived, "general", "--dry-run") == NOT_DONE
-    assert said(capfd) == [
+    assert error_lines(capfd) == [
         "channelstats: #general is not archived, or was not when channels were last read"
     ]
     assert archived.methods() == []
 
 
 def test_a_group_that_is_refused_does_not_keep_the_next_one_out(
-    archived: Slack, capfd: pytest.CaptureFixture[str]
+    archived: Slack, capfd: Capture
 ) -> None:
     serve(archived, crowd(), Fault("error", "too_many_members", method=INVITE, after=1))
     assert unarchive(archived, "big") == WITH_PROBLEMS
-    lines = said(capfd)
+    lines = error_lines(capfd)
     assert lines[2] == (
         "channelstats: #big: 900 people not invited: conversations.invite: too_many_members"
     )
@@ -187,27 +165,23 @@ def test_a_group_that_is_refused_does_not_keep_the_next_one_out(
     assert archived.calls("chat.postMessage")[-1]["text"] == "1,099 of 1,999 people invited."
 
 
-def test_whom_slack_refuses_does_not_keep_the_others_out(
-    archived: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_whom_slack_refuses_does_not_keep_the_others_out(archived: Slack, capfd: Capture) -> None:
     of = crowd()
     of.users[-1]["is_restricted"] = True
     serve(archived, of)
     assert unarchive(archived, "big") == WITH_PROBLEMS
-    assert "channelstats: #big: 1 person not invited: Slack refuses them" in said(capfd)
+    assert "channelstats: #big: 1 person not invited: Slack refuses them" in error_lines(capfd)
     assert len(archived.told()["members"]["CBIG"]) == 1998
 
 
-def test_a_bot_is_told_that_slack_does_not_let_it(
-    archived: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bot_is_told_that_slack_does_not_let_it(archived: Slack, capfd: Capture) -> None:
     serve(archived, crowd(), bot=True)
     assert unarchive(archived, "big") == NOT_DONE
-    [line] = said(capfd)
+    [line] = error_lines(capfd)
     assert "give the token of a user (xoxp-…)" in line
     assert archived.calls(INVITE) == []
 
 
-def test_an_unknown_channel_is_an_error(archived: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_channel_is_an_error(archived: Slack, capfd: Capture) -> None:
     assert unarchive(archived, "none") == NOT_DONE
-    assert said(capfd) == ["channelstats: there is no channel 'none'"]
+    assert error_lines(capfd) == ["channelstats: there is no channel 'none'"]

@@ -12,6 +12,7 @@ import pytest
 from channelstats.cli import main
 from channelstats.commands import NOT_DONE
 from keytables.sqlite import SqliteEngine
+from support.channelstats.called import Capture
 from support.channelstats.dated import opened
 from support.channelstats.house import EXAMPLE
 from support.paths import TESTS
@@ -45,7 +46,7 @@ asyncio.run(write())
 
 
 def test_a_second_import_is_refused_until_the_first_is_dead(
-    data: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    data: list[str], tmp_path: Path, capfd: Capture
 ) -> None:
     store = tmp_path / "data" / "channelstats.sqlite"
     process = subprocess.Popen(

@@ -17,7 +17,7 @@ import pytest
 from channelstats.commands import demo
 from channelstats.commands.context import CommandContext
 from channelstats.settings import Settings
-from support.channelstats.called import called, stored
+from support.channelstats.called import Capture, called, stored
 from support.channelstats.house import NOW
 from support.channelstats.process import (
     PATIENCE,
@@ -145,7 +145,7 @@ def test_one_that_was_interrupted_is_completed(
 
 
 def test_a_folder_with_something_else_is_refused(
-    dashboard: Dashboard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    dashboard: Dashboard, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "channelstats.sqlite").write_bytes(b"real")
     assert run("--data", str(tmp_path)) == 3
@@ -171,9 +171,7 @@ def test_a_folder_with_something_else_is_refused(
         ("--store", "sqlite:///x"),
     ],
 )
-def test_what_cannot_be_made_is_wrong_usage(
-    flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_made_is_wrong_usage(flags: tuple[str, ...], capsys: Capture) -> None:
     with pytest.raises(SystemExit, match="2"):
         run(*flags)
     assert flags[0] in capsys.readouterr().err
@@ -183,7 +181,7 @@ def test_what_cannot_be_made_is_wrong_usage(
 
 
 def test_as_an_export_it_is_a_file_and_no_more(
-    dashboard: Dashboard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    dashboard: Dashboard, tmp_path: Path, capsys: Capture
 ) -> None:
     path = tmp_path / "made.zip"
     assert run("--export", str(path)) == 0
@@ -196,7 +194,7 @@ def test_as_an_export_it_is_a_file_and_no_more(
     assert called("import-export", str(path), now=NOW) == 0
 
 
-def test_what_is_there_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_there_is_not_replaced(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "made"
     path.mkdir()
     assert run("--export", str(path)) == 3

@@ -13,7 +13,7 @@ from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from channelstats.credentials import Purpose
 from channelstats.settings import OPTIONS
 from channelstats.tables.items import HASH_KEYS
-from support.channelstats.called import DATA, called
+from support.channelstats.called import DATA, Capture, called
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import EXAMPLE, NOW
 from support.channelstats.slack_house import Slack
@@ -30,7 +30,7 @@ EVERY_SCOPE = (
 class Doctor:
     """What the doctor says, by what it is about."""
 
-    def __init__(self, capfd: pytest.CaptureFixture[str], *flags: str, now: float = NOW) -> None:
+    def __init__(self, capfd: Capture, *flags: str, now: float = NOW) -> None:
         capfd.readouterr()
         self.code = called("doctor", *flags, now=now)
         found = capfd.readouterr()
@@ -44,7 +44,7 @@ class Doctor:
 
 
 def test_with_nothing_there_it_says_what_is_missing_and_makes_nothing(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
+    capfd: Capture, tmp_path: Path
 ) -> None:
     found = Doctor(capfd)
     assert found.code == DONE
@@ -57,7 +57,7 @@ def test_with_nothing_there_it_says_what_is_missing_and_makes_nothing(
 
 
 def test_a_library_that_is_missing_is_a_problem_and_ends_no_other_check(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("jinja2", "not-installed-here", "msgspec", "nor-is-this")
     monkeypatch.setattr("channelstats.commands.doctor._LIBRARIES", names)
@@ -68,7 +68,7 @@ def test_a_library_that_is_missing_is_a_problem_and_ends_no_other_check(
     assert found.of("warning", "store")
 
 
-def test_a_store_says_what_it_holds(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_store_says_what_it_holds(capfd: Capture) -> None:
     assert main(["import-export", str(EXAMPLE)]) == DONE
     before = sorted(path.name for path in DATA.iterdir())
     found = Doctor(capfd)
@@ -87,7 +87,7 @@ def test_a_store_says_what_it_holds(capfd: pytest.CaptureFixture[str]) -> None:
     assert later.of("warning", "messages")[0].startswith("the newest are of 2024-03-16")
 
 
-def test_a_folder_that_everybody_can_read_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_everybody_can_read_is_told(capfd: Capture) -> None:
     assert main(["import-export", str(EXAMPLE)]) == DONE
     assert Doctor(capfd).of("warning", "store") == []
     DATA.chmod(0o755)
@@ -96,7 +96,7 @@ def test_a_folder_that_everybody_can_read_is_told(capfd: pytest.CaptureFixture[s
     ]
 
 
-def test_a_store_that_is_none_is_a_problem(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_store_that_is_none_is_a_problem(capfd: Capture) -> None:
     DATA.mkdir()
     file = DATA / "channelstats.sqlite"
     file.write_text("this is no database" * 100)
@@ -107,7 +107,7 @@ def test_a_store_that_is_none_is_a_problem(capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_a_store_of_another_program_is_called_by_its_path_once(
-    capfd: pytest.CaptureFixture[str],
+    capfd: Capture,
 ) -> None:
     DATA.mkdir()
     file = DATA / "channelstats.sqlite"
@@ -118,7 +118,7 @@ def test_a_store_of_another_program_is_called_by_its_path_once(
     ]
 
 
-def test_a_data_folder_that_is_a_file_is_a_problem(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_data_folder_that_is_a_file_is_a_problem(capfd: Capture) -> None:
     DATA.write_text("a file")
     line = "channelstats-data is not a folder; name another one with --data"
     assert Doctor(capfd).of("problem", "store") == [line]
@@ -127,7 +127,7 @@ def test_a_data_folder_that_is_a_file_is_a_problem(capfd: pytest.CaptureFixture[
         assert capfd.readouterr().err == f"channelstats: {line}\n"
 
 
-def test_a_store_of_another_prefix_has_no_tables(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_store_of_another_prefix_has_no_tables(capfd: Capture) -> None:
     assert main(["import-export", str(EXAMPLE)]) == DONE
     found = Doctor(capfd, "--prefix", "other")
     assert found.of("warning", "store")[0].endswith("no tables that begin with 'other' yet")
@@ -135,9 +135,7 @@ def test_a_store_of_another_prefix_has_no_tables(capfd: pytest.CaptureFixture[st
     assert "other" not in repr(names.fetchall())
 
 
-def test_settings_say_where_they_came_from(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_say_where_they_came_from(capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     DATA.mkdir()
     (DATA / "channelstats.toml").write_text('slack_name = "example"\ninclude_bots = true\n')
     monkeypatch.setenv("CHANNELSTATS_MIN_GROUP", "5")
@@ -161,7 +159,7 @@ def test_settings_say_where_they_came_from(
 
 
 def test_a_token_says_whose_it_is_and_that_it_serves_for_both(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
+    connected: Slack, capfd: Capture
 ) -> None:
     connected.serve(workspace(one=[], two=[]), scopes=EVERY_SCOPE)
     found = Doctor(capfd, "--slack-name", "example")
@@ -178,9 +176,7 @@ def test_a_token_says_whose_it_is_and_that_it_serves_for_both(
     assert set(connected.methods()) == {"auth.test", "conversations.list"}
 
 
-def test_a_missing_scope_is_a_problem_and_called_by_name(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_scope_is_a_problem_and_called_by_name(connected: Slack, capfd: Capture) -> None:
     connected.serve(workspace(one=[]), scopes="channels:read,users:read")
     found = Doctor(capfd)
     assert found.code == WITH_PROBLEMS
@@ -197,7 +193,7 @@ def test_a_missing_scope_is_a_problem_and_called_by_name(
 
 
 def test_a_token_that_was_given_to_post_and_may_not_is_a_problem(
-    connected: Slack, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    connected: Slack, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(Purpose.POST.variable, TOKEN)
     connected.serve(workspace(one=[]), scopes="channels:read,users:read,channels:history")
@@ -206,9 +202,7 @@ def test_a_token_that_was_given_to_post_and_may_not_is_a_problem(
     assert "chat:write" in found.of("problem", "token that posts")[0]
 
 
-def test_tokens_of_users_have_scopes_of_their_own(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_tokens_of_users_have_scopes_of_their_own(connected: Slack, capfd: Capture) -> None:
     connected.serve(workspace(one=[]), scopes="channels:write")
     found = Doctor(capfd)
     assert not any("channels:join" in line or "channels:manage" in line for line in found.lines)
@@ -222,7 +216,7 @@ def test_tokens_of_users_have_scopes_of_their_own(
     ],
 )
 def test_a_token_that_does_not_work_is_a_problem(
-    connected: Slack, capfd: pytest.CaptureFixture[str], fault: Fault, says: str
+    connected: Slack, capfd: Capture, fault: Fault, says: str
 ) -> None:
     connected.serve(workspace(one=[]), fault)
     found = Doctor(capfd)
@@ -232,9 +226,7 @@ def test_a_token_that_does_not_work_is_a_problem(
     ]
 
 
-def test_a_token_that_others_can_read_is_a_problem(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_token_that_others_can_read_is_a_problem(capfd: Capture, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(TOKEN)
     file.chmod(0o644)
@@ -243,9 +235,7 @@ def test_a_token_that_others_can_read_is_a_problem(
     assert "chmod 600" in found.of("problem", "token that posts")[0]
 
 
-def test_links_need_the_name_of_the_workspace(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_links_need_the_name_of_the_workspace(connected: Slack, capfd: Capture) -> None:
     connected.serve(workspace(one=[]), scopes=EVERY_SCOPE)
     assert Doctor(capfd).of("warning", "links") == [
         "slack_name is not set: set slack_name = example"
@@ -255,9 +245,7 @@ def test_links_need_the_name_of_the_workspace(
     ]
 
 
-def test_links_lead_where_an_export_says(
-    connected: Slack, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_links_lead_where_an_export_says(connected: Slack, capfd: Capture, tmp_path: Path) -> None:
     connected.serve(workspace(one=[]), scopes=EVERY_SCOPE)
     for name, warnings in (
         ("example", []),
@@ -271,9 +259,7 @@ def test_links_lead_where_an_export_says(
         assert given.of("warning", "links") == ["slack_name is other, but the token is of example"]
 
 
-def test_it_says_how_long_a_first_sync_takes(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_how_long_a_first_sync_takes(connected: Slack, capfd: Capture) -> None:
     many = workspace(**{f"c{n}": [] for n in range(600)})
     connected.serve(many, scopes=EVERY_SCOPE)
     [internal] = Doctor(capfd).of("ok", "app")
@@ -287,7 +273,7 @@ def test_it_says_how_long_a_first_sync_takes(
 
 
 def test_a_bot_is_told_what_it_cannot_read_and_targets_that_are_not_there(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
+    connected: Slack, capfd: Capture
 ) -> None:
     of = workspace(one=[], two=[], old=[])
     of.channels[0]["is_member"] = True
@@ -299,9 +285,7 @@ def test_a_bot_is_told_what_it_cannot_read_and_targets_that_are_not_there(
     assert target == "brief_channel: no public channel is called none"
 
 
-def test_the_quiet_get_warnings_and_problems_alone(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_quiet_get_warnings_and_problems_alone(connected: Slack, capfd: Capture) -> None:
     connected.serve(workspace(one=[]), scopes=EVERY_SCOPE)
     found = Doctor(capfd, "--quiet")
     assert found.of("ok") == []
@@ -309,7 +293,7 @@ def test_the_quiet_get_warnings_and_problems_alone(
 
 
 def test_a_token_of_its_own_is_looked_at_for_posting(
-    connected: Slack, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    connected: Slack, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(Purpose.POST.variable, "xoxb-another")
     connected.serve(workspace(one=[]), scopes=EVERY_SCOPE)

@@ -14,7 +14,7 @@ from channelstats.cli import main
 from channelstats.commands import DONE, NOT_DONE, USAGE, WITH_PROBLEMS
 from channelstats.ingest import export_reader
 from support.channelstats import original
-from support.channelstats.called import called, die, stored
+from support.channelstats.called import Capture, called, die, stored
 from support.channelstats.house import EXAMPLE, NOW, house
 
 # ── import export ─────────────────────────────────────────────────────────────────────────────────
@@ -67,9 +67,7 @@ def test_for_cron_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert on_terminal(monkeypatch, "--quiet") == ""
 
 
-def test_how_many_channels_wait_for_a_flag_is_said(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_how_many_channels_wait_for_a_flag_is_said(tmp_path: Path, capfd: Capture) -> None:
     lists = {
         "users": [],
         "channels": [{"id": "C1", "name": "one"}],
@@ -97,7 +95,7 @@ def test_whoever_is_excluded_is_not_taken_in() -> None:
     assert "UBOB" not in stored("User")
 
 
-def test_a_name_that_leaves_nobody_out_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_leaves_nobody_out_is_told(capfd: Capture) -> None:
     assert called("import-export", str(EXAMPLE), "--exclude-users", "bobb,ali", now=NOW) == 1
     assert capfd.readouterr().err.splitlines()[0] == (
         "channelstats: exclude_users: nobody is called 'bobb', so nobody is left out by it"
@@ -105,7 +103,7 @@ def test_a_name_that_leaves_nobody_out_is_told(capfd: pytest.CaptureFixture[str]
     assert "UALICE" not in stored("User")
 
 
-def test_a_name_that_leaves_no_channel_out_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_leaves_no_channel_out_is_told(capfd: Capture) -> None:
     flags = ["--exclude-channels", "#devv,general,CNONE"]
     assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 1
     assert capfd.readouterr().err.splitlines()[0] == (
@@ -116,7 +114,7 @@ def test_a_name_that_leaves_no_channel_out_is_told(capfd: pytest.CaptureFixture[
 
 
 def test_a_reader_that_dies_is_a_line_and_the_import_can_go_on(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capfd: Capture, tmp_path: Path
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(export_reader, "LARGE", 0)
@@ -133,9 +131,7 @@ def test_a_reader_that_dies_is_a_line_and_the_import_can_go_on(
 # ── import members ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_accounts_are_dated_and_bad_lines_named(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_accounts_are_dated_and_bad_lines_named(tmp_path: Path, capfd: Capture) -> None:
     path = tmp_path / "members.csv"
     path.write_text('User ID,Account created\nU1,"Nov 3, 2017"\nU2,soon\n')
     assert called("import-members", str(path), now=NOW) == WITH_PROBLEMS
@@ -150,7 +146,7 @@ def test_accounts_are_dated_and_bad_lines_named(
 
 
 def test_a_list_without_the_columns_is_an_error_and_makes_nothing(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: Capture
 ) -> None:
     (tmp_path / "members.csv").write_text("Name,Email\nAnn,ann@example.org\n")
     assert main(["import-members", "members.csv"]) == NOT_DONE
@@ -180,7 +176,7 @@ def migrate(source: str, *flags: str) -> int:
     return called("migrate", "--from", source, "--from-prefix", "original", *flags, now=NOW)
 
 
-def test_it_says_what_came_over(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_says_what_came_over(source: str, capfd: Capture) -> None:
     assert migrate(source) == DONE
     assert capfd.readouterr().err == (
         "read: 4 users, 2 channels, 2 memberships, 2 samples of members, 15 messages (15 new or "
@@ -194,13 +190,13 @@ def test_it_says_what_came_over(source: str, capfd: pytest.CaptureFixture[str]) 
     assert "40 (+54%)" in capfd.readouterr().out
 
 
-def test_what_is_too_old_does_not_stay(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_too_old_does_not_stay(source: str, capfd: Capture) -> None:
     assert migrate(source, "--retention-days", "11") == DONE
     assert capfd.readouterr().err.endswith("removed: 6 messages older than 11 days\n")
     assert len(stored()) == 9
 
 
-def test_a_row_that_is_none_is_a_problem(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_row_that_is_none_is_a_problem(source: str, capfd: Capture) -> None:
     async def spoil() -> None:
         async with house(Path(source.removeprefix("sqlite://")).parent) as found:
             await original.put(found.engine, "Message", {"cid_ts": "nonsense"})
@@ -218,7 +214,7 @@ def test_a_row_that_is_none_is_a_problem(source: str, capfd: pytest.CaptureFixtu
     ],
 )
 def test_a_source_that_is_none_is_an_error_and_makes_nothing(
-    source: str, flags: list[str], line: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    source: str, flags: list[str], line: str, capfd: Capture, tmp_path: Path
 ) -> None:
     given = [flag.replace("{source}", source) for flag in flags]
     assert called("migrate", *given, now=NOW) == NOT_DONE
@@ -235,7 +231,7 @@ def test_a_source_that_is_none_is_an_error_and_makes_nothing(
     ],
 )
 def test_a_source_that_cannot_be_is_wrong_usage_and_makes_nothing(
-    source: str, flags: list[str], line: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    source: str, flags: list[str], line: str, capfd: Capture, tmp_path: Path
 ) -> None:
     given = [flag.replace("{source}", source) for flag in flags]
     with pytest.raises(SystemExit, match=str(USAGE)):
@@ -251,9 +247,7 @@ NAME = "Acme Member Analytics Mar 10, 2024 - Mar 16, 2024.csv"
 TEXT = "User ID,Days active,Messages posted\nU1,3,9\nU2,1,0\n"
 
 
-def test_files_are_read_and_wrong_ones_named(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_files_are_read_and_wrong_ones_named(tmp_path: Path, capfd: Capture) -> None:
     good, bad = tmp_path / NAME, tmp_path / "bad.csv"
     good.write_text(TEXT)
     bad.write_text("Name\nAnn\n")
@@ -270,9 +264,7 @@ def test_files_are_read_and_wrong_ones_named(
     assert capfd.readouterr().err.endswith("0 spans of days new or changed\n")
 
 
-def test_nothing_but_wrong_files_is_not_done(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_but_wrong_files_is_not_done(tmp_path: Path, capfd: Capture) -> None:
     (tmp_path / "members.csv").write_text(TEXT)
     assert main(["import-analytics", "members.csv"]) == NOT_DONE
     assert capfd.readouterr().err == (
@@ -286,9 +278,7 @@ def test_nothing_but_wrong_files_is_not_done(
 @pytest.mark.parametrize(
     "days", [("--from", "2024-03-10"), ("--from", "2024-03-10", "--to", "2024-03-09")]
 )
-def test_days_are_given_with_both_ends(
-    days: tuple[str, ...], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_days_are_given_with_both_ends(days: tuple[str, ...], capfd: Capture) -> None:
     with pytest.raises(SystemExit, match=str(USAGE)):
         main(["import-analytics", "members.csv", *days])
     assert "give both --from and --to" in capfd.readouterr().err

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
-from support.channelstats.called import called, stored
-from support.channelstats.house import EXAMPLE, NOW
+from support.channelstats.called import Capture, called, stored
+from support.channelstats.house import NOW
 
-Capture = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.usefixtures("example")
 
 ASKED = "Remove everything about Bob Berg (UBOB)? [y/N] "
 
@@ -20,12 +20,6 @@ ASKED = "Remove everything about Bob Berg (UBOB)? [y/N] "
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def _example(_nothing_set: None, capfd: Capture) -> None:
-    assert called("import-export", str(EXAMPLE), now=NOW) == DONE
-    capfd.readouterr()
 
 
 def at_terminal(answer: str, monkeypatch: pytest.MonkeyPatch) -> Terminal:

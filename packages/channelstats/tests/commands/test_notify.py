@@ -9,13 +9,13 @@ from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from channelstats.sending.push_sender import vapid_key
 from channelstats.tables import Tables
 from keytables.sqlite import SqliteEngine
-from support.channelstats.called import DATA, called, stored
-from support.channelstats.house import EXAMPLE, NOW, UTC
+from support.channelstats.called import DATA, Capture, called, stored
+from support.channelstats.house import NOW, UTC
 from support.channelstats.push_service import Answer, Browser, PushService, push_service
 from support.clocks import ManualClock
 from support.event_loops import LoopThread
 
-Capture = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.usefixtures("example")
 
 
 @pytest.fixture
@@ -25,13 +25,6 @@ def service() -> Iterator[PushService]:
         running = push_service()
         yield loop.run(running.__aenter__())
         loop.run(running.__aexit__(None, None, None))
-
-
-@pytest.fixture(autouse=True)
-def _example(_nothing_set: None, capfd: Capture) -> None:
-    """The worked example: its first week is there, its second is not at its end."""
-    assert called("import-export", str(EXAMPLE), now=NOW) == DONE
-    capfd.readouterr()
 
 
 def subscribed(service: PushService, *answers: Answer, announced: str = "") -> Browser:

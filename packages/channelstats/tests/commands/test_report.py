@@ -8,20 +8,14 @@ import pytest
 
 from channelstats.commands import DONE
 from channelstats.tables.messages import Messages
-from support.channelstats.called import called
+from support.channelstats.called import Capture, called
 from support.channelstats.house import EXAMPLE, NOW
 from support.channelstats.workspace import write_linked
 
-Capture = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.usefixtures("example")
 
 READ = "the days up to 2024-03-16 were read"
 LATER = datetime(2024, 5, 1, tzinfo=UTC).timestamp()
-
-
-@pytest.fixture(autouse=True)
-def _example(_nothing_set: None, capfd: Capture) -> None:
-    assert called("import-export", str(EXAMPLE), now=NOW) == DONE
-    capfd.readouterr()
 
 
 def told(capfd: Capture, *flags: str, now: float = LATER) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from channelstats.commands import DONE, NOT_DONE
-from support.channelstats.called import called
+from support.channelstats.called import Capture, called
 from support.channelstats.desk import blocks_in
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import NOW
@@ -21,13 +21,6 @@ from support.paths import PYTHONPATH
 pytestmark = pytest.mark.slow
 
 POST = "chat.postMessage"
-
-
-@pytest.fixture
-def slack_there(connected: Slack, tmp_path: Path) -> Slack:
-    settle(tmp_path)
-    open_for_business(connected)
-    return connected
 
 
 def send(slack: Slack, *arguments: str, now: float = NOW) -> int:
@@ -47,58 +40,54 @@ def send(slack: Slack, *arguments: str, now: float = NOW) -> int:
     ],
 )
 def test_a_report_goes_to_its_place_or_where_it_is_told_to(
-    slack_there: Slack,
-    capfd: pytest.CaptureFixture[str],
+    there: Slack,
+    capfd: Capture,
     asked: list[str],
     cid: str,
     says: str,
 ) -> None:
-    assert send(slack_there, *asked) == DONE
+    assert send(there, *asked) == DONE
     found = capfd.readouterr()
     assert (found.out, found.err) == ("", f"{says}\n")
-    told = slack_there.told()["messages"]
+    told = there.told()["messages"]
     assert [raw for raw in told[cid] if "blocks" in raw]
-    assert len(slack_there.calls(POST)) == 1
+    assert len(there.calls(POST)) == 1
 
 
-def test_without_send_nothing_is_sent(
-    slack_there: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert called("report", "global", *WEEK, now=NOW, waits=slack_there.waits) == DONE
+def test_without_send_nothing_is_sent(there: Slack, capfd: Capture) -> None:
+    assert called("report", "global", *WEEK, now=NOW, waits=there.waits) == DONE
     assert capfd.readouterr().out.startswith("Workspace report\n")
-    assert slack_there.methods() == []
+    assert there.methods() == []
 
 
 def test_a_dry_run_says_what_would_go_where_and_asks_slack_nothing(
-    slack_there: Slack, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    there: Slack, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CHANNELSTATS_READ_TOKEN")
-    assert send(slack_there, "channel", "dev", "--dry-run", "--attach", "html") == DONE
+    assert send(there, "channel", "dev", "--dry-run", "--attach", "html") == DONE
     assert capfd.readouterr().out == (
         "Report on #dev: Sunday 10 March 2024 to Saturday 16 March 2024: "
         "1 message and channel-CDEV.html to #dev-stats\n"
     )
-    assert slack_there.methods() == []
+    assert there.methods() == []
 
 
-def test_a_second_run_sends_nothing_but_on_purpose(
-    slack_there: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert send(slack_there, "global") == DONE
-    assert send(slack_there, "global", now=NOW + 9000) == DONE
+def test_a_second_run_sends_nothing_but_on_purpose(there: Slack, capfd: Capture) -> None:
+    assert send(there, "global") == DONE
+    assert send(there, "global", now=NOW + 9000) == DONE
     assert capfd.readouterr().err.splitlines()[1] == (
         "to #stats: sent already on 2024-03-21 05:46; --again sends it once more"
     )
-    assert len(slack_there.calls(POST)) == 1
-    assert send(slack_there, "global", "--dry-run") == DONE
+    assert len(there.calls(POST)) == 1
+    assert send(there, "global", "--dry-run") == DONE
     assert capfd.readouterr().out.endswith("; sent already on 2024-03-21 05:46\n")
-    assert send(slack_there, "global", "--again") == DONE
-    assert len(slack_there.calls(POST)) == 2
+    assert send(there, "global", "--again") == DONE
+    assert len(there.calls(POST)) == 2
 
 
-def test_the_page_goes_into_the_thread(slack_there: Slack) -> None:
-    assert send(slack_there, "global", "--attach", "html") == DONE
-    told = slack_there.told()
+def test_the_page_goes_into_the_thread(there: Slack) -> None:
+    assert send(there, "global", "--attach", "html") == DONE
+    told = there.told()
     [file] = told["files"].values()
     [message] = told["messages"]["CSTATS"]
     assert file["name"] == "global.html"
@@ -108,18 +97,18 @@ def test_the_page_goes_into_the_thread(slack_there: Slack) -> None:
 
 
 def test_what_is_sent_may_be_kept_as_files_too(
-    slack_there: Slack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    there: Slack, tmp_path: Path, capfd: Capture
 ) -> None:
     out = tmp_path / "out"
-    assert send(slack_there, "global", "--out-dir", str(out)) == DONE
+    assert send(there, "global", "--out-dir", str(out)) == DONE
     assert not out.exists()
     flags = ["--out-dir", str(out), "--format", "slack", "--format", "json", "--again"]
-    assert send(slack_there, "global", *flags) == DONE
+    assert send(there, "global", *flags) == DONE
     assert sorted(path.name for path in out.iterdir()) == ["global.json", "global.slack"]
 
 
 def test_the_folder_that_is_set_is_the_one_that_is_written_to(
-    slack_there: Slack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    there: Slack, tmp_path: Path, capfd: Capture
 ) -> None:
     out = tmp_path / "out"
     assert called("report", "global", *WEEK, "--out-dir", str(out), now=NOW) == DONE
@@ -127,17 +116,17 @@ def test_the_folder_that_is_set_is_the_one_that_is_written_to(
     assert (out / "global.text").read_text().startswith("Workspace report\n")
 
 
-def test_under_pseudonyms_nobody_is_mentioned(slack_there: Slack) -> None:
-    assert send(slack_there, "global", "--anonymize") == DONE
-    [asked] = slack_there.calls(POST)
+def test_under_pseudonyms_nobody_is_mentioned(there: Slack) -> None:
+    assert send(there, "global", "--anonymize") == DONE
+    [asked] = there.calls(POST)
     said = str(blocks_in([asked])) + str(asked["text"])
     assert not [name for name in ("UALICE", "CGEN", "<@", "<#", "alice") if name in said]
 
 
-def test_the_reports_say_where_to_ask_and_how_to_stop(slack_there: Slack) -> None:
-    assert send(slack_there, "user", "@bob") == DONE
-    assert send(slack_there, "channel", "dev") == DONE
-    user, channel = (str(blocks_in([asked])) for asked in slack_there.calls(POST))
+def test_the_reports_say_where_to_ask_and_how_to_stop(there: Slack) -> None:
+    assert send(there, "user", "@bob") == DONE
+    assert send(there, "channel", "dev") == DONE
+    user, channel = (str(blocks_in([asked])) for asked in there.calls(POST))
     assert "You get this because you are in <#COPTIN|optin>. Leave it" in user
     assert "Questions about this report? Ask in <#CHELP|help>." in user
     assert "Questions about this report? Ask in <#CHELP|help>." in channel
@@ -154,17 +143,17 @@ def test_the_reports_say_where_to_ask_and_how_to_stop(slack_there: Slack) -> Non
     ],
 )
 def test_without_a_place_to_go_to_it_says_so_and_sends_nothing(
-    slack_there: Slack, capfd: pytest.CaptureFixture[str], asked: list[str], says: str
+    there: Slack, capfd: Capture, asked: list[str], says: str
 ) -> None:
-    assert send(slack_there, *asked) == NOT_DONE
+    assert send(there, *asked) == NOT_DONE
     found = capfd.readouterr()
     assert found.err.count("\n") == 1
     assert says in found.err
-    assert slack_there.methods() == []
+    assert there.methods() == []
 
 
 def test_where_nothing_is_set_it_asks_where_to(
-    connected: Slack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    connected: Slack, tmp_path: Path, capfd: Capture
 ) -> None:
     settle(tmp_path, settings="")
     assert send(connected, "brief") == NOT_DONE
@@ -182,14 +171,14 @@ def test_where_nothing_is_set_it_asks_where_to(
     ],
 )
 def test_what_slack_refuses_is_one_line(
-    slack_there: Slack,
-    capfd: pytest.CaptureFixture[str],
+    there: Slack,
+    capfd: Capture,
     code: str,
     more: dict[str, str],
     says: str,
 ) -> None:
-    open_for_business(slack_there, Fault("error", code, method=POST, more=more))
-    assert send(slack_there, "global") == NOT_DONE
+    open_for_business(there, Fault("error", code, method=POST, more=more))
+    assert send(there, "global") == NOT_DONE
     found = capfd.readouterr()
     assert found.err.startswith("channelstats: not all of it was sent to #stats: chat.postMessage")
     assert found.err.count("\n") == 1
@@ -198,42 +187,40 @@ def test_what_slack_refuses_is_one_line(
 
 
 def test_without_a_token_nothing_is_opened(
-    slack_there: Slack, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    there: Slack, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CHANNELSTATS_READ_TOKEN")
-    assert send(slack_there, "global") == NOT_DONE
+    assert send(there, "global") == NOT_DONE
     assert "CHANNELSTATS_POST_TOKEN" in capfd.readouterr().err
-    assert slack_there.methods() == []
+    assert there.methods() == []
 
 
 @pytest.mark.parametrize("flag", [["--dry-run"], ["--again"], ["--destination", "dev"]])
-def test_flags_of_sending_belong_to_send(
-    slack_there: Slack, capfd: pytest.CaptureFixture[str], flag: list[str]
-) -> None:
+def test_flags_of_sending_belong_to_send(there: Slack, capfd: Capture, flag: list[str]) -> None:
     with pytest.raises(SystemExit):
         called("report", "global", *WEEK, *flag, now=NOW)
     assert f"{flag[0]} belongs to --send" in capfd.readouterr().err
 
 
 def test_a_run_that_is_killed_between_two_parts_is_taken_up_in_the_same_thread(
-    slack_there: Slack, capfd: pytest.CaptureFixture[str]
+    there: Slack, capfd: Capture
 ) -> None:
     too_long = Fault("error", "msg_blocks_too_long", method=POST)  # so there are two parts
-    open_for_business(slack_there, too_long, Fault("hang", method=POST, after=1))
+    open_for_business(there, too_long, Fault("hang", method=POST, after=1))
     process = subprocess.Popen(
         [sys.executable, "-m", "channelstats", "report", "global", *WEEK, "--send"],
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
     )
-    slack_there.wait_for(POST, 3)
+    there.wait_for(POST, 3)
     process.kill()
     assert process.wait(60) == -signal.SIGKILL
-    assert len(slack_there.told()["messages"]["CSTATS"]) == 1
+    assert len(there.told()["messages"]["CSTATS"]) == 1
 
     later = time.time() + 1000
-    assert send(slack_there, "global", now=later) == DONE
+    assert send(there, "global", now=later) == DONE
     assert capfd.readouterr().err == "to #stats: sent, 1 message\n"
-    first, second = slack_there.told()["messages"]["CSTATS"]
+    first, second = there.told()["messages"]["CSTATS"]
     assert second["thread_ts"] == first["ts"]
-    assert send(slack_there, "global", "--destination", "brief", now=later) == DONE
-    at_once = blocks_in(slack_there.told()["messages"]["CBRIEF"])
+    assert send(there, "global", "--destination", "brief", now=later) == DONE
+    at_once = blocks_in(there.told()["messages"]["CBRIEF"])
     assert blocks_in([first, second]) == at_once

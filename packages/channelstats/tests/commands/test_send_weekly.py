@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
-from support.channelstats.called import called
+from support.channelstats.called import Capture, called, error_lines
 from support.channelstats.desk import blocks_in
-from support.channelstats.fake_slack import TOKEN, Fault
+from support.channelstats.fake_slack import Fault
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack, consistent
 from support.channelstats.town import WEEK, open_for_business, settle, town
@@ -28,22 +28,8 @@ EVERYTHING = [
 LINKS = "links to reports on channels to #links"
 
 
-@pytest.fixture
-def there(connected: Slack, tmp_path: Path) -> Slack:
-    settle(tmp_path)
-    open_for_business(connected)
-    return connected
-
-
 def weekly(slack: Slack, *arguments: str, week: Sequence[str] = WEEK, now: float = NOW) -> int:
     return called("send-weekly", *week, *arguments, now=now, waits=slack.waits)
-
-
-def said(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    found = capfd.readouterr()
-    assert found.out == ""
-    assert TOKEN not in found.err
-    return found.err.splitlines()
 
 
 def places(slack: Slack) -> list[str]:
@@ -52,16 +38,14 @@ def places(slack: Slack) -> list[str]:
     return sorted(cid for cid, raws in found.items() for raw in raws if raw.get("user") == "USTATS")
 
 
-def test_every_report_goes_to_its_place(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_report_goes_to_its_place(there: Slack, capfd: Capture) -> None:
     assert weekly(there) == DONE
-    assert said(capfd) == [f"{words}: sent, 1 message" for words in EVERYTHING]
+    assert error_lines(capfd) == [f"{words}: sent, 1 message" for words in EVERYTHING]
     everywhere = ["CBRIEF", "CDEVSTATS", "CGENERALSTATS", "CLINKS", "CLINKS", "CSTATS"]
     assert places(there) == [*everywhere, "DALICE", "DBOB"]
 
 
-def test_the_last_whole_week_is_the_one_that_is_sent(
-    there: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_whole_week_is_the_one_that_is_sent(there: Slack, capfd: Capture) -> None:
     assert weekly(there, "--dry-run", week=()) == DONE
     assert weekly(there, "--dry-run", week=(), now=NOW + 7 * 86_400) == WITH_PROBLEMS
     assert "the week ends on 2024-03-24 00:00" in capfd.readouterr().err
@@ -70,7 +54,7 @@ def test_the_last_whole_week_is_the_one_that_is_sent(
 
 
 def test_a_week_that_a_sync_could_not_read_is_not_sent_and_the_reason_is_told(
-    there: Slack, capfd: pytest.CaptureFixture[str]
+    there: Slack, capfd: Capture
 ) -> None:
     later = NOW + 7 * 86_400
     cut = Fault("cut", method="conversations.history", channel="CDEV", times=-1)
@@ -78,7 +62,7 @@ def test_a_week_that_a_sync_could_not_read_is_not_sent_and_the_reason_is_told(
     assert called("sync", "all", now=later, waits=there.waits) == WITH_PROBLEMS
     capfd.readouterr()
     assert weekly(there, week=(), now=later) == NOT_DONE
-    [line] = said(capfd)
+    [line] = error_lines(capfd)
     assert "; the last sync did not read everything (dev: conversations.history: the ans" in line
     assert line.endswith("): run channelstats sync all; --anyway sends all the same")
     assert places(there) == []
@@ -86,41 +70,41 @@ def test_a_week_that_a_sync_could_not_read_is_not_sent_and_the_reason_is_told(
 
 @pytest.mark.parametrize("command", [("send-weekly",), ("report", "global")], ids=" ".join)
 def test_without_messages_it_says_where_they_come_from(
-    connected: Slack, capfd: pytest.CaptureFixture[str], command: tuple[str, ...]
+    connected: Slack, capfd: Capture, command: tuple[str, ...]
 ) -> None:
     connected.serve(consistent(town()))
     assert called("sync", "users", "--quiet", now=NOW, waits=connected.waits) == DONE
     assert called(*command, now=NOW, waits=connected.waits) == NOT_DONE
-    [line] = said(capfd)
+    [line] = error_lines(capfd)
     assert line == (
         "channelstats: there are no messages in the store; see channelstats import-export and "
         "channelstats sync"
     )
 
 
-def test_a_second_run_sends_nothing(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_second_run_sends_nothing(there: Slack, capfd: Capture) -> None:
     assert weekly(there) == DONE
     posts = len(there.calls(POST))
     capfd.readouterr()
     assert weekly(there) == DONE
-    assert said(capfd) == ["nothing left to send for the week of 2024-03-10"]
+    assert error_lines(capfd) == ["nothing left to send for the week of 2024-03-10"]
     assert weekly(there, "--quiet") == DONE
-    assert said(capfd) == []
+    assert error_lines(capfd) == []
     assert len(there.calls(POST)) == posts
     assert weekly(there, "--dry-run") == DONE
     already = [f"{words} (sent already)" for words in EVERYTHING]
     assert capfd.readouterr().out.splitlines() == [*already, LINKS]
 
 
-def test_a_long_wait_is_told(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_long_wait_is_told(there: Slack, capfd: Capture) -> None:
     open_for_business(there, Fault("rate", "300", method=POST))
     assert weekly(there) == DONE
     waited = f"Slack asks to wait 300 s before the next {POST}"
-    assert said(capfd) == [waited, *(f"{words}: sent, 1 message" for words in EVERYTHING)]
+    assert error_lines(capfd) == [waited, *(f"{words}: sent, 1 message" for words in EVERYTHING)]
 
 
 def test_a_dry_run_touches_nothing_at_all(
-    there: Slack, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    there: Slack, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CHANNELSTATS_READ_TOKEN")
     assert weekly(there, "--dry-run") == DONE
@@ -131,7 +115,7 @@ def test_a_dry_run_touches_nothing_at_all(
 
 
 def test_goals_and_alerts_are_one_message_in_the_channel_of_the_weekly_report(
-    there: Slack, capfd: pytest.CaptureFixture[str]
+    there: Slack, capfd: Capture
 ) -> None:
     bounds = (
         *("--goals", "threads.unanswered_share <= 30, people.posters >= 2"),
@@ -140,7 +124,7 @@ def test_goals_and_alerts_are_one_message_in_the_channel_of_the_weekly_report(
     assert weekly(there, "--dry-run", *bounds) == DONE
     assert "goals and alerts to #stats" in capfd.readouterr().out.splitlines()
     assert weekly(there, *bounds) == DONE
-    assert said(capfd)[-1] == "goals and alerts: sent, 1 message"
+    assert error_lines(capfd)[-1] == "goals and alerts: sent, 1 message"
     [block] = blocks_in(there.told()["messages"]["CSTATS"][-1:])
     title, alert, *goals = block["text"]["text"].splitlines()
     assert title.startswith("*Goals and alerts, Sunday 10 March 2024 to Saturday 16 March")
@@ -148,14 +132,12 @@ def test_goals_and_alerts_are_one_message_in_the_channel_of_the_weekly_report(
     assert alert.endswith(" (alert: more than 5)")
     assert [line.rpartition(", ")[2] for line in goals] == ["not met)", "met)"]
     assert weekly(there, *bounds) == DONE
-    assert said(capfd) == ["nothing left to send for the week of 2024-03-10"]
+    assert error_lines(capfd) == ["nothing left to send for the week of 2024-03-10"]
 
 
-def test_without_a_goal_an_alert_that_is_none_posts_nothing(
-    there: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_goal_an_alert_that_is_none_posts_nothing(there: Slack, capfd: Capture) -> None:
     assert weekly(there, "--alerts", "people.messages > 5000") == DONE
-    assert said(capfd) == [f"{words}: sent, 1 message" for words in EVERYTHING]
+    assert error_lines(capfd) == [f"{words}: sent, 1 message" for words in EVERYTHING]
 
 
 def test_links_to_channel_reports_are_posted_where_they_are_asked_for(there: Slack) -> None:
@@ -201,17 +183,17 @@ def test_whoever_was_a_member_before_stays_one(connected: Slack, tmp_path: Path)
     ],
 )
 def test_a_report_that_fails_costs_itself_alone(
-    there: Slack, capfd: pytest.CaptureFixture[str], code: str, says: str
+    there: Slack, capfd: Capture, code: str, says: str
 ) -> None:
     open_for_business(there, Fault("error", code, method=POST, channel="CDEVSTATS"))
     assert weekly(there) == WITH_PROBLEMS
-    lines = said(capfd)
+    lines = error_lines(capfd)
     [failed] = [line for line in lines if line.startswith("channelstats: ")]
     assert failed.startswith(f"channelstats: report on #dev to #dev-stats: {POST}: {code}: {says}")
     assert len(lines) == len(EVERYTHING)
 
     assert weekly(there) == DONE
-    assert said(capfd) == ["report on #dev to #dev-stats: sent, 1 message"]
+    assert error_lines(capfd) == ["report on #dev to #dev-stats: sent, 1 message"]
     assert len(there.told()["messages"]["CLINKS"]) == 2
 
 
@@ -225,7 +207,7 @@ def test_who_gets_a_report_is_what_slack_says_now(connected: Slack, tmp_path: Pa
     assert [cid for cid in places(connected) if cid.startswith("D")] == ["DCARA"]
 
 
-def test_whoever_is_left_out_gets_none(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_whoever_is_left_out_gets_none(there: Slack, capfd: Capture) -> None:
     flags = ["--exclude-users", "@bob", "--exclude-channels", "dev", "--dry-run"]
     assert weekly(there, *flags) == DONE
     listed = capfd.readouterr().out.splitlines()
@@ -234,28 +216,26 @@ def test_whoever_is_left_out_gets_none(there: Slack, capfd: pytest.CaptureFixtur
 
 
 def test_where_members_cannot_be_read_no_report_goes_to_people(
-    there: Slack, capfd: pytest.CaptureFixture[str]
+    there: Slack, capfd: Capture
 ) -> None:
     more = {"needed": "channels:read"}
     lacking = Fault("error", "missing_scope", method="conversations.members", more=more)
     open_for_business(there, lacking)
     assert weekly(there) == WITH_PROBLEMS
     assert not [cid for cid in places(there) if cid.startswith("D")]
-    assert "who wants one is not known" in (lines := said(capfd))[0]
+    assert "who wants one is not known" in (lines := error_lines(capfd))[0]
     assert "lacks the scope channels:read" in lines[0]
 
 
-def test_a_channel_of_few_is_not_reported_on(
-    there: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_channel_of_few_is_not_reported_on(there: Slack, capfd: Capture) -> None:
     assert weekly(there, "--min-group", "4") == DONE
-    lines = said(capfd)
+    lines = error_lines(capfd)
     assert "report on #dev to #dev-stats: not sent, too few people posted there" in lines
     assert "CDEVSTATS" not in places(there)
 
 
 def test_what_is_private_goes_to_no_public_place(
-    connected: Slack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    connected: Slack, tmp_path: Path, capfd: Capture
 ) -> None:
     of = town()
     [dev] = [channel for channel in of.channels if channel["name"] == "dev"]
@@ -273,43 +253,39 @@ def test_what_is_private_goes_to_no_public_place(
 
 @pytest.mark.parametrize("name", ["report_channel", "channel_stats", "optin_channel"])
 def test_a_setting_that_means_nothing_is_named_and_the_rest_goes_out(
-    there: Slack, capfd: pytest.CaptureFixture[str], name: str
+    there: Slack, capfd: Capture, name: str
 ) -> None:
     flag = f"--{name.replace('_', '-')}"
     assert weekly(there, flag, "nowhere") == WITH_PROBLEMS
-    lines = said(capfd)
+    lines = error_lines(capfd)
     assert "there is no channel 'nowhere'" in lines[0]
     assert "brief report to #brief: sent, 1 message" in lines
 
 
-def test_nowhere_to_send_to_is_told(
-    connected: Slack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_nowhere_to_send_to_is_told(connected: Slack, tmp_path: Path, capfd: Capture) -> None:
     of = town()
     of.channels = [channel for channel in of.channels if not channel["name"].endswith("-stats")]
     settle(tmp_path, of, settings="")
     connected.serve(of)
     assert weekly(connected) == WITH_PROBLEMS
-    assert "there is nowhere to send to: set report_channel" in said(capfd)[0]
+    assert "there is nowhere to send to: set report_channel" in error_lines(capfd)[0]
     assert connected.methods() == []
 
 
 # ── a week that is not there ────────────────────────────────────────────────────────────────────
 
 
-def test_a_week_that_was_not_read_to_its_end_is_not_sent(
-    there: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_week_that_was_not_read_to_its_end_is_not_sent(there: Slack, capfd: Capture) -> None:
     week, now = ("--week", "2024-03-18"), NOW + 4 * 86_400
     assert weekly(there, week=week, now=now) == NOT_DONE
-    [line] = said(capfd)
+    [line] = error_lines(capfd)
     assert line == (
         "channelstats: the week ends on 2024-03-24 00:00 and Slack was read up to 2024-03-20 "
         "02:00: run channelstats sync all; --anyway sends all the same"
     )
     assert there.methods() == []
     assert weekly(there, "--anyway", week=week, now=now) == DONE
-    assert len(said(capfd)) == len(EVERYTHING)
+    assert len(error_lines(capfd)) == len(EVERYTHING)
 
 
 # ── nothing more can be done ────────────────────────────────────────────────────────────────────
@@ -333,11 +309,11 @@ def test_a_week_that_was_not_read_to_its_end_is_not_sent(
     ],
 )
 def test_where_nothing_can_be_sent_any_more_it_stops(
-    there: Slack, capfd: pytest.CaptureFixture[str], fault: Fault, says: str
+    there: Slack, capfd: Capture, fault: Fault, says: str
 ) -> None:
     open_for_business(there, fault)
     assert weekly(there) == NOT_DONE
-    lines = said(capfd)
+    lines = error_lines(capfd)
     assert lines[-1].startswith("channelstats: stopped: ")
     assert says in lines[-1]
     assert len(there.calls(POST)) == 3
@@ -346,9 +322,7 @@ def test_where_nothing_can_be_sent_any_more_it_stops(
     assert places(there)[0] == "CDEVSTATS"
 
 
-def test_a_scope_that_is_beside_the_point_is_missed_once(
-    there: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_scope_that_is_beside_the_point_is_missed_once(there: Slack, capfd: Capture) -> None:
     more = {"needed": "channels:read"}
     lacking = [
         Fault("error", "missing_scope", method=method, times=-1, more=more)
@@ -356,7 +330,7 @@ def test_a_scope_that_is_beside_the_point_is_missed_once(
     ]
     open_for_business(there, *lacking)
     assert weekly(there) == WITH_PROBLEMS
-    lines = said(capfd)
+    lines = error_lines(capfd)
     failed = [line for line in lines if line.startswith("channelstats: ")]
     assert [line.split(":")[1] for line in failed] == [
         " link to the report on #dev to #dev-stats",
@@ -365,15 +339,13 @@ def test_a_scope_that_is_beside_the_point_is_missed_once(
     assert len(lines) == len(EVERYTHING) + 2
 
 
-def test_slack_out_of_reach_is_given_up_after_a_few(
-    there: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_slack_out_of_reach_is_given_up_after_a_few(there: Slack, capfd: Capture) -> None:
     broken = [
         Fault("status", "503", method=method, times=-1)
         for method in (POST, "conversations.history", "conversations.open")
     ]
     open_for_business(there, *broken)
     assert weekly(there) == NOT_DONE
-    lines = said(capfd)
+    lines = error_lines(capfd)
     assert lines[-1] == "channelstats: stopped: no answer for 5 reports in a row"
     assert len(lines) == 6

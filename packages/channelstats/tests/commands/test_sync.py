@@ -15,8 +15,8 @@ from channelstats.__main__ import INTERRUPTED
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from channelstats.tables import Tables
 from keytables.sqlite import SqliteEngine
-from support.channelstats.called import DATA, called, stored
-from support.channelstats.fake_slack import TOKEN, Fault
+from support.channelstats.called import DATA, Capture, called, error_lines, stored
+from support.channelstats.fake_slack import Fault
 from support.channelstats.house import UTC
 from support.channelstats.slack_house import Slack
 from support.channelstats.small_workspace import START, B, at, said, ts, workspace
@@ -40,23 +40,15 @@ def sync(slack: Slack, *flags: str, what: str = "all", now: float = NOW) -> int:
     return called("sync", what, *one_by_one, *flags, now=now, waits=slack.waits)
 
 
-def said_by(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """The lines that came out; all of them on stderr."""
-    found = capfd.readouterr()
-    assert found.out == ""
-    assert TOKEN not in found.err
-    return found.err.splitlines()
-
-
-def test_a_run_says_what_it_read(connected: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_run_says_what_it_read(connected: Slack, capfd: Capture) -> None:
     connected.serve(three())
     assert sync(connected) == DONE
-    assert said_by(capfd) == [ALL_OF_IT]
+    assert error_lines(capfd) == [ALL_OF_IT]
     assert len(stored()) == 11
     assert sync(connected, now=NOW + 60) == DONE
-    assert said_by(capfd) == ["read: 2 users (0 new), 3 channels, 11 messages of 3 channels"]
+    assert error_lines(capfd) == ["read: 2 users (0 new), 3 channels, 11 messages of 3 channels"]
     assert sync(connected, "--quiet", now=NOW + 120) == DONE
-    assert said_by(capfd) == []
+    assert error_lines(capfd) == []
 
 
 @pytest.mark.parametrize(
@@ -73,14 +65,14 @@ def test_a_run_says_what_it_read(connected: Slack, capfd: pytest.CaptureFixture[
 )
 def test_a_part_can_be_read_alone(
     connected: Slack,
-    capfd: pytest.CaptureFixture[str],
+    capfd: Capture,
     what: str,
     expected: str,
     methods: set[str],
 ) -> None:
     connected.serve(three())
     assert sync(connected, what=what) == DONE
-    assert said_by(capfd) == [expected]
+    assert error_lines(capfd) == [expected]
     assert set(connected.methods()) == methods
 
 
@@ -111,20 +103,18 @@ def test_no_more_is_read_than_may_be_kept(connected: Slack) -> None:
     assert list(stored()) == [f"CONE_{ts(4)}"]
 
 
-def test_what_grows_too_old_goes(connected: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_grows_too_old_goes(connected: Slack, capfd: Capture) -> None:
     connected.serve(workspace(one=[said(1), said(2), said(4)]))
     assert sync(connected) == DONE
-    said_by(capfd)
+    error_lines(capfd)
     assert sync(connected, "--retention-days", "3", now=at(6)) == DONE
-    assert said_by(capfd)[-1] == "removed: 2 messages older than 3 days"
+    assert error_lines(capfd)[-1] == "removed: 2 messages older than 3 days"
     assert list(stored()) == [f"CONE_{ts(4)}"]
     assert sync(connected, "--retention-days", "3", now=at(6)) == DONE
-    assert not any("removed" in line for line in said_by(capfd))
+    assert not any("removed" in line for line in error_lines(capfd))
 
 
-def test_while_another_one_writes_it_does_nothing(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_while_another_one_writes_it_does_nothing(connected: Slack, capfd: Capture) -> None:
     connected.serve(three())
 
     async def held() -> int:
@@ -139,7 +129,7 @@ def test_while_another_one_writes_it_does_nothing(
         return code
 
     assert asyncio.run(held()) == NOT_DONE
-    [line] = said_by(capfd)
+    [line] = error_lines(capfd)
     assert "another import or sync" in line
     assert stored() == {}
 
@@ -152,26 +142,24 @@ def test_channels_are_chosen_and_left_out_by_name_and_id(connected: Slack) -> No
     assert {item["slack_cid"] for item in stored().values()} == {"CONE"}
 
 
-def test_a_channel_that_is_not_there_is_a_problem(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_channel_that_is_not_there_is_a_problem(connected: Slack, capfd: Capture) -> None:
     connected.serve(three())
     assert sync(connected, "--channel", "two", "nowhere", what="messages") == WITH_PROBLEMS
-    assert said_by(capfd) == [
+    assert error_lines(capfd) == [
         "channelstats: nowhere: no channel is called so, or it is private, or hidden",
         "read: 8 messages of 1 channel, 8 new or changed, 1 problem",
     ]
 
 
 def test_a_bot_reads_what_it_is_in_and_joins_the_rest_on_demand(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
+    connected: Slack, capfd: Capture
 ) -> None:
     of = three()
     of.channels[0]["is_member"] = True
     of.channels.append({"id": "COLD", "name": "old", "is_archived": True, "created": START})
     connected.serve(of, bot=True)
     assert sync(connected) == WITH_PROBLEMS
-    problem, summary = said_by(capfd)
+    problem, summary = error_lines(capfd)
     assert problem == (
         "channelstats: the bot of the token is not in 2 channels: two, zoo; invite it, or join "
         "them with --join, or use the token of a user"
@@ -183,7 +171,7 @@ def test_a_bot_reads_what_it_is_in_and_joins_the_rest_on_demand(
 
 
 def test_without_the_right_to_join_what_can_be_read_is_read(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
+    connected: Slack, capfd: Capture
 ) -> None:
     of = three()
     of.channels[2]["is_member"] = True
@@ -191,7 +179,7 @@ def test_without_the_right_to_join_what_can_be_read_is_read(
     lacking = Fault("error", "missing_scope", "conversations.join", times=-1, more=more)
     connected.serve(of, lacking, bot=True)
     assert sync(connected, "--join", what="messages") == WITH_PROBLEMS
-    one, two, summary = said_by(capfd)
+    one, two, summary = error_lines(capfd)
     assert one == ("channelstats: one: conversations.join: the token lacks the scope channels:join")
     assert two.startswith("channelstats: the bot of the token is not in 1 channel: two; invite it")
     assert summary == "read: 1 message of 1 channel, 1 new or changed, 2 problems"
@@ -202,15 +190,15 @@ def test_without_the_right_to_join_what_can_be_read_is_read(
 
 
 def test_what_was_said_in_a_pause_longer_than_max_age_is_told_as_missing_once(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
+    connected: Slack, capfd: Capture
 ) -> None:
     connected.serve(three())
     assert sync(connected) == DONE
-    said_by(capfd)
+    error_lines(capfd)
     of = workspace(one=[said(10)], two=[said(40)], zoo=[], fresh=[said(40)])
     connected.serve(of)
     assert sync(connected, now=at(45)) == WITH_PROBLEMS
-    problem, summary = said_by(capfd)
+    problem, summary = error_lines(capfd)
     assert problem == (
         "channelstats: 3 channels were last read on 2023-11-19 or later (#one, #two, #zoo), and "
         "max_age reads back to 2023-12-08: what was said in between is missing; channelstats sync "
@@ -223,14 +211,12 @@ def test_what_was_said_in_a_pause_longer_than_max_age_is_told_as_missing_once(
     assert f"CONE_{ts(10)}" in stored()
 
 
-def test_one_channel_is_called_by_its_name(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_one_channel_is_called_by_its_name(connected: Slack, capfd: Capture) -> None:
     connected.serve(workspace(one=[said(1)]))
     assert sync(connected) == DONE
-    said_by(capfd)
+    error_lines(capfd)
     assert sync(connected, "--since", "2023-12-01", now=at(6)) == WITH_PROBLEMS
-    assert said_by(capfd)[0].startswith(
+    assert error_lines(capfd)[0].startswith(
         "channelstats: #one was last read on 2023-11-19, and --since reads back to 2023-12-01: "
     )
 
@@ -255,22 +241,20 @@ Faults = Callable[[], list[Fault]]
         pytest.param(lambda: [Fault("status", "502", times=5)], id="502"),
     ],
 )
-def test_troubles_that_pass_are_not_told(
-    connected: Slack, capfd: pytest.CaptureFixture[str], faults: Faults
-) -> None:
+def test_troubles_that_pass_are_not_told(connected: Slack, capfd: Capture, faults: Faults) -> None:
     connected.serve(three(), *faults(), most=3)
     assert sync(connected) == DONE
-    assert said_by(capfd) == [ALL_OF_IT]
+    assert error_lines(capfd) == [ALL_OF_IT]
 
 
 @pytest.mark.parametrize(("flags", "told"), [((), True), (("--quiet",), False)])
 def test_a_long_wait_is_told(
-    connected: Slack, capfd: pytest.CaptureFixture[str], flags: tuple[str, ...], told: bool
+    connected: Slack, capfd: Capture, flags: tuple[str, ...], told: bool
 ) -> None:
     connected.serve(three(), Fault("rate", "300", method=HISTORY), most=3)
     assert sync(connected, *flags) == DONE
     waited = f"Slack asks to wait 300 s before the next {HISTORY}"
-    assert said_by(capfd) == ([waited, ALL_OF_IT] if told else [])
+    assert error_lines(capfd) == ([waited, ALL_OF_IT] if told else [])
 
 
 @pytest.mark.parametrize(
@@ -299,11 +283,11 @@ def test_a_long_wait_is_told(
     ],
 )
 def test_what_cannot_be_read_is_one_line_and_the_next_run_completes_it(
-    connected: Slack, capfd: pytest.CaptureFixture[str], fault: Fault, line: str
+    connected: Slack, capfd: Capture, fault: Fault, line: str
 ) -> None:
     connected.serve(three(), fault, most=3)
     assert sync(connected) == WITH_PROBLEMS
-    problems = [said for said in said_by(capfd) if said.startswith("channelstats:")]
+    problems = [said for said in error_lines(capfd) if said.startswith("channelstats:")]
     assert problems == [f"channelstats: {line}"]
     connected.serve(three(), most=3)
     assert sync(connected, now=NOW + 60) == DONE
@@ -311,12 +295,10 @@ def test_what_cannot_be_read_is_one_line_and_the_next_run_completes_it(
     assert len(stored("User")) == 2
 
 
-def test_a_revoked_token_is_told_and_the_next_run_goes_on(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_revoked_token_is_told_and_the_next_run_goes_on(connected: Slack, capfd: Capture) -> None:
     connected.serve(three(), Fault("error", "token_revoked", method=HISTORY, after=2, times=-1))
     assert sync(connected) == NOT_DONE
-    *_, problem, summary = said_by(capfd)
+    *_, problem, summary = error_lines(capfd)
     assert problem == (
         "channelstats: stopped: conversations.history: token_revoked: the token was revoked"
     )
@@ -328,7 +310,7 @@ def test_a_revoked_token_is_told_and_the_next_run_goes_on(
 
 
 def test_without_any_scope_nothing_is_done_and_each_is_called_by_name(
-    connected: Slack, capfd: pytest.CaptureFixture[str]
+    connected: Slack, capfd: Capture
 ) -> None:
     needed = {"users.list": "users:read", "conversations.list": "channels:read"}
     lacking = [
@@ -337,15 +319,15 @@ def test_without_any_scope_nothing_is_done_and_each_is_called_by_name(
     ]
     connected.serve(three(), *lacking)
     assert sync(connected) == NOT_DONE
-    assert [line for line in said_by(capfd) if "scope" in line] == [
+    assert [line for line in error_lines(capfd) if "scope" in line] == [
         f"channelstats: {method}: the token lacks the scope {scope}"
         for method, scope in needed.items()
     ]
 
 
-def test_without_a_token_nothing_is_made(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_without_a_token_nothing_is_made(capfd: Capture, tmp_path: Path) -> None:
     assert called("sync", "all", now=NOW) == NOT_DONE
-    [line] = said_by(capfd)
+    [line] = error_lines(capfd)
     assert "CHANNELSTATS_READ_TOKEN" in line
     assert "--read-token-file" in line
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
-from channelstats.sending.sender import Attachment, SendJob, SendResult, SendState
+from channelstats.sending.sender import Attachment, Sender, SendJob, SendResult, SendState
 from channelstats.slack.errors import ChannelRefused, MissingScope, NoAnswer, SlackError
 from channelstats.tables.sent_reports import HELD, Sent, SentKey, SentReports, columns_of
 from keytables import Clock, Condition, Unavailable, Values
@@ -35,8 +35,15 @@ PAGE = Attachment("report.html", "A report", b"<html>it</html>")
 
 @pytest.fixture
 async def at(slack: Slack) -> AsyncIterator[Desk]:
+    """The desk of an office in which nothing goes wrong, unless a test serves another one."""
+    slack.serve(office())
     async with desk(slack) as opened:
         yield opened
+
+
+@pytest.fixture
+def sender(at: Desk, empty: House) -> Sender:
+    return at.sender(empty.tables.sent)
 
 
 def whole(slack: Slack, of: SendJob, cid: str = "CGEN") -> None:
@@ -63,11 +70,8 @@ class RenewedAtPauses(SentReports):
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_long_report_is_a_message_and_answers_to_it(
-    slack: Slack, empty: House, at: Desk
-) -> None:
-    slack.serve(office())
-    outcome = await at.sender(empty.tables.sent).send(errand(120))
+async def test_a_long_report_is_a_message_and_answers_to_it(slack: Slack, sender: Sender) -> None:
+    outcome = await sender.send(errand(120))
     whole(slack, errand(120))
     messages = posted(slack)
     assert [len(raw["blocks"]) for raw in messages] == [50, 50, 20]
@@ -77,9 +81,8 @@ async def test_a_long_report_is_a_message_and_answers_to_it(
     assert texts == ["A report", "A report, continued", "A report, continued"]
 
 
-async def test_nothing_is_unfurled_or_linked_anew(slack: Slack, empty: House, at: Desk) -> None:
-    slack.serve(office())
-    await at.sender(empty.tables.sent).send(errand(1))
+async def test_nothing_is_unfurled_or_linked_anew(slack: Slack, sender: Sender) -> None:
+    await sender.send(errand(1))
     [asked] = slack.calls(POST)
     assert (asked["unfurl_links"], asked["unfurl_media"]) == (False, False)
     assert "parse" not in asked
@@ -87,20 +90,20 @@ async def test_nothing_is_unfurled_or_linked_anew(slack: Slack, empty: House, at
 
 
 async def test_a_message_that_slack_finds_too_long_is_cut_again(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
     slack.serve(office(), longest=350)
-    await at.sender(empty.tables.sent).send(errand(20, 100))
+    await sender.send(errand(20, 100))
     whole(slack, errand(20, 100))
     assert max(len(raw["blocks"]) for raw in posted(slack)) == 2
 
 
 async def test_a_block_that_slack_finds_too_long_by_itself_is_an_error(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
     slack.serve(office(), longest=99)
     with pytest.raises(SlackError, match="msg_blocks_too_long"):
-        await at.sender(empty.tables.sent).send(errand(3, 100))
+        await sender.send(errand(3, 100))
     assert posted(slack) == []
 
 
@@ -123,29 +126,26 @@ async def test_slack_is_given_as_long_as_it_wants(slack: Slack, empty: House, at
     assert min(held) > 0  # nobody could have taken over
 
 
-async def test_messages_are_a_second_apart(slack: Slack, empty: House, at: Desk) -> None:
-    slack.serve(office())
-    await at.sender(empty.tables.sent).send(errand(150))
+async def test_messages_are_a_second_apart(slack: Slack, sender: Sender) -> None:
+    await sender.send(errand(150))
     assert slack.waits.slept == [1.0, 1.0]
 
 
 async def test_what_goes_to_a_person_stays_in_their_direct_messages(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
-    slack.serve(office())
     of = errand(120, key=TO_ALICE)
-    outcome = await at.sender(empty.tables.sent).send(of)
+    outcome = await sender.send(of)
     assert outcome.channel == "DALICE"
     whole(slack, of, "DALICE")
     assert [asked["channel"] for asked in slack.calls(POST)] == ["UALICE", "DALICE", "DALICE"]
 
 
 async def test_a_file_goes_into_the_thread_and_its_address_gets_no_token(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
-    slack.serve(office())
     of = SendJob(KEY, content(60), PAGE)
-    outcome = await at.sender(empty.tables.sent).send(of)
+    outcome = await sender.send(of)
     [file] = slack.told()["files"].values()
     assert file["text"] == "<html>it</html>"
     assert (file["channel"], file["thread_ts"]) == ("CGEN", outcome.thread)
@@ -155,9 +155,7 @@ async def test_a_file_goes_into_the_thread_and_its_address_gets_no_token(
 # ── once ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_second_run_sends_nothing(slack: Slack, empty: House, at: Desk) -> None:
-    slack.serve(office())
-    sender = at.sender(empty.tables.sent)
+async def test_a_second_run_sends_nothing(slack: Slack, sender: Sender) -> None:
     first = await sender.send(errand())
     calls = len(slack.methods())
     second = await sender.send(errand())
@@ -167,10 +165,8 @@ async def test_a_second_run_sends_nothing(slack: Slack, empty: House, at: Desk) 
 
 
 async def test_on_purpose_it_is_sent_again_in_a_thread_of_its_own(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
-    slack.serve(office())
-    sender = at.sender(empty.tables.sent)
     await sender.send(errand(60))
     outcome = await sender.send(errand(60), again=True)
     assert (outcome.state, outcome.messages) == (SendState.SENT, 2)
@@ -179,10 +175,9 @@ async def test_on_purpose_it_is_sent_again_in_a_thread_of_its_own(
 
 
 async def test_other_weeks_destinations_and_subjects_are_other_reports(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
     slack.serve(office(dev={}))
-    sender = at.sender(empty.tables.sent)
     others = [
         msgspec.structs.replace(KEY, **change)
         for change in (
@@ -212,9 +207,8 @@ async def test_of_two_runs_at_once_one_sends(slack: Slack, empty: House) -> None
 
 
 async def test_what_another_run_keeps_alive_is_left_to_it(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, empty: House, at: Desk, sender: Sender
 ) -> None:
-    slack.serve(office())
     sent = empty.tables.sent
     lease = sent.lease(KEY, Wall(slack))
     assert await lease.acquire()
@@ -223,15 +217,14 @@ async def test_what_another_run_keeps_alive_is_left_to_it(
         assert await lease.renew()
 
     at.meanwhile = meanwhile
-    assert (await at.sender(sent).send(errand())).state is SendState.BUSY
+    assert (await sender.send(errand())).state is SendState.BUSY
     assert slack.methods() == []
     assert at.said == ["A report: another run is sending this, or died over it; waiting for it"]
 
 
 async def test_what_another_run_finishes_meanwhile_is_sent_already(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, empty: House, at: Desk, sender: Sender
 ) -> None:
-    slack.serve(office())
     sent = empty.tables.sent
     lease = sent.lease(KEY, Wall(slack))
     assert await lease.acquire()
@@ -240,12 +233,12 @@ async def test_what_another_run_finishes_meanwhile_is_sent_already(
         await lease.release(columns_of(Sent("e", "c", done=int(NOW))))
 
     at.meanwhile = meanwhile
-    assert (await at.sender(sent).send(errand())).state is SendState.ALREADY
+    assert (await sender.send(errand())).state is SendState.ALREADY
     assert slack.methods() == []
 
 
 async def test_a_run_that_was_taken_over_posts_nothing_more(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, empty: House, at: Desk, sender: Sender
 ) -> None:
     slack.serve(office(), Fault("rate", "10", method=POST, after=1))
     sent = empty.tables.sent
@@ -256,13 +249,13 @@ async def test_a_run_that_was_taken_over_posts_nothing_more(
         assert await other.acquire()
 
     at.meanwhile = meanwhile
-    assert (await at.sender(sent).send(errand(120))).state is SendState.BUSY
+    assert (await sender.send(errand(120))).state is SendState.BUSY
     assert len(posted(slack)) == 1
     assert await other.renew()
 
 
 async def test_a_run_that_was_taken_over_attaches_no_file(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, empty: House, at: Desk, sender: Sender
 ) -> None:
     method = "files.completeUploadExternal"
     slack.serve(office(), Fault("rate", "10", method=method))
@@ -273,7 +266,7 @@ async def test_a_run_that_was_taken_over_attaches_no_file(
         assert await other.acquire()
 
     at.meanwhile = meanwhile
-    outcome = await at.sender(empty.tables.sent).send(SendJob(KEY, content(1), PAGE))
+    outcome = await sender.send(SendJob(KEY, content(1), PAGE))
     assert outcome.state is SendState.BUSY
     assert slack.methods().count(method) == 1
 
@@ -298,7 +291,7 @@ async def test_a_run_that_was_taken_over_does_not_wait_for_slack_any_longer(
 
 
 async def test_a_store_that_was_away_for_too_long_is_no_other_run(
-    slack: Slack, empty: House, at: Desk, monkeypatch: pytest.MonkeyPatch
+    slack: Slack, empty: House, at: Desk, sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slack.serve(office(), Fault("rate", "10", method=POST, after=1))
     renewed = RenewedAtPauses(empty.tables.sent)
@@ -317,7 +310,7 @@ async def test_a_store_that_was_away_for_too_long_is_no_other_run(
     with pytest.raises(Unavailable, match="for too long"):
         await at.sender(renewed).send(errand(120))
     at.meanwhile = None
-    assert (await at.sender(empty.tables.sent).send(errand(120))).state is SendState.SENT
+    assert (await sender.send(errand(120))).state is SendState.SENT
     whole(slack, errand(120))
 
 
@@ -334,11 +327,10 @@ async def test_a_store_that_was_away_for_too_long_is_no_other_run(
     ],
 )
 async def test_a_refused_report_is_not_recorded_as_sent(
-    slack: Slack, empty: House, at: Desk, code: str, kind: type[SlackError], says: str
+    slack: Slack, sender: Sender, code: str, kind: type[SlackError], says: str
 ) -> None:
     more = {"needed": "chat:write", "provided": "users:read"} if code == "missing_scope" else {}
     slack.serve(office(), Fault("error", code, method=POST, more=more))
-    sender = at.sender(empty.tables.sent)
     with pytest.raises(kind, match=says) as caught:
         await sender.send(errand(1))
     assert TOKEN not in str(caught.value)
@@ -348,10 +340,9 @@ async def test_a_refused_report_is_not_recorded_as_sent(
 
 
 async def test_a_report_that_failed_goes_on_with_the_next_part(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
     slack.serve(office(), Fault("error", "is_archived", method=POST, after=1))
-    sender = at.sender(empty.tables.sent)
     with pytest.raises(ChannelRefused):
         await sender.send(errand(120))
     assert len(posted(slack)) == 1
@@ -362,10 +353,9 @@ async def test_a_report_that_failed_goes_on_with_the_next_part(
 
 
 async def test_a_report_that_says_something_else_by_then_is_sent_whole_in_the_same_thread(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
     slack.serve(office(), Fault("error", "is_archived", method=POST, after=1))
-    sender = at.sender(empty.tables.sent)
     with pytest.raises(ChannelRefused):
         await sender.send(errand(60))
     other = SendJob(KEY, content(70, 12))
@@ -380,18 +370,18 @@ async def test_a_report_that_says_something_else_by_then_is_sent_whole_in_the_sa
 @pytest.mark.parametrize("after", [0, 1, 2])
 @pytest.mark.parametrize("key", [KEY, TO_ALICE], ids=["channel", "person"])
 async def test_a_lost_answer_makes_nobody_read_anything_twice(
-    slack: Slack, empty: House, at: Desk, do: str, after: int, key: SentKey
+    slack: Slack, sender: Sender, do: str, after: int, key: SentKey
 ) -> None:
     slack.serve(office(), Fault(do, method=POST, after=after))
     of = errand(120, key=key)
-    outcome = await at.sender(empty.tables.sent).send(of)
+    outcome = await sender.send(of)
     assert outcome.state is SendState.SENT
     whole(slack, of, outcome.channel)
     assert len(slack.calls(POST)) == (4 if do == "drop" else 3)
 
 
 async def test_where_it_cannot_be_seen_what_arrived_this_run_does_not_post_it_again(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
     more = {"needed": "channels:history"}
     slack.serve(
@@ -399,7 +389,6 @@ async def test_where_it_cannot_be_seen_what_arrived_this_run_does_not_post_it_ag
         Fault("cut", method=POST),
         Fault("error", "missing_scope", method="conversations.history", times=-1, more=more),
     )
-    sender = at.sender(empty.tables.sent)
     with pytest.raises(NoAnswer, match="part 1 may be there, which cannot be seen") as caught:
         await sender.send(errand(1))
     assert "channels:history" in str(caught.value)
@@ -420,10 +409,9 @@ async def test_slack_that_cannot_be_reached_has_done_nothing(empty: House) -> No
 
 
 async def test_a_file_that_failed_goes_by_itself_the_next_time(
-    slack: Slack, empty: House, at: Desk
+    slack: Slack, sender: Sender
 ) -> None:
     slack.serve(office(), Fault("error", "missing_scope", method="files.getUploadURLExternal"))
-    sender = at.sender(empty.tables.sent)
     of = SendJob(KEY, content(60), PAGE)
     with pytest.raises(MissingScope):
         await sender.send(of)
@@ -498,8 +486,7 @@ async def test_a_run_that_dies_anywhere_is_taken_up_and_nothing_is_there_twice(
     assert len(posted(slack)) == 3
 
 
-async def test_the_test_above_dies_at_every_write(slack: Slack, empty: House, at: Desk) -> None:
-    slack.serve(office())
+async def test_the_test_above_dies_at_every_write(empty: House, at: Desk) -> None:
     mortal = Mortal(empty.tables.sent, 9, written=True)
     outcome = await at.sender(mortal).send(errand(120))
     assert outcome.state is SendState.SENT
