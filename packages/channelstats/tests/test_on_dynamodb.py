@@ -13,8 +13,10 @@ import pytest
 from channelstats.cli import main
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS
+from channelstats.views.model import VIEWS
 from support import dynamo_servers
-from support.channelstats.house import EXAMPLE, NOW, UTC, House
+from support.channelstats.dashboard import dashboard
+from support.channelstats.house import EXAMPLE, NOW, UTC, House, house
 from support.clocks import ManualClock
 from support.table_engines import DynamoStore
 
@@ -201,3 +203,16 @@ def test_what_is_forgotten_is_in_no_table_any_more(tmp_path: Path, database: Dyn
     left = repr([reader.items(table) for table in HASH_KEYS])
     assert "UALICE" in left
     assert not any(name in left for name in ("UBOB", "'bob'", "Bob Berg"))
+
+
+async def test_every_view_of_the_dashboard_is_the_same_over_either_store(
+    imported: House, tmp_path: Path
+) -> None:
+    async with (
+        house(tmp_path) as embedded,
+        dashboard(imported, tmp_path, slack_name="example") as remote,
+        dashboard(embedded, tmp_path, slack_name="example") as local,
+    ):
+        await embedded.take_in(EXAMPLE)
+        for path in (*(f"/{name}.json?weeks=1" for name in VIEWS), "/threads?weeks=1", "/health"):
+            assert await remote.text(path) == await local.text(path)

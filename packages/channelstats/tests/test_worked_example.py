@@ -209,15 +209,6 @@ async def test_the_user_hash_is_by_the_last_character(imported: House) -> None:
     }
 
 
-async def test_the_same_import_twice_leaves_identical_tables_and_reports(empty: House) -> None:
-    period, options = Period(WEEKS["W2"], 7, UTC), Options(COMPAT)
-    await empty.take_in(EXAMPLE)
-    report, tables = await empty.report(period, options), await empty.everything()
-    await empty.take_in(EXAMPLE)
-    assert await empty.everything() == tables
-    assert await empty.report(period, options) == report
-
-
 # ── 8.3 statistics ───────────────────────────────────────────────────────────────────────────────
 
 STATISTICS = {

@@ -38,3 +38,10 @@ def workspace(**messages: list[Raw]) -> Workspace:
     for name, raws in messages.items():
         made.messages[f"C{name.upper()}"] = threaded({raw["ts"]: raw for raw in raws})
     return made
+
+
+def three() -> Workspace:
+    """Three channels with eleven messages, one of them an answer."""
+    return workspace(
+        one=[said(1), said(2, B, thread=1)], two=[said(n / 10) for n in range(1, 9)], zoo=[said(3)]
+    )

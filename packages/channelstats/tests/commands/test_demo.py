@@ -19,13 +19,7 @@ from channelstats.commands.context import CommandContext
 from channelstats.settings import Settings
 from support.channelstats.called import Capture, called, stored
 from support.channelstats.house import NOW
-from support.channelstats.process import (
-    PATIENCE,
-    READY,
-    environment,
-    is_listening,
-    waiting_request,
-)
+from support.channelstats.process import PATIENCE, READY, environment, is_listening, waiting_request
 
 SMALL = ("--people", "12", "--channels", "3", "--messages", "60", "--days", "9")
 

@@ -106,9 +106,7 @@ def test_a_store_that_is_none_is_a_problem(capfd: Capture) -> None:
     assert len(found.of("ok", "versions")) == 1
 
 
-def test_a_store_of_another_program_is_called_by_its_path_once(
-    capfd: Capture,
-) -> None:
+def test_a_store_of_another_program_is_called_by_its_path_once(capfd: Capture) -> None:
     DATA.mkdir()
     file = DATA / "channelstats.sqlite"
     with closing(sqlite3.connect(file)) as database:

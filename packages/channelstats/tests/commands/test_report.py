@@ -16,6 +16,8 @@ pytestmark = pytest.mark.usefixtures("example")
 
 READ = "the days up to 2024-03-16 were read"
 LATER = datetime(2024, 5, 1, tzinfo=UTC).timestamp()
+LATER_THAT_WEEK = datetime(2024, 3, 18, 9, tzinfo=UTC).timestamp()
+BEYOND = ["--from", "2024-03-14", "--to", "2024-03-20"]
 
 
 def told(capfd: Capture, *flags: str, now: float = LATER) -> list[str]:
@@ -50,24 +52,20 @@ def test_days_before_everything_are_said_to_be_silent(capfd: Capture) -> None:
     )
 
 
-def test_a_report_that_goes_on_after_what_was_read_says_so(capfd: Capture) -> None:
-    lines = told(capfd, "--from", "2024-03-14", "--to", "2024-03-20")
-    assert lines == [f"{READ}; what came later is not in this report"]
-
-
-def test_a_report_of_days_that_are_not_over_says_so(capfd: Capture) -> None:
-    now = datetime(2024, 3, 18, 9, tzinfo=UTC).timestamp()
-    lines = told(capfd, "--from", "2024-03-14", "--to", "2024-03-20", now=now)
-    assert lines == [f"{READ}; 2024-03-20 is not over"]
-
-
-def test_a_report_of_days_that_are_there_says_nothing(capfd: Capture) -> None:
-    assert told(capfd, "--week", "2024-03-05") == []
-    assert told(capfd, "--week", "2024-03-13") == []
-
-
-def test_a_quiet_report_says_nothing(capfd: Capture) -> None:
-    assert told(capfd, "--quiet") == []
+@pytest.mark.parametrize(
+    ("days", "now", "said"),
+    [
+        (["--week", "2024-03-05"], LATER, []),
+        (["--week", "2024-03-13"], LATER, []),
+        (BEYOND, LATER, [f"{READ}; what came later is not in this report"]),
+        (BEYOND, LATER_THAT_WEEK, [f"{READ}; 2024-03-20 is not over"]),
+        (["--quiet"], LATER, []),
+    ],
+)
+def test_a_report_says_what_of_its_days_was_not_read_or_is_not_over(
+    capfd: Capture, days: list[str], now: float, said: list[str]
+) -> None:
+    assert told(capfd, *days, now=now) == said
 
 
 def test_messages_are_linked_to_the_workspace_that_files_of_an_export_are_linked_to(
@@ -87,9 +85,7 @@ def test_messages_are_linked_to_the_workspace_that_files_of_an_export_are_linked
     assert "acme" not in given
 
 
-def test_json_that_is_stored_is_written_again_without_a_message_being_read(
-    capfd: Capture,
-) -> None:
+def test_json_that_is_stored_is_written_again_without_a_message_being_read(capfd: Capture) -> None:
     week = ("--format", "json", "--week", "2024-03-10")
     assert called("report", "global", *week, now=LATER) == DONE
     made = capfd.readouterr()

@@ -19,20 +19,13 @@ from support.channelstats.called import DATA, Capture, called, error_lines, stor
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import UTC
 from support.channelstats.slack_house import Slack
-from support.channelstats.small_workspace import START, B, at, said, ts, workspace
-from support.channelstats.workspace import Workspace
+from support.channelstats.small_workspace import START, at, said, three, ts, workspace
 from support.clocks import ManualClock
 from support.paths import PYTHONPATH
 
 NOW = at(5)
 HISTORY = "conversations.history"
 ALL_OF_IT = "read: 2 users (2 new), 3 channels, 11 messages of 3 channels, 11 new or changed"
-
-
-def three() -> Workspace:
-    return workspace(
-        one=[said(1), said(2, B, thread=1)], two=[said(n / 10) for n in range(1, 9)], zoo=[said(3)]
-    )
 
 
 def sync(slack: Slack, *flags: str, what: str = "all", now: float = NOW) -> int:
@@ -64,11 +57,7 @@ def test_a_run_says_what_it_read(connected: Slack, capfd: Capture) -> None:
     ],
 )
 def test_a_part_can_be_read_alone(
-    connected: Slack,
-    capfd: Capture,
-    what: str,
-    expected: str,
-    methods: set[str],
+    connected: Slack, capfd: Capture, what: str, expected: str, methods: set[str]
 ) -> None:
     connected.serve(three())
     assert sync(connected, what=what) == DONE

@@ -21,7 +21,7 @@ from channelstats.tables.directory import FirstPost
 from channelstats.tables.exclusion import add_forgotten, digest
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, House, house
 from support.channelstats.random_workspace import Maker, settings
-from support.channelstats.workspace import Raw, Workspace, read_folder, write_linked, write_zip
+from support.channelstats.workspace import Raw, Workspace, write_linked, write_zip
 from support.soak import slow_after
 
 A, B, C = "UALICE", "UBOB", "UCARA"
@@ -528,7 +528,3 @@ async def test_no_text_and_no_address_reaches_a_table(empty: House, written: Any
     await empty.take_in(written(of), on_event=events.append)
     assert secret not in repr(await empty.everything())
     assert secret not in repr(events)
-
-
-def test_the_example_is_read_whole() -> None:
-    assert sum(map(len, read_folder(EXAMPLE).messages.values())) == 15

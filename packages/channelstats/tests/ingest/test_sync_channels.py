@@ -100,23 +100,22 @@ async def test_a_renamed_channel_is_found_under_both_names(slack: Slack, empty: 
         assert (found.slack_cid, found.friendly_name) == ("C1", "new")
 
 
-async def test_a_name_in_use_goes_to_the_channel_that_has_it(slack: Slack, empty: House) -> None:
-    renamed = channel("C1", "new", previous_names=["name"])
-    for order in ((renamed, channel("C2", "name")), (channel("C2", "name"), renamed)):
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(channel("C1", "new", previous_names=["name"]), id="renamed"),
+        pytest.param(channel("C1", "name", is_archived=True), id="archived"),
+    ],
+)
+async def test_a_name_goes_to_the_channel_that_is_in_use_under_it(
+    slack: Slack, empty: House, other: Raw
+) -> None:
+    bearer = channel("C2", "name")
+    for order in ((other, bearer), (bearer, other)):
         await take(slack, empty, *order)
         found = await empty.tables.channels.named("name")
         assert found is not None
         assert found.slack_cid == "C2"
-
-
-async def test_a_name_of_an_archived_channel_goes_to_the_one_in_use(
-    slack: Slack, empty: House
-) -> None:
-    archived = channel("C2", "name", is_archived=True)
-    await take(slack, empty, channel("C1", "name"), archived)
-    found = await empty.tables.channels.named("name")
-    assert found is not None
-    assert found.slack_cid == "C1"
 
 
 async def test_a_previous_name_that_looks_like_an_id_takes_no_row(

@@ -12,8 +12,7 @@ from keytables import Item
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import House
 from support.channelstats.slack_house import Slack
-from support.channelstats.small_workspace import A, B, at, said, ts, workspace
-from support.channelstats.workspace import Workspace
+from support.channelstats.small_workspace import A, B, at, said, three, ts, workspace
 
 NOW = at(5)
 HISTORY = "conversations.history"
@@ -25,12 +24,6 @@ LISTINGS = (
     "conversations.replies",
 )
 ONE_BY_ONE = SyncOptions(concurrency=1)
-
-
-def three() -> Workspace:
-    return workspace(
-        one=[said(1), said(2, B, thread=1)], two=[said(n / 10) for n in range(1, 9)], zoo=[said(3)]
-    )
 
 
 def synced(events: list[Event]) -> list[str]:

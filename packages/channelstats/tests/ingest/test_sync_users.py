@@ -3,6 +3,8 @@
 from datetime import date
 from pathlib import Path
 
+import pytest
+
 from channelstats.ingest.runs import Event, SyncResult
 from channelstats.ingest.sync import Part
 from channelstats.tables.configuration import Counts
@@ -64,21 +66,20 @@ async def test_a_date_of_creation_known_from_elsewhere_stays(slack: Slack, empty
     assert (await empty.tables.users.all())[A].insert_timestamp == 1_500_000_000
 
 
-async def test_a_list_that_breaks_off_changes_nothing(slack: Slack, empty: House) -> None:
+@pytest.mark.parametrize(
+    ("then", "faults"),
+    [
+        pytest.param(people({"id": C}), [Fault("cut", after=1, times=-1)], id="broken off"),
+        pytest.param(Workspace(), [], id="empty"),
+    ],
+)
+async def test_a_list_that_breaks_off_or_is_empty_changes_nothing(
+    slack: Slack, empty: House, then: Workspace, faults: list[Fault]
+) -> None:
     slack.serve(people())
     await slack.sync(empty, now=at(0), parts=USERS)
     before = await empty.everything()
-    slack.serve(people({"id": C}), Fault("cut", after=1, times=-1), most=1)
-    finished = await slack.sync(empty, now=at(1), parts=USERS)
-    assert [event.place for event in finished.failed] == ["users.list"]
-    assert await empty.everything() == before
-
-
-async def test_an_empty_list_changes_nothing(slack: Slack, empty: House) -> None:
-    slack.serve(people())
-    await slack.sync(empty, now=at(0), parts=USERS)
-    before = await empty.everything()
-    slack.serve(Workspace())
+    slack.serve(then, *faults, most=1)
     result = await slack.sync(empty, now=at(1), parts=USERS)
     assert [failed.place for failed in result.failed] == ["users.list"]
     assert result.users == 0

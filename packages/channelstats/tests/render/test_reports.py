@@ -61,21 +61,6 @@ def test_nothing_real_is_in_an_anonymous_report(
     assert "1710630900" not in shown
 
 
-@pytest.mark.parametrize(("kind", "subject"), REPORTS)
-def test_an_anonymous_report_has_the_same_numbers(w2: Week, kind: str, subject: str) -> None:
-    def numbers(document: object) -> list[float]:
-        if isinstance(document, dict):
-            return [of for value in document.values() for of in numbers(value)]
-        if isinstance(document, list):
-            return [of for value in document for of in numbers(value)]
-        return [document] if isinstance(document, int | float) else []
-
-    real = json.loads(w2.text(kind, "json", subject))
-    hidden = json.loads(w2.text(kind, "json", subject, names=PSEUDONYMS))
-    # Equals are in the order of the IDs that are shown.
-    assert sorted(numbers(hidden)) == sorted(numbers(real))
-
-
 def test_the_json_of_the_global_report_is_the_stored_document(w2: Week) -> None:
     made, stored = json.loads(w2.text("global", "json")), dict(w2.document)
     # That of the stored one tells what else it was made from.

@@ -89,16 +89,16 @@ async def test_whoever_waits_is_told_once(desk: Desk) -> None:
         assert (await desk.stored(browser)).announced == "2024-03-10"
 
 
-async def test_nobody_is_told_of_a_week_before_one_they_know(desk: Desk) -> None:
-    browser = await desk.subscribed(announced="2024-03-10")
-    assert await desk.announce(WEEK_1) == AnnounceResult(knew=1)
-    assert browser.got == []
-
-
-async def test_who_knows_of_no_week_is_told_of_the_first(desk: Desk) -> None:
-    browser = await desk.subscribed(announced="")
-    assert await desk.announce(WEEK_1) == AnnounceResult(notified=1)
-    assert len(browser.got) == 1
+@pytest.mark.parametrize(
+    ("knows", "expected"),
+    [("2024-03-10", AnnounceResult(knew=1)), ("", AnnounceResult(notified=1))],
+)
+async def test_a_week_is_told_to_who_knows_of_none_and_not_to_who_knows_a_later_one(
+    desk: Desk, knows: str, expected: AnnounceResult
+) -> None:
+    browser = await desk.subscribed(announced=knows)
+    assert await desk.announce(WEEK_1) == expected
+    assert len(browser.got) == expected.notified
 
 
 async def test_where_nobody_waits_nothing_is_made(desk: Desk) -> None:

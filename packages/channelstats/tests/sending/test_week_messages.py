@@ -82,16 +82,19 @@ async def test_a_week_is_told_in_numbers(example: House) -> None:
     )
 
 
-async def test_a_first_week_has_nothing_to_be_compared_with(example: House) -> None:
-    found = await message(example, date(2024, 3, 3))
+@pytest.mark.parametrize(
+    ("start", "days", "expected"),
+    [
+        (date(2024, 3, 3), 7, "5 messages (from 0) by 3 people in 2 channels"),
+        (date(2024, 3, 16), 1, "1 message (from 0) by 1 person in 1 channel"),
+    ],
+)
+async def test_a_first_week_has_nothing_to_be_compared_with_and_of_one_there_is_one(
+    example: House, start: date, days: int, expected: str
+) -> None:
+    found = await message(example, start, days)
     assert found is not None
-    assert "5 messages (from 0) by 3 people" in found.body
-
-
-async def test_of_one_there_is_one(example: House) -> None:
-    found = await message(example, date(2024, 3, 16), 1)
-    assert found is not None
-    assert found.body.endswith("1 message (from 0) by 1 person in 1 channel")
+    assert found.body.endswith(expected)
 
 
 async def test_an_empty_week_is_nothing_to_tell(example: House) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.tables.directory import Channel, User, key_of
+from channelstats.tables.directory import Channel, FirstPost, User, key_of
 from support.channelstats.house import House
 
 
@@ -126,3 +126,14 @@ async def test_watermarks_of_the_past_are_read(empty: House, older: str | float)
     assert await watermarks.get("C1") == 1710237600
     await watermarks.raise_to("C1", 1710237601)
     assert await watermarks.get("C1") == 1710237601
+
+
+async def test_stray_first_posts_are_left_out(empty: House) -> None:
+    handle = await empty.table("FirstPost")
+    await handle.put({"slack_uid": "C1", "slack_cid": "C1", "ts": 0})
+    await handle.put(
+        {"slack_uid": "U2", "slack_cid": "C1", "ts": 0, "message_id": "1700000000.000000"}
+    )
+    post = FirstPost("1700000000.000000", "C1")
+    await empty.tables.first_posts.put([("U1", post)])
+    assert await empty.tables.first_posts.all() == {"U1": post}

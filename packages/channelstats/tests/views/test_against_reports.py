@@ -8,19 +8,7 @@ from channelstats.stats import report
 from channelstats.stats.period import MOST_SINGLE_DAYS
 from channelstats.views.loading import DashboardData
 from support.channelstats.house import decoded
-from support.channelstats.views import look, random_workspace
-
-SEEDS = range(8)
-
-
-@pytest.fixture(scope="module", params=SEEDS)
-def data(request: pytest.FixtureRequest) -> DashboardData:
-    return random_workspace(request.param)
-
-
-@pytest.fixture(scope="module")
-def document(data: DashboardData) -> Any:
-    return decoded(report(data.inputs, data.period, data.options, generated_at=0))
+from support.channelstats.views import look
 
 
 def test_tiles_and_what_they_are_compared_with(data: DashboardData, document: Any) -> None:

@@ -1,4 +1,6 @@
-"""The figures of the worked example, as the dashboard shows them.
+"""Figures of the worked example, as the dashboard shows them.
+
+What its tables share with the report, ``test_against_reports`` has of every workspace.
 
 W2 is 2024-03-10 to 16; A, B and C are UALICE, UBOB and UCARA.
 """
@@ -131,44 +133,19 @@ def test_weeks_begin_where_they_are_said_to(w2: DashboardData) -> None:
 
 
 def test_channels(w2: DashboardData) -> None:
-    first, second = look("channels", w2).rows("channels")
-    assert first == {
-        "channel": "CGEN",
-        "messages": 5,
-        "words": 24,
-        "posters": 3,
-        "share": 60.0,
-        "words_per_poster": 8.0,
-        "change": {"cur": 24, "prev": 16, "diff_pct": 50.0, "state": "up"},
-        "new": "",
-        "private": "",
-        "members": 3,
-    }
-    assert (second["channel"], second["words"], second["share"]) == ("CDEV", 16, 40.0)
+    rows = look("channels", w2).rows("channels")
+    assert [(row["channel"], row["private"], row["members"]) for row in rows] == [
+        ("CGEN", "", 3),
+        ("CDEV", "", 3),
+    ]
 
 
-def test_channels_of_a_person(w2: DashboardData) -> None:
+def test_channels_of_a_person_stand_beside_the_words_of_all(w2: DashboardData) -> None:
     rows = look("channels", w2, person=C).rows("channels")
-    shares = [
-        (row["channel"], row["rank"], row["messages"], row["words"], row["share"]) for row in rows
-    ]
-    assert shares == [("CDEV", 2, 1, 5, 31.25), ("CGEN", 3, 1, 5, near(20.83333))]
-    assert rows[1]["channel_words"] == 24
+    assert [(row["channel"], row["channel_words"]) for row in rows] == [("CDEV", 16), ("CGEN", 24)]
 
 
-def test_people(w2: DashboardData) -> None:
-    rows = look("people", w2).rows("people")
-    assert [(row["rank"], row["person"], row["words"]) for row in rows] == [
-        (1, A, 20),
-        (2, B, 10),
-        (3, C, 10),
-    ]
-    columns = ("reactions", "reactions_given", "answers", "share")
-    assert [tuple(row[name] for name in columns) for row in rows] == [
-        (2, 2, 3, 50.0),
-        (4, 1, 0, 25.0),
-        (0, 3, 0, 25.0),
-    ]
+def test_people_of_a_channel(w2: DashboardData) -> None:
     in_dev = look("people", w2, channel="CDEV").rows("people")
     assert [(row["person"], row["words"]) for row in in_dev] == [(A, 9), (C, 5), (B, 2)]
     assert in_dev[0]["change"]["state"] == "new"
@@ -226,36 +203,17 @@ def test_threads(w2: DashboardData) -> None:
     channels = threads.by("channels", "channel")
     assert channels["CGEN"]["replies"] == 80.0
     assert (channels["CDEV"]["unanswered"], channels["CDEV"]["first_reply"]) == (2, None)
-    assert threads.rows("most_replied") == [
-        {
-            "count": 3,
-            "message": "CGEN/1710172800.000900/1710172800.000900",
-            "channel": "CGEN",
-            "person": A,
-            "date": "2024-03-11",
-        }
-    ]
+    assert [row["date"] for row in threads.rows("most_replied")] == ["2024-03-11"]
 
 
 def test_reactions(w2: DashboardData) -> None:
     reactions = look("reactions", w2)
-    assert [
-        (row["emoji"], row["count"], row["per_thousand_words"]) for row in reactions.rows("emoji")
-    ] == [("eyes", 2, 50.0), ("tada", 2, 50.0), ("+1", 1, 25.0), ("rocket", 1, 25.0)]
     assert reactions.number("per_thousand_words") == 150.0
-    assert [row["message"] for row in reactions.rows("most_reacted")] == [
-        "CDEV/1710630900.001500/",
-        "CGEN/1710172800.000900/1710172800.000900",
-        "CGEN/1710174000.001000/1710172800.000900",
-    ]
-    assert [tuple(row.values()) for row in reactions.rows("givers")] == [(C, 3), (A, 2), (B, 1)]
     assert [tuple(row.values()) for row in reactions.rows("receivers")] == [(B, 4), (A, 2)]
 
 
 def test_network(w2: DashboardData) -> None:
     network = look("network", w2)
-    edges = {(row["from"], row["to"]): row["total"] for row in network.rows("edges")}
-    assert edges == {(A, B): 3, (A, C): 2, (B, A): 3, (C, A): 2, (C, B): 3}
     first = network.rows("edges")[0]
     assert (first["mentions"], first["replies"], first["reactions"]) == (1, 0, 2)
     nodes = {node.id: node.weight for node in network.charts["network"].nodes}

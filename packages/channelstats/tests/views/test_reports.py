@@ -9,25 +9,10 @@ from hypothesis import strategies as st
 
 from channelstats.render.names import Directory
 from channelstats.render.reports import frames_of
-from channelstats.stats import report
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Report, Table, Text, Tiles
 from channelstats.views.report_data import Partition, ReportData
 from channelstats.views.reports import GROUPS, ReportKind, Wanted, report_on
-from support.channelstats.house import decoded
-from support.channelstats.views import random_workspace
-
-SEEDS = range(8)
-
-
-@pytest.fixture(scope="module", params=SEEDS)
-def data(request: pytest.FixtureRequest) -> DashboardData:
-    return random_workspace(request.param)
-
-
-@pytest.fixture(scope="module")
-def document(data: DashboardData) -> Any:
-    return decoded(report(data.inputs, data.period, data.options, generated_at=0))
 
 
 @pytest.fixture(scope="module")

