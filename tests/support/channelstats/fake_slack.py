@@ -30,8 +30,8 @@ TOKEN = "xoxp-1-fake-token"
 @dataclass
 class Fault:
     """``do``: `rate` (429), `error` (`ok: false`), `expire` (of a cursor that is sent), `status`,
-    `cut` (in mid-page; it is done all the same), `drop` (no answer, nothing done), `hang` (no
-    answer while this is served, nothing done), `html`, `text`.
+    `cut` (in mid-page; it is done all the same), `drop` (no answer, nothing done),
+    `html`, `text`.
 
     ``value``: seconds of Retry-After ("" for no such header), the error's code, the status.
     """
@@ -84,7 +84,6 @@ class FakeSlack:
         self.faults: list[Fault] = []
         self.calls: list[tuple[str, Raw]] = []
         self.posting = self.empty_posting()
-        self.over = asyncio.Event()
         self.called = asyncio.Event()
 
     def empty_posting(self) -> FakePosting:
@@ -107,8 +106,6 @@ class FakeSlack:
         self.faults = [Fault(**fault) for fault in self.served.faults]
         self.calls = []
         self.posting = self.empty_posting()
-        self.over.set()
-        self.over = asyncio.Event()
         return web.json_response({})
 
     async def told(self, request: web.Request) -> web.Response:
@@ -172,9 +169,6 @@ class FakeSlack:
             case "drop":
                 assert request.transport is not None
                 request.transport.abort()
-                return web.Response()
-            case "hang":
-                await self.over.wait()
                 return web.Response()
             case "cut":
                 whole = web.json_response(self.answer(method, params)).body
@@ -303,7 +297,6 @@ async def main() -> None:
     await site.start()
     print(runner.addresses[0][1], flush=True)
     await asyncio.to_thread(sys.stdin.read)
-    slack.over.set()
     await runner.cleanup()
 
 
