@@ -1,6 +1,7 @@
 """A push from request to answer: what is refused, in which order, and what a 201 guarantees."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Mapping
 from itertools import pairwise
@@ -14,6 +15,7 @@ from autopush.limits import LimitRefusals, PushLimits
 from autopush.net.http_messages import Response
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import METRICS
+from autopush.webpush.errors import PushError
 from autopush.webpush.tokens import parse_message_id
 from keytables import ItemTooLarge, StorageFull, Throttled, Unavailable
 from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, OTHER_NODE, UAID, Harness
@@ -39,6 +41,25 @@ async def signed(
 
 
 # ── refusals ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("path", ["nonsense", "an unknown user"])
+async def test_a_refused_push_is_released_before_the_garbage_collector_runs(
+    endpoint: Endpoint, path: str
+) -> None:
+    path = "/wpush/v1/nonsense" if path == "nonsense" else endpoint.path()
+    await endpoint.ask("POST", path, TTL, BODY)  # what is loaded at the first
+    gc.collect()
+    gc.disable()
+    try:
+        known = {id(each) for each in gc.get_objects()}
+        for _ in range(3):
+            refusal(await endpoint.ask("POST", path, TTL, BODY))
+        refusals = [each for each in gc.get_objects() if isinstance(each, PushError)]
+        left = [type(each) for each in refusals if id(each) not in known]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 async def test_of_several_errors_the_first_in_the_documented_order_is_reported(

@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final, Never
+from typing import Final
 from urllib.parse import parse_qsl
 
 from autopush.api import responses
@@ -185,8 +185,13 @@ class PushHandler:
             else:
                 router_type, routed = WEBPUSH, None
                 result = await self.router.route(recipient, notification)
-        except (PushError, KeytablesError) as error:
-            _refuse(error, recipient, credentials, self.metrics)
+        except PushError as refusal:
+            _counted(refusal, recipient, credentials, self.metrics)
+            raise
+        except KeytablesError as error:
+            raise _counted(
+                responses.storage_refusal(error), recipient, credentials, self.metrics
+            ) from error
         response = self._response(notification, routed)
         self.metrics.accepted(
             began, router_type, result, len(request.body), content.headers, credentials
@@ -283,8 +288,13 @@ class SimplePushHandler:
             if line is not None:
                 line.validated()
             result = await self.router.route(recipient, update)
-        except (PushError, KeytablesError) as error:
-            _refuse(error, recipient, None, self.metrics)
+        except PushError as refusal:
+            _counted(refusal, recipient, None, self.metrics)
+            raise
+        except KeytablesError as error:
+            raise _counted(
+                responses.storage_refusal(error), recipient, None, self.metrics
+            ) from error
         self.metrics.accepted(began, SIMPLEPUSH, result, len((data or "").encode()))
         if line is not None:
             line.write(result, SIMPLEPUSH)
@@ -346,19 +356,20 @@ def router_type_of(recipient: Recipient | BridgedUser | None) -> str:
     return SIMPLEPUSH if recipient.messages.router_type == SIMPLEPUSH else WEBPUSH
 
 
-def _refuse(
-    error: PushError | KeytablesError,
+def _counted(
+    refusal: PushError,
     recipient: Recipient | BridgedUser | None,
     credentials: Credentials | None,
     metrics: PushMetrics,
-) -> Never:
-    """Count a message that is refused, or that the store failed for, and raise its refusal."""
-    refusal = error if isinstance(error, PushError) else responses.storage_refusal(error)
+) -> PushError:
+    """The refusal of a message, or of one that the store failed for: counted, with the router type
+    for its log line.
+    """
+    # It does not raise: its own frame, in the traceback, would keep the request with the refusal
+    # until the garbage collector runs.
     refusal.router_type = router_type_of(recipient)
     metrics.refused[str(refusal.status), refusal.router_type, str(credentials is not None)].add()
-    if refusal is error:
-        raise refusal
-    raise refusal from error
+    return refusal
 
 
 TIME_SLICE: Final = 0.0008
