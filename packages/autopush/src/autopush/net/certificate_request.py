@@ -1,8 +1,8 @@
 """TLS that asks clients for a certificate and accepts any, or none.
 
-What a certificate is worth is decided for each request. The ssl module cannot leave that open: it
-ends the handshake unless the certificate leads to a CA that it knows. So pyOpenSSL speaks TLS here,
-behind the one method of a context that event loops call, `wrap_bio`.
+The application judges the certificate at each request. The ssl module ends the handshake unless the
+certificate leads to a known CA, so this is pyOpenSSL behind `wrap_bio`, the one method of a context
+that event loops call.
 """
 
 import ssl
@@ -16,17 +16,15 @@ from OpenSSL.crypto import FILETYPE_ASN1, dump_certificate
 _T = TypeVar("_T")
 _Args = TypeVarTuple("_Args")
 
-_RECORD: Final = 16384  # bytes of data in one record of TLS, at most
+_RECORD: Final = 16384  # the most data bytes in a TLS record
 _CHUNK: Final = 65536
 
 
 class CertificateRequestContext(ssl.SSLContext):
-    """The context of a server."""
-
     _tls: SSL.Context
 
     def load(self, certificate: str, key: str, dh_parameters: str, ciphers: str) -> None:
-        """Use these files and rules, as `ServerTls` has them, for new connections.
+        """Load PEM files and an OpenSSL cipher list for new connections.
 
         :raises ssl.SSLError: a file cannot be used; nothing has changed
         """
@@ -36,11 +34,11 @@ class CertificateRequestContext(ssl.SSLContext):
             SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHER_SERVER_PREFERENCE
         )
         tls.set_mode(SSL.MODE_RELEASE_BUFFERS)
-        tls.set_session_cache_mode(SSL.SESS_CACHE_OFF)  # tickets do without
-        # OpenSSL resumes no session with a certificate where it is not said what it belongs to.
+        tls.set_session_cache_mode(SSL.SESS_CACHE_OFF)  # session tickets need none
+        # Without a session id context OpenSSL resumes no session that has a client certificate.
         tls.set_session_id(b"autopush client certificates")
         tls.set_verify(SSL.VERIFY_PEER, lambda *_: True)
-        tls.set_verify_depth(0)  # the rest of a chain is worth no time
+        tls.set_verify_depth(0)  # spend no time on the chain
         tls.set_cipher_list(ciphers.encode())
         tls.set_alpn_select_callback(_http_1_1)
         try:
@@ -59,10 +57,9 @@ class CertificateRequestContext(ssl.SSLContext):
 
 
 class CertificateRequestTls:
-    """The TLS of one connection between two memory BIOs: of `ssl.SSLObject` what event loops use,
-    and `getpeercert`.
+    """The part of `ssl.SSLObject` that event loops use, and `getpeercert`.
 
-    Rule: `pending` is not 0 while `read` has more to return, as uvloop reads no further then.
+    Rule: `pending` is not 0 while `read` has more to return; uvloop stops reading at 0.
     """
 
     __slots__ = ("_connection", "_failure", "_incoming", "_outgoing", "_unread")
@@ -72,16 +69,15 @@ class CertificateRequestTls:
         self._outgoing = outgoing
         self._connection = SSL.Connection(tls)
         self._connection.set_accept_state()
-        self._failure: ssl.SSLError | None = None  # behind the data that `read` returned
-        # The connection was given something, or knows of an end or a failure, and `read` has not
-        # yet found that nothing is left of it.
+        self._failure: ssl.SSLError | None = None  # to raise after the data that `read` returned
+        # Input, an end or a failure has arrived, and `read` has not drained it yet.
         self._unread = False
 
     def do_handshake(self) -> None:
         self._call(self._connection.do_handshake)
 
     def read(self, size: int, buffer: bytearray | memoryview | None = None) -> bytes | int:
-        """Up to so many bytes of what has come; none at the end."""
+        """Return up to `size` received bytes; none at the end of the stream."""
         data = self._read(size)
         if buffer is None:
             return data
@@ -89,37 +85,34 @@ class CertificateRequestTls:
         return len(data)
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
-        """Returns how many bytes were taken: those of one record."""
+        """Return how many bytes were taken: at most one record."""
         return self._call(self._connection.send, data) if data else 0
 
     def pending(self) -> int:
         return self._connection.pending() or int(self._unread)
 
     def unwrap(self) -> None:
-        """Say that nothing more is sent.
+        """Send close_notify.
 
-        :raises ssl.SSLWantReadError: the client has not said that yet
+        :raises ssl.SSLWantReadError: the client has not sent its own yet
         """
         if not (self._call(self._connection.shutdown) or self._call(self._connection.shutdown)):
             raise ssl.SSLWantReadError
 
     def getpeercert(self, binary_form: bool = False) -> dict[str, str] | bytes | None:
-        """The client's certificate, None without one: in DER, or as the ssl module shows what was
-        not verified.
-        """
+        """The certificate in DER, or {} as in the ssl module when unverified; None without one."""
         certificate = self._connection.get_peer_certificate()
         if certificate is None:
             return None
         return dump_certificate(FILETYPE_ASN1, certificate) if binary_form else {}
 
     def cipher(self) -> tuple[str | None, str | None, int | None]:
-        """The cipher's name, its oldest protocol, and the bits of its key."""
         connection = self._connection
         version, bits = connection.get_cipher_version(), connection.get_cipher_bits()
         return connection.get_cipher_name(), version, bits
 
     def compression(self) -> None:
-        """There is none."""
+        """None: compression is off."""
 
     def _read(self, size: int) -> bytes:
         if self._failure is not None:
@@ -133,7 +126,7 @@ class CertificateRequestTls:
             self._unread = False
             if not parts:
                 raise
-        except ssl.SSLZeroReturnError:  # the next call gets here again, if there are parts now
+        except ssl.SSLZeroReturnError:  # the next call gets here again if there are parts
             pass
         except ssl.SSLError as error:
             self._failure = error
@@ -142,7 +135,7 @@ class CertificateRequestTls:
         return b"".join(parts)
 
     def _call(self, function: Callable[[*_Args], _T], *args: *_Args) -> _T:
-        """Call pyOpenSSL with what has come, then pass on what it wants to send."""
+        """Feed the received bytes, call pyOpenSSL and pass its output on."""
         if self._incoming.pending:
             self._connection.bio_write(self._incoming.read())
             self._unread = True
@@ -164,12 +157,11 @@ _ERRORS: Final[dict[type[SSL.Error], type[ssl.SSLError]]] = {
     SSL.WantReadError: ssl.SSLWantReadError,
     SSL.WantWriteError: ssl.SSLWantWriteError,
     SSL.ZeroReturnError: ssl.SSLZeroReturnError,
-    SSL.SysCallError: ssl.SSLEOFError,  # there is no other system call of a memory BIO
+    SSL.SysCallError: ssl.SSLEOFError,  # a memory BIO has no other system call error
 }
 
 
 def _translated(error: SSL.Error) -> ssl.SSLError:
-    """The error of the ssl module, with its `reason` where OpenSSL says one."""
     known = _ERRORS.get(type(error))
     if known is not None:
         return known()

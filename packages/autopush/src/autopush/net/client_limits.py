@@ -1,9 +1,9 @@
-"""Clients of the public ports: who they are, how many connections they may have, and how many bytes
-of incomplete requests and messages.
+"""Clients of the public ports: their addresses, and limits of their connections and of the bytes of
+incomplete requests and messages.
 
-    `TrustedProxies`     the client's address, where reverse proxies stand before the service
-    `ConnectionLimits`   TCP connections of one worker: in all, and of one client address
-    `BufferedBytes`      bytes received of what is not complete yet, of all clients together
+    `TrustedProxies`     the client's address behind reverse proxies
+    `ConnectionLimits`   TCP connections of one worker, in total and per client address
+    `BufferedBytes`      bytes of what is incomplete, all clients together
 """
 
 from collections import OrderedDict
@@ -15,29 +15,26 @@ from typing import Final, Protocol
 # ── Who the client is ─────────────────────────────────────────────────────────────────────────────
 
 MAX_KEYS: Final = 4096
-"""Addresses whose limit keys are remembered."""
+"""Addresses in the cache of limit keys."""
 MAX_PROXIES: Final = 16
-"""Entries of X-Forwarded-For that are read; of a longer chain the last of them is the client."""
+"""Entries of X-Forwarded-For that are read; in a longer chain the last one read is the client."""
 
 
 class TrustedProxies:
-    """The networks whose machines are trusted. `networks`: such as "10.0.0.0/8" or "::1".
+    """Trusted reverse proxies, as networks such as "10.0.0.0/8" or "::1".
 
-    Each proxy appends to X-Forwarded-For the address that it was contacted from; what stands before
-    that may be made up by the client. So the client is the first address from the right, beginning
-    with the peer of the connection, that is no trusted proxy's.
+    Each proxy appends to X-Forwarded-For the address that contacted it; the client may have forged
+    the entries before. So the client is the first address from the right, starting with the
+    connection's peer, that is not a trusted proxy.
     """
 
     def __init__(self, networks: Iterable[str]) -> None:
         self._networks = tuple(map(ip_network, networks))
-        # Parsing an address costs more than all else that is done to count a connection.
+        # Parsing an address costs more than the rest of counting a connection.
         self._limit_key = lru_cache(MAX_KEYS)(self._new_limit_key)
 
     def client(self, peer: str, forwarded_for: str) -> str:
-        """The client's address, for a request of `peer` with that header.
-
-        An entry that is no address ends the search, at the one behind it.
-        """
+        """The client's address; an entry that is not an address ends the search."""
         client = peer
         for entry in reversed(forwarded_for.rsplit(",", MAX_PROXIES)):
             if not self._trusts(_parse(client)):
@@ -49,11 +46,11 @@ class TrustedProxies:
         return client
 
     def limit_key(self, address: str) -> str:
-        """What `address` counts as where addresses are limited: itself, or the /64 of an IPv6 one,
-        since a single client has as many of these as it likes.
+        """The key for limits per address: the address itself, or the /64 of an IPv6 address, since
+        one client may use the whole /64.
 
-        Empty for the address of a trusted proxy, as it stands for many clients, and for what is no
-        address, such as the "" of a Unix socket: these are not limited.
+        Empty (not limited) for a trusted proxy, which stands for many clients, and for anything
+        that is not an address, such as the "" of a Unix socket.
         """
         return self._limit_key(address)
 
@@ -70,12 +67,12 @@ class TrustedProxies:
 
 
 def unmapped(address: str) -> str:
-    """An IPv4 address as such, also where a socket of IPv6 has it as ::ffff:192.0.2.1."""
+    """The IPv4 form of an IPv4-mapped address (::ffff:192.0.2.1); others unchanged."""
     return address[7:] if address.startswith("::ffff:") and "." in address else address
 
 
 def _parse(entry: str) -> IPv4Address | IPv6Address | None:
-    """An address, with a port or without, as some proxies write it. Its zone is left out."""
+    """An address, without the port that some proxies add and without its zone."""
     text = entry.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -95,7 +92,7 @@ TOO_MANY_OF_ADDRESS: Final = "too many connections of one address"
 
 
 class ConnectionRefused(Exception):  # noqa: N818 - not an error of this program
-    """A limit is reached; `status` and the text are for the client."""
+    """A limit is reached; `status` and `reason` are for the client."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -104,27 +101,26 @@ class ConnectionRefused(Exception):  # noqa: N818 - not an error of this program
 
 
 class HasIdleConnections(Protocol):
-    """A server that can close connections whose client is idle."""
+    """A server that can close idle connections."""
 
     @property
     def connections(self) -> int:
-        """How many connections could be such."""
+        """How many may be idle."""
 
     def close_idle(self) -> bool:
-        """Close one of them; False: there is none."""
+        """Close one idle connection; False if there is none."""
 
 
 class ConnectionLimits:
-    """The connections of one worker. A limit of 0 is none.
+    """Counts the connections of one worker. A limit of 0 means no limit.
 
-    A connection counts from `count` to `release`, whatever it is for meanwhile: a TLS handshake,
-    HTTP requests, a WebSocket. At the limit of all connections an idle one gives way to the new
-    one; if there is none, the new one is refused.
+    A connection counts from `count` to `release`: during the TLS handshake, HTTP requests and a
+    WebSocket. At `max_connections` an idle connection is closed for the new one; if there is none,
+    the new one is refused.
 
-    The key by which it counts is that of `TrustedProxies.limit_key`: "" is not limited by address.
-
-    `on_refused(limit, address)`: a connection was refused; `limit` is "tcp_connections",
-    "address_connections", or "connections" of one server alone.
+    Keys are those of `TrustedProxies.limit_key`; "" is not limited by address. `on_refused(limit,
+    address)` is called for each refusal; `limit` is "tcp_connections", "address_connections", or
+    "connections" for the limit of one server.
     """
 
     def __init__(
@@ -141,20 +137,19 @@ class ConnectionLimits:
         self._on_refused = on_refused
         self._by_key: dict[str, int] = {}
         self._servers: list[HasIdleConnections] = []
-        self.open = 0
-        """How many connections there are."""
+        self.open = 0  # connections now
 
     @property
     def addresses(self) -> int:
-        """How many client addresses have connections that count."""
+        """Client addresses (keys) with open connections; 0 without a limit per address."""
         return len(self._by_key)
 
     def add_server(self, server: HasIdleConnections) -> None:
-        """Let connections of this server give way to new ones."""
+        """Let idle connections of this server be closed for new ones."""
         self._servers.append(server)
 
     def count(self, address: str) -> str:
-        """Count a new connection; returns its key. `address`: "" while it is not known.
+        """Count a new connection and return its key. `address`: "" while unknown.
 
         :raises ConnectionRefused: there are too many
         """
@@ -167,8 +162,7 @@ class ConnectionLimits:
         return key
 
     def recount(self, key: str, address: str) -> str:
-        """Let a connection count by another address, now that its client is known; returns its new
-        key.
+        """Count a connection by its client's address, once known; return the new key.
 
         :raises ConnectionRefused: that address has too many; the connection counts as before
         """
@@ -180,12 +174,11 @@ class ConnectionLimits:
         return new
 
     def release(self, key: str) -> None:
-        """A connection has ended."""
         self.open -= 1
         self._remove(key)
 
     def refusal(self, limit: str, address: str) -> ConnectionRefused:
-        """Report that a limit refuses a connection; returns the error to raise."""
+        """Call `on_refused`; return the error to raise."""
         if self._on_refused is not None:
             self._on_refused(limit, address)
         if limit == "address_connections":
@@ -210,7 +203,7 @@ class ConnectionLimits:
                 del self._by_key[key]
 
     def _close_idle(self) -> bool:
-        """Close an idle connection, preferably of the server that has most connections."""
+        # The server with most connections gives one up first.
         servers = sorted(self._servers, key=lambda server: server.connections, reverse=True)
         return any(server.close_idle() for server in servers)
 
@@ -228,27 +221,26 @@ class HoldsBytes(Protocol):
 
 
 class BufferedBytes:
-    """What the connections of one worker have received of incomplete requests and messages.
+    """Bytes that one worker has received of incomplete requests and messages.
 
-    What one client may leave incomplete is bounded by the parsers, all together are bounded here:
-    beyond `limit` bytes (0: no limit) the connection whose message has been incomplete for longest
-    is closed, until the rest is within it. An honest client's is complete after a few round trips;
-    whoever wants to keep others out has to send as many bytes again in that time, over and over.
+    The parsers limit each client; this limits the total. Beyond `limit` bytes (0: no limit) the
+    connection whose message has been incomplete longest is closed, until the rest fits. An honest
+    client completes a message within a few round trips; to keep others out, an attacker must send
+    as many bytes again in that time, over and over.
 
-    `on_given_up`: a connection was closed for that.
+    `on_given_up` is called for each connection closed.
     """
 
     def __init__(self, limit: int = 0, on_given_up: Callable[[], object] | None = None) -> None:
         self._limit = limit
         self._on_given_up = on_given_up
         self._held: OrderedDict[HoldsBytes, int] = OrderedDict()
-        self.total = 0
-        """Bytes."""
+        self.total = 0  # bytes
 
     def hold(self, connection: HoldsBytes, size: int) -> None:
-        """A connection holds that many bytes now, 0 when its message is complete.
+        """Record that a connection holds `size` bytes, 0 once its message is complete.
 
-        This may have connections closed, also this one.
+        May close connections, this one included.
         """
         if not size:
             self.total -= self._held.pop(connection, 0)

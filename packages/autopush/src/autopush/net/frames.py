@@ -9,7 +9,7 @@ frame is checked by its header, before its payload has arrived:
 3. a text message is valid UTF-8, checked fragment by fragment (8.1);
 4. a message, all fragments together, is no longer than the reader's limit.
 
-A violation raises `FrameError`, which names the close code for the peer.
+A violation raises `FrameError` with the close code for the peer.
 """
 
 import binascii
@@ -31,9 +31,7 @@ _UPGRADE: Final = (("Upgrade", "websocket"), ("Connection", "Upgrade"))
 
 @dataclass(frozen=True, slots=True)
 class HandshakeAnswer:
-    """The answer to a request for a WebSocket: 101, then both sides send frames; or a refusal,
-    whose `reason` is a sentence that says what was expected.
-    """
+    """The answer to an upgrade request: 101, or a refusal whose `reason` says what was expected."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -53,12 +51,12 @@ def answer_handshake(
 ) -> HandshakeAnswer:
     """Check an upgrade request (4.2). Extensions, such as compression, are never negotiated.
 
-    `http_version` is like "1.1"; the names of `headers` are in lower case, and lines of the same
-    name are joined with commas. Of `subprotocols`, the first that the client offers is selected;
-    a client that offers none of them is accepted without one.
+    `http_version` is like "1.1"; `headers` has lower-case names, and repeated lines joined with
+    commas. The first of `subprotocols` that the client offers is selected; a client that offers
+    none of them is accepted without one.
 
-    The status of a refusal is 426 where the client must ask differently (no upgrade to websocket,
-    another version of the protocol), else 400.
+    A refusal is 426 if the client must ask differently (no upgrade to websocket, another protocol
+    version), else 400.
     """
     if method != "GET":
         return HandshakeAnswer(400, (), "A WebSocket is opened with GET.")
@@ -117,7 +115,7 @@ PONG: Final = 0xA
 
 MAX_CONTROL_PAYLOAD: Final = 125
 MAX_REASON: Final = MAX_CONTROL_PAYLOAD - 2
-"""Bytes of UTF-8 that fit into a close frame behind the code."""
+"""Bytes of UTF-8 that fit into a close frame after the code."""
 
 
 class CloseCode(IntEnum):
@@ -157,18 +155,15 @@ _XOR_TABLES: Final = tuple(bytes(byte ^ key for byte in range(256)) for key in r
 _REPEAT: Final = tuple(
     int.from_bytes(b"\0\0\0\1" * words) for words in range((_TABLE_SIZE_MIN + 7 >> 2) + 1)
 )
-"""Times a four-byte number, that number written so many times in a row."""
+"""`_REPEAT[n]` times a four-byte number is that number repeated n times."""
 
 
 def unmask(data: bytes | bytearray, at: int, length: int) -> bytes:
-    """The `length` bytes of payload behind the four-byte masking key at `data[at]` (5.3).
-
-    A short payload becomes one integer together with its key, which is then XORed with the key
-    repeated: the key itself becomes zero and drops out. Nothing in plain Python is faster; a loop
-    over the bytes takes 20 times as long.
-    """
+    """The `length` bytes of payload behind the four-byte masking key at `data[at]` (5.3)."""
     end = at + 4 + length
     if length < _TABLE_SIZE_MIN:
+        # Key and payload as one integer, XORed with the repeated key: the key itself becomes 0.
+        # A loop over the bytes takes 20 times as long.
         masked = int.from_bytes(data[at:end])
         keys = (masked >> (length << 3)) * _REPEAT[length + 7 >> 2] >> ((-length & 3) << 3)
         return (masked ^ keys).to_bytes(length)
@@ -179,7 +174,6 @@ def unmask(data: bytes | bytearray, at: int, length: int) -> bytes:
 
 
 def is_utf8(payload: bytes) -> bool:
-    """Whether `payload` is valid UTF-8 as a whole."""
     if payload.isascii():
         return True
     try:
@@ -192,8 +186,8 @@ def is_utf8(payload: bytes) -> bool:
 def parse_close(payload: bytes) -> tuple[int, str]:
     """Code and reason of a close frame; `CloseCode.NO_STATUS` when it has none (5.5.1).
 
-    Raises `FrameError`: 1002 for half a code or one that must not be sent, 1007 for a reason that
-    is not UTF-8.
+    Raises `FrameError`: 1002 for a truncated or forbidden code, 1007 for a reason that is not
+    UTF-8.
     """
     if not payload:
         return CloseCode.NO_STATUS, ""
@@ -224,10 +218,7 @@ def text_frame(payload: bytes) -> bytes:
 
 
 def control_frame(opcode: int, payload: bytes = b"") -> bytes:
-    """A ping, pong or close frame.
-
-    Raises `ValueError` when `payload` is longer than 125 bytes.
-    """
+    """A ping, pong or close frame; ValueError if `payload` is longer than 125 bytes."""
     if len(payload) > MAX_CONTROL_PAYLOAD:
         raise ValueError(
             f"a control frame holds at most {MAX_CONTROL_PAYLOAD} bytes, not {len(payload)}"
@@ -236,10 +227,10 @@ def control_frame(opcode: int, payload: bytes = b"") -> bytes:
 
 
 def close_frame(code: int, reason: str = "") -> bytes:
-    """A close frame. A reason too long for it is cut at a character's end.
+    """A close frame; a reason that is too long is cut at a character boundary.
 
-    `CloseCode.NO_STATUS` makes the frame without code and reason. Raises `ValueError` for any
-    other code that must not be sent.
+    `CloseCode.NO_STATUS` gives a frame without code and reason. Raises `ValueError` for any other
+    code that must not be sent.
     """
     if code == CloseCode.NO_STATUS:
         return control_frame(CLOSE)
@@ -271,17 +262,16 @@ class FrameReader:
 
     @property
     def idle(self) -> bool:
-        """Nothing is buffered and no message incomplete."""
         return not self._buffer and self._message is None
 
     @property
     def size(self) -> int:
-        """Bytes that are buffered, with the fragments of an incomplete message."""
+        """Bytes buffered, including the fragments of an incomplete message."""
         return len(self._buffer) + (0 if self._message is None else len(self._message))
 
     @property
     def inside_message(self) -> bool:
-        """The first fragment of a message was returned by `next`, the last not yet."""
+        """`next` has returned the first fragment of a message, but not the last."""
         return self._message is not None
 
     def feed(self, data: bytes) -> None:
@@ -290,10 +280,9 @@ class FrameReader:
     def next(self) -> tuple[int, bytes] | None:
         """The next (opcode, payload), or None while no frame is complete.
 
-        A TEXT is a whole message whatever its fragments; for each fragment before the last there is
-        a CONTINUATION with an empty payload, so that no call reads more than one frame. A BINARY is
-        returned for its header, with an empty payload. After it, a CLOSE or a `FrameError`, `next`
-        must not be called again.
+        A TEXT is a whole message; each fragment before its last gives a CONTINUATION with an empty
+        payload, so that a call reads at most one frame. A BINARY is returned from its header, with
+        an empty payload. After a BINARY, a CLOSE or a `FrameError`, do not call `next` again.
         """
         buffer = self._buffer
         if len(buffer) < 2:

@@ -1,7 +1,7 @@
-"""The client's end of one HTTP/1.1 connection, for `Link` and for the pool of `HttpClient`.
+"""The client's side of one HTTP/1.1 connection, for `Link` and for the pool of `HttpClient`.
 
-Rule: a response is passed on only when it is complete; whatever is not HTTP, too large or answers
-no request ends the connection.
+Rule: only complete responses are passed on; anything that is not HTTP, is too large or answers no
+request ends the connection.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from msgspec import Struct
 MAX_RESPONSE: Final = 1 << 17
 """The largest response, head and body together, in bytes."""
 IDLE_TIMEOUT: Final = 4.0
-"""Seconds after which a pool closes an idle connection: less than the 5 after which common servers
-do, so that no request meets a closing one.
+"""Seconds until a pool closes an idle connection: less than the 5 of common servers, so that no
+request is sent on a connection that the server is closing.
 """
 
 WEBSOCKET_CLOSE: Final = b"\x88\x80\0\0\0\0"
@@ -26,10 +26,10 @@ HeaderList = Sequence[tuple[str, str]]
 
 
 class HttpError(Exception):
-    """A request without a response. The text holds nothing of the request or the response.
+    """There is no complete response. The text quotes neither the request nor the response.
 
-    `processed`: False where the server has certainly not processed the request. `is_connection`:
-    the connection failed, rather than the one request.
+    `processed` is False where the server has certainly not processed the request. `is_connection`:
+    the connection failed, not only this request.
 
     HttpError ── HttpBusyError · HttpTimeoutError
     """
@@ -43,8 +43,8 @@ class HttpError(Exception):
 
 
 class HttpResponse(Struct, frozen=True):
-    """A whole response. `headers`: the last of each name, in lower case; `certificate`: the
-    server's, as `ssl.SSLSocket.getpeercert` has it, where it was checked (not over HTTP/2).
+    """A complete response. `headers`: lower-case names, the last line of each. `certificate`: the
+    server's, as from `ssl.SSLSocket.getpeercert`, if verified (not over HTTP/2).
     """
 
     status: int
@@ -54,65 +54,61 @@ class HttpResponse(Struct, frozen=True):
 
 
 class ConnectionPool(Protocol):
-    """What holds connections."""
-
     def room_changed(self, connection: "PooledConnection") -> None:
-        """Another request may find room, or the connection takes none any more."""
+        """Called when another request may fit, or the connection takes no more."""
 
 
 class PooledConnection(Protocol):
-    """A connection for several requests, one after the other or at the same time."""
+    """A connection for several requests, sequential or concurrent."""
 
     protocol: asyncio.Protocol
-    """What its transport calls."""
+    """The protocol of its transport."""
     ready: "asyncio.Future[None]"
-    """Done when it takes requests; or `HttpError`."""
+    """Done when it takes requests; fails with `HttpError`."""
     lost: "asyncio.Future[None]"
     """Done when the connection is gone."""
 
     @property
     def usable(self) -> bool:
-        """It takes requests, now or when others are done."""
+        """Takes requests, now or when others are done."""
 
     @property
     def has_room(self) -> bool:
-        """It takes a request now."""
+        """Takes a request now."""
 
     async def request(
         self, method: str, origin: tuple[str, str], target: str, headers: HeaderList, body: bytes
     ) -> HttpResponse:
-        """Send a request; only while there is room. `origin`: scheme and authority; `headers`:
-        names in lower case.
+        """Send a request, only while `has_room`. `origin`: scheme and authority; `headers`:
+        lower-case names.
 
-        :raises HttpError: no whole response
+        :raises HttpError: no complete response
         """
 
     def close(self) -> None:
-        """Take no more requests, and close when those under way are done."""
+        """Take no more requests; close when those in progress are done."""
 
     def abort(self) -> None:
-        """Drop the connection at once; requests under way fail."""
+        """Drop the connection at once; requests in progress fail."""
 
 
 class ResponseHandler(Protocol):
-    """What sends requests on a connection."""
-
     def response_received(
         self, connection: "ClientConnection", status: int, body: bytes, headers: RawHeaders
     ) -> bool:
-        """The response to the oldest request; False if there is none."""
+        """Handle the response to the oldest request; False if there is none."""
 
     def connection_ended(
         self, connection: "ClientConnection", reason: str, *, repeatable: bool
     ) -> None:
-        """The connection is gone. `repeatable`: it worked, and ended between two responses."""
+        """`repeatable`: the connection had worked, and ended between two responses."""
 
 
 class ClientConnection(asyncio.Protocol):
-    """Sends what it is given and parses responses, which may be pipelined.
+    """Writes requests and parses responses, which may be pipelined.
 
-    `write` and `abort` do nothing once the connection is gone. `strict`: each response says how
-    long it is, and there are no upgrades.
+    `write` and `abort` do nothing once the connection is gone. `strict`: each response has its
+    length, and there are no upgrades.
     """
 
     __slots__ = (
@@ -143,21 +139,17 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def open(self) -> bool:
-        """Connected, and not lost since."""
         return self._transport is not None
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        """None before the connection and after it."""
         return self._transport
 
     def write(self, data: bytes) -> None:
-        """Send requests."""
         if self._transport is not None:
             self._transport.write(data)
 
     def abort(self) -> None:
-        """Drop the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -171,7 +163,7 @@ class ClientConnection(asyncio.Protocol):
         if exc is None and self._has_head and not self._strict and not self._has_length():
             self.on_message_complete()  # such a body ends with the connection (RFC 9112, 6.3)
         self._transport = None
-        self._parser = None  # it refers to this object
+        self._parser = None  # breaks a reference cycle
         repeatable = self._responses > 0 and not self._within_response
         self._handler.connection_ended(self, self._reason, repeatable=repeatable)
 
@@ -183,7 +175,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as exc:
-            if self._parser is not None:  # else: whatever follows the last response
+            if self._parser is not None:  # else: data after the last response
                 self._fail(f"the peer's response is not HTTP: {exc}")
             return
         if self._received > MAX_RESPONSE:
@@ -231,7 +223,7 @@ class ClientConnection(asyncio.Protocol):
             self._fail("the peer sent a response without a request")
         elif status == 101:
             self._parser = None
-            self.write(WEBSOCKET_CLOSE)  # nobody here speaks it further
+            self.write(WEBSOCKET_CLOSE)  # no WebSocket is spoken here
             self.abort()
         elif not parser.should_keep_alive():
             self._parser = None
@@ -239,7 +231,7 @@ class ClientConnection(asyncio.Protocol):
 
 
 class Http1Connection:
-    """A connection of a pool, with one request at a time."""
+    """A pooled connection with one request at a time."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -255,19 +247,16 @@ class Http1Connection:
 
     @property
     def usable(self) -> bool:
-        """It takes requests, now or when the one under way is done."""
         transport = self._connection.transport
         return transport is not None and not transport.is_closing() and not self._is_draining
 
     @property
     def has_room(self) -> bool:
-        """It takes a request now."""
         return self._response is None and self.usable
 
     async def request(
         self, method: str, origin: tuple[str, str], target: str, headers: HeaderList, body: bytes
     ) -> HttpResponse:
-        """Send a request; see `PooledConnection.request`."""
         lines = [f"{method} {target} HTTP/1.1", f"host: {origin[1]}"]
         lines += [f"{name}: {value}" for name, value in headers]
         if body or method != "GET":
@@ -291,13 +280,11 @@ class Http1Connection:
                 self.close()
 
     def close(self) -> None:
-        """Take no more requests, and close when the one under way is done."""
         self._is_draining = True
         if self._response is None:
             self._connection.abort()
 
     def abort(self) -> None:
-        """Drop the connection at once; a request under way fails."""
         self._is_draining = True
         self._connection.abort()
 
@@ -306,7 +293,6 @@ class Http1Connection:
     def response_received(
         self, _: ClientConnection, status: int, body: bytes, headers: RawHeaders
     ) -> bool:
-        """Give it to the request."""
         if self._response is None or self._response.done():
             return False
         named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
@@ -316,7 +302,6 @@ class Http1Connection:
         return True
 
     def connection_ended(self, _: ClientConnection, reason: str, *, repeatable: bool) -> None:  # noqa: ARG002
-        """Fail the request."""
         if self._idle is not None:
             self._idle.cancel()
         if self._response is not None and not self._response.done():

@@ -1,11 +1,11 @@
-"""The client's end of one HTTP/2 connection (RFC 9113), around the protocol library `h2`.
+"""The client's side of one HTTP/2 connection (RFC 9113), on the protocol library `h2`.
 
-Rule: every request ends in a whole response or in an `HttpError`, which says whether the server
-has certainly not processed it. Only its caller limits how long that takes, by cancelling it.
+Rule: every request ends in a complete response or an `HttpError` that says whether the server has
+certainly not processed it. There is no timeout for it here: its caller cancels it.
 
-A connection holds no task. It is silent until it is used, sends a PING when nothing was received
-for `PING_INTERVAL`, is dropped when that is not answered, and is closed when it had no request for
-`IDLE_TIMEOUT`.
+A connection holds no task. It sends a PING when nothing was received for `PING_INTERVAL`, is
+dropped when no answer comes within `PING_TIMEOUT`, and closes after `IDLE_TIMEOUT` without a
+request.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ from autopush.net.http1_connection import (
 from autopush.net.timers import Budget
 
 MAX_STREAMS: Final = 500
-"""Requests at the same time, where the server would allow more."""
+"""Concurrent requests, even if the server allows more."""
 PING_INTERVAL: Final = 60.0
 PING_TIMEOUT: Final = 10.0
 IDLE_TIMEOUT: Final = 600.0
 
 MAX_FRAME: Final = 16_384
-"""Bytes of a frame without its head; no client here allows its server more."""
+"""Bytes of a frame without its head; we allow no server more."""
 _HEAD_LENGTH: Final = 9
 _GOAWAY: Final = 7
 
 
 class FrameSplitter:
-    """Takes the GOAWAY frames out of what a server sends.
+    """Splits the server's bytes into frames and takes GOAWAY out.
 
-    For `h2` a GOAWAY ends the connection at once. RFC 9113, 6.8, lets the streams up to its last
-    one be finished; without that a response under way would be lost.
+    `h2` ends the connection at once on a GOAWAY. RFC 9113, 6.8, lets the streams up to its last one
+    finish; else a response in progress would be lost.
     """
 
     def __init__(self) -> None:
@@ -54,16 +54,15 @@ class FrameSplitter:
         self._start = 0  # of what was not returned yet
 
     def feed(self, data: bytes) -> None:
-        """Add what was received."""
         if self._start:
             del self._buffer[: self._start]
             self._start = 0
         self._buffer += data
 
     def next(self) -> bytes | int | None:
-        """The next whole frame; for a GOAWAY the last stream it names; None: there is none yet.
+        """The next complete frame, or the last stream id of a GOAWAY; None if there is none yet.
 
-        :raises FrameTooLargeError: a frame that is too long
+        :raises FrameTooLargeError: a frame is longer than `MAX_FRAME`
         """
         start, buffer = self._start, self._buffer
         if len(buffer) - start < _HEAD_LENGTH:
@@ -82,8 +81,6 @@ class FrameSplitter:
 
 
 class _Stream:
-    """A request under way."""
-
     __slots__ = ("body", "future", "headers", "started", "status", "unsent")
 
     def __init__(self, future: "asyncio.Future[HttpResponse]", unsent: bytes, now: float) -> None:
@@ -96,9 +93,7 @@ class _Stream:
 
 
 class Http2Connection(asyncio.Protocol):
-    """One connection. `ready` is done with the server's settings, or fails with `HttpError`;
-    `lost` is done when the connection is gone.
-    """
+    """A pooled connection; `ready` waits for the server's settings."""
 
     def __init__(
         self,
@@ -114,8 +109,8 @@ class Http2Connection(asyncio.Protocol):
         self._ping_interval = ping_interval
         self._ping_timeout = ping_timeout
         self._idle_timeout = idle_timeout
-        # `h2` would otherwise keep Authorization out of HPACK's table: an access token would be
-        # encoded for each request, which costs as much as all else.
+        # By default `h2` keeps Authorization out of HPACK's table; encoding an access token for
+        # each request costs as much as all the rest.
         self._h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(header_encoding="latin-1", normalize_outbound_headers=False)
         )
@@ -134,13 +129,11 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """It takes requests, now or when others are done."""
         transport = self._transport
         return transport is not None and not transport.is_closing() and not self._is_draining
 
     @property
     def has_room(self) -> bool:
-        """It takes a request now."""
         limit = min(self._h2.remote_settings.max_concurrent_streams, MAX_STREAMS)
         return (
             self.usable and self.ready.done() and not self._is_paused and len(self._streams) < limit
@@ -149,7 +142,6 @@ class Http2Connection(asyncio.Protocol):
     async def request(
         self, method: str, origin: tuple[str, str], target: str, headers: HeaderList, body: bytes
     ) -> HttpResponse:
-        """Send a request; see `PooledConnection.request`."""
         sent = [
             (":method", method),
             (":scheme", origin[0]),
@@ -183,16 +175,14 @@ class Http2Connection(asyncio.Protocol):
             if self._streams.get(number) is stream:  # cancelled
                 self._reset(number)
                 if self._received_at <= stream.started:
-                    self._send_ping()  # nothing came since: is the server there at all?
+                    self._send_ping()  # nothing received since: is the server alive?
                 self._flush()
                 self._stream_closed()
 
     def close(self) -> None:
-        """Take no more requests, and close when those under way are done."""
         self._drain()
 
     def abort(self, reason: str = "the connection was closed here") -> None:
-        """Drop the connection at once; requests under way fail."""
         self._reason = reason
         self._is_draining = True
         if self._transport is not None:
@@ -215,7 +205,7 @@ class Http2Connection(asyncio.Protocol):
             self._continuation.cancel()
             with contextlib.suppress(h2.exceptions.ProtocolError):
                 while self._process_frame():
-                    """Responses that came before the end."""
+                    pass  # responses that came before the end
         if not self.ready.done():
             self.ready.set_exception(HttpError(self._reason, processed=False, is_connection=True))
         streams, self._streams = self._streams, {}
@@ -239,7 +229,7 @@ class Http2Connection(asyncio.Protocol):
             self._process_frames()
 
     def _process_frames(self) -> None:
-        """Process what was received for one time slice; the rest after other connections."""
+        """Process received frames for one time slice; the rest after other connections."""
         self._continuation = None
         budget = Budget(time.perf_counter)
         try:
@@ -257,7 +247,7 @@ class Http2Connection(asyncio.Protocol):
         self._flush()
 
     def _process_frame(self) -> bool:
-        """Process the next frame; False if no whole one is there."""
+        """Process the next frame; False if none is complete."""
         frame = self._frames.next()
         if isinstance(frame, bytes):
             for event in self._h2.receive_data(frame):
@@ -356,7 +346,7 @@ class Http2Connection(asyncio.Protocol):
             self._send_body(number, stream)
 
     def _send_body(self, number: int, stream: _Stream) -> None:
-        # A stream that the server closed already: its event follows.
+        # The server has closed the stream; its event follows.
         with contextlib.suppress(h2.exceptions.StreamClosedError):
             while stream.unsent:
                 window = self._h2.local_flow_control_window(number)
@@ -418,7 +408,7 @@ class Http2Connection(asyncio.Protocol):
 def _fail(stream: _Stream, error: HttpError) -> None:
     if not stream.future.done():
         stream.future.set_exception(error)
-        # One whose request was cancelled meanwhile has nobody to read it.
+        # Nobody reads it if the request was cancelled meanwhile.
         stream.future.add_done_callback(_retrieve)
 
 

@@ -1,13 +1,12 @@
-"""Requests to servers outside the cluster: the one HTTP client of bridges, broadcasts and commands.
+"""The HTTP client for servers outside the cluster, used by bridges, broadcasts and commands.
 
-A client speaks HTTP/1.1, and HTTP/2 where its TLS context offers that and the server takes it.
-Redirects are not followed, and a response is at most `MAX_RESPONSE` bytes long. A connection is
-opened when all others are at their limit, and kept for the next requests.
+It speaks HTTP/1.1, and HTTP/2 where the TLS context offers it and the server accepts. Redirects are
+not followed; a response has at most `MAX_RESPONSE` bytes. A connection is opened when all others
+are at their limit, and kept for later requests.
 
-Rule: a request is sent again only when the server has certainly not processed it: it was refused,
-it was above the last stream of a GOAWAY, or there was no connection to send it on. A caller for
-whose requests twice does no more harm than once says so (`idempotent`): those are also sent again
-when the connection was lost before the response.
+Rule: a request is repeated only if the server has certainly not processed it: it was refused, was
+above the last stream of a GOAWAY, or had no connection to be sent on. `idempotent` requests are
+also repeated when the connection was lost before the response.
 """
 
 import asyncio
@@ -46,29 +45,29 @@ __all__ = [
 ]
 
 MAX_ORIGINS: Final = 100
-"""Servers with open connections; the one that was used first makes room for another."""
+"""Servers with a pool of connections; beyond that the oldest pool is drained."""
 MAX_WAITING: Final = 1000
 BACKOFF: Final = Backoff(0.2, 15.0, jitter=0.5)
-"""Between attempts to connect: spread, so that the workers of a cluster do not come all at once."""
+"""Between attempts to connect; the jitter keeps the workers of a cluster apart."""
 LONGEST_WAIT: Final = 1.0
-"""Seconds of a pause that a request waits; in a longer one it fails at once."""
+"""Seconds of backoff that a request waits for; if more are left it may fail at once."""
 CLOSE_TIMEOUT: Final = 0.5
-"""Seconds for the requests under way when a client is closed, and then for the connections."""
+"""Seconds that closing a client waits for requests in progress, then for the connections."""
 MAX_PROXY_HEAD: Final = 16_384
 
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpBusyError(HttpError):
-    """All connections are at their limit, and there may be no further one: it was not sent."""
+    """Not sent: no connection has room, or too many requests are waiting."""
 
 
 class HttpTimeoutError(HttpError):
-    """The request was sent, and there was no response in time."""
+    """Sent, but without a response in time."""
 
 
 class ClientLimits(Struct, frozen=True, kw_only=True):
-    """Of a client, for each server. Times are in seconds.
+    """Limits for each server; times are in seconds.
 
     `max_retry`: how often a request is sent again. `busy_timeout`: how long it waits for room when
     all connections are at their limit. `connect_timeout`: for TCP, TLS and the server's settings.
@@ -81,8 +80,8 @@ class ClientLimits(Struct, frozen=True, kw_only=True):
 
 
 def client_tls(*, http2: bool = False, verify: bool = True) -> ssl.SSLContext:
-    """A context for servers whose certificates the system trusts; `SSL_CERT_FILE` names further
-    authorities. It is slow to make. `http2`: offer HTTP/2, which needs the library h2.
+    """A context that trusts the system's CAs; `SSL_CERT_FILE` names further ones. Slow to make.
+    `http2`: offer HTTP/2, which needs the library h2.
     """
     if http2:
         import autopush.net.http2_connection  # noqa: F401, PLC0415 - h2 is an extra
@@ -96,8 +95,8 @@ def client_tls(*, http2: bool = False, verify: bool = True) -> ssl.SSLContext:
 
 
 class HttpClient:
-    """Sends requests to any servers. `tls`: for https. `uses_proxy`: https goes through the proxy
-    of the variable `HTTPS_PROXY`, except to the hosts in `NO_PROXY`.
+    """Sends requests to any server. `tls`: for https. `uses_proxy`: https goes through the proxy in
+    `HTTPS_PROXY`, except to the hosts in `NO_PROXY`.
     """
 
     def __init__(
@@ -123,10 +122,10 @@ class HttpClient:
         idempotent: bool = False,
         response_timeout: float | None = None,
     ) -> HttpResponse:
-        """Send a request. `headers`: names in lower case, without Host and Content-Length;
-        `response_timeout`: seconds from sending it to the whole response.
+        """Send a request. `headers`: lower-case names, without Host and Content-Length;
+        `response_timeout`: seconds from sending to the complete response.
 
-        :raises HttpError: no whole response; `HttpBusyError`, not sent; `HttpTimeoutError`
+        :raises HttpError: no complete response; `HttpBusyError`, not sent; `HttpTimeoutError`
         """
         values = "".join([url, *(text for _, text in headers)])
         if not values.isascii() or "\n" in values or "\r" in values:
@@ -154,12 +153,12 @@ class HttpClient:
                 is_harmless = not error.processed or (idempotent and error.is_connection)
                 if repeated >= self._limits.max_retry or not is_harmless:
                     raise
-                if error.is_connection:  # the other connections may be as dead
+                if error.is_connection:  # the other connections may be dead too
                     newer_than = pool.opened
             repeated += 1
 
     async def close(self) -> None:
-        """Close all connections; requests fail from now on."""
+        """Close all connections; later requests fail."""
         self._is_closed = True
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
 
@@ -189,31 +188,27 @@ class _Pool:
     """Connections to one server."""
 
     def __init__(self, origin: tuple[str, str], server: "_Server", limits: ClientLimits) -> None:
-        self.origin = origin
-        """Scheme and authority."""
-        self.opened = 0
-        """Connections that were opened so far."""
+        self.origin = origin  # scheme and authority
+        self.opened = 0  # connections opened so far
         self._server = server
         self._limits = limits
-        self._usable: dict[PooledConnection, int] = {}
-        """Each with its number; those that take no more requests are only in `_open`."""
-        self._open: set[PooledConnection] = set()
+        self._usable: dict[PooledConnection, int] = {}  # each with its number
+        self._open: set[PooledConnection] = set()  # also those that take no more requests
         self._connecting: set[asyncio.Task[None]] = set()
+        # A connection takes one request at a time, so several are opened at once.
         self._is_parallel = origin[0] == "http"
-        """A connection takes one request at a time, so that several are opened at once."""
         self._waiting: deque[asyncio.Future[HttpError | None]] = deque()
         self._failures = 0
         self._next_attempt = 0.0  # by the clock of the loop
         self._is_closed = False
 
     def drain(self) -> None:
-        """Take no more requests; those under way go on."""
+        """Take no more requests; those in progress go on."""
         self._is_closed = True
         for connection in [*self._open]:
             connection.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         self.drain()
         if self._connecting:
             for task in self._connecting:
@@ -226,8 +221,8 @@ class _Pool:
                 connection.abort()
 
     def room_changed(self, connection: PooledConnection) -> None:
-        """Let the request that waits longest look for room."""
-        is_new = connection not in self._usable  # who waits for it wakes when it is opened
+        """Wake the request that has waited longest."""
+        is_new = connection not in self._usable  # `_connect` wakes those who wait for it
         if not connection.usable:
             self._usable.pop(connection, None)
         if connection.lost.done():
@@ -236,7 +231,7 @@ class _Pool:
             self._wake_one()
 
     async def acquire(self, newer_than: int) -> PooledConnection:
-        """A connection with room; one with a higher number than that if there may be one.
+        """A connection with room; one with a number above `newer_than` if possible.
 
         :raises HttpError: there is none
         """
@@ -267,7 +262,7 @@ class _Pool:
                 raise failure
 
     async def _wait(self) -> HttpError | None:
-        """Until something changed; what went wrong with the connection that was being opened."""
+        """Wait for a change; return the error if no connection could be opened."""
         if len(self._waiting) >= MAX_WAITING:
             raise HttpBusyError("too many requests wait for a connection", processed=False)
         future: asyncio.Future[HttpError | None] = asyncio.get_running_loop().create_future()
@@ -291,7 +286,6 @@ class _Pool:
     # ── opening connections ───────────────────────────────────────────────────────────────────────
 
     def _connect_another(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Open one more connection, if there may be one."""
         usable = sum(connection.usable for connection in self._usable)
         enough = len(self._waiting) if self._is_parallel else 0
         if len(self._connecting) > enough:
@@ -321,7 +315,7 @@ class _Pool:
             self._next_attempt = loop.time() + BACKOFF.delay(self._failures)
         finally:
             self._connecting.discard(cast("asyncio.Task[None]", asyncio.current_task()))
-            # Otherwise another connection takes the requests in turn.
+            # Otherwise another connection takes the waiting requests in turn.
             is_fatal = error is not None and not self._connecting and not self._usable
             waiting, self._waiting = self._waiting, deque()
             for future in waiting:
@@ -335,7 +329,7 @@ class _Pool:
                 self._is_parallel = isinstance(connection, Http1Connection)
                 self._open.add(connection)
                 try:
-                    # Before its settings come, nobody knows how many requests the server takes.
+                    # The server's settings say how many requests it takes.
                     await connection.ready
                     if not connection.usable:
                         raise HttpError("the server went away at once", processed=False)
@@ -349,7 +343,7 @@ class _Pool:
 
 
 def _connect_error(error: Exception | None) -> HttpError | None:
-    """For each request that waits: a raised error belongs to one task."""
+    """A copy for each waiting request: a raised error belongs to one task."""
     if error is None:
         return None
     is_known = isinstance(error, DialError | HttpError)  # texts of others may quote anything
@@ -360,7 +354,7 @@ def _connect_error(error: Exception | None) -> HttpError | None:
 
 
 class _Server(Struct, frozen=True):
-    """Where connections lead. `proxy`: the URL of a proxy for https."""
+    """A server. `proxy`: the URL of a proxy for https."""
 
     host: str
     port: int
@@ -368,10 +362,6 @@ class _Server(Struct, frozen=True):
     proxy: SplitResult | None
 
     async def connect(self, pool: ConnectionPool, seconds: float) -> PooledConnection:
-        """Open a connection.
-
-        :raises DialError: there is none
-        """
         loop = asyncio.get_running_loop()
         if self.proxy is not None:
             return await self._connect_by_proxy(loop, pool, self.proxy, seconds)
@@ -385,7 +375,7 @@ class _Server(Struct, frozen=True):
         proxy: SplitResult,
         seconds: float,
     ) -> PooledConnection:
-        """Through a tunnel (RFC 9110, 9.3.6)."""
+        """Tunnel through the proxy by CONNECT (RFC 9110, 9.3.6)."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         authority = f"{host}:{self.port}"
         lines = [f"CONNECT {authority} HTTP/1.1", f"host: {authority}"]
@@ -412,7 +402,7 @@ class _Server(Struct, frozen=True):
 
 
 class _Tunnel(asyncio.Protocol):
-    """Asks a proxy for a connection; `opened`: its transport, or `DialError`."""
+    """Asks a proxy for a tunnel; `opened`: its transport, or `DialError`."""
 
     def __init__(self, request: bytes) -> None:
         self.opened: asyncio.Future[asyncio.Transport] = asyncio.get_running_loop().create_future()
@@ -443,7 +433,7 @@ class _Tunnel(asyncio.Protocol):
 
 
 class _Opening(asyncio.Protocol):
-    """Makes the connection that the server has chosen by ALPN, when it is there."""
+    """Makes the connection for the protocol selected by ALPN."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -462,7 +452,7 @@ class _Opening(asyncio.Protocol):
 
 
 def _proxy_of(host: str) -> SplitResult | None:
-    """The proxy that the environment names for https to that host."""
+    """The proxy for https to `host`, from the environment."""
     url = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
     if not url:
         return None

@@ -1,9 +1,9 @@
-"""HTTP messages: what the server and its handler exchange, and responses as bytes on the wire.
+"""HTTP messages: what server and handler exchange, and responses as bytes.
 
-A handler needs this module and nothing else of HTTP.
+A handler needs no other module of HTTP.
 
-Rule: one response is one bytes object, its framing headers (Date, Content-Length, Connection) are
-the server's, and no value that a handler gives can add a header line (RFC 9110 section 5.5).
+Rule: a response is one bytes object, its framing headers (Date, Content-Length, Connection) are the
+server's, and no value from a handler can add a header line (RFC 9110 section 5.5).
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import msgspec
 from autopush.net.client_limits import TrustedProxies
 
 HeaderBlock = NewType("HeaderBlock", str)
-"""Header lines rendered in advance by `header_block`, for headers that every response has."""
+"""Header lines rendered once by `header_block`, for headers that every response has."""
 
 NO_HEADERS = HeaderBlock("")
 
@@ -26,12 +26,12 @@ NO_HEADERS = HeaderBlock("")
 class Request(msgspec.Struct, gc=False, eq=False):
     """One complete request.
 
-    `method` is upper case; `path` is raw (neither decoded nor normalised) and without the query;
-    `query` has no `?`. `headers` has lower-case names, and the lines of a repeated name joined by
-    ", " (RFC 9110 section 5.3); values are latin-1. `peer` is the address of the connection's other
-    end, behind the PROXY protocol that of the client; "" on a Unix socket. `upgrade`: an `Upgrade`
-    is a possible answer. `proxies`: None for a server that believes no proxy. `certificate`: that
-    of the client, in DER, as its TLS connection presented it; empty without one.
+    `method` is upper case; `path` is raw (neither decoded nor normalised), without the query;
+    `query` has no `?`. `headers`: lower-case names, repeated lines joined by ", " (RFC 9110 section
+    5.3), latin-1 values. `peer`: the address of the connection's other end, or of the client behind
+    the PROXY protocol; "" on a Unix socket. `upgrade`: the answer may be an `Upgrade`. `proxies`:
+    None trusts no proxy. `certificate`: the client's, in DER, as presented in TLS; empty without
+    one.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Request(msgspec.Struct, gc=False, eq=False):
 
     @property
     def client_address(self) -> str:
-        """The address of the client; that of `peer`, or what trusted proxies say of it."""
+        """`peer`, or the client that trusted proxies report."""
         forwarded = self.headers.get("x-forwarded-for")
         if forwarded is None or self.proxies is None:
             return self.peer
@@ -56,10 +56,9 @@ class Request(msgspec.Struct, gc=False, eq=False):
 
 
 class Response(msgspec.Struct, gc=False, eq=False):
-    """A final response (status 200 to 599).
+    """A final response (status 200 to 599); the server adds Date, Content-Length and Connection.
 
-    The server adds Date, Content-Length and Connection. A line break in a header is an error of the
-    handler and becomes a 500.
+    A line break in a header is an error of the handler and becomes a 500.
     """
 
     status: int
@@ -73,8 +72,8 @@ class Upgrade(msgspec.Struct, gc=False, eq=False):
     """Switch protocols: the server answers 101 and hands the transport to the new protocol.
 
     `headers` are all headers of the 101, Upgrade and Connection included. `protocol_factory` gets
-    the key by which the connection counts (`ConnectionLimits`); the new protocol releases it when
-    the connection is lost.
+    the connection's key (`ConnectionLimits`), which the new protocol releases when the connection
+    is lost.
     """
 
     headers: Sequence[tuple[str, str]]
@@ -84,16 +83,16 @@ class Upgrade(msgspec.Struct, gc=False, eq=False):
 Answer = Response | Upgrade
 
 Handler = Callable[[Request], Answer | Coroutine[Any, Any, Answer]]
-"""Answers a request: at once, or by a coroutine where something has to be waited for."""
+"""Answers a request directly, or by a coroutine if it has to wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client may use: sizes in bytes, times in seconds.
+    """Limits for one client: sizes in bytes, times in seconds.
 
-    `max_header_line` bounds the request target too. `head_timeout` and `body_timeout` bound the
-    whole head and the whole body, each from its first byte; `idle_timeout` bounds the wait for a
-    request, `stall_timeout` how long a client may leave its responses unread.
+    `max_header_line` includes the request target. `head_timeout` and `body_timeout` run from the
+    first byte of the head or body to its last; `idle_timeout` limits the wait for a request,
+    `stall_timeout` how long responses stay unread.
     """
 
     max_body: int
@@ -107,7 +106,7 @@ class Limits:
 
 
 def header_block(headers: Sequence[tuple[str, str]]) -> HeaderBlock:
-    """Render header lines once; raises ValueError when a line would break the framing."""
+    """Render header lines once; ValueError if one would break the framing."""
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if text.count("\r") != len(headers) or text.count("\n") != len(headers) or "\0" in text:
         raise ValueError("a header name or value contains a control character")
@@ -134,17 +133,17 @@ _KEEP_ALIVE: Final = _CONNECTION[True, False]
 
 
 def date_line(seconds: float) -> str:
-    """The Date header for that time (seconds since the epoch) as a whole line."""
+    """The Date header line for a time in seconds since the epoch."""
     return f"date: {formatdate(seconds, usegmt=True)}\r\n"
 
 
 def render_response(
     response: Response, date: str, keep_alive: bool, http10: bool = False, head: bool = False
 ) -> bytes:
-    """The bytes of a final response. `date` is a whole line; `head` leaves out the body.
+    """The bytes of a final response. `date` is a whole line; `head` omits the body.
 
-    Raises ValueError for a header with a line break or outside latin-1, or for a status outside
-    200 to 599.
+    Raises ValueError for a header with a line break or outside latin-1, or a status outside 200 to
+    599.
     """
     status = response.status
     text = _STATUS_LINES.get(status)

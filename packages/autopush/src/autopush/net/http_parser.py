@@ -1,10 +1,10 @@
 """HTTP/1.1 requests from bytes, without I/O (RFC 9112): httptools with our limits and checks.
 
-Rule: whatever is wrong with a request becomes a status and a reason in `error`, never an exception;
-after it nothing more is parsed.
+Rule: an invalid request becomes a status and a reason in `error`, never an exception; nothing is
+parsed after it.
 
-The caller feeds slices no longer than `slice_size`, the smallest limit of a head. A head inside one
-slice is therefore within the limits without counting; only one that spans slices is measured.
+The caller feeds slices of at most `slice_size`, the smallest limit of a head. So a head inside one
+slice is within the limits; only one that spans slices is measured.
 """
 
 from typing import Final, Never
@@ -15,8 +15,7 @@ from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Limits, Request
 
 IDLE, HEAD, BODY, AWAITING_CONTINUE = range(4)
-"""Phases. `IDLE`: between two requests. `AWAITING_CONTINUE`: the client waits for 100 Continue
-before it sends the body."""
+"""Phases. `AWAITING_CONTINUE`: the client waits for 100 Continue before it sends the body."""
 
 _MAX_SLICE: Final = 8192  # some 300 of the shortest requests, parsed without a break
 _MAX_METHOD: Final = 32  # with line ends before it; a slice may end within
@@ -38,14 +37,13 @@ _MAX_CACHED_NAMES: Final = 512
 _MAX_CACHED_NAME: Final = 40
 
 _names: dict[bytes, str] = {}
-"""Header names as sent, to lower case: the common ones, then what clients send, up to a bound."""
+"""Header names as sent, to lower case: the common ones, then others up to a bound."""
 for _name in _COMMON_HEADERS.split():
     for _spelling in (_name, _name.lower(), _name.title()):
         _names[_spelling.encode()] = _name.lower()
 
 
 def _header_name(name: bytes) -> str:
-    """The lower-case form of a name that is not in `_names`."""
     text = name.decode("latin-1").lower()
     if len(_names) < _MAX_CACHED_NAMES and len(name) <= _MAX_CACHED_NAME:
         _names[name] = text
@@ -53,7 +51,7 @@ def _header_name(name: bytes) -> str:
 
 
 def _split_target(method: str, target: str) -> tuple[str, str] | None:
-    """Host (or "") and path with query of a target in absolute or asterisk form, None for others.
+    """Host (or "") and path with query of an absolute or asterisk form, None for others.
 
     RFC 9112 section 3.2; the asterisk is for OPTIONS only.
     """
@@ -78,18 +76,17 @@ class _StopParsing(Exception):  # noqa: N818 - not an error, the way out of http
 
 
 def slice_size(limits: Limits) -> int:
-    """The largest slice that may be fed under these limits."""
+    """Bytes in the largest slice that may be fed."""
     return max(1, min(_MAX_SLICE, limits.max_header_line, limits.max_head) - _MAX_METHOD)
 
 
 class RequestParser:
     """The requests of one connection.
 
-    `ready` holds the complete ones, oldest first; `error` is the (status, reason) that ends the
-    connection. `unparsed` is not None once a head offers an upgrade: nothing after that head is
-    parsed until `decline_upgrade`, and `unparsed` is what followed it in its slice. `stopped`: one
-    of the two is set. `held`: how many bytes were fed of the request that is not complete, or up to
-    a slice more.
+    `ready`: complete requests, oldest first. `error`: the (status, reason) that ends the
+    connection. `unparsed`: set once a head offers an upgrade, to what followed it in its slice;
+    nothing more is parsed until `decline_upgrade`. `stopped`: one of the two is set. `held`: bytes
+    fed of the incomplete request, or up to a slice more.
     """
 
     __slots__ = (
@@ -155,7 +152,7 @@ class RequestParser:
             pass
 
     def decline_upgrade(self) -> bytes:
-        """Continue with HTTP after an upgrade was offered; returns what is to be fed next."""
+        """Continue with HTTP after an upgrade was offered; return what to feed next."""
         unparsed = self.unparsed or b""
         self.unparsed = None
         self.stopped = False
@@ -163,8 +160,8 @@ class RequestParser:
         return unparsed
 
     def close(self) -> None:
-        """Drop what was fed of an incomplete request, and the parser, which refers to this object:
-        a cycle. Nothing is fed afterwards; it may be called again.
+        """Drop the incomplete request, and the parser, which refers to this object: a cycle.
+        Nothing may be fed afterwards; may be called again.
         """
         if hasattr(self, "_parser"):
             del self._parser
@@ -208,7 +205,7 @@ class RequestParser:
         self._headers = None
         self._lines_left = self._limits.max_header_lines
         self.phase = BODY
-        if headers is None:  # made by `_on_upgrade_offered`: the true head was parsed before
+        if headers is None:  # from `_on_upgrade_offered`; the real head is parsed
             self._repeating_head = False
             return
         if self._phase_bytes:
@@ -307,17 +304,16 @@ class RequestParser:
         return path
 
     def _body_follows(self, content_length: str) -> bool:
-        """Whether a body follows, of that Content-Length; httptools lets only digits pass."""
         try:
             length = int(content_length)
-        except ValueError:  # thousands of digits
+        except ValueError:  # thousands of digits; httptools lets nothing else pass
             self._reject(400, "unreadable Content-Length")
         if length > self._limits.max_body:
             self._reject(413, "body too large")
         return length > 0
 
     def _check_head_size(self, headers: dict[str, str]) -> None:
-        """Apply the limits to a head that came in several slices, however it was sliced."""
+        """Check a head that spans slices; the result does not depend on the slicing."""
         limits = self._limits
         total = len(self._url)
         if total > limits.max_header_line:
@@ -331,7 +327,7 @@ class RequestParser:
             self._reject(431, "header block too large")
 
     def _check_partial_size(self) -> None:
-        """Apply the limits to what is not complete yet, by the size of the slices within it."""
+        """Check what is incomplete, by the size of its slices."""
         limits = self._limits
         if self.phase == HEAD:
             if self._phase_bytes > limits.max_head:

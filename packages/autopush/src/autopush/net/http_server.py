@@ -1,8 +1,8 @@
 """An HTTP/1.1 server: `HttpServer` and the asyncio protocol of its connections.
 
-Rule: while an answer is outstanding nothing further is parsed, nor when the time slice is used up
-(`Budget`). What the client sends meanwhile stays in one buffer of at most one read, then in the
-kernel; so no client makes a queue grow or the others wait.
+Rule: nothing is parsed while an answer is outstanding or the time slice (`Budget`) is used up.
+Meanwhile input stays in one buffer of at most one read, then in the kernel, so no client makes a
+queue grow or the others wait.
 """
 
 import asyncio
@@ -43,32 +43,30 @@ from autopush.net.http_parser import (
 )
 from autopush.net.timers import LARGE_READ, Budget, Deadline, TimerWheel
 
-# What the deadline of a connection is for. While a handler runs there is none: it has its own.
+# Purposes of a connection's deadline. A handler has its own timeouts, so none applies then.
 _FOR_REQUEST, _FOR_HEAD, _FOR_BODY, _FOR_HANDLER, _FOR_WRITING, _FOR_CLOSE = range(6)
 
 _LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 1 << 20
 
 MIN_IDLE: Final = 1.0
-"""Seconds that a client may take before its connection gives way to another."""
+"""Seconds that a connection must be idle before it is closed for a new one."""
 _MAX_EXAMINED: Final = 16
-"""Connections among which an idle one is searched."""
+"""Connections examined to find an idle one."""
 
 
 @dataclass(eq=False)
 class HttpServer:
     """Serves `handler` on every connection whose protocol comes from `protocol`.
 
-    What `handler` returns at once is sent at once; a coroutine becomes a task. (A task costs 2 to
-    3 µs and a turn of the loop, a tenth of what else this server does for a request; the eager
-    tasks of Python 3.12 still 1 µs.) An error that it raises goes to
-    `on_crash`, which makes the response.
+    A returned answer is sent at once; a coroutine becomes a task. (A task costs 2 to 3 µs and a
+    turn of the loop, a tenth of the rest of a request; an eager task of Python 3.12 still 1 µs.) An
+    exception of either goes to `on_crash`, which makes the response.
 
-    `error_response(status, reason)` makes the answers of the server itself; `reason` is a few words
-    about what was wrong. `proxies` may say who the client is, as in `Request.client_address`.
-    `connection_limits` and `buffered` are shared with other servers of the worker;
-    `max_connections` says how many connections it may have itself at this moment, without those
-    that were upgraded. `clock` (seconds since the epoch) is for the Date header.
+    `error_response(status, reason)` makes the server's own answers; `reason` is a few words.
+    `proxies` determine `Request.client_address`. `connection_limits` and `buffered` are shared with
+    other servers of the worker; `max_connections` returns the current limit of this server alone,
+    without upgraded connections. `clock` (seconds since the epoch) is for the Date header.
     """
 
     handler: Handler
@@ -99,20 +97,20 @@ class HttpServer:
     ) -> "HttpConnection":
         """The protocol of one new connection; for `loop.create_server`.
 
-        `peer`: the client's address where it is not that of the socket's other end. `take_key`:
-        where the connection counts among `connection_limits` already, returns its key.
+        `peer`: the client's address if it is not the socket's. `take_key`: returns the connection's
+        key if `connection_limits` counts it already.
         """
         return HttpConnection(self, peer, take_key)
 
     @property
     def connections(self) -> int:
-        """How many connections are open, without those that were upgraded."""
+        """Open connections, without upgraded ones."""
         return len(self._connections)
 
     async def shutdown(self, timeout: float) -> None:  # noqa: ASYNC109 - part of the contract
-        """Close idle connections, let requests under way finish, abort what is left at `timeout`.
+        """Close idle connections, let requests finish, abort the rest after `timeout` seconds.
 
-        Seconds. The listening sockets are their owner's, to be closed before.
+        The owner of the listening sockets closes them before.
         """
         self.is_shutting_down = True
         self._drained = asyncio.Event()
@@ -127,11 +125,10 @@ class HttpServer:
                 connection.abort()
 
     def close_idle(self) -> bool:
-        """Close an idle connection, to make room for a new one; False: none was found among those
-        that were accepted, or examined, first.
-        """
+        """Close an idle connection; False if none was found."""
         connections = self._connections
         now = self.now()
+        # Those first that were accepted, or examined, longest ago.
         for _ in range(min(_MAX_EXAMINED, len(connections))):
             connection = next(iter(connections))
             if connection.idle_for(now) >= MIN_IDLE:
@@ -144,7 +141,7 @@ class HttpServer:
     # -- for connections -------------------------------------------------------------------------
 
     def add(self, connection: "HttpConnection") -> bool:
-        """Take a new connection; False: there are too many."""
+        """Add a connection; False if there are too many."""
         if self.max_connections is not None:
             full = len(self._connections) >= self.max_connections()
             if full and not self.close_idle():
@@ -153,13 +150,12 @@ class HttpServer:
         return True
 
     def remove(self, connection: "HttpConnection") -> None:
-        """A connection has ended or was upgraded."""
         self._connections.pop(connection, None)
         if self._drained is not None and not self._connections:
             self._drained.set()
 
     def refusal(self, status: int, reason: str) -> Response:
-        """The answer to a connection that is refused; there are few different ones, made once."""
+        """The response to a refused connection; cached by its reason."""
         response = self._refusals.get(reason)
         if response is None:
             response = self._refusals[reason] = self.error_response(status, reason)
@@ -200,8 +196,8 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self, server: HttpServer, peer: str, take_key: Callable[[], str] | None) -> None:
         self._server = server
         self._take_key = take_key
-        self._counted_as: str | None = None  # it does not count (yet)
-        self._held = 0  # bytes of what is incomplete, as `server.buffered` knows them
+        self._counted_as: str | None = None  # None: not counted (yet)
+        self._held = 0  # incomplete bytes, as counted in `server.buffered`
         self._parser = RequestParser(server.limits, peer, server.proxies)
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None  # its handler is suspended
@@ -279,7 +275,7 @@ class HttpConnection(asyncio.Protocol):
             self._wait(_FOR_HEAD, server.limits.head_timeout)
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still wait for answers to what it sent."""
+        """The client sends no more; it may still wait for answers."""
         transport = self._transport
         if transport is None or self._closing or not self._blocked or not transport.can_write_eof():
             return False
@@ -315,7 +311,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def idle_for(self, now: float) -> float:
-        """Seconds until `now` since the client should send a request, or the rest of it."""
+        """Seconds spent waiting for a request or its rest; 0 while waiting for neither."""
         limits = self._server.limits
         timeouts = {
             _FOR_REQUEST: limits.idle_timeout,
@@ -328,9 +324,9 @@ class HttpConnection(asyncio.Protocol):
     # -- called by the buffered bytes ------------------------------------------------------------
 
     def give_up(self) -> None:
-        """Answer that too much is incomplete, and close."""
+        """Answer 503 and close."""
         self._held = 0
-        if self._blocked:  # the answer before this one is not sent yet
+        if self._blocked:  # an earlier answer is outstanding
             self.abort()
         else:
             self._reject(503, TOO_MUCH)
@@ -366,7 +362,6 @@ class HttpConnection(asyncio.Protocol):
             transport.resume_reading()
 
     def _yield_to_loop(self) -> None:
-        """Process the rest in the next turn of the loop."""
         self._yielded = self._blocked = True
         self._pause_reading()
         self._server.wheel.loop.call_soon(self._on_next_turn)
@@ -384,7 +379,7 @@ class HttpConnection(asyncio.Protocol):
         self._process_buffer()
 
     def _process_buffer(self) -> None:
-        """Parse and answer what was read as far as possible, then set the deadline."""
+        """Parse and answer the input as far as possible, then set the deadline."""
         parser = self._parser
         ready = parser.ready
         budget: Budget | None = None
@@ -394,7 +389,7 @@ class HttpConnection(asyncio.Protocol):
             elif parser.error is not None:
                 self._reject(*parser.error)
                 return
-            elif parser.unparsed is not None:  # the handler did not take the offer to upgrade
+            elif parser.unparsed is not None:  # the handler declined the upgrade
                 data = parser.decline_upgrade()
                 self._buffer = data + self._buffer if self._buffer else data
             elif self._buffer:
@@ -411,7 +406,7 @@ class HttpConnection(asyncio.Protocol):
                 self._yield_to_loop()
 
     def _on_buffer_empty(self, phase: int) -> None:
-        """All that was read is answered, except for the beginning of a request."""
+        """All input is answered, except for an incomplete request."""
         transport = self._transport
         if transport is None:
             return
@@ -440,7 +435,6 @@ class HttpConnection(asyncio.Protocol):
     # -- answering -------------------------------------------------------------------------------
 
     def _handle(self, request: Request) -> None:
-        """Answer one request, now or when its handler is done."""
         server = self._server
         try:
             answer = server.handler(request)
@@ -514,16 +508,13 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     def _upgrade(self, request: Request, upgrade: Upgrade) -> None:
-        """Hand the transport to the new protocol, with what was read after the head.
-
-        From now on the connection counts by the address of its client: a connection of a trusted
-        proxy has carried requests of many clients before, but this one belongs to one of them.
-        """
+        """Hand the transport to the new protocol, with what was read after the head."""
         transport = cast(asyncio.Transport, self._transport)
         server = self._server
         counted_as = self._counted_as or ""
         try:
             data = render_upgrade(upgrade)
+            # A trusted proxy's connection carries many clients' requests, a WebSocket only one's.
             if request.client_address != request.peer:
                 counted_as = server.connection_limits.recount(counted_as, request.client_address)
                 self._counted_as = counted_as
@@ -537,7 +528,7 @@ class HttpConnection(asyncio.Protocol):
         unparsed = self._parser.unparsed or b""
         if self._buffer:
             unparsed += self._buffer
-        self._counted_as = None  # it is the new protocol's to release
+        self._counted_as = None  # the new protocol releases it
         self._detach()
         transport.write(data)
         transport.set_protocol(protocol)
@@ -549,8 +540,8 @@ class HttpConnection(asyncio.Protocol):
     # -- closing ---------------------------------------------------------------------------------
 
     def _refuse(self, refusal: ConnectionRefused) -> None:
-        """Answer before anything is read, and close: the answer may be lost where a request is on
-        its way, but a connection that is refused is not kept open for it.
+        """Answer and close without reading: a request in flight may reset the connection and lose
+        the answer, but a refused connection is not kept open for that.
         """
         transport = self._transport
         if transport is None:
@@ -563,7 +554,7 @@ class HttpConnection(asyncio.Protocol):
         server.remove(self)
 
     def _reject(self, status: int, reason: str) -> None:
-        """Answer what cannot be parsed, and close such that the client can read the answer."""
+        """Send an error and close such that the client can read it."""
         transport = self._transport
         if transport is None:
             return
@@ -581,7 +572,7 @@ class HttpConnection(asyncio.Protocol):
         self._wait(_FOR_CLOSE, _LINGER_SECONDS)
         self._closing = self._blocked = True
         self._buffer = None
-        self._parser.close()  # so many may linger at once that they must hold nothing
+        self._parser.close()  # many may linger at once, so they hold nothing
         if self._held:
             self._hold(0)
         self._linger_bytes = _LINGER_BYTES
@@ -590,7 +581,6 @@ class HttpConnection(asyncio.Protocol):
         self._resume_reading(transport)
 
     def _close(self) -> None:
-        """Close when what was written has been sent."""
         transport = self._transport
         if transport is None or self._closing:
             return
@@ -604,7 +594,7 @@ class HttpConnection(asyncio.Protocol):
         transport.close()
 
     def _detach(self) -> None:
-        """The transport is gone, or belongs to another protocol."""
+        """The transport is lost, or has another protocol."""
         self._transport = None
         self._blocked = True
         self._buffer = None

@@ -1,18 +1,17 @@
 """A link to another node: pipelined HTTP/1.1 requests on one persistent connection.
 
-A dead peer costs one timeout for the link, not one for each request. Requests wait together for the
-one attempt to connect and fail together. A timeout or a failed TLS handshake opens the circuit
-breaker: requests fail at once, and each may send a probe, whose response closes the circuit. A
-failure in the past is reported as silence only, since the peer may be back: `LinkRefused` is only
-for requests that waited for the attempt that was refused.
+A dead peer costs one timeout per link, not per request: requests share one attempt to connect and
+fail together. A timeout or a failed handshake (of TLS or keys) opens the circuit breaker: requests
+fail at once, and each may send a probe, whose response closes the circuit. Later requests get only
+`LinkDown`, as the peer may be back; `LinkRefused` is for requests that waited for the refused
+attempt, or once another instance has the peer's place.
 
-Rule: a peer that is to be authenticated gets nothing of a request before it has shown that it is
-the one, and nothing that it responds without a proof is taken for its response
-(:mod:`~autopush.net.node_auth`).
+Rule: a peer that is to be authenticated receives no request before it has proved its identity, and
+no response without a proof counts (:mod:`~autopush.net.node_auth`).
 
-Responses belong to requests by their order (RFC 9112 section 9.3.2). A request may be sent twice:
-when the peer closes an idle connection just as a request is sent, the link repeats it, once, on a
-new connection. So requests must be idempotent, as PUT and DELETE are.
+Responses match requests by their order (RFC 9112 section 9.3.2). When the peer closes an idle
+connection just as a request is sent, the request is repeated once on a new connection. So requests
+must be idempotent, as PUT and DELETE are.
 """
 
 import asyncio
@@ -50,9 +49,7 @@ class LinkDown(LinkError):  # noqa: N818 - a state
 
 
 class LinkRefused(LinkDown):
-    """The peer is not there: its machine refused the connection just now, no host has that name, or
-    another instance has its place.
-    """
+    """Nothing listens there, no host has that name, or another instance has the peer's place."""
 
 
 class LinkInsecure(LinkDown):
@@ -60,7 +57,7 @@ class LinkInsecure(LinkDown):
 
 
 class LinkUnauthentic(LinkDown):
-    """What answers there has not shown that it has a key of ours."""
+    """The peer has not proved that it has a key of ours."""
 
 
 class LinkBusy(LinkError):  # noqa: N818 - a state
@@ -78,14 +75,13 @@ _ERRORS: Final = {
 
 
 class LinkResponse(msgspec.Struct, gc=False, frozen=True):
-    """The response to one request: `status` is 200 to 599."""
+    """`status` is 200 to 599."""
 
     status: int
     body: bytes
 
 
 def _proof(headers: RawHeaders) -> str:
-    """The header that authenticates a response, empty without one."""
     for name, value in headers:
         if len(name) == len(_PROOF) and name.lower() == _PROOF:
             return value.decode("latin-1")
@@ -104,16 +100,15 @@ class _Waiting(msgspec.Struct, eq=False):
 
 @dataclass(eq=False)
 class Link:
-    """Requests to `host`:`port`. The connection is made when the first request needs it.
+    """Requests to `host`:`port`; the first one that needs it makes the connection.
 
-    With `tls` the connection is over TLS, and the peer's certificate must be for `host`. With
-    `keys` the peer is authenticated by one of them, as the instance that `base` names; `base` is
-    what every path begins with.
+    With `tls` the peer's certificate must be for `host`. With `keys` the peer is authenticated by
+    one of them, as the instance that `base` names; every path begins with `base`.
 
-    Seconds: `timeout` is from `request` to the complete response. For `reconnect_delay` requests
-    fail at once after the connection failed without a timeout. After a timeout the circuit is open:
-    at most one probe is sent each `probe_interval`; after `circuit_reset` without any, the next
-    request is sent as usual. `idle_timeout` closes an unused connection, sooner than peers do.
+    Times are in seconds. `timeout` runs from `request` to the complete response. After a failure
+    without a timeout, requests fail at once for `reconnect_delay`. After a timeout the circuit is
+    open: at most one probe is sent each `probe_interval`; after `circuit_reset` without any, the
+    next request is sent as usual. `idle_timeout` closes an unused connection, sooner than peers do.
     """
 
     host: str
@@ -151,15 +146,15 @@ class Link:
 
     @property
     def waiting(self) -> int:
-        """How many requests have no response yet; a probe is one too."""
+        """Requests without a response yet, probes included."""
         return len(self._waiting)
 
     def request(self, method: str, path: str, body: bytes = b"") -> "asyncio.Future[LinkResponse]":
         """Send a request; the future is for the response, or for `LinkDown`.
 
-        Raises at once: `LinkBusy`, `LinkDown` while the circuit is open, the peer was down a moment
-        ago or the link is closed, ValueError for a method or path that is not a single ASCII word,
-        or for HEAD (its responses have no body to measure).
+        Raises at once: `LinkBusy`; `LinkDown` while the circuit is open, just after a failure or on
+        a closed link; ValueError for HEAD (its responses have no body to measure) or a path that is
+        not a single printable ASCII word.
         """
         if not path.isascii() or not path.isprintable() or " " in path or method == "HEAD":
             raise ValueError("not a method and path that can be sent")
@@ -185,9 +180,7 @@ class Link:
         self._deadline.close()
 
     def _fail_fast(self, now: float) -> None:
-        """Raise `LinkDown`, and send a probe if one is due; return if the circuit was open for so
-        long without a probe that it is closed again.
-        """
+        """Raise `LinkDown`, sending a probe if due; return once `circuit_reset` has passed."""
         if not self._waiting:
             if now >= self._failed + self.circuit_reset:
                 self._circuit.on_success()
@@ -219,7 +212,7 @@ class Link:
             self._connecting = self._loop.create_task(self._connect())
 
     def _encode(self, request: _Waiting) -> bytes:
-        """The request on the connection there is now: one that is repeated is signed again."""
+        """Encode for the current connection; a repeated request is signed again."""
         method, path, body = request.method, request.path, request.body
         head = f"{method} {path}{self._host_line}{len(body)}\r\n"
         if self._session is not None:
@@ -254,15 +247,14 @@ class Link:
                 session = await self._authenticate(connection)
         except (DialError, HandshakeFailed, InstanceGone) as error:
             reason = str(error)
-            # What is wrong with TLS or keys will not be right a moment later, and a handshake is
-            # expensive.
+            # Errors of TLS or keys last, and a handshake is expensive.
             opens_circuit = isinstance(error, DialUnanswered | DialInsecure | HandshakeFailed)
             error_type = _ERRORS.get(type(error), LinkDown)
             self._gone = isinstance(error, InstanceGone)
             if connection is not None:
                 connection.abort()
                 connection = None
-        except asyncio.CancelledError:  # during the handshake: `_fail` does not know it yet
+        except asyncio.CancelledError:  # `_fail` does not know this connection yet
             if connection is not None:
                 connection.abort()
             raise
@@ -281,8 +273,8 @@ class Link:
     async def _authenticate(self, connection: ClientConnection) -> CallerSession:
         """Open a session on a new connection.
 
-        :raises HandshakeFailed: the peer does not show that it has a key of ours
-        :raises InstanceGone: it has one, and is another instance
+        :raises HandshakeFailed: the peer does not prove that it has a key of ours
+        :raises InstanceGone: it does, and is another instance
         :raises DialError: the connection was lost, or the peer or a proxy of it has failed (5xx)
         """
         if not connection.open:
@@ -307,7 +299,6 @@ class Link:
     def response_received(
         self, connection: ClientConnection, status: int, body: bytes, headers: RawHeaders
     ) -> bool:
-        """Give a response to the oldest request; False if there is none."""
         proof = _proof(headers)
         if connection is not self._connection or not self._waiting:
             if self._handshake is None or self._handshake[0] is not connection:
@@ -328,19 +319,17 @@ class Link:
         return True
 
     def _on_unauthentic(self, status: int, future: "asyncio.Future[LinkResponse] | None") -> None:
-        """Fail the request. Only an error of the peer's server (5xx) does not end the connection:
-        it claims nothing, and another message will do better.
-        """
+        """Fail the request; keep the connection after a 5xx, which claims nothing."""
         reason = f"a response without a valid proof: {status}"
         if future is not None and not future.done():
             future.set_exception(LinkDown(reason))
-        if status < 500:  # a session that is not known any more, or worse: a new handshake tells
+        if status < 500:  # an unknown session, or worse: a new handshake tells
             self._fail(reason)
 
     def connection_ended(
         self, connection: ClientConnection, reason: str, *, repeatable: bool
     ) -> None:
-        """Repeat what waits on a new connection, once, if `repeatable`; else fail it."""
+        """Repeat the waiting requests once on a new connection if `repeatable`; else fail them."""
         if self._handshake is not None and self._handshake[0] is connection:
             if not self._handshake[1].done():
                 self._handshake[1].set_exception(DialError(reason))
@@ -383,7 +372,7 @@ class Link:
                 each.future.set_exception(error_type(reason))
 
     def _on_deadline(self) -> None:
-        """Check the oldest request only: the others came later, so they are due later."""
+        """Check only the oldest request; the others are due later."""
         now = self._loop.time()
         if self._waiting and self._waiting[0].due <= now:
             self._fail("no answer in time", open_circuit=True)

@@ -1,15 +1,14 @@
-"""A listening socket that accepts connections itself: for TLS, and behind a load balancer that
-speaks the PROXY protocol.
+"""A listening socket that accepts connections itself: for TLS, and for the PROXY protocol of a load
+balancer.
 
-The PROXY header comes before TLS on the same socket. So a connection is accepted here, its header
-is taken from the socket and nothing behind it, and only then does the event loop get the socket.
-What comes from too many connections of one address is closed before its TLS handshake, which costs
-a hundred times as much as the rest. (A port without either is the event loop's own: that keeps no
-Python socket for each connection.)
+The PROXY header precedes TLS on the same socket, so exactly the header is read here before the
+event loop gets the socket. Connections above the limit of their address are closed before the TLS
+handshake, which costs a hundred times as much as the rest. (A port with neither is left to the
+event loop, which keeps no Python socket per connection.)
 
-Rule: a connection that is not served yet has a deadline for its header, then one for its TLS
-handshake, and at most `MAX_WAITING` of them exist. While there are so many, those that have waited
-for `MIN_WAIT` give way to new ones, and else none is accepted.
+Rule: a pending connection has a deadline for its header, then one for its TLS handshake, and there
+are at most `MAX_WAITING`. At that number, those older than `MIN_WAIT` are closed for new ones; if
+there is none, nothing is accepted.
 """
 
 import asyncio
@@ -25,25 +24,24 @@ from autopush.net.client_limits import ConnectionLimits, ConnectionRefused, unma
 from autopush.net.timers import Timer, TimerWheel
 
 HEADER_TIMEOUT: Final = 5.0
-"""Seconds in which the whole header must have come."""
+"""Seconds for the whole header."""
 MAX_WAITING: Final = 1024
 MIN_WAIT: Final = 1.0
-"""Seconds that a connection has for its header and handshake, however many others there are."""
+"""Seconds that a connection surely has for its header and handshake."""
 REPORT_INTERVAL: Final = 60.0
-"""Seconds between two reports of connections without header, and of failures to accept."""
+"""Seconds between two reports of invalid headers, and of failures to accept."""
 
 _PEEK_SIZE: Final = 4096
 _MAX_ACCEPTS: Final = 64
 """Connections accepted in one turn of the loop."""
 _ACCEPT_PAUSE: Final = 1.0
-"""Seconds without accepting after the system had no file descriptor or memory for a connection."""
+"""Seconds without accepting after the system ran out of file descriptors or memory."""
 _RETRY_PAUSE: Final = 0.25
-"""Seconds after which it is tried again whether one gives way."""
+"""Seconds until the next attempt to make room."""
 
 NewProtocol = Callable[[str, Callable[[], str]], asyncio.Protocol]
-"""Makes the protocol of a connection. Its arguments: the client's address; and what returns the key
-by which the connection counts, to be called once it is made: from then on the key is the protocol's
-to release.
+"""Makes a connection's protocol from the client's address and a function that hands over the key by
+which the connection counts. The protocol calls it once connected, and must release the key.
 """
 
 
@@ -51,10 +49,10 @@ to release.
 class Listener:
     """Serves what arrives on `sock`, from `start` to `close`.
 
-    `tls`: None for plain text. `handshake_timeout`, `shutdown_timeout`: seconds, of TLS. `proxied`:
-    a PROXY header comes first. `on_refused(peer, reason, number)`: connections were closed since
-    what they sent is no header, or came too late; `peer` and `reason` are those of the last one,
-    `number` how many there were since the report before, `REPORT_INTERVAL` ago or longer.
+    `tls`: None for plain text; its timeouts are in seconds. `proxied`: a PROXY header comes first.
+    `on_refused(peer, reason, number)`: connections were closed for an invalid or late header;
+    `peer` and `reason` are those of the last one, `number` counts them since the previous report,
+    at least `REPORT_INTERVAL` ago.
     """
 
     sock: socket.socket
@@ -79,7 +77,7 @@ class Listener:
 
     @property
     def connections(self) -> int:
-        """How many connections were accepted and are not served yet."""
+        """Accepted connections that are not served yet."""
         return len(self._waiting)
 
     def start(self) -> None:
@@ -100,9 +98,7 @@ class Listener:
             connection.close()
 
     def close_idle(self) -> bool:
-        """Close the oldest pending connection, to make room for a new one; False: none has waited
-        for `MIN_WAIT`.
-        """
+        """Close the oldest pending connection if it is older than `MIN_WAIT`; else return False."""
         oldest = next(iter(self._waiting), None)
         if oldest is None or self.wheel.loop.time() - oldest.since < MIN_WAIT:
             return False
@@ -159,7 +155,6 @@ class Listener:
     # -- for pending connections -----------------------------------------------------------------
 
     def remove(self, connection: "_PendingConnection") -> None:
-        """It is served or closed."""
         self._waiting.pop(connection, None)
         self.start()
 
@@ -174,8 +169,8 @@ class Listener:
 
 
 class _PendingConnection:
-    """A connection from `accept` until it is served. `peer`: the address of its other end, which is
-    the load balancer's if there is one; `counted_as`: its key.
+    """A connection from `accept` until it is served. `peer`: the other end's address, perhaps the
+    load balancer's; `counted_as`: its key.
     """
 
     def __init__(self, listener: Listener, sock: socket.socket, peer: str, counted_as: str) -> None:
@@ -189,7 +184,6 @@ class _PendingConnection:
         self._task.add_done_callback(self._on_done)
 
     def close(self) -> None:
-        """Close it, in whatever state it is."""
         self._task.cancel()  # then `_on_done` is called
         self._end()
 
@@ -208,9 +202,9 @@ class _PendingConnection:
         )
 
     async def _receive_header(self) -> str:
-        """Take the PROXY header from the socket, and nothing behind it; returns its address.
+        """Take exactly the PROXY header from the socket; return its address.
 
-        :raises ProxyHeaderError: what came is none, or came too late
+        :raises ProxyHeaderError: there is none, or it came too late
         """
         received = b""
         try:
@@ -221,7 +215,7 @@ class _PendingConnection:
                         data = self._sock.recv(_PEEK_SIZE, socket.MSG_PEEK)
                     except BlockingIOError:
                         continue
-                    if not data:  # a load balancer may only try whether the port is open
+                    if not data:  # perhaps a load balancer's health check
                         raise ConnectionAbortedError
                     header = parse_proxy_header(received + data)
                     if header is not None:
@@ -245,11 +239,10 @@ class _PendingConnection:
         return key
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
-        """It is served, was closed, or failed."""
         self._end()
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
-            self._sock.close()  # without effect where a transport had it
+            self._sock.close()  # no effect if a transport had it
         if isinstance(error, ProxyHeaderError):
             self._listener.count_refused(self._peer, str(error))
         elif error is not None and not isinstance(error, OSError | ConnectionRefused):
@@ -267,9 +260,9 @@ class _PendingConnection:
 # Source: the PROXY protocol specification of HAProxy, sections 2.1 and 2.2.
 
 MAX_LINE: Final = 107
-"""Bytes of a header of version 1, with the end of the line."""
+"""Bytes of a version 1 header, with its line end."""
 MAX_HEADER: Final = 4096
-"""Bytes of a header of version 2. Those known need less than 1000, for addresses and all TLVs."""
+"""Bytes of a version 2 header; known ones need less than 1000, with all TLVs."""
 
 _SIGNATURE: Final = b"\r\n\r\n\0\r\nQUIT\n"
 _LINE_START: Final = b"PROXY "
@@ -282,15 +275,15 @@ _ADDRESS_SIZES: Final = {_UNSPECIFIED: 0, _TCP4: 12, _TCP6: 36, _UNIX_STREAM: 21
 
 
 class ProxyHeaderError(Exception):
-    """What came is no header of the PROXY protocol; the text says why and repeats nothing of it."""
+    """Not a header of the PROXY protocol; the text says why and quotes nothing of it."""
 
 
 def parse_proxy_header(received: bytes) -> tuple[int, str] | None:
-    """The size of the header that `received` begins with, and the client's address in it; None
-    while more of it must come.
+    """The size of the header at the start of `received`, and the client's address in it; None if
+    incomplete.
 
-    The address is empty where the header names none (a connection of the proxy itself, or one from
-    a Unix socket): the client is then the TCP peer.
+    The address is empty if the header names none (the proxy's own connection, or a Unix socket):
+    the client is then the TCP peer.
 
     :raises ProxyHeaderError: this is not the beginning of a header
     """
@@ -300,7 +293,7 @@ def parse_proxy_header(received: bytes) -> tuple[int, str] | None:
 
 
 def _end(received: bytes) -> int | None:
-    """The size of the header that begins so; None while that is open or more must come."""
+    """The size of the header; None while incomplete."""
     if _SIGNATURE.startswith(received[: len(_SIGNATURE)]):
         if len(received) < _FIXED_SIZE:
             return None
@@ -344,7 +337,7 @@ def _is_port(text: bytes) -> bool:
 
 def _source_of_binary(header: bytes) -> str:
     command, family = header[12], header[13]
-    if command == _LOCAL:  # a connection of the proxy itself; what else it says has no meaning
+    if command == _LOCAL:  # the proxy's own connection; the rest has no meaning
         return ""
     if command != _PROXY:
         raise ProxyHeaderError("the header has an unknown version or command")
@@ -363,7 +356,7 @@ def _text(address: IPv4Address | IPv6Address) -> str:
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             raise ProxyHeaderError("the header line has an invalid address")
-        # A balancer that listens on one socket for both families says so of IPv4.
+        # A balancer with a dual-stack socket sends IPv4 addresses in this form.
         return str(address.ipv4_mapped or address)
     return str(address)
 
@@ -378,10 +371,10 @@ class HasSocketOptions(Protocol):
 
 
 def limit_send_buffer(sock: HasSocketOptions, size: int) -> None:
-    """Let the kernel keep about `size` bytes of what a peer does not read, instead of as much as
-    `net.ipv4.tcp_wmem` allows (4 MiB by default). Accepted sockets inherit it.
+    """Limit the unsent data that the kernel keeps to about `size` bytes, instead of
+    `net.ipv4.tcp_wmem` (up to 4 MiB by default). Accepted sockets inherit it.
 
-    Linux counts twice the size, of which its own bookkeeping takes a part.
+    Linux counts twice the size, part of it for its own bookkeeping.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
@@ -394,15 +387,14 @@ def enable_keepalive(
     count: int = 4,
     unacknowledged: int = 60,
 ) -> None:
-    """Let the kernel probe an idle connection and drop it when its peer is gone; times in seconds.
+    """Let the kernel probe idle connections and drop those whose peer is gone; times in seconds.
 
-    After `idle` of silence a probe is sent, then one every `interval`; `count` of them without an
-    answer end the connection, as do `unacknowledged` seconds without an acknowledgement of what was
-    sent (on Linux this holds for probes too). So an idle connection costs the process no timer and
-    no write. On Linux a socket accepted from a listening one inherits these options, so setting
-    them once on the listening socket is enough.
+    After `idle` of silence a probe is sent, then one every `interval`; `count` without an answer
+    end the connection, as do `unacknowledged` seconds without an acknowledgement of sent data (on
+    Linux, also of probes). It costs the process no timer and no write. On Linux, accepted sockets
+    inherit these options from the listening one.
 
-    Options that the platform does not know are left out.
+    Options that the platform does not know are skipped.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (

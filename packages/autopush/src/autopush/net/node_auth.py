@@ -8,19 +8,19 @@
                                                                        and body
     ◀─ 200             authentication-info: MAC of number, status and body
 
-Each side contributes a random number to the key of a session, so that nothing that was said in one
-is of use in another; within one the numbers increase. No clock takes part. The called side answers
-first, so a process that holds the port of an earlier node and none of the keys learns nothing but
-an instance name and a random number.
+Each side contributes a random number to the session key, so no message of one session is valid in
+another; within a session the numbers increase. No clock is needed. The called side answers first,
+so a process without the keys on the port of an earlier node learns only an instance name and a
+random number.
 
-The instance name is made at the start of each worker: a node that lives on the same port since has
-another one, and says so (404) with a MAC.
+Each start of a worker makes a new instance name: a later node on the same port has another one, and
+says so (404) with a MAC.
 
-Rule: a message counts only with its MAC, in both directions; nothing of it is looked at before.
+Rule: a message counts only with its MAC, in both directions; nothing in it is used before.
 
 The headers are those of RFC 9110 section 11.6 (authentication-info is the server's half of a mutual
-authentication). MACs are HMAC-SHA-256 (RFC 2104), cut to 128 bits. All of it can be read and
-held up on its way: that is a matter of TLS.
+authentication). MACs are HMAC-SHA-256 (RFC 2104), cut to 128 bits. Messages are not encrypted: that
+is for TLS.
 """
 
 import hmac
@@ -36,7 +36,7 @@ SCHEME: Final = "autopush-node"
 REQUEST_HEADER: Final = "authorization"
 RESPONSE_HEADER: Final = "authentication-info"
 MAX_SESSIONS: Final = 16_384
-"""Sessions that a worker remembers; beyond that the oldest are forgotten, and opened again."""
+"""Sessions a worker remembers; beyond that the oldest are dropped, and opened again."""
 MAX_PROOFS: Final = 16
 """Keys that a caller may offer."""
 
@@ -49,22 +49,22 @@ _INSTANCE_BYTES: Final = 12
 
 
 def new_instance() -> str:
-    """A name that no other worker has or ever had: 16 characters of base64url."""
+    """A name unique to this worker: 16 characters of base64url."""
     return secrets.token_urlsafe(_INSTANCE_BYTES)
 
 
 def instance_url(base: str, instance: str) -> str:
-    """The URL that calls to that worker begin with; `base` is that of its port."""
+    """The URL that calls to that worker begin with; `base` is its port's."""
     return f"{base}{_PREFIX}{instance}"
 
 
 def is_instance_path(path: str) -> bool:
-    """Whether the path of a URL is that of `instance_url`, without a call."""
+    """Whether `path` is the path of an `instance_url`, with nothing after it."""
     return path.startswith(_PREFIX) and len(path) > len(_PREFIX) and "/" not in path[len(_PREFIX) :]
 
 
 def _mac(key: HMAC, text: str, body: bytes = b"") -> str:
-    """A context is copied for each MAC, in a third of the time that `hmac.digest` needs."""
+    # Copying a context takes a third of the time of `hmac.digest`.
     context = key.copy()
     context.update(text.encode() + body)
     return context.finalize()[:_MAC_BYTES].hex()
@@ -88,7 +88,7 @@ def _session_key(key: HMAC, base: str, nonce: str, session: str) -> HMAC:
 
 
 class HandshakeFailed(Exception):  # noqa: N818 - named for what happened
-    """The peer has not shown that it is a node of this service; the text says what it did."""
+    """The peer has not proved that it is a node of this service; the text says what it did."""
 
 
 class InstanceGone(Exception):  # noqa: N818 - a state
@@ -96,10 +96,7 @@ class InstanceGone(Exception):  # noqa: N818 - a state
 
 
 class CallerSession:
-    """The caller's end of a session with the instance whose URL has the path `base`.
-
-    `keys`: newest first.
-    """
+    """The caller's side of a session with the instance at path `base`; `keys`: newest first."""
 
     __slots__ = ("_base", "_key", "_keys", "_nonce", "_number", "_session")
 
@@ -112,13 +109,13 @@ class CallerSession:
         self._number = 0
 
     def opening(self) -> tuple[str, str]:
-        """Path and `REQUEST_HEADER` of the request that opens it; its method is GET."""
+        """Path and `REQUEST_HEADER` of the opening request, a GET."""
         text = f"open {self._base} {self._nonce}"
         proofs = ".".join([_mac(key, text) for key in self._keys])
         return f"{self._base}{_SESSION}", f"{_START}{self._nonce}.{proofs}"
 
     def opened(self, status: int, body: bytes, proof: str) -> None:
-        """Take the response to that; from then on messages can be signed.
+        """Take the response to the opening; then messages can be signed.
 
         :raises InstanceGone: it is another instance
         :raises HandshakeFailed: it has no MAC of a known key
@@ -136,13 +133,13 @@ class CallerSession:
         raise HandshakeFailed("another program answers there, or a node of an older version")
 
     def sign(self, method: str, path: str, body: bytes) -> tuple[int, str]:
-        """The number of a request, and its `REQUEST_HEADER`. `path` begins with `base`."""
+        """The number and `REQUEST_HEADER` of a request; `path` begins with `base`."""
         self._number = number = self._number + 1
         mac = _mac(self._key, f"{number} {method} {path}\n", body)
         return number, f"{_START}{self._session}.{number}.{mac}"
 
     def is_authentic(self, number: int, status: int, body: bytes, proof: str) -> bool:
-        """Whether this is the response of that instance to the request of that number."""
+        """Whether this is the instance's response to request `number`."""
         return _is(_mac(self._key, f"{number} {status}\n", body), proof)
 
 
@@ -150,15 +147,14 @@ class CallerSession:
 
 
 class Unauthenticated(Exception):  # noqa: N818 - a state
-    """A request is not that of a node; the text says why, without anything of the request."""
+    """Not an authentic request of a node; the text says why and quotes nothing of it."""
 
 
 class Opened(msgspec.Struct, frozen=True):
     """The response to a request for a session: 200, or 404 from another instance."""
 
     status: int
-    session: str
-    """The body of the response."""
+    session: str  # the body of the response
     proof: str
 
 
@@ -183,7 +179,7 @@ class _Session:
 
 
 class Sessions:
-    """Who may call the worker of that instance name. `keys`: any will do."""
+    """Sessions of the worker with that instance name; any of `keys` is accepted."""
 
     def __init__(
         self, keys: Sequence[bytes], instance: str, *, max_sessions: int = MAX_SESSIONS
@@ -198,9 +194,9 @@ class Sessions:
         return len(self._sessions)
 
     def receive(self, method: str, path: str, body: bytes, authorization: str) -> Call | Opened:
-        """Take a request to a path of any instance.
+        """Authenticate a request to a path of any instance.
 
-        :raises Unauthenticated: it is not the request of a node with a known key
+        :raises Unauthenticated: it is not from a node with a known key
         """
         if not authorization.startswith(_START):
             raise Unauthenticated("without a signature")

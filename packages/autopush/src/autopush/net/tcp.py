@@ -1,7 +1,7 @@
 """Connecting to a host and port.
 
-Rule: a refusal is not the same as no answer. A peer that refuses is known not to be there; one that
-does not answer may be alive and only unreachable from here.
+Rule: a refusal and no answer are different errors. A peer that refuses is known to be absent; one
+that does not answer may be alive but unreachable from here.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 
 
 class DialError(Exception):
-    """Connecting failed, for a reason of this machine or of the network; the text says which.
+    """Connecting failed; the text says why.
 
     DialError ─┬─ DialRefused ── DialUnknown
                └─ DialUnanswered · DialInsecure
@@ -26,7 +26,7 @@ class DialError(Exception):
 
 
 class DialRefused(DialError):  # noqa: N818
-    """The peer's machine says that nothing listens there, or no host has that name."""
+    """Nothing listens there, or no host has that name."""
 
 
 class DialUnknown(DialRefused):
@@ -34,7 +34,7 @@ class DialUnknown(DialRefused):
 
 
 class DialUnanswered(DialError):  # noqa: N818
-    """No answer: not in time, no route to the host, or none from the name server."""
+    """No answer in time, no route to the host, or no answer from the name server."""
 
 
 class DialInsecure(DialError):  # noqa: N818
@@ -49,9 +49,9 @@ async def dial(
     seconds: float,
     tls: ssl.SSLContext | None = None,
 ) -> P:
-    """Connect to the first of the host's addresses that accepts, within so many seconds.
+    """Connect to the first of the host's addresses that accepts, within `seconds`.
 
-    With `tls` the handshake is part of that; the certificate must be for `host`.
+    With `tls` that includes the handshake; the certificate must be for `host`.
 
     :raises DialError: none did; `DialRefused` only if every one of them refused
     """
@@ -61,7 +61,7 @@ async def dial(
         raise DialUnanswered("connecting took too long") from None
     except ConnectionRefusedError:
         raise DialRefused("the connection was refused") from None
-    except ssl.SSLError as exc:  # it may be a ValueError too
+    except ssl.SSLError as exc:  # some are ValueErrors too
         raise DialInsecure(f"no TLS connection: {_tls_reason(exc)}") from None
     except ValueError:  # it has a NUL, or a label that is too long
         raise DialUnknown("the host name is invalid") from None

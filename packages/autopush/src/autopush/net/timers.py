@@ -1,15 +1,12 @@
 """Timeouts on an event loop, and how long one callback may keep the loop busy.
 
 `TimerWheel` keeps the timeouts of any number of connections behind one timer of the event loop.
-Setting and cancelling a timeout cost the same however many are pending, and a cancelled one
-leaves nothing behind. A timeout never comes early; it comes at most one tick late.
+Setting and cancelling cost the same however many are pending, and a cancelled timeout leaves
+nothing behind. A timeout never comes early; it comes at most one tick late.
 
-Time is cut into ticks. The timers due in one tick form a ring (a doubly linked list through the
-timers themselves), found by the tick's number. While timers are pending the loop holds one timer,
-for the next tick; when a tick finds none pending it sets no other. A tick with many timers is
-processed in time slices (`Budget`): until its last slice is done, no later tick begins.
-
-`Deadline` is a timeout that is moved with every request; `Budget` ends a time slice.
+The timers due in one tick form a ring (a list doubly linked through the timers), found by the
+tick's number. While any are pending, the loop has one timer, for the next tick. A tick with many
+timers is processed in time slices (`Budget`); no later tick begins before its last slice.
 """
 
 import asyncio
@@ -23,10 +20,11 @@ _Args = TypeVarTuple("_Args")
 MAX_STEPS: Final = 32
 """Frames, requests or timers in one time slice."""
 MAX_SECONDS: Final = 0.0005
-"""Length of one time slice."""
+"""Seconds in one time slice."""
 LARGE_READ: Final = 64 * 1024
-"""A read of more bytes is processed in the next turn of the loop. libuv reads a socket up to 32
-times in a row as long as it fills the buffer of 256 KiB; pausing the socket ends the row."""
+"""A larger read (bytes) is processed in the next turn of the loop. libuv reads a socket up to 32
+times in a row as long as it fills the buffer of 256 KiB; pausing the socket ends the row.
+"""
 
 _AFTER_BOUNDARY: Final = 0.001
 """Seconds past a tick's start at which the loop wakes: libuv rounds to milliseconds, so it may
@@ -39,8 +37,8 @@ class Budget:
     """The time slice of one callback: `MAX_STEPS` steps or `MAX_SECONDS` seconds of `clock`.
 
     Rule: a callback whose budget is exhausted keeps the rest, stops reading its socket and
-    continues by `call_soon`, after the other connections. So no client, whatever it sends at once,
-    makes the others wait longer than one slice, or than a single step that takes longer.
+    continues by `call_soon`, after the other connections. So no client makes the others wait longer
+    than one slice, or one longer step.
     """
 
     __slots__ = ("_clock", "_end", "_steps")
@@ -57,7 +55,7 @@ class Budget:
 
 
 class _Node:
-    """A node of a ring; on its own it is the head of an empty one."""
+    """A node of a ring; a single one is the head of an empty ring."""
 
     __slots__ = ("_next", "_prev")
 
@@ -85,7 +83,7 @@ class Timer(_Node):
         return self._wheel is not None
 
     def cancel(self) -> None:
-        """Cancel the call. Without effect when it was made or cancelled before."""
+        """No effect after the call or an earlier cancel."""
         wheel = self._wheel
         if wheel is not None:
             wheel._pending -= 1
@@ -109,9 +107,8 @@ def _nothing() -> None:
 class TimerWheel:
     """Timeouts of `loop`, accurate to `tick` seconds.
 
-    `clock` (seconds) measures time slices: unlike the time of the loop it moves on during a turn.
-    An exception in a callback goes to the loop's exception handler; the other timers of the same
-    tick are called all the same.
+    `clock` (seconds) measures time slices: unlike loop time it advances during a turn. An exception
+    in a callback goes to the loop's exception handler; the other timers still run.
     """
 
     def __init__(
@@ -133,14 +130,13 @@ class TimerWheel:
         self._closed = False
 
     def __len__(self) -> int:
-        """How many timers are pending."""
         return self._pending
 
     def after(self, seconds: float, callback: Callable[[*_Args], object], *args: *_Args) -> Timer:
         """Call `callback(*args)` once, `seconds` from now or up to one tick later.
 
-        A negative delay counts as none. The call never happens inside `after` itself. On a closed
-        wheel the timer returned is cancelled already.
+        A negative delay counts as 0. The call never happens inside `after`. A closed wheel returns
+        a cancelled timer.
         """
         if self._closed:
             return Timer(None, _nothing, ())
@@ -164,7 +160,7 @@ class TimerWheel:
         return timer
 
     def close(self) -> None:
-        """Cancel every timer, and the one of the loop. No call is made any more."""
+        """Cancel every timer; nothing is called any more."""
         self._closed = True
         if self._handle is not None:
             self._handle.cancel()
@@ -180,7 +176,7 @@ class TimerWheel:
         self._handle = self.loop.call_at(when, self._on_tick)
 
     def _on_tick(self) -> None:
-        """Call what is due, in the order of the ticks and, within one, of setting."""
+        """Call due timers by tick, and within a tick in the order they were set."""
         reached = int(self.loop.time() / self._tick)
         if reached - self._reached > len(self._rings):  # a long stall: fewer rings than ticks
             self._due.extend(sorted(number for number in self._rings if number <= reached))
@@ -190,7 +186,7 @@ class TimerWheel:
         self._run_due()
 
     def _run_due(self) -> None:
-        """Call what is due for one time slice; the rest after the loop has polled its sockets."""
+        """Call due timers for one time slice; the rest after the loop has polled its sockets."""
         due = self._due
         budget: Budget | None = None
         while due:
@@ -225,10 +221,10 @@ class TimerWheel:
 
 
 class Deadline:
-    """A timeout that is set again and again, for one call of `callback` when it passes.
+    """A timeout that is set repeatedly, with one call of `callback` when it passes.
 
-    Moving it later costs no timer: the one that is set looks at `due` when it fires. So while a
-    timer is set, `due` (seconds, by the loop's clock) may also be moved later by assignment.
+    Moving it later costs no timer: the set timer checks `due` when it fires. So while a timer is
+    set, `due` (seconds, loop time) may also be moved later by assignment.
     """
 
     __slots__ = ("_callback", "_fires", "_timer", "_wheel", "due")
@@ -241,7 +237,7 @@ class Deadline:
         self.due = _NEVER
 
     def set(self, seconds: float) -> None:
-        """Let the deadline be that many seconds from now, instead of what was set before."""
+        """Set the deadline to `seconds` from now."""
         self.due = due = self._wheel.loop.time() + seconds
         if due < self._fires:
             if self._timer is not None:

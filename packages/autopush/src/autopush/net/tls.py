@@ -1,7 +1,7 @@
-"""TLS: the context of a listening port, and that of connections to other nodes.
+"""TLS contexts of listening ports and of connections to other nodes.
 
-Rule: what is read from files takes effect as a whole or not at all. When one of them is wrong, what
-was read before stays in use.
+Rule: files take effect together or not at all. If one is wrong, what was loaded before stays in
+use.
 """
 
 import asyncio
@@ -12,14 +12,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-# Loading `cryptography.x509` is a tenth of the start, and most services have no certificate.
+# Loading `cryptography.x509` takes a tenth of the start, and most services have no certificate.
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
     from autopush.net.certificate_request import CertificateRequestContext
 
-# What Mozilla recommends for servers of general purpose ("intermediate"); TLS 1.3 has a list of its
-# own, which OpenSSL's default is.
+# Mozilla's "intermediate" list for general-purpose servers; for TLS 1.3 OpenSSL's default is used.
 _CIPHERS: Final = (
     "ECDHE-ECDSA-AES128-GCM-SHA256",
     "ECDHE-RSA-AES128-GCM-SHA256",
@@ -28,7 +27,7 @@ _CIPHERS: Final = (
     "ECDHE-ECDSA-CHACHA20-POLY1305",
     "ECDHE-RSA-CHACHA20-POLY1305",
 )
-# These need parameters, and are there for clients without elliptic curves alone.
+# Only for clients without elliptic curves; these need DH parameters.
 _DH_CIPHERS: Final = ("DHE-RSA-AES128-GCM-SHA256", "DHE-RSA-AES256-GCM-SHA384")
 
 _READABLE_BY_OTHERS: Final = 0o007
@@ -41,9 +40,9 @@ AUTHORITIES: Final = "authorities"
 
 
 class TlsFileError(Exception):
-    """A file that TLS needs cannot be used. The text names it and says why, and shows no secret.
+    """A TLS file cannot be used. The text names it and says why, without secrets.
 
-    `part`: what the file is for: CERTIFICATE, KEY, DH_PARAMETERS or AUTHORITIES.
+    `part`: CERTIFICATE, KEY, DH_PARAMETERS or AUTHORITIES.
     """
 
     def __init__(self, part: str, path: str, reason: str) -> None:
@@ -54,12 +53,12 @@ class TlsFileError(Exception):
 class ServerTls:
     """The TLS of one listener, from PEM files.
 
-    `certificate`: the server's certificate, then those that lead to its CA. `key`: its private key,
-    without a passphrase; the same file may hold both. `dh_parameters`: empty for none.
-    `asks_clients`: they are asked for a certificate, and any is accepted; this needs pyOpenSSL.
+    `certificate`: the server's, then those that lead to its CA. `key`: without a passphrase; may be
+    in the same file. `dh_parameters`: empty for none. `asks_clients`: clients are asked for a
+    certificate, and any is accepted; needs pyOpenSSL.
 
-    `context` is for `loop.create_server` and `loop.start_tls`; it stays the same when the files are
-    read again. Tickets of earlier sessions stay valid then.
+    `context` is for `loop.create_server` and `loop.start_tls`; `reload` keeps it and,
+    without `asks_clients`, earlier session tickets.
 
     :raises TlsFileError: a file cannot be used
     """
@@ -83,7 +82,6 @@ class ServerTls:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The host names and addresses that the certificate is for."""
         return _names(self._loaded.certificate)
 
     @property
@@ -92,16 +90,14 @@ class ServerTls:
         return self._loaded.certificate.not_valid_after_utc
 
     def reload(self) -> None:
-        """Read the files again, for connections that are made from now on.
-
-        It takes some milliseconds, and may be called in a thread.
+        """Read the files again, for new connections. Takes milliseconds; may run in a thread.
 
         :raises TlsFileError: a file cannot be used; nothing has changed
         """
         self._loaded = self._load()
 
     def warnings(self, now: float) -> list[str]:
-        """What an operator should know of the files. `now`: seconds since the epoch."""
+        """Problems that the operator should know. `now`: seconds since the epoch."""
         found = []
         path, certificate = self._certificate_file, self._loaded.certificate
         if certificate.not_valid_after_utc.timestamp() < now:
@@ -116,7 +112,7 @@ class ServerTls:
         return found
 
     def _choose(self, tls: ssl.SSLObject, _name: str | None, _context: object) -> None:
-        # Only the certificate changes by that; what was set on `context` stays in force.
+        # This changes only the certificate; other settings of `context` stay in force.
         tls.context = self._loaded.context
 
     def _load(self) -> "_Loaded":
@@ -135,7 +131,7 @@ class ServerTls:
         context.set_alpn_protocols(["http/1.1"])
         with _reading(KEY, self._key_file, "no PEM file with a private key"):
             key_mode = Path(self._key_file).stat().st_mode & 0o777
-            Path(self._key_file).open("rb").close()  # OpenSSL would not say what is wrong with it
+            Path(self._key_file).open("rb").close()  # for the reason, which OpenSSL does not give
             self._load_chain(context)
         if self._dh_file:
             reason = "no PEM file with Diffie-Hellman parameters that are safe to use"
@@ -167,15 +163,14 @@ class ServerTls:
 class _Loaded(NamedTuple):
     context: ssl.SSLContext
     certificate: "Certificate"
-    key_mode: int
-    """The permissions of the key's file."""
+    key_mode: int  # permissions of the key's file
 
 
 class ClientTls:
-    """The TLS of connections to other nodes, whose certificates are checked, with the host's name.
+    """The TLS of connections to other nodes, whose certificates and host names are checked.
 
-    `authorities`: PEM file with the certificates that a node's must lead to, or that it must be;
-    empty for the CAs of the system, which are read when they are first needed (20 ms and 2 MB).
+    `authorities`: PEM file with the CAs of the nodes' certificates, or with these themselves; empty
+    for the system's CAs, which are read when first needed (20 ms and 2 MB).
 
     :raises TlsFileError: the file cannot be used
     """
@@ -195,9 +190,8 @@ class ClientTls:
         return self._context
 
     def reload(self) -> None:
-        """Read the certificates again, for connections that are made from now on.
-
-        It takes some milliseconds, and may be called in a thread.
+        """Read the certificates again, for new connections. Takes milliseconds; may run in a
+        thread.
 
         :raises TlsFileError: the file cannot be used; nothing has changed
         """
@@ -210,7 +204,7 @@ class ClientTls:
         if not self._authorities:
             context.load_default_certs()
             return context
-        # A node's own certificate may be in the file, also one that is no CA's.
+        # The file may hold a node's own certificate, which need not be a CA's.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         with _reading(AUTHORITIES, self._authorities, "no PEM file with certificates"):
             context.load_verify_locations(self._authorities)
@@ -219,7 +213,7 @@ class ClientTls:
 
 @contextmanager
 def _reading(part: str, path: str, reason: str) -> Iterator[None]:
-    """Failures to read a file become a TlsFileError; `reason`: what it says of wrong content."""
+    """Turn failures to read a file into `TlsFileError`; `reason`: its text for wrong content."""
     try:
         yield
     except (ssl.SSLError, ValueError):

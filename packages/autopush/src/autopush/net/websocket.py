@@ -1,14 +1,13 @@
 """A WebSocket connection of a server: RFC 6455 on an asyncio transport, to be subclassed.
 
 Rule: an idle connection owns nothing but its slots. A buffer, reader or timer exists only while a
-message is incomplete, output is paused or the connection is closing; and each of these states has a
-time limit.
+message is incomplete, output is paused or the connection is closing, each with a time limit.
 
-The usual read is one or more whole, short, masked text frames; `data_received` takes these straight
-from the bytes. Everything else goes through a `FrameReader`, which is dropped when it is idle
-again. Input is blocked while the owner has paused it, while the peer does not read our output
-(else answers would pile up) and when the time slice is used up (`Budget`); what was read stays in
-the `FrameReader`, the socket is not read, and `_on_next_turn` continues. How a connection ends:
+The usual read is one or more whole, short, masked text frames, parsed directly in `data_received`.
+All else goes through a `FrameReader`, which is dropped when idle. Input is blocked while the owner
+has paused it, while the peer does not read our output (else answers would pile up) and when the
+time slice (`Budget`) is used up: the socket is not read, and `_on_next_turn` continues with what
+the `FrameReader` holds. How a connection ends:
 
     open ── close() ──────────────→ closing ── peer's close frame, timeout, end of stream ──→ closed
     open ── peer's close frame ──→ answered, transport closed ─────────────────────────────→ closed
@@ -82,12 +81,12 @@ class WebSocketProtocol(asyncio.Protocol):
 
     @property
     def close_timeout(self) -> float:
-        """Seconds the peer has, once closing began, before the connection is aborted."""
+        """Seconds from the start of closing until the connection is aborted."""
         return 10.0
 
     @property
     def buffered(self) -> BufferedBytes:
-        """What this connection's incomplete messages are counted in, with those of others."""
+        """Counts the incomplete messages of this and other connections."""
         return _UNLIMITED
 
     transport: asyncio.Transport
@@ -107,35 +106,32 @@ class WebSocketProtocol(asyncio.Protocol):
         """A whole text message, valid UTF-8."""
 
     def binary_received(self) -> None:
-        """A binary message has begun. Its payload is not read: the connection closes with 1003.
-
-        To close with another code, call `close`.
+        """A binary message has begun. It is not read: the connection closes with 1003, or with the
+        code given to `close` here.
         """
 
     def pong_received(self, payload: bytes) -> None:
         """The answer to a `ping`, or an unsolicited pong."""
 
     def frame_received(self) -> None:
-        """A frame that completes no message: a ping or pong, or a fragment before the last one.
-
-        After `close` was called, also each message, as it is dropped.
+        """A frame that completes no message: a ping, a pong, or a fragment before the last one;
+        after `close` also each message, as it is dropped.
         """
 
     def connection_closed(self, code: int | None, reason: str) -> None:
         """The WebSocket is closed. Called exactly once, never from within a method called here.
 
         `code` and `reason` are those of the first close frame, the peer's or ours (1005: the peer's
-        bore no code); None when there was none (RFC 6455's 1006).
+        had no code); None when there was none (RFC 6455's 1006).
         """
 
     def output_paused(self) -> None:
-        """The peer reads too slowly: `writable` is false now. May be called within a send.
-
-        Nothing is received until `output_resumed`.
+        """The peer reads too slowly: `writable` is false, and nothing is received until
+        `output_resumed`. May be called within a send.
         """
 
     def output_resumed(self) -> None:
-        """The peer has read what was sent: `writable` is true again."""
+        """`writable` is true again."""
 
     # --- methods --------------------------------------------------------------------------------
 
@@ -146,11 +142,10 @@ class WebSocketProtocol(asyncio.Protocol):
 
     @property
     def writable(self) -> bool:
-        """Open, and output is not paused."""
         return not self._state & (_NOT_OPEN | _OUTPUT_PAUSED)
 
     def send_text(self, payload: bytes) -> None:
-        """Send one text message of valid UTF-8. Without effect when not open."""
+        """Send one text message of valid UTF-8. No effect when not open."""
         if not self._state & _NOT_OPEN:
             self.transport.write(text_frame(payload))
 
@@ -160,7 +155,7 @@ class WebSocketProtocol(asyncio.Protocol):
             self.transport.write(b"".join(map(text_frame, payloads)))
 
     def ping(self, payload: bytes = b"") -> None:
-        """Send a ping of up to 125 bytes. Without effect when not open."""
+        """Send a ping of up to 125 bytes. No effect when not open."""
         frame = control_frame(PING, payload)
         if not self._state & _NOT_OPEN:
             self.transport.write(frame)
@@ -168,8 +163,8 @@ class WebSocketProtocol(asyncio.Protocol):
     def close(self, code: int = CloseCode.NORMAL, reason: str = "") -> None:
         """Start the closing handshake. Messages that still arrive are dropped.
 
-        A reason beyond 123 bytes is cut. Without effect when not open. Raises `ValueError` for a
-        code that must not be sent.
+        A reason beyond 123 bytes is cut. No effect when not open. Raises `ValueError` for a code
+        that must not be sent.
         """
         frame = close_frame(code, reason)
         if not self._state & _NOT_OPEN:
@@ -183,20 +178,20 @@ class WebSocketProtocol(asyncio.Protocol):
         self.transport.abort()
 
     def give_up(self) -> None:
-        """Drop the incomplete message and close with 1013: all clients' together are too many."""
+        """Drop the incomplete message and close with 1013: all clients' total is too large."""
         self._fail(CloseCode.TRY_AGAIN_LATER, TOO_MUCH)
 
     def pause_reading(self) -> None:
-        """No `text_received` until `resume_reading`. Without effect when not open.
+        """No `text_received` until `resume_reading`. No effect when not open.
 
-        What was read already is kept, at most one read of the socket; the rest stays there.
+        At most one read of the socket is kept; the rest stays in the kernel.
         """
         if not self._state & _NOT_OPEN:
             # The transport is paused only if something arrives: most pauses end before that.
             self._state |= _READING_PAUSED
 
     def resume_reading(self) -> None:
-        """Undo `pause_reading`; what was kept is delivered in the next turn of the loop."""
+        """Undo `pause_reading`; kept input is delivered in the next turn of the loop."""
         self._state &= ~_READING_PAUSED
         self._resume_input()
 
@@ -274,10 +269,8 @@ class WebSocketProtocol(asyncio.Protocol):
     # --- blocking input -------------------------------------------------------------------------
 
     def _input_blocked(self) -> int:
-        """Whether input has to wait.
-
-        Once our close frame is sent only for the next turn: then no input needs an answer but
-        pings, and these go unanswered while output is paused.
+        """Whether input has to wait. After our close frame only for the next turn: then only pings
+        need an answer, and get none while output is paused.
         """
         return self._state & (_YIELDED if self._state & _CLOSING else _INPUT_BLOCKED)
 
@@ -292,13 +285,12 @@ class WebSocketProtocol(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _yield_to_loop(self) -> None:
-        """Block input until the next turn of the loop."""
         if not self._state & (_YIELDED | _CLOSED):
             self._state |= _YIELDED
             self._wheel.loop.call_soon(self._on_next_turn)
 
     def _resume_input(self) -> None:
-        """Continue with what was kept in the next turn, unless input is blocked."""
+        """Process kept input in the next turn, unless input is blocked."""
         if self._state & _SOCKET_PAUSED and not self._input_blocked():
             self._yield_to_loop()
 
@@ -342,7 +334,7 @@ class WebSocketProtocol(asyncio.Protocol):
                 self._yield_to_loop()
 
     def _on_buffer_empty(self) -> None:
-        """All that was read is delivered, except for an incomplete frame or message."""
+        """All input is delivered, except for an incomplete frame or message."""
         if self._reader is not None:
             if self._reader.idle:
                 self._drop_reader()
@@ -414,7 +406,7 @@ class WebSocketProtocol(asyncio.Protocol):
         self._report_closed()
 
     def _start_closing(self, code: int | None, reason: str, frame: bytes) -> None:
-        """Send our close frame, the only one; the peer has `close_timeout` from now on."""
+        """Send our only close frame; the peer has `close_timeout` from now on."""
         self._closing = code, reason
         self._state |= _CLOSING
         self._set_deadline(self.close_timeout, self.abort)
