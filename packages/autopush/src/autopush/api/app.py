@@ -1,4 +1,4 @@
-"""The endpoint port: its routes, who may use them, and the headers that all its responses carry."""
+"""The endpoint port: its routes, client certificates and the headers of all its responses."""
 
 import hashlib
 from collections.abc import Mapping
@@ -25,10 +25,7 @@ CHALLENGE: Final = ("WWW-Authenticate", 'Transport mode="tls-client-certificate"
 
 
 class CommonHeaders:
-    """The header blocks of the routes: CORS, so that web pages may call them, and HSTS.
-
-    They are rendered once, when the service starts. `hsts_max_age`: seconds, 0 for no header.
-    """
+    """CORS and HSTS headers by route, rendered once. `hsts_max_age`: seconds, 0 for no header."""
 
     def __init__(self, *, cors: bool, hsts_max_age: int) -> None:
         self._cors = cors
@@ -37,11 +34,10 @@ class CommonHeaders:
         self.simplepush = self._block("PUT", "", "")
         self.delete = self._block("DELETE", "", "location")
         self.registration = [self._block(methods.replace(" ", ""), "", "") for methods in METHODS]
-        """By the number of parts behind `registration`."""
+        """By the number of path segments after `registration`."""
         self.other = self._block("", "", "")
 
     def of(self, path: str) -> HeaderBlock:
-        """The block for that path."""
         if path.startswith("/wpush/"):
             return self.push
         if path.startswith("/spush/"):
@@ -72,11 +68,7 @@ class CommonHeaders:
 
 @dataclass(eq=False, kw_only=True)
 class EndpointApp:
-    """Handler of the endpoint port.
-
-    `clients`: who may use it, None for everybody. `websocket_url`: where user agents connect.
-    `max_requests`: how many may be in progress at once.
-    """
+    """Handler of the endpoint port. `clients`: None admits all; `max_requests`: concurrent."""
 
     push: PushHandler
     simplepush: SimplePushHandler
@@ -91,10 +83,8 @@ class EndpointApp:
     websocket_url: str
     max_requests: int
     in_progress: int = field(default=0, init=False)
-    """How many requests are not answered yet."""
 
     async def __call__(self, request: Request) -> Response:
-        """Respond to one request."""
         if self.in_progress >= self.max_requests:
             busy = PushError(Errno.BACK_OFF, "Too many requests in progress")
             response = self.requests.refused(request, busy)
@@ -128,7 +118,7 @@ class EndpointApp:
             case "OPTIONS", *_:
                 return Response(200)
             case "HEAD", *_:
-                # Of the status pages the status counts; every other path is 200.
+                # Status pages keep their status; every other path is 200.
                 return await self.dockerflow.respond(request) or Response(200)
             case "GET", *_ if "websocket" in request.headers.get("upgrade", "").lower():
                 raise responses.websocket_elsewhere(self.websocket_url)
@@ -150,8 +140,7 @@ class EndpointApp:
         return page
 
     def _check_exempt(self, request: Request, path: str) -> None:
-        """Without a listed certificate there are only status pages, the log check and preflights,
-        which browsers send without one.
+        """Pass only status pages, the log check and CORS preflights, which have no certificate.
 
         :raises PushError: 401/109, for anything else
         """
@@ -174,10 +163,9 @@ _STATUS_PAGES: Final = frozenset(
 
 
 class ListedClients:
-    """The clients of the option `client_certs`, known by the SHA-256 of their certificates.
+    """The clients of the option `client_certs`. Certificates are in DER, empty for none.
 
-    `listed`: the fingerprints of each client, as upper-case hex with colons. The certificates that
-    are asked for are in DER; empty for none.
+    `listed`: each client's SHA-256 fingerprints, in upper-case hex with colons.
     """
 
     def __init__(self, listed: NamedTexts) -> None:
@@ -187,7 +175,7 @@ class ListedClients:
         return fingerprint(certificate) in self._names
 
     def log_fields(self, certificate: bytes) -> Mapping[str, str]:
-        """What logs say of a certificate: `tls_auth` is the client's name in the option."""
+        """Fields for log lines; `tls_auth` is the client's name in the option."""
         if not certificate:
             return {}
         sha256, cn = fingerprint(certificate), common_name(certificate)
@@ -198,17 +186,17 @@ class ListedClients:
 
 
 def fingerprint(certificate: bytes) -> str:
-    """As `openssl x509 -fingerprint -sha256` writes it; empty without a certificate."""
+    """As `openssl x509 -fingerprint -sha256` prints it; empty without a certificate."""
     return hashlib.sha256(certificate).digest().hex(":").upper() if certificate else ""
 
 
 def common_name(certificate: bytes) -> str:
-    """The CN of the subject, at most 64 characters as X.509 has it; empty where there is none."""
+    """The CN of the subject, at most 64 characters (the limit of X.509); empty if there is none."""
     from cryptography import x509  # noqa: PLC0415 - it is there, since the port has a certificate
 
     try:
         subject = x509.load_der_x509_certificate(certificate).subject
         names = subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    except (ValueError, x509.InvalidVersion):  # OpenSSL is content with less
+    except (ValueError, x509.InvalidVersion):  # OpenSSL accepts more than this parser
         return ""
     return str(names[0].value)[:64] if names else ""

@@ -1,7 +1,6 @@
 """The two ports of a connection node: WebSockets for user agents, HTTP for other nodes.
 
-Rule: a call on the internal port is carried out only when it is authentic, since it may end
-connections and inject notifications.
+Rule: every call on the internal port is authenticated: it can end connections or inject messages.
 """
 
 from collections.abc import Coroutine
@@ -45,15 +44,13 @@ CONNECTED: Final = "Client connected."
 NOT_CONNECTED: Final = "Client not connected."
 ACKS_NOT_SAVED: Final = "Client gone, its acks are not saved yet."
 ACKS_TIMEOUT: Final = 1.5
-"""Seconds before the caller gets 503. It waits for three; without an answer this node would count
-as stopped.
-"""
+"""Seconds before the caller gets 503. After three it would take this node for stopped."""
 NODES_ONLY: Final = (("WWW-Authenticate", SCHEME),)
 REFUSALS_INTERVAL: Final = 60.0
-"""Seconds between two log lines about refused calls of one kind."""
+"""Seconds between log lines about calls refused for the same reason."""
 
 _CALLS: Final = ("/i/", "/push/", "/notif/")
-"""How paths of calls begin: the latter two those of the original and of versions before."""
+"""Path prefixes of calls; `/push/` and `/notif/` are those of the original and older versions."""
 
 Reply = Response | Coroutine[Any, Any, Response]
 
@@ -62,10 +59,7 @@ _log = logs.get(__name__)
 
 @dataclass(eq=False)
 class UpgradeHandler:
-    """Handler of the WebSocket port: upgrades user agents, and explains itself to others.
-
-    A request that is no valid upgrade gets a 4xx and the reason, never a 5xx.
-    """
+    """Handler of the WebSocket port. An invalid upgrade gets a 4xx with the reason, never a 5xx."""
 
     node: ConnectionNode
     dockerflow: Dockerflow
@@ -76,7 +70,6 @@ class UpgradeHandler:
     start_page: str
 
     def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
-        """Answer one request; an upgrade at once."""
         if "upgrade" not in request.headers:
             return self._page(request)
         version = "1.0" if request.http10 else "1.1"
@@ -107,7 +100,7 @@ class UpgradeHandler:
 
 @dataclass(eq=False)
 class NodePort:
-    """Handler of the internal port: calls of nodes to this instance, and pages for anyone."""
+    """Handler of the internal port: authenticated calls of nodes, and pages for anyone."""
 
     api: "NodeApi"
     sessions: Sessions
@@ -118,7 +111,7 @@ class NodePort:
         self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
     def __call__(self, request: Request) -> Reply:
-        """Answer one request; at once where it can be, so that one write answers what was read."""
+        """Synchronous where possible, so that one write answers all requests of one read."""
         path = request.path
         if not path.startswith(_CALLS):
             return self._page(request)
@@ -156,14 +149,8 @@ async def _signed_later(call: Call, reply: Coroutine[Any, Any, Response]) -> Res
 
 @dataclass(eq=False)
 class NodeApi:
-    """What other nodes may ask: `PUT /push`, `PUT /notif`, `DELETE /notif`; and `GET /notif`, which
-    the command `diagnose` asks.
-
-    `PUT /push/{uaid}/subscribed` is for a node that has not read whether the channel is subscribed.
-    That is in the path, since a node of a version that does not know it refuses another path, but
-    ignores a member or a header.
-
-    User agents are named by UAID, dashed or not.
+    """Calls of other nodes: `PUT /push`, `PUT /notif`, `DELETE /notif`; `GET /notif` is for the
+    command `diagnose`. The UAID in a path may be dashed or not.
     """
 
     registry: Registry
@@ -173,11 +160,13 @@ class NodeApi:
         self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
     def __call__(self, method: str, path: str, body: bytes = b"") -> Reply:
-        """Answer one call; headers of the response are the caller's."""
+        """Answer one call. The caller replaces the headers of the response."""
         match method, *path.strip("/").split("/"):
             case "PUT", "push", uaid:
                 return self._push(canonical_uaid(uaid), body)
             case "PUT", "push", uaid, "subscribed":
+                # The sender has not read whether the channel is subscribed. It says so in the path:
+                # an older version refuses an unknown path, but ignores a member or a header.
                 return self._push(canonical_uaid(uaid), body, only_subscribed=True)
             case "PUT", "notif", uaid:
                 return self._check(canonical_uaid(uaid))
@@ -210,9 +199,7 @@ class NodeApi:
         return _delivered(user.deliver(notification, None))
 
     def _find_row(self, notification: Notification) -> bool:
-        """Read the sort time, which nodes of the version before do not send, from the id of the
-        message. False if the id was made with a key that this node does not have.
-        """
+        """Set the sort time, which older nodes do not send. False: this node lacks the id's key."""
         if notification.topic is not None or notification.sort_time is not None:
             return True
         try:
@@ -222,9 +209,7 @@ class NodeApi:
         return True
 
     def _read_instead(self, user: ConnectedUser) -> Response:
-        """Have all stored messages of the user agent read: of one in an unknown row nobody can
-        tell whether it is acked.
-        """
+        """Have storage read: a message whose row is unknown cannot be checked against acks."""
         count = self._lines.admit("unreadable id")
         if count is not None:
             _log.warning(
@@ -251,7 +236,7 @@ class NodeApi:
         return responses.text(202, "Flagged for Notification check")
 
     def _absent(self, uaid: str | None) -> Response:
-        """With 404 the router record forgets this node; the next one has to wait for its acks."""
+        """503 while acks are unsaved: a 404 would remove this node from the router record."""
         if uaid is not None and self.registry.acked.has_undeleted(uaid):
             return responses.text(503, ACKS_NOT_SAVED)
         return responses.text(404, NOT_CONNECTED)
@@ -263,7 +248,7 @@ class NodeApi:
         is_duplicate = user is not None and connected_at == str(user.connected_at)
         if user is not None and is_duplicate:
             user.disconnect(NORMAL_CLOSURE, REPLACED)
-        # The node that asks reads storage next: it must not find what was acked here.
+        # The calling node reads storage next and must not find what was acked here.
         await self.registry.acked.all_deleted(uaid, ACKS_TIMEOUT)
         if self.registry.acked.has_undeleted(uaid):
             return responses.text(503, ACKS_NOT_SAVED)

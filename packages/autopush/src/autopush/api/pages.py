@@ -1,5 +1,6 @@
-"""The pages for people: the start page, with a live demo, and `/errors`, to which `more_info` of
-every refusal leads. They work offline: their policy forbids everything from other origins.
+"""The start page with its live demo, and `/errors`, to which `more_info` of every refusal points.
+
+They work offline: their CSP forbids loading from other origins.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ _PATHS: Final = {
     # At the root, because the scope of a service worker is its folder.
     "service-worker.js": "/service-worker.js",
 }
-"""Of the files that are not below /start/."""
+"""Paths of the files that are not under /start/."""
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
@@ -44,14 +45,14 @@ class Pages:
             "websocket_url": websocket_url,
             "version": VERSION,
         }
-        # The start page may be opened under another name of this machine (localhost, 127.0.0.1)
-        # than that of its endpoints, and sends to them all the same.
+        # The page may be opened under another name (localhost, 127.0.0.1) than that of the
+        # endpoints to which it sends.
         demo = f"script-src 'self'; worker-src 'self'; connect-src 'self' {origin_of(endpoint_url)}"
         self._pages = {}
         for file in _STATIC.iterdir():
             path = _PATHS.get(file.name, f"/start/{file.name}")
             kind = file.name.rpartition(".")[2]
-            if kind not in _TYPES:  # not of ours: an editor's copy, a folder
+            if kind not in _TYPES:  # an editor's backup copy, a folder
                 continue
             body = file.read_bytes()
             if kind == "html":
@@ -60,7 +61,6 @@ class Pages:
             self._pages[path] = Response(200, body, _headers(policy), _TYPES[kind])
 
     def respond(self, request: Request) -> Response | None:
-        """The file of that path, None when there is none."""
         page = self._pages.get(request.path) if request.method == "GET" else None
         # A copy, to which the caller adds the headers of the route.
         return page and Response(page.status, page.body, page.headers, page.content_type)
@@ -76,7 +76,7 @@ def _headers(policy: str) -> tuple[tuple[str, str], ...]:
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Replace each `{{name}}` by its value, escaped; fill in the table of errors."""
+    """Fill in each `{{name}}`, escaped, and the table of errors."""
     for name, value in values.items():
         text = text.replace(f"{{{{{name}}}}}", escape(value))
     text = text.replace("<!-- rows -->", "\n".join(map(_row, ERRORS.values())))

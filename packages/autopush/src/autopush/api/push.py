@@ -1,12 +1,12 @@
 """The API for application servers.
 
     POST /wpush/{version}/{token}    sends a message (RFC 8030)
-    DELETE /m/{message_id}           takes it back while it is stored
-    PUT /spush/{version}/{token}     a SimplePush channel has a new version
+    DELETE /m/{message_id}           deletes a stored message
+    PUT /spush/{version}/{token}     sets the version of a SimplePush channel
 
-Rule: the checks of a push run in the documented order, the cheap ones before the store is asked and
-the signature last; a message or version is answered 200 to 202 only when it was delivered or is
-safe in the store (or has a TTL of 0 and its user agent is not connected).
+Rule: checks run in the documented order, cheap ones before the store is read, the signature last. A
+message or version gets 200 to 202 only if it was delivered or is stored, or if its TTL is 0 and the
+user agent is not connected.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ from keytables import KeytablesError
 
 
 class PushMetrics:
-    """What is recorded of messages and versions: each is received, then accepted or refused."""
+    """Metrics of messages and versions: each is received, then accepted or refused."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.received = metrics.counter(NOTIFICATION_RECEIVED)
@@ -93,9 +93,7 @@ class PushMetrics:
         headers: Mapping[str, str] | None = None,
         credentials: Credentials | None = None,
     ) -> None:
-        """It was delivered, stored or discarded. `began`: of `perf_counter`; `size`: bytes of its
-        body; `headers`: those kept of it, None without a body.
-        """
+        """`began`: by `perf_counter`; `size`: bytes of the body; `headers`: None without a body."""
         if result is DeliveryResult.DISCARDED:
             destination = "Discarded"
         else:
@@ -114,7 +112,7 @@ class PushMetrics:
 
 @dataclass(eq=False, kw_only=True)
 class PushHandler:
-    """Takes messages. `max_ttl`: seconds; `max_data`: bytes of body."""
+    """Handles `POST /wpush`. `max_ttl`: seconds; `max_data`: bytes of the body."""
 
     tokens: EndpointTokens
     verifier: Verifier
@@ -134,10 +132,7 @@ class PushHandler:
         self._signatures = SignatureQueue(self.verifier)
 
     async def __call__(self, request: Request, version: str | None, token: str) -> Response:
-        """Check, route, respond.
-
-        :raises PushError: the message is refused
-        """
+        """:raises PushError: the message is refused"""
         self.metrics.received.value += 1
         began = perf_counter()
         headers = request.headers
@@ -201,7 +196,7 @@ class PushHandler:
         return response
 
     def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:
-        """201 with the documented headers and body, or what a bridge wants it to be."""
+        """201 with the documented headers and body, unless a bridge sets others."""
         location = f"{self.tokens.endpoint_url}/m/{notification.version}"
         headers: tuple[Header, ...] = (("Location", location), ("TTL", str(notification.ttl)))
         body = f'{{"message-id":"{notification.version}"}}'
@@ -216,10 +211,9 @@ class PushHandler:
 
 @dataclass(eq=False)
 class DeleteHandler:
-    """Deletes stored messages.
+    """Handles `DELETE /m`. The id is the capability: any id of this service gets 204.
 
-    The message id is the capability, so an id of this service is always answered 204, whether
-    something was stored or not; only that very message is deleted, never one that replaced it.
+    Only that message is deleted, not one that has replaced it.
     """
 
     store: PushStore
@@ -228,10 +222,8 @@ class DeleteHandler:
     block: HeaderBlock
 
     async def __call__(self, text: str) -> Response:
-        """Delete the message wherever it is stored.
-
-        :raises PushError: 400/102, not a message id of this service; 429/203, too many of its
-            endpoint are deleted; 503, the store failed
+        """:raises PushError: 400/102, not a message id of this service; 429/203, too many deletions
+        for its endpoint; 503, the store failed
         """
         try:
             message = parse_message_id(self.ring, text)
@@ -255,7 +247,7 @@ MAX_FIELDS: Final = 32
 
 @dataclass(eq=False, kw_only=True)
 class SimplePushHandler:
-    """Takes versions. `max_data`: bytes of the text that may come with one."""
+    """Handles `PUT /spush`. `max_data`: bytes of the text that may accompany a version."""
 
     tokens: EndpointTokens
     limits: PushLimits
@@ -267,10 +259,7 @@ class SimplePushHandler:
     block: HeaderBlock
 
     async def __call__(self, request: Request, token: str) -> Response:
-        """Check, route, respond.
-
-        :raises PushError: the version is refused
-        """
+        """:raises PushError: the version is refused"""
         self.metrics.received.value += 1
         began = perf_counter()
         line = PushLine(self.requests, request) if self.requests.is_verbose else None
@@ -316,9 +305,9 @@ class SimplePushHandler:
 
 
 def read_update(form: bytes, now: float) -> tuple[int, str | None]:
-    """Version and data of a form: without a version, or with one below 1, the time in seconds.
+    """Version and data of a form; a version that is missing or below 1 becomes the time in seconds.
 
-    :raises PushError: 400/108, not a form, or a version that is no number
+    :raises PushError: 400/108, not a form, or an invalid version
     """
     try:
         fields = dict(
@@ -331,7 +320,7 @@ def read_update(form: bytes, now: float) -> tuple[int, str | None]:
             Errno.INVALID_ROUTER_TYPE, "Expected a form in UTF-8 with version and data"
         ) from None
     text, data = fields.get("version", ""), fields.get("data") or None
-    # Compared as text, as the original does: 0 and negative numbers too are no version.
+    # Compared as text, like the original: 0 and negative numbers count as no version.
     if text < "1":
         return int(now), data
     is_number = text.isascii() and text.isdigit() and len(text) < 20
@@ -342,11 +331,11 @@ def read_update(form: bytes, now: float) -> tuple[int, str | None]:
     return int(text), data
 
 
-# ── What both have in common ──────────────────────────────────────────────────────────────────────
+# ── Shared ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def router_type_of(recipient: Recipient | BridgedUser | None) -> str:
-    """The router that serves a recipient; without one it is not known yet."""
+    """The router type for metrics and logs; `NO_ROUTER` while the recipient is unknown."""
     if recipient is None:
         return NO_ROUTER
     if isinstance(recipient, BridgedUser):
@@ -362,10 +351,8 @@ def _counted(
     credentials: Credentials | None,
     metrics: PushMetrics,
 ) -> PushError:
-    """The refusal of a message, or of one that the store failed for: counted, with the router type
-    for its log line.
-    """
-    # It does not raise: its own frame, in the traceback, would keep the request with the refusal
+    """Count a refusal, and set its router type for the log line."""
+    # Not raised here: this frame, in the traceback, would keep the request and the refusal alive
     # until the garbage collector runs.
     refusal.router_type = router_type_of(recipient)
     metrics.refused[str(refusal.status), refusal.router_type, str(credentials is not None)].add()
@@ -373,24 +360,21 @@ def _counted(
 
 
 TIME_SLICE: Final = 0.0008
-"""Seconds of verifying until other work gets its turn."""
+"""Seconds of verification before the event loop runs other work."""
 MAX_WAITING: Final = 10_000
-"""Signatures that wait; further ones are refused."""
+"""Queued signatures; further ones are refused."""
 MAX_WAITING_OF_USER: Final = 500
-"""Of them those of messages to one user."""
+"""The same for messages to one user."""
 
 Waiting = deque[tuple[Credentials, asyncio.Future[Claims]]]
 
 
 class SignatureQueue:
-    """Signatures of senders not seen before, verified several in a row.
+    """Verifies the signatures of new senders in slices of less than a millisecond (`TIME_SLICE`).
 
-    A signature costs about a tenth of a millisecond of pure computation. Verified one after the
-    other they find their tables in the processor's cache; one by one between other work each costs
-    twice as much. So they are verified in slices of less than a millisecond (`TIME_SLICE`).
-
-    The users that messages are for take turns, one signature each: whoever sends many to one of
-    them, with ever new tokens, delays no message to another.
+    A signature takes about 0.1 ms of CPU time, and twice that between other work, when its tables
+    have left the processor's cache. Recipients take turns, one signature each, so that a flood of
+    new tokens for one of them delays no message to another.
     """
 
     def __init__(
@@ -409,8 +393,7 @@ class SignatureQueue:
         self._count = 0
 
     async def verify(self, credentials: Credentials, uaid: str) -> Claims:
-        """The claims of these credentials, which have none yet. `uaid`: of the user that the
-        message is for.
+        """The verified claims. `uaid`: the recipient's.
 
         :raises PushError: 401/109, not signed by that key; 503/201, too many are waiting
         """
@@ -434,7 +417,7 @@ class SignatureQueue:
         while self._count:
             credentials, future = self._next()
             try:
-                # Of many messages with the same new token, the first one has it verified.
+                # The first of several messages with the same new token verifies it for all.
                 known = self._verifier.known(credentials)
                 claims = self._verifier.verify(credentials) if known is None else known
                 self._verifier.remember(credentials, claims)

@@ -4,14 +4,13 @@
     PUT    /v1/{type}/{app_id}/registration/{uaid}                      a new device token
     GET    /v1/{type}/{app_id}/registration/{uaid}                      its subscriptions
     DELETE /v1/{type}/{app_id}/registration/{uaid}                      the user, with all of them
-    POST   /v1/{type}/{app_id}/registration/{uaid}/subscription         one more
-    DELETE /v1/{type}/{app_id}/registration/{uaid}/subscription/{chid}  one less
+    POST   /v1/{type}/{app_id}/registration/{uaid}/subscription         adds a subscription
+    DELETE /v1/{type}/{app_id}/registration/{uaid}/subscription/{chid}  removes it
 
-Whoever asks may register users, as many as user agents may be made from one address; what one user
-may change is limited too.
+Anyone may register users; rate limits apply to new users per address and to changes per user.
 
 Rule: the secret is checked before anything that depends on whether the UAID exists, and nothing of
-a request is stored before its router has accepted it.
+a request is stored before the router has accepted it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -44,18 +43,18 @@ from autopush.webpush.tokens import CHALLENGE, EndpointTokens, RegistrationSecre
 from keytables import KeytablesError, SchemaError, TableNotFound, Value
 
 MAX_BODY: Final = 16 * 1024
-"""Bytes of a body, and of the router data that is stored, as JSON."""
+"""Bytes of a request body, and of the stored router data as JSON."""
 
 _NO_ROUTER_DATA: Final = frozenset({"app_id", "channelID", "creds", "key", "rel_channel"})
-"""Members that are not router data: they say something else, or only the router may set them."""
+"""Members that are not router data, or that only the router may set."""
 MAX_CHANNELS: Final = Rules().max_channels
 
 METHODS: Final = ("POST", "GET, POST, PUT, DELETE", "POST", "DELETE")
-"""What a path takes, by its number of parts behind `registration`."""
+"""Allowed methods by the number of path segments after `registration`."""
 
 
 class RegistrationBody:
-    """A body: a JSON object whose members are all optional; an empty body has none.
+    """A request body: empty, or a JSON object whose members are all optional.
 
     channelID  a UUID, in any spelling
     key        the application server's public key, base64url, which the endpoint is restricted to
@@ -76,13 +75,12 @@ class RegistrationBody:
         self._members: Mapping[str, Value] = members
 
     def router_data(self) -> dict[str, Value]:
-        """What is for the router."""
         return {name: self._members[name] for name in self._members.keys() - _NO_ROUTER_DATA}
 
     def channel_id(self) -> str:
-        """The channel id, dashed; a new one if there is none.
+        """Dashed; a new one if the body has none.
 
-        :raises PushError: 400/108, it is no UUID
+        :raises PushError: 400/108, not a UUID
         """
         given = self._members.get("channelID")
         if given is None:
@@ -93,10 +91,7 @@ class RegistrationBody:
         return channel_id
 
     def key(self) -> bytes | None:
-        """The key of the application server, None without one.
-
-        :raises PushError: 400/108, it is not base64url
-        """
+        """:raises PushError: 400/108, not base64url"""
         try:
             return decode_key(self._members.get("key"))
         except ValueError as error:
@@ -104,7 +99,7 @@ class RegistrationBody:
 
 
 class RegisteredUser(Struct, frozen=True):
-    """A user whose secret was right. `router` is None where no bridge is needed to reach it."""
+    """An authenticated user. `router`: None for the type `webpush`."""
 
     record: UserRecord
     router: Router | None
@@ -112,10 +107,7 @@ class RegisteredUser(Struct, frozen=True):
 
 
 class RegistrationHandler:
-    """Manages users and their subscriptions. `routers`: those of this node, by router type.
-
-    Users of type `webpush` can be registered too; they connect later, with the UAID they get.
-    """
+    """`routers`: by router type. Users of type `webpush` need none: they connect later."""
 
     def __init__(
         self,
@@ -146,9 +138,9 @@ class RegistrationHandler:
     async def __call__(
         self, request: Request, router_type: str, app_id: str, rest: Sequence[str]
     ) -> Response:
-        """Respond to a request; `rest` are the parts of its path behind `registration`.
+        """`rest`: the path segments after `registration`.
 
-        :raises PushError: it is refused
+        :raises PushError: the request is refused
         """
         parts = rest[:-1] if len(rest) > 1 and not rest[-1] else rest
         if len(parts) >= len(METHODS) or not all(parts) or parts[1:2] not in ([], ["subscription"]):
@@ -179,7 +171,7 @@ class RegistrationHandler:
                     return await self._unsubscribe(user, channel_id)
             raise responses.not_found()
         except KeytablesError as error:
-            if isinstance(error, TableNotFound):  # the next request is to look for another
+            if isinstance(error, TableNotFound):  # so that the next request looks for another
                 with suppress(KeytablesError):
                     await self._store.is_gone(error.table)
             raise responses.storage_refusal(error) from error
@@ -230,13 +222,11 @@ class RegistrationHandler:
         app_id: str,
         parts: Sequence[str],
     ) -> RegisteredUser:
-        """The user that the path names.
-
-        :raises PushError: 410/103, the path names none; 401/109; 429/203, too many changes;
-            410/103; 400/108, the user has another type; 308, another application
+        """:raises PushError: 401/109; 429/203, too many changes; 410/103, no such user;
+        400/108, the user has another type; 308, another application
         """
         uaid = canonical_uaid(parts[0])
-        if uaid is None:  # the applications know only 410 as a registration that is lost
+        if uaid is None:  # applications take only 410 for a lost registration
             raise _gone()
         self._secrets.check(request.headers.get("authorization"), uaid)
         if request.method != "GET":
@@ -247,7 +237,7 @@ class RegistrationHandler:
         if record.router_type != router_type:
             raise PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")
         if router is None:
-            messages = await self._store.table(record.current_month)  # it moves when it connects
+            messages = await self._store.table(record.current_month)  # it is moved when it connects
         else:
             with report_defects(router):
                 application = router.application(record.router_data or {})
@@ -261,10 +251,7 @@ class RegistrationHandler:
         return RegisteredUser(record, router, messages)
 
     def _moved(self, router_type: str, application: str, parts: Sequence[str]) -> PushError:
-        """308: the same path, with the application the user is registered for.
-
-        Not 301, after which many clients send GET, or PUT without its body.
-        """
+        """308 to the user's application. After 301 many clients send GET, or PUT without a body."""
         path = "/".join(quote(part, safe="") for part in (router_type, application))
         rest = "/".join(quote(part, safe="") for part in parts)
         location = f"{self._tokens.endpoint_url}/v1/{path}/registration/{rest}"
@@ -279,7 +266,7 @@ class RegistrationHandler:
         body = RegistrationBody(request.body)
         if user.router is not None:
             record, given = user.record, body.router_data()
-            if given.get("token") is None:  # perhaps it was lost on the way: never a success
+            if given.get("token") is None:  # it may be lost in transit: never a success
                 raise invalid_member("token", "expected the token of the device")
             merged = {**(record.router_data or {}), **given}
             router_data = _accepted(user.router, record.uaid, merged, app_id)
@@ -294,9 +281,7 @@ class RegistrationHandler:
         return responses.json(200, {})
 
     async def _end_session(self, user: RegisteredUser) -> None:
-        """Disconnect a user that is connected by WebSocket: its session does not know what was
-        changed here. When it connects again, it does.
-        """
+        """Disconnect the user's WebSocket, whose session does not know of the change."""
         record = user.record
         if user.router is None and record.node_id is not None:
             await self._nodes.end_duplicate(record.node_id, record.uaid, record.connected_at)
@@ -315,7 +300,7 @@ class RegistrationHandler:
         channels = await user.messages.channels(uaid)
         if len(channels) >= MAX_CHANNELS and channel_id not in channels:
             raise invalid_member("channelID", f"the user has {MAX_CHANNELS} subscriptions already")
-        if user.router is not None:  # before the write: one without subscriptions may be dropped
+        if user.router is not None:  # first: a user without subscriptions may be dropped
             await _stored(self._store.users.refresh_registration(user.record))
         await self._in_its_table(user, lambda table: table.add_channel(uaid, channel_id))
         await self._end_session(user)
@@ -333,9 +318,7 @@ class RegistrationHandler:
     async def _in_its_table(
         self, user: RegisteredUser, write: Callable[[Messages], Awaitable[object]]
     ) -> object:
-        """Carry out a write in the user's message table, and again in the one that another node has
-        moved the user to meanwhile: the subscriptions may have been copied before the write.
-        """
+        """Write to the user's message table, and to one the user is moved to meanwhile."""
         result = await write(user.messages)
         record = await self._store.users.get(user.record.uaid)
         if record is None:
@@ -343,6 +326,7 @@ class RegistrationHandler:
         if record.current_month != user.messages.name:
             table = await self._store.table(record.current_month)
             if table is not None and table is not user.messages:
+                # The subscriptions may have been copied before the first write.
                 result = await write(table) or result
         return result
 
@@ -353,7 +337,7 @@ class RegistrationHandler:
 def _accepted(
     router: Router | None, uaid: str, router_data: dict[str, Value], app_id: str
 ) -> RouterData:
-    """What is to be stored of a registration.
+    """The router data to store.
 
     :raises PushError: the router's refusal; 413/104
     """
@@ -374,10 +358,7 @@ def _accepted(
 
 
 async def _stored(written: Awaitable[bool]) -> None:
-    """Wait for the write of a record with router data.
-
-    :raises PushError: 400/108, the data cannot be stored; 503/202, the record has changed meanwhile
-    """
+    """:raises PushError: 400/108, the data cannot be stored; 503/202, the record has changed"""
     try:
         was_written = await written
     except TableNotFound:
@@ -401,7 +382,7 @@ def _changed() -> PushError:
 
 
 def invalid_member(name: str, complaint: str) -> PushError:
-    """400/108: that member is wrong."""
+    """400/108."""
     errors = {name: [complaint]}
     return PushError.invalid(Errno.INVALID_ROUTER_TYPE, f"{name}: {complaint}", errors=errors)
 

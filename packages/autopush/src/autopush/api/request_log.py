@@ -1,4 +1,4 @@
-"""Log lines about HTTP requests, and the ids by which a client can quote them.
+"""Log lines about HTTP requests, and the request ids that clients can quote.
 
 Rule: no line holds an endpoint, a message id, a UAID, or a header with a secret.
 """
@@ -21,10 +21,10 @@ from autopush.webpush.vapid import parse_credentials
 
 REQUEST_ID: Final = "X-Request-Id"
 LINES_PER_SECOND: Final = 5
-"""Of refusals with one errno, and of failures with one type of error."""
+"""Per errno of refusals, and per exception type of failures."""
 FAILED_TLS_AUTH: Final = "Failed TLS auth"
 MAX_TEXT: Final = 256
-"""Characters of a value that the client chose."""
+"""Characters logged of a value that the client chose."""
 MASK: Final = "*"
 
 EVENTS: Final = {
@@ -32,14 +32,14 @@ EVENTS: Final = {
     DeliveryResult.STORED: "Router miss, message stored",
     DeliveryResult.DISCARDED: "Router miss, message discarded",
 }
-"""What is logged of a message, in the words of the original."""
+"""Log events of a message, worded like the original's."""
 
 _WORDS: Final = (
     "wpush spush m v1 v2 err error crit errors status health push notif registration subscription "
     "webpush simplepush fcm gcm apns adm stub __error__ __heartbeat__ __lbheartbeat__ __version__"
 )
 _SHOWN: Final = frozenset(_WORDS.split())
-"""Segments of paths that are logged; any other may be a secret, or a part of one."""
+"""Path segments that are logged; any other may be secret."""
 _MAX_SEGMENTS: Final = 10
 _CLAIMS: Final = ("aud", "exp", "sub")
 _PYTHON: Final = platform.python_version()
@@ -48,11 +48,11 @@ _log = logs.get("request")
 
 
 class RequestLog:
-    """Writes the lines of one worker, and makes the responses that carry an id. A line is built
-    when it is written: a push that succeeds pays nothing for the lines it might have had.
+    """Writes the lines of one worker and makes error responses. A line is built only when written,
+    so that it costs a successful push nothing.
 
-    `hash_uaid`: what stands for a UAID in logs; `ami_id`: the image of this machine, or empty;
-    `certificate_fields`: what is logged of a client's TLS certificate.
+    `hash_uaid`: replaces a UAID in logs; `ami_id`: the image of this machine, or empty;
+    `certificate_fields`: log fields of a client's certificate.
     """
 
     def __init__(
@@ -72,12 +72,10 @@ class RequestLog:
         self._constant = {"python_version": _PYTHON, **({"ami_id": ami_id} if ami_id else {})}
         self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
         self.is_verbose: Final = _log.is_verbose
-        """Whether there is a line for each request. The level is that of the start."""
+        """Whether each request gets a line; fixed at the start."""
 
     def refused(self, request: Request, refusal: PushError) -> Response:
-        """The response to a refused request. It is logged as a warning where the fault is with the
-        service, else only when everything is logged.
-        """
+        """The error response. 5xx are logged as warnings, others at level debug."""
         response = self._errors.of(refusal)
         if refusal.status < 500:
             if self.is_verbose:
@@ -91,7 +89,7 @@ class RequestLog:
         return _with_id(response, request_id)
 
     def failed(self, error: Exception, request: Request) -> Response:
-        """The response to a request that failed unexpectedly, which is logged with a traceback."""
+        """The response to an unexpected exception, which is logged with its traceback."""
         request_id = str(uuid4())
         count = self._limiter.admit(type(error).__qualname__)
         if count is not None:
@@ -100,14 +98,13 @@ class RequestLog:
         return _with_id(self._errors.of_protocol(500, "internal error"), request_id)
 
     def log_failed_tls_auth(self, request: Request) -> None:
-        """Log a request without the certificate of a listed client."""
         count = self._limiter.admit(FAILED_TLS_AUTH)
         if count is not None:
             info = self.client_info(request)
             _log.warning(FAILED_TLS_AUTH, client_info=info, **count)
 
     def client_info(self, request: Request, request_id: str = "") -> dict[str, object]:
-        """What is known of a client and its request. Without an id it gets one."""
+        """Log fields of a client and its request; a missing id is generated."""
         headers = request.headers
         info: dict[str, object] = {
             "request_id": request_id or str(uuid4()),
@@ -151,9 +148,7 @@ class RequestLog:
 
 
 class PushLine:
-    """The line about one message, for when everything is logged: what became of it, and how long
-    that took.
-    """
+    """The debug line about one message: its outcome and timings."""
 
     def __init__(self, requests: RequestLog, request: Request) -> None:
         self._requests = requests
@@ -161,11 +156,9 @@ class PushLine:
         self._began = self._validated = time.perf_counter()
 
     def validated(self) -> None:
-        """All checks are done."""
         self._validated = time.perf_counter()
 
     def write(self, result: DeliveryResult, router_type: str) -> None:
-        """The message is where it is to be, and its sender is about to be answered."""
         began, validated, now = self._began, self._validated, time.perf_counter()
         timings = {
             "validation_time": validated - began,
@@ -177,13 +170,13 @@ class PushLine:
 
 
 def shown_path(path: str) -> str:
-    """A path with all segments masked that are not known words."""
+    """The path with every segment masked that is not a known word."""
     segments = path.split("/")[:_MAX_SEGMENTS]
     return "/".join(part if part in _SHOWN or not part else MASK for part in segments)
 
 
 def _claims(headers: Mapping[str, str]) -> dict[str, object]:
-    """Those claims of the sender's token that say who it is; they need not be true."""
+    """The identifying claims of the sender's token, unverified."""
     authorization = headers.get("authorization")
     if authorization is None:
         return {}

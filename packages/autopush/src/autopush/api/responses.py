@@ -1,6 +1,6 @@
-"""HTTP responses: JSON, plain text, and the one shape of all errors.
+"""HTTP responses: JSON, plain text and errors.
 
-Rule: every error that reaches a client is made by `ErrorResponses`, so that all have one shape.
+Rule: only `ErrorResponses` makes the JSON documents of errors, so that all have one shape.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from autopush.webpush.errors import ERRORS, Errno, PushError, error_members
 from keytables import ItemTooLarge, KeytablesError, StorageFull, Throttled
 
 NOT_HTTP_ANCHOR: Final = "errors-http"
-"""The fragment, in the page of errors, of requests that are refused without an errno."""
+"""Fragment, on the page of errors, for refusals without an errno."""
 
 Headers = Sequence[tuple[str, str]]
 
@@ -27,17 +27,14 @@ _ERRNO_OF_STATUS: Final = {
 
 
 def json(status: int, document: object, headers: Headers = ()) -> Response:
-    """A JSON response."""
     return Response(status, orjson.dumps(document), headers, "application/json")
 
 
 def text(status: int, content: str, headers: Headers = ()) -> Response:
-    """A response in plain text."""
     return Response(status, content.encode(), headers, "text/plain; charset=utf-8")
 
 
 def storage_refusal(failure: KeytablesError) -> PushError:
-    """The error for a sender when the store failed."""
     if isinstance(failure, Throttled):
         return PushError(Errno.BACK_OFF, "Please slow message send rate")
     if isinstance(failure, StorageFull):
@@ -48,18 +45,17 @@ def storage_refusal(failure: KeytablesError) -> PushError:
 
 
 def not_found() -> PushError:
-    """No page has this path. Its `error` is the original's text, not that of the status."""
+    """404 whose `error` is the original's text, not the reason phrase."""
     return PushError(Errno.INVALID_ENDPOINT, "No page has this path", phrase="Page not found")
 
 
 def method_not_allowed(allowed: str) -> PushError:
-    """The path exists, but not for this method."""
     allow = ("Allow", f"{allowed}, OPTIONS, HEAD")
     return PushError(Errno.INVALID_ENDPOINT, f"Use {allowed}", headers=(allow,), status=405)
 
 
 def websocket_elsewhere(url: str) -> PushError:
-    """A WebSocket was asked for on the endpoint port; RFC 9110 section 15.5.22 demands Upgrade."""
+    """426, with the Upgrade header that RFC 9110 section 15.5.22 requires."""
     return PushError(
         Errno.INVALID_ENDPOINT,
         f"This port takes messages of application servers. WebSockets are served at {url}",
@@ -69,21 +65,18 @@ def websocket_elsewhere(url: str) -> PushError:
 
 
 class ErrorResponses:
-    """The documented JSON document of each error. `page`: the URL that explains them, for the
-    member `more_info`.
-    """
+    """The documented JSON of each error. `page`: the URL of the page of errors, for `more_info`."""
 
     def __init__(self, page: str) -> None:
         self._more_info = {errno: f"{page}#{kind.anchor}" for errno, kind in ERRORS.items()}
         self._not_http = f"{page}#{NOT_HTTP_ANCHOR}"
 
     def of(self, refusal: PushError) -> Response:
-        """A refused request."""
         document = error_members(refusal, self._more_info[refusal.errno])
         return json(refusal.status, document, refusal.headers)
 
     def of_protocol(self, status: int, reason: str) -> Response:
-        """What the HTTP server itself responds to a bad request."""
+        """For errors that are not a `PushError`: malformed HTTP, or an unexpected failure."""
         errno = _ERRNO_OF_STATUS.get(status)
         if errno is not None:
             return self.of(PushError(errno, reason, status=status))

@@ -1,7 +1,6 @@
 """The pages for operators and monitoring: status, version, `/metrics`, memory, the log check.
 
-What they say is true of the whole service, whichever worker answers: numbers are summed over all
-workers, and one that is missing is a failure.
+Status and metrics cover all workers, whichever one answers; a missing worker is a failure.
 """
 
 import asyncio
@@ -40,12 +39,12 @@ from autopush.webpush.errors import Errno, PushError
 
 STATUS: Final = {"status": "OK", "version": VERSION}
 VERSION_FILE: Final = Path("version.json")
-"""In the working directory, where Dockerflow has it: /app in an image."""
+"""In the working directory, as Dockerflow specifies: /app in an image."""
 MAX_VERSION_FILE: Final = 65_536
 STORE_TIMEOUT: Final = 3.0
 """Seconds that a table has to answer."""
 KNOWN: Final = {"source": "autopush", "version": VERSION, "commit": "", "build": ""}
-"""What is known of the version without a file."""
+"""`/__version__` without a file."""
 
 _log = logs.get("dockerflow")
 
@@ -53,11 +52,10 @@ _log = logs.get("dockerflow")
 class Dockerflow:
     """`/status`, `/health` and the three pages of Dockerflow, the same on every port.
 
-    Rule: only `/health` and `/__heartbeat__` touch the store; a load balancer may request the
-    others at any rate.
+    Rule: only `/health` and `/__heartbeat__` access the store; a load balancer may poll the others
+    at any rate.
 
-    `routers`: of an endpoint, the bridges by name, and whether they are in service. `clock`: the
-    monotonic one.
+    `routers`: on an endpoint, whether each bridge is enabled. `clock`: monotonic.
     """
 
     def __init__(
@@ -78,7 +76,6 @@ class Dockerflow:
         self._store_timeout = store_timeout
 
     async def respond(self, request: Request) -> Response | None:
-        """The page of that path, None for any other path or method."""
         if request.method not in ("GET", "HEAD"):
             return None
         match request.path:
@@ -112,10 +109,9 @@ class Dockerflow:
 
 
 def version_page(file: Path) -> Response:
-    """`/__version__`: what the file says, or what is known where there is none; a file that cannot
-    be read or is no JSON object makes it a 500.
+    """`/__version__`: the file, `KNOWN` without one, 500 if it is unreadable or no JSON object.
 
-    Called once, at the start: a file that is replaced later describes what is to run next.
+    Called once, at the start: a file replaced later describes the next version.
     """
     try:
         with file.open("rb") as opened:
@@ -143,17 +139,15 @@ class InternalPages:
     errors: ErrorResponses
 
     async def __call__(self, request: Request) -> Response:
-        """Answer one request."""
         return await self.respond(request) or self.errors.of(responses.not_found())
 
     async def respond(self, request: Request) -> Response | None:
-        """The page of that path, None for any other path or method."""
         if request.path == "/metrics" and request.method in ("GET", "HEAD"):
             return Response(200, await self._render(), content_type=PROMETHEUS_TYPE)
         return await self.dockerflow.respond(request)
 
     async def _render(self) -> bytes:
-        """Rendered in time slices, so that the event loop is never busy for long."""
+        """Renders in time slices, so as not to block the event loop."""
         pieces: list[bytes] = []
         budget = Budget(perf_counter)
         for piece in prometheus_text(self.metrics):
@@ -178,14 +172,13 @@ class LogCheckError(Exception):
 
 @dataclass(eq=False)
 class LogCheck:
-    """An operator sees whether errors reach the logs and Sentry, on every public port.
+    """Lets operators test, on every public port, whether errors reach the logs and Sentry.
 
         GET /v1/err, /v1/err/{type with "error"}    logs an error
         GET /v1/err/{type with "crit"}              logs an exception
         GET /__error__                              logs both, each with a traceback
 
-    The answer is 418 with the text that was logged, so that log and response can be matched.
-    `rates`: of each page, from whomever the requests come.
+    The response is 418. `rates`: per page, for all clients together.
     """
 
     errors: ErrorResponses
@@ -194,7 +187,6 @@ class LogCheck:
     refusals: LimitRefusals
 
     def respond(self, request: Request) -> Response | None:
-        """Log, and respond; None for any other path or method."""
         match request.method, *request.path.split("/")[1:]:
             case "GET", "v1", "err":
                 page = "error"
@@ -231,17 +223,16 @@ class LogCheck:
 # ── Memory ────────────────────────────────────────────────────────────────────────────────────────
 
 LONGEST_LIST: Final = 50
-"""Types of objects that are listed."""
+"""Object types listed."""
 _OFF: Final = frozenset({"0", "false", "no", "off"})
 _SMAPS: Final = Path("/proc/self/smaps")
 _COLUMNS: Final = {"Size": "Kbytes", "Rss": "RSS", "Private_Dirty": "Dirty"}
 
 
 async def memory_usage(request: Request) -> Response:
-    """`/_memusage`: what the memory of a worker is used for, as text, to find a leak.
+    """`/_memusage`: a report to find memory leaks. It blocks the worker; its port is local only.
 
-    `objgraph=false` leaves out the objects, `dump_rpy_heap=false` the collector. The report takes a
-    while, in which the service waits; its port is open on this machine only.
+    `objgraph=false` leaves out the objects, `dump_rpy_heap=false` the garbage collector.
     """
     if request.method not in ("GET", "HEAD") or request.path != "/_memusage":
         return responses.text(404, "GET /_memusage\n")
@@ -264,7 +255,7 @@ def _of_process() -> str:
 
 
 def _mappings() -> Iterator[str]:
-    """The mappings of the process in the columns of `pmap -x`, and their sums; KiB."""
+    """The mappings and their sums in the columns of `pmap -x`, in KiB."""
     if not _SMAPS.exists():
         yield "This system does not list the mappings of a process.\n"
         return
@@ -308,11 +299,8 @@ def _allocator() -> str:
 
 
 def _object_types() -> Iterator[str]:
-    """How many objects of each type there are, of those that the collector looks at.
-
-    Those of the start are not among them: they are frozen. To thaw and freeze them again would
-    freeze what is garbage by now too, for ever.
-    """
+    """Objects that the collector tracks, by type, without those frozen at the start."""
+    # gc.unfreeze() and gc.freeze() would keep for ever what has become garbage since.
     types = Counter(type(each).__name__ for each in gc.get_objects())
     for name, number in types.most_common(LONGEST_LIST):
         yield f"{name:<40} {number:>10}\n"

@@ -1,7 +1,6 @@
 """Amazon Device Messaging, for apps on Fire devices.
 
-A profile of the app at Amazon has a client ID and a secret. They give an access token (OAuth 2.0,
-RFC 6749, 4.4), which authorizes messages to the devices of that app.
+An app's client ID and secret get an access token (RFC 6749, 4.4) for messages to its devices.
 """
 
 import asyncio
@@ -33,10 +32,10 @@ from autopush.webpush.notification import Notification
 from keytables import Value
 
 TIMEOUT: Final = 6.0
-"""Seconds for all requests of one notification: perhaps for a token, and for the message."""
+"""Seconds for one notification, including the request for a token if one is needed."""
 SHORTEST_TTL: Final = 60
 MAX_DATA: Final = 6144
-"""Bytes that the members of a message have together, as JSON."""
+"""Bytes of the JSON of `data`."""
 
 _TOKEN: Final = re.compile(r"amzn1\.adm-registration\.v3\.[^ ]{256,}")
 _HEADERS: Final = {
@@ -52,15 +51,13 @@ class Profile(Struct, frozen=True):
     client_id: str
     client_secret: str
 
-    # Without the secret, which a log of this object would show.
+    # Keeps the secret out of logs.
     def __repr__(self) -> str:
         return f"Profile(client_id={self.client_id!r})"
 
 
 class AdmRouter(Router):
-    """Delivers to users of type `adm`. `endpoint`: where Amazon's URLs start; `patience`: seconds
-    of one notification.
-    """
+    """Router type `adm`. `endpoint`: the base URL; `patience`: seconds per notification."""
 
     def __init__(
         self,
@@ -72,7 +69,7 @@ class AdmRouter(Router):
         self._endpoint = endpoint
         self._clock = clock
         self._patience = patience
-        self.timeout = patience + 1  # the router's own comes first, since its errno is another
+        self.timeout = patience + 1  # `patience` must expire first: its errno differs
         self._provider = Provider()
         self._tokens = {
             name: TokenCache(name, partial(self._fetch_token, profile), clock)
@@ -196,10 +193,7 @@ class AdmRouter(Router):
 
 
 def create(settings: Settings, clock: Clock) -> AdmRouter:
-    """The router of the configured profiles.
-
-    :raises StartupError: a profile lacks a member
-    """
+    """:raises StartupError: a profile lacks a member"""
     profiles = {}
     for name, members in (settings.adm_creds or {}).items():
         for member in ("client_id", "client_secret"):

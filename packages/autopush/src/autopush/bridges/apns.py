@@ -1,12 +1,10 @@
 """The bridge to Apple's push service (APNs) over HTTP/2.
 
-A notification is one request: `POST /3/device/{token}`, its body the JSON object of `payload` with
-`ver`, the message id, and `aps`, what iOS itself reads.
+A notification is one `POST /3/device/{token}`. Its body is the JSON object of `payload` with `ver`,
+the message id, and `aps`, which iOS itself reads.
 
-Rule: a user is dropped only when Apple says so of the device, and not when the registration is
-newer than what Apple says. One request may reach Apple twice, when the connection is lost before
-the response: then both have the same `apns-id` and `ver`, by which the application drops one. It
-would not notice the sender's own repetition, which is a new message.
+Rule: a user is dropped only when Apple reports the device gone, and not by a report that is older
+than the registration.
 """
 
 import asyncio
@@ -36,7 +34,7 @@ from keytables import Value
 MAX_PAYLOAD: Final = 4096
 """Bytes of the whole JSON."""
 MAX_DEPTH: Final = 16
-"""Objects and arrays within each other in `aps`."""
+"""Nesting of objects and arrays in `aps`."""
 TIMEOUT: Final = 20.0
 MAX_TOKEN: Final = 400
 """Characters. Apple's have up to 200; a path too long for Apple would end a shared connection."""
@@ -48,10 +46,10 @@ DEFAULT_APS: Final[Mapping[str, object]] = {
         "loc-key": "SentTab.NoTabArrivingNotification.body",
     },
 }
-"""Shown by iOS if the application's extension does not replace it in time."""
+"""iOS shows this if the application's extension does not replace it in time."""
 
 # What Apple's reasons mean for a notification ("Handling notification responses from APNs").
-# Those that are not listed are faults of the request: 502.
+# Reasons that are not listed are treated like FAULTS: 502.
 GONE: Final = frozenset(
     {
         "BadDeviceToken",  # 400: no token of this server (production or sandbox)
@@ -75,7 +73,7 @@ REFUSED: Final = frozenset(
         "UnrelatedKeyIdInToken",
     }
 )
-"""The credentials or the topic are wrong: it fails for every user of the channel."""
+"""Wrong credentials or topic: every user of the channel is affected."""
 FAULTS: Final = frozenset(
     {
         "BadCollapseId",  # 400, like those that follow
@@ -101,22 +99,19 @@ OVERLOADED: Final = frozenset(
     }
 )
 EXPECTED: Final = OVERLOADED | {"ExpiredToken", "Unregistered"}
-"""What happens when all is configured well; the others are logged."""
+"""Reasons that occur with a correct configuration; the others are logged."""
 _KNOWN: Final = GONE | REFUSED | FAULTS | OVERLOADED | {"PayloadTooLarge"}
 
 _log = logs.get(__name__)
 
 
 def create(settings: Settings, clock: Clock) -> Router:
-    """The router, as the option `apns_creds` says.
-
-    :raises StartupError: the option is wrong
-    """
+    """:raises StartupError: `apns_creds` is wrong"""
     return ApnsRouter(release_channels(settings.apns_creds or {}, clock), clock)
 
 
 class ApnsRouter(Router):
-    """The router type `apns`. The app id of its URLs is the name of a release channel."""
+    """Router type `apns`; the app id in its URLs is a release channel."""
 
     timeout = TIMEOUT
 
@@ -163,7 +158,7 @@ class ApnsRouter(Router):
         body = orjson.dumps(payload)
         check_size(len(body), MAX_PAYLOAD)
         ttl = min(notification.ttl, MAX_TTL)
-        # Whoever registers chooses the token: it must not end the path.
+        # The client chose the token: it must stay one path segment.
         url = f"{channel.url}/3/device/{quote(token, safe='')}"
         headers = self._notification_headers(notification, aps, ttl, channel.topic)
         reply = await self._send(name, channel.token, url, headers, body)
@@ -189,7 +184,7 @@ class ApnsRouter(Router):
             "apns-expiration": str(int(self._clock()) + ttl if ttl else 0),
         }
         if notification.topic:
-            # At most 64 bytes, and apart from the topics of the device's other subscriptions.
+            # At most 64 bytes, and distinct from topics of the device's other subscriptions.
             replaces = f"{notification.channel_id}:{notification.topic}"
             headers["apns-collapse-id"] = hashlib.sha256(replaces.encode()).hexdigest()
         return headers
@@ -202,6 +197,8 @@ class ApnsRouter(Router):
         headers: Mapping[str, str],
         body: bytes,
     ) -> Reply:
+        # A request may arrive twice if its connection is lost. The application drops one of them by
+        # `ver`; it could not drop a repetition by the sender, which is a new message.
         post = partial(
             self._providers[name].post, url, json=body, application=name, idempotent=True
         )
@@ -252,13 +249,13 @@ class ApnsRouter(Router):
             Errno.UNKNOWN,
             "APNS returned an error processing request",
             status=502,
-            # Not with 4xx: a token that somebody made up can cause those.
+            # A made-up token can cause a 4xx.
             is_outage=not 400 <= status < 500,
         )
 
 
 def _parsed_aps(value: object) -> Mapping[str, object] | None:
-    """An `aps` object as the original stores it, or the JSON text of one as its successor does."""
+    """From an object, as the original stores it, or JSON text, as its successor does."""
     if isinstance(value, str):
         try:
             value = orjson.loads(value)
@@ -282,12 +279,12 @@ def _check_aps(aps: Mapping[str, object] | None) -> None:
 def _json_size(aps: Mapping[str, object]) -> int:
     try:
         return len(orjson.dumps(aps))
-    except orjson.JSONEncodeError:  # a number or a text that JSON's standard form does not have
+    except orjson.JSONEncodeError:  # a number or text that orjson cannot encode
         return MAX_PAYLOAD + 1
 
 
 def _depth(value: object, depth: int = 0) -> int:
-    """How deep an object is, at most a little above `MAX_DEPTH`."""
+    """Nesting depth; counting stops just above `MAX_DEPTH`."""
     if depth > MAX_DEPTH:
         return depth
     if isinstance(value, Mapping):
@@ -298,7 +295,7 @@ def _depth(value: object, depth: int = 0) -> int:
 
 
 def _plain(value: object) -> object:
-    """A stored value as JSON has it; whole numbers without a fraction, as Apple wants them."""
+    """A stored value for JSON; whole numbers become int, as Apple requires."""
     if isinstance(value, Mapping):
         return {str(name): _plain(member) for name, member in value.items()}
     if isinstance(value, list | AbstractSet):

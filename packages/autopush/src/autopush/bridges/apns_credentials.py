@@ -1,16 +1,16 @@
 """The option `apns_creds`: release channels of an application, each with its topic, its server and
-what proves to Apple who sends: a client certificate, or tokens signed with a key.
+a client certificate or a key that signs tokens.
 
     cert, key              files in PEM: a certificate of Apple and its private key
-    key, key_id, team_id   or the key of a .p8 file (its path, or the PEM text) and Apple's names
+    key, key_id, team_id   or the key of a .p8 file (its path, or the PEM text) and its IDs at Apple
     topic                  the application's bundle ID; com.mozilla.org.<channel>
     sandbox                Apple's server for development; false
     port                   443, or 2197; 443
     endpoint               another server than Apple's, as an https URL
-    max_connections        at the same time; 20
-    max_retry              how often a request is sent again on another connection; 2
+    max_connections        concurrent connections; 20
+    max_retry              retries of a request on another connection; 2
 
-Rule: what is wrong stops the start with the channel and the member; no value is ever shown.
+Rule: an error stops the start and names the channel and the member, never a secret.
 """
 
 import re
@@ -35,9 +35,9 @@ HOST: Final = "api.push.apple.com"
 SANDBOX_HOST: Final = "api.development.push.apple.com"
 PORTS: Final = (443, 2197)
 TOKEN_SHORTEST: Final = 1200
-"""Seconds before which it is not replaced: Apple refuses more frequent changes."""
+"""Seconds before a token may be replaced: Apple refuses more frequent changes."""
 TOKEN_LIFETIME: Final = 2 * TOKEN_SHORTEST
-"""Seconds that a token is used. Apple refuses one that is older than an hour."""
+"""Seconds that a token is used; Apple refuses those older than an hour."""
 
 _CHANNEL: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
@@ -59,10 +59,8 @@ _MEMBERS: Final[Mapping[str, tuple[type, str]]] = {
 
 
 class ProviderToken:
-    """The token that authenticates requests, for 40 minutes.
-
-    Apple wants one token for each key. Those of all workers are equal without a word between them:
-    they are issued at whole multiples of `TOKEN_SHORTEST`, and the signature is deterministic.
+    """Apple wants one token per key. All workers issue the same one: issue times are multiples of
+    `TOKEN_SHORTEST`, and signatures are deterministic.
     """
 
     def __init__(
@@ -76,7 +74,6 @@ class ProviderToken:
         self._issued_at = 0
 
     def current(self) -> str:
-        """The token of now."""
         now = int(self._clock())
         period = now - now % TOKEN_LIFETIME
         if not self._text or not period <= self._issued_at <= now:
@@ -84,7 +81,7 @@ class ProviderToken:
         return self._text
 
     def replacement(self, refused: str) -> str | None:
-        """Another token than the one that Apple refused as expired; None if it may not change."""
+        """A token instead of the one refused as expired; None if that is too new to replace."""
         if refused == self._text:
             now = int(self._clock())
             if 0 <= now - self._issued_at < TOKEN_SHORTEST:
@@ -99,9 +96,7 @@ class ProviderToken:
 
 
 class ReleaseChannel(Struct, frozen=True, kw_only=True):
-    """One release channel. `token` is None where a client certificate is used; `url`: what Apple's
-    paths follow.
-    """
+    """`url`: the base of Apple's paths; `token`: None where a client certificate is used."""
 
     topic: str
     url: str
@@ -113,10 +108,7 @@ class ReleaseChannel(Struct, frozen=True, kw_only=True):
 def release_channels(
     credentials: Mapping[str, Mapping[str, object]], clock: Clock
 ) -> dict[str, ReleaseChannel]:
-    """The channels of the option's value, by name.
-
-    :raises StartupError: a wrong name or member, a file that cannot be used
-    """
+    """:raises StartupError: a wrong name or member, a file that cannot be used"""
     for name in credentials:
         if _CHANNEL.fullmatch(name) is None:
             raise StartupError(
@@ -127,8 +119,6 @@ def release_channels(
 
 
 class _Reader:
-    """Reads the members of one channel."""
-
     def __init__(self, channel: str, members: Mapping[str, object]) -> None:
         self._channel = channel
         self._members = members
@@ -138,7 +128,7 @@ class _Reader:
             if name not in _MEMBERS:
                 shown = name if _HARMLESS.fullmatch(name) else f"a name of {len(name)} characters"
                 raise StartupError(f"apns_creds: {self._channel}: unknown member: {shown}")
-            # bool is a kind of int, so not isinstance.
+            # bool is a subclass of int, so not isinstance.
             self._check(name, type(value) is _MEMBERS[name][0] and value != "")
         context = client_tls(http2=True)
         token = None
@@ -207,7 +197,7 @@ class _Reader:
     def _file(self, member: str) -> bytes:
         try:
             return self._path(member).read_bytes()
-        except (OSError, ValueError, RuntimeError) as error:  # Path: no such home folder
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no such home folder
             reason = error.strerror if isinstance(error, OSError) else "not a path"
             path = shown_path(str(self._members[member]))
             raise self._error(member, f"the file{path} cannot be read: {reason}") from None

@@ -1,8 +1,8 @@
 """Which routers a node has: those of this distribution and of others, as the settings say.
 
-An option whose row names a bridge puts the module of that name into service: it has a function
-`create(settings, clock)`. The option `routers` names those of other distributions, which offer a
-function `create(configuration)` as an entry point of the group `autopush.routers`.
+An option whose row names a bridge enables the module of that name, with its function
+`create(settings, clock)`. The option `routers` names routers of other distributions, whose function
+`create(configuration)` is an entry point of the group `autopush.routers`.
 """
 
 from collections.abc import Mapping
@@ -22,22 +22,22 @@ LIBRARIES: Final = frozenset({"google", "h2"})
 
 
 def configured_routers(settings: Settings) -> frozenset[str]:
-    """The router types of `load_routers`, without creating a router."""
+    """The router types that `load_routers` would create."""
     own = {row.bridge for row in OPTIONS if row.bridge and getattr(settings, row.name)}
     return frozenset(own | (settings.routers or {}).keys())
 
 
 def router_states(settings: Settings) -> dict[str, bool]:
-    """Every router type that this node could have, and whether it has it."""
+    """Whether each available router type is configured."""
     own = {row.bridge for row in OPTIONS if row.bridge}
     configured = configured_routers(settings)
     return {name: name in configured for name in sorted(own | configured)}
 
 
 def load_routers(settings: Settings, clock: Clock) -> dict[str, Router]:
-    """The configured routers by router type.
+    """By router type.
 
-    :raises StartupError: one is not installed, or its configuration is wrong
+    :raises StartupError: a router is not installed, or its configuration is wrong
     """
     own = {row.bridge for row in OPTIONS if row.bridge}
     wanted = {row.bridge for row in OPTIONS if row.bridge and getattr(settings, row.name)}

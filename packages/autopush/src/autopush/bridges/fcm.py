@@ -1,7 +1,7 @@
 """FCM, Firebase Cloud Messaging: the HTTP v1 API, for applications on Android.
 
-Each application of the option `fcm_creds` has a Firebase project and a service account. What FCM
-answers, and what becomes of it; `errorCode` in `error.details`, else `error.status`:
+Each application of `fcm_creds` has a Firebase project and a service account. Replies of FCM, by
+`errorCode` in `error.details`, else `error.status`, and their outcome:
 
     200 with a message name              201 to the sender
     404, NOT_FOUND, UNREGISTERED         410/106, the user is dropped
@@ -17,13 +17,11 @@ answers, and what becomes of it; `errorCode` in `error.details`, else `error.sta
     no connection, no whole answer       502/902, and 502/903 when it takes too long
     no room on any connection            503/201
 
-Rule: a user is dropped only where FCM itself says in its own form that the device is gone. A 404
-page of something else, as behind a wrong `fcm_endpoint`, drops no one; neither does a sender id
-that does not match, since a wrong project in the settings looks the same for every user. A
-message is sent again only if FCM has certainly not processed it: the device would get it twice.
+Rule: a user is dropped only by an error in FCM's own format that says the device is gone: not by a
+404 page of another server, nor by SENDER_ID_MISMATCH, which a wrong project causes for every user.
+A message is sent again only if FCM has certainly not processed it: the device would get it twice.
 
-Source: firebase.google.com/docs/reference/fcm/rest/v1, the pages "Method: projects.messages.send"
-and "ErrorCode".
+Source: firebase.google.com/docs/reference/fcm/rest/v1 (projects.messages.send, ErrorCode).
 """
 
 import asyncio
@@ -56,13 +54,11 @@ SCOPE: Final = "https://www.googleapis.com/auth/firebase.messaging"
 MAX_DATA: Final = 4096
 """Bytes of the JSON of `data`."""
 MAX_CONNECTIONS: Final = 10
-"""Of all applications together. Another one is opened only when all are at FCM's limit, which is
-about 100 messages at the same time.
-"""
+"""Of all applications; one is added only when all are at FCM's limit of about 100 messages."""
 MAX_RETRY: Final = 1
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 ASSERTION_LIFETIME: Final = 3600
-"""Seconds; Google accepts no longer ones."""
+"""Seconds; the longest that Google accepts."""
 
 _PRIORITIES: Final = {"very-low": "NORMAL", "low": "NORMAL", "high": "HIGH"}
 _KNOWN: Final = frozenset(
@@ -75,12 +71,12 @@ _KNOWN: Final = frozenset(
         "UNAUTHENTICATED",
     }
 )
-"""Reasons that are logged as they are; any other text could hold anything."""
+"""Reasons logged verbatim; any other text could contain anything."""
 _log = logs.get(__name__)
 
 
 class ServiceAccount:
-    """An account that gets access tokens for one scope. `members`: of its key file.
+    """Gets access tokens for one scope. `members`: of the account's key file.
 
     :raises ValueError: the members are not those of a service account; the text holds no secret
     """
@@ -90,8 +86,8 @@ class ServiceAccount:
     ) -> None:
         try:
             credentials = Credentials.from_service_account_info(members)  # type: ignore[no-untyped-call]
-            credentials.signer.sign(b"")  # no other key than an RSA key can
-        except (ValueError, TypeError, AttributeError):  # the text may repeat a part of the key
+            credentials.signer.sign(b"")  # only RSA keys can
+        except (ValueError, TypeError, AttributeError):  # whose text may quote the key
             raise ValueError("not the key of a service account") from None
         self._token_url = str(members["token_uri"])
         if not self._token_url.startswith(("https://", "http://")):
@@ -103,10 +99,7 @@ class ServiceAccount:
         self._clock = clock
 
     async def fetch(self) -> Grant:
-        """A new access token.
-
-        :raises RouterError: there is none
-        """
+        """:raises RouterError: no access token was issued"""
         now = int(self._clock())
         claims = {
             "iss": self._email,
@@ -140,9 +133,9 @@ class ServiceAccount:
 
 
 def read_key(key: object) -> Mapping[str, object]:
-    """The members of a key: the path of its file, or the JSON of one, or its object.
+    """The members of a key. `key`: the path of its file, its JSON text, or the object.
 
-    :raises ValueError: what is wrong; the text repeats nothing of the key
+    :raises ValueError: what is wrong; the text quotes nothing of the key
     """
     if isinstance(key, Mapping):
         return key
@@ -167,15 +160,13 @@ def read_key(key: object) -> Mapping[str, object]:
 
 
 class FcmApplication(Struct, frozen=True):
-    """An application, and where its messages are sent to."""
-
     url: str
     tokens: TokenCache
 
 
 class FcmRouter(Router):
-    """`shortest_ttl`: seconds; `priority`: HIGH or NORMAL, of messages of normal urgency;
-    `dry_run`: FCM checks messages and does not deliver them.
+    """`shortest_ttl`: seconds; `priority`: HIGH or NORMAL, for messages of normal urgency;
+    `dry_run`: FCM checks messages without delivering them.
     """
 
     def __init__(
@@ -198,17 +189,13 @@ class FcmRouter(Router):
         self._dry_run = dry_run
 
     def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:  # noqa: ARG002
-        """Take a token for a configured application.
-
-        :raises RouterError: 401/109 or 400/108, the token; 410/105, the application
-        """
+        """:raises RouterError: 401/109 or 400/108, the token; 410/105, the application"""
         check_token(router_data)
         if app_id not in self._applications:
             raise RouterError(Errno.ENDPOINT_UNAVAILABLE, "Invalid SenderID")
         router_data["app_id"] = app_id
 
     def amend_endpoint_response(self, response: dict[str, object], router_data: RouterData) -> None:
-        """Add the id of the application."""
         response["senderid"] = self.application(router_data)
 
     def application(self, router_data: RouterData) -> str:
@@ -221,10 +208,7 @@ class FcmRouter(Router):
     async def route_notification(
         self, notification: Notification, record: UserRecord
     ) -> RouterResponse:
-        """Send it; see the table above.
-
-        :raises RouterError: FCM did not take it, or it is too large, or the record says too little
-        """
+        """:raises RouterError: refused by FCM (table above), too large, or an incomplete record"""
         token = device_token(record)
         app_id = self.application(record.router_data or {})
         application = self._applications.get(app_id)
@@ -280,7 +264,7 @@ class FcmRouter(Router):
             return RouterError(
                 Errno.BRIDGE_REFUSED,
                 "The bridge does not accept the credentials of this service",
-                # These two concern one device: they must not stop the messages to others.
+                # These two concern one device and must not stop messages to others.
                 is_outage=reason not in ("SENDER_ID_MISMATCH", "THIRD_PARTY_AUTH_ERROR"),
             )
         if 400 <= status < 500 and reason:
@@ -298,7 +282,6 @@ class FcmRouter(Router):
         return tuple(self._applications)
 
     async def close(self) -> None:
-        """Close the connections and give up renewals of access tokens."""
         for application in self._applications.values():
             await application.tokens.close()
         await self._oauth.close()
@@ -306,7 +289,7 @@ class FcmRouter(Router):
 
 
 def create(settings: Settings, clock: Clock) -> Router:
-    """The router of the configured API: HTTP v1, or the legacy one.
+    """For the configured API: HTTP v1, or the legacy one.
 
     :raises StartupError: an application's credentials are wrong
     """
@@ -354,7 +337,7 @@ def _details(reply: Reply) -> list[Mapping[str, object]]:
 
 
 def _reason(reply: Reply) -> str:
-    """FCM's own code, else the one that all APIs of Google have; empty if it is no such error."""
+    """FCM's code, else that of all Google APIs; empty if the reply has neither."""
     codes = [each.get("errorCode") for each in _details(reply)]
     for code in (*codes, _error(reply).get("status")):
         if isinstance(code, str) and code:
@@ -363,10 +346,7 @@ def _reason(reply: Reply) -> str:
 
 
 def _is_about_token(reply: Reply) -> bool:
-    """Whether an argument that is not valid is the token of the device.
-
-    FCM names the field, or says it only in words.
-    """
+    """Whether the invalid argument is the device token. FCM names the field or describes it."""
     violations = [each.get("fieldViolations") for each in _details(reply)]
     fields = [
         field.get("field")

@@ -1,12 +1,10 @@
 """Google Cloud Messaging, and the legacy API of Firebase Cloud Messaging, which kept its format.
 
-Google has shut down both. The routers stay for servers that offer the same API, and for the records
-of the original. A message has one registration ID, the device's token; the reply has one result for
-it, with a message ID or the name of an error. What an error means for the sender and the user is in
-`GCM_REFUSALS` and `FCM_REFUSALS`.
+Google has shut down both; the routers remain for compatible servers and for records of the
+original. A message has one registration ID, the device token, so a reply has one result: a message
+ID or the name of an error, whose outcome is in `GCM_REFUSALS` and `FCM_REFUSALS`.
 
-Rule: a user is dropped only where the API says that the device's token is no longer valid, and
-router data that is written has the sender ID and never its key.
+Rule: only an invalid device token drops a user; router data is written without the sender's key.
 """
 
 from collections.abc import Mapping
@@ -27,17 +25,17 @@ from autopush.webpush.notification import Notification
 from keytables import Value
 
 TIMEOUT: Final = 7.0
-"""Seconds of one message: `Provider` has 3 for a free connection, and 3 for the reply."""
+"""Seconds per message: `Provider` waits 3 for a free connection and 3 for the reply."""
 MAX_DATA: Final = 4096
-"""Bytes that the members of a message have together, as JSON."""
+"""Bytes of the JSON of `data`."""
 LATER: Final = "Please try request later."
 
 _log = logs.get(__name__)
 
 
 class Refusal(Struct, frozen=True):
-    """What the sender is answered. `is_critical`: the operator has to do something about it;
-    `drops_user`: the device will never be reached with this token.
+    """The response to the sender. `is_critical`: the operator has to act; `drops_user`: the token
+    will never work again.
     """
 
     status: int
@@ -58,7 +56,7 @@ GCM_REFUSALS: Final = {
     "TopicsMessageRateExceeded": _BUSY,
     "Unavailable": _BUSY,
 }
-"""By the name of the error; the empty one stands for all others."""
+"""By the name of the error; the empty one is for all others."""
 FCM_REFUSALS: Final = {
     "": Refusal(500, Errno.UNKNOWN, is_critical=True),
     "MissingRegistration": Refusal(
@@ -86,8 +84,8 @@ FCM_REFUSALS: Final = {
 
 
 class GcmApi(Struct, frozen=True, kw_only=True):
-    """One of the two. `keys`: of the API, by sender ID; `shortest_ttl`: seconds; `dry_run`:
-    messages are checked, not delivered; `collapse_key`: of all messages, none if empty.
+    """`keys`: by sender ID; `shortest_ttl`: seconds; `dry_run`: messages are only checked;
+    `collapse_key`: of all messages, none if empty.
     """
 
     url: str
@@ -99,7 +97,7 @@ class GcmApi(Struct, frozen=True, kw_only=True):
 
 
 class GcmRouter(Router):
-    """Delivers to users of type `gcm`."""
+    """Router type `gcm`."""
 
     timeout = TIMEOUT
     start_warning = "Google has shut down GCM; its devices have to be registered with FCM"
@@ -166,10 +164,8 @@ class GcmRouter(Router):
         router_data["creds"] = {"senderID": sender}
 
     def _result(self, reply: Reply) -> Mapping[str, object]:
-        """The result for the only device of a request.
-
-        :raises RouterError: 500/901, the key is refused; 503/201, the service is overloaded or
-            failed; 500/999, no known reply
+        """:raises RouterError: 500/901, the key is refused; 503/201, the service is overloaded or
+        failed; 500/999, no known reply
         """
         status = reply.status
         if status == 401:
@@ -205,7 +201,7 @@ class GcmRouter(Router):
         )
 
     def _token_replaced(self, router_data: RouterData, token: str) -> RouterError:
-        """503/202: the device has this token now, to which the sender's next attempt will go."""
+        """503/202: the sender's next attempt will go to the device's new token."""
         changed: dict[str, Value] = {**router_data, "token": token}
         if sender := sender_id(router_data):
             changed["creds"] = {"senderID": sender}  # without the key that the original kept there
@@ -218,7 +214,7 @@ class GcmRouter(Router):
 
 
 class FcmLegacyRouter(GcmRouter):
-    """Delivers to users of type `fcm`, whose app ID is the sender ID."""
+    """Router type `fcm`, with the sender ID as app ID."""
 
     start_warning = "Google has shut down the legacy API of FCM; fcm_creds configures its successor"
 
@@ -232,20 +228,14 @@ class FcmLegacyRouter(GcmRouter):
 
 
 def sender_id(router_data: RouterData) -> str:
-    """The sender ID in a record of GCM, or of FCM as the original 1.33 wrote it; else empty.
-
-    The original kept the sender's key beside it; that is not used.
-    """
+    """The sender ID in a record of GCM, or of FCM as the original 1.33 wrote it; else empty."""
     creds = router_data.get("creds")
     found = creds.get("senderID") if isinstance(creds, Mapping) else None
     return found if isinstance(found, str) else ""
 
 
 def create(settings: Settings, clock: Clock) -> GcmRouter:
-    """The router of the configured sender IDs.
-
-    :raises StartupError: one has no key
-    """
+    """:raises StartupError: a sender ID has no key"""
     api = GcmApi(
         url=settings.gcm_endpoint,
         keys=_server_keys("senderid_list", settings.senderid_list or {}),
@@ -258,7 +248,7 @@ def create(settings: Settings, clock: Clock) -> GcmRouter:
 
 
 def create_legacy_fcm(settings: Settings, clock: Clock) -> FcmLegacyRouter:
-    """The router of the app IDs in `fcm_creds`, and of `fcm_senderid`, whose key is `fcm_auth`.
+    """For the app IDs in `fcm_creds`, and `fcm_senderid` with its key `fcm_auth`.
 
     :raises StartupError: an app ID without its key, or a key without its app ID
     """
@@ -281,10 +271,7 @@ def create_legacy_fcm(settings: Settings, clock: Clock) -> FcmLegacyRouter:
 
 
 def _server_keys(option: str, configured: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """The keys of an option, by sender ID.
-
-    :raises StartupError: a sender ID has none that can be sent
-    """
+    """:raises StartupError: a sender ID has no key that can be sent in a header"""
     keys = {}
     for sender, members in configured.items():
         key = members.get("auth")

@@ -1,7 +1,7 @@
 """OAuth access tokens, which a provider issues for a limited time.
 
-Rule: a token is fetched by one request at a time, however many notifications wait for it, and ahead
-of its expiry: while the old one is valid, none waits, and a failure costs none.
+Rule: one request at a time fetches a token, ahead of expiry: while the old one is valid, no
+notification waits for it or fails without it.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ from autopush.telemetry import logs
 from autopush.webpush.errors import Errno
 
 AHEAD: Final = 300.0
-"""Seconds before expiry at which a token is replaced; less for those of under 20 minutes."""
+"""Seconds before expiry at which a token is replaced; less for lifetimes under 20 minutes."""
 LEAST_VALIDITY: Final = 10.0
-"""Seconds a token must still be valid to be handed out; less for those of under 100 seconds."""
+"""Seconds a token must still be valid to be handed out; less for lifetimes under 100 s."""
 PAUSE: Final = 10.0
-"""Seconds from a failed replacement to the next one, while the old token is valid."""
+"""Seconds between attempts to replace a token that is still valid."""
 FETCH_TIMEOUT: Final = 10.0
 
 _log = logs.get(__name__)
 
 
 class Grant(Struct, frozen=True):
-    """A token as it is issued. `lifetime`: seconds."""
+    """A token as issued. `lifetime`: seconds."""
 
     token: str
     lifetime: float
 
-    # Without the token, which a log of this object would show.
+    # Keeps the token out of logs.
     def __repr__(self) -> str:
         return f"Grant(lifetime={self.lifetime})"
 
 
 class TokenCache:
-    """The current token of one account. `account` names it in logs; `fetch` asks for a new one."""
+    """The current token of one account. `account`: its name in logs; `fetch`: gets a new token."""
 
     def __init__(self, account: str, fetch: Callable[[], Awaitable[Grant]], clock: Clock) -> None:
         self._account = account
@@ -52,19 +52,19 @@ class TokenCache:
         self._replacement: asyncio.Task[str | RouterError] | None = None
 
     async def get(self, *, refused: str | None = None) -> str:
-        """A valid token. `refused`: one that the provider does not accept any more.
+        """A valid token. `refused`: one that the provider no longer accepts.
 
-        :raises RouterError: there is none, and none was issued
+        :raises RouterError: no token is valid, and none was issued
         """
         now = self._clock()
         if now < self._expires_at and self._token != refused:
             if now >= self._replace_at:
                 self._replace()
             return self._token
-        # The others need it too, if the notification that began this gives up.
+        # Cancelling one waiter must not cancel the shared task.
         result = await asyncio.shield(self._replace())
         if isinstance(result, RouterError):
-            # For each one that waits: a raised error belongs to one task.
+            # A new error for each waiter: a raised one belongs to one task.
             raise RouterError(
                 result.errno,
                 result.message,
@@ -77,7 +77,7 @@ class TokenCache:
     async def use(
         self, send: Callable[[str], Awaitable[Reply]], is_refused: Callable[[Reply], bool]
     ) -> Reply:
-        """What `send` returns with a token; with a new one, if the provider refuses the first.
+        """Send with the current token, and again with a new one if the provider refuses it.
 
         :raises RouterError: as `get`, or as `send`
         """
@@ -86,7 +86,6 @@ class TokenCache:
         return await send(await self.get(refused=token)) if is_refused(reply) else reply
 
     async def close(self) -> None:
-        """End a request that is under way."""
         if self._replacement is not None:
             self._replacement.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -98,7 +97,7 @@ class TokenCache:
         return self._replacement
 
     async def _run_replacement(self) -> str | RouterError:
-        """The new token, or why there is none: a result, since perhaps no one waits for it."""
+        """The new token, or the error, returned because perhaps nobody awaits the task."""
         try:
             async with asyncio.timeout(FETCH_TIMEOUT):
                 grant = await self._fetch()

@@ -1,4 +1,4 @@
-"""What is handed to a bridge: the members that the application on the device reads.
+"""The data that a bridge transports: members that the application on the device reads.
 
     chid       channel id, as the registration returned it
     body       the encrypted message, base64url without padding
@@ -6,7 +6,7 @@
     enc        its Encryption header, cleaned
     cryptokey  its Crypto-Key header, cleaned; enckey: Encryption-Key, only without Crypto-Key
 
-Without a payload only `chid`. Rule: sizes are checked on the final text, when everything is in it.
+Without a payload only `chid`. Rule: size limits apply to the final text, with everything in it.
 """
 
 import re
@@ -29,7 +29,7 @@ _HEADERS: Final = {"encoding": "con", "encryption": "enc", "crypto_key": "crypto
 
 
 def limited_data(notification: Notification, limit: int) -> dict[str, str]:
-    """The members listed above, of at most so many bytes together, as JSON.
+    """As `message_data`, of at most `limit` bytes as JSON.
 
     :raises RouterError: 413/104
     """
@@ -39,7 +39,7 @@ def limited_data(notification: Notification, limit: int) -> dict[str, str]:
 
 
 def message_data(notification: Notification) -> dict[str, str]:
-    """The members listed above."""
+    """The members listed at the top of this module."""
     data = {"chid": notification.channel_id}
     if notification.data is None:
         return data
@@ -48,7 +48,7 @@ def message_data(notification: Notification) -> dict[str, str]:
     wanted = dict(_HEADERS)
     if "crypto_key" not in headers:
         wanted["encryption_key"] = "enckey"
-    # The library on the phones takes a space for a part of the name that follows it.
+    # The library on the phones takes a space as part of the name that follows it.
     data |= {
         member: _SPACE.sub(r"\1", headers[name].strip())
         for name, member in wanted.items()
@@ -58,15 +58,12 @@ def message_data(notification: Notification) -> dict[str, str]:
 
 
 def bridge_ttl(notification: Notification, shortest: int) -> int:
-    """Seconds the bridge is to keep it: not below `shortest`, not above 28 days."""
+    """Seconds that the bridge keeps a message, between `shortest` and 28 days."""
     return min(MAX_TTL, max(notification.ttl, shortest))
 
 
 def check_size(size: int, limit: int) -> None:
-    """Refuse what the bridge would refuse. Both in bytes, after base64.
-
-    :raises RouterError: 413/104
-    """
+    """:raises RouterError: 413/104, over the limit; both are in bytes, after base64"""
     if size > limit:
         raise RouterError(
             Errno.PAYLOAD_TOO_LARGE,
@@ -76,10 +73,7 @@ def check_size(size: int, limit: int) -> None:
 
 
 def device_token(record: UserRecord) -> str:
-    """The device's token in a record.
-
-    :raises RouterError: 410/106, there is none; the user is dropped
-    """
+    """:raises RouterError: 410/106, the record has none; the user is dropped"""
     token = (record.router_data or {}).get("token")
     if not isinstance(token, str) or not token:
         raise RouterError.unregistered("No device token is registered")
@@ -93,7 +87,7 @@ def check_token(
     form: re.Pattern[str] = _TOKEN,
     expected: str = "a text of at least 8 characters without spaces",
 ) -> None:
-    """Check the form of the token in a registration; `missing`: the status when there is none.
+    """Check the token in a registration. `missing`: the status if there is none.
 
     :raises RouterError: 401/109 or 400/108
     """

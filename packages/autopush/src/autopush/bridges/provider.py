@@ -1,8 +1,7 @@
 """HTTP requests to the providers of bridges: for messages and for access tokens.
 
-Rule: whatever a provider does, a request ends in a reply that was read to its end or in a
-`RouterError`, unless its caller cancels it. Nothing of a request or a reply is logged or put into
-an error.
+Rule: a request ends in a complete reply or a `RouterError`, unless its caller cancels it. Nothing
+of a request or a reply is logged or put into an error.
 """
 
 import ssl
@@ -31,19 +30,17 @@ TIMEOUT: Final = 3.0
 MAX_CONNECTIONS: Final = 20
 """To one server; further requests wait."""
 BUSY_RETRY: Final = 5
-"""Seconds, where all connections are at their limit."""
+"""Seconds, when all connections are at their limit."""
 BUSY: Final = "The bridge of this device is busy"
 DEFAULT_RETRY: Final = 60
-"""Seconds, where a provider is overloaded and does not say how long it will be."""
+"""Seconds, when an overloaded provider sends no valid Retry-After."""
 LONGEST_RETRY: Final = 3600
 
 _log = logs.get(__name__)
 
 
 class Reply(Struct, frozen=True):
-    """What a provider answered. `headers`: names in lower case; `document`: its JSON object, empty
-    if it was something else.
-    """
+    """`headers`: names in lower case; `document`: the JSON object, empty for any other body."""
 
     status: int
     headers: Mapping[str, str]
@@ -51,12 +48,11 @@ class Reply(Struct, frozen=True):
 
 
 class Provider:
-    """One provider's API, over connections that are kept open.
+    """One provider's API, over persistent connections.
 
-    `name`: the provider's, in texts and logs. `timeout`: seconds to wait for a free connection, and
-    then for the reply. `max_connections`: to one server; `tls`: with a certificate where the
-    provider wants one. `client`: in place of these, for a provider of many messages; its router
-    limits the time of a request.
+    `name`: for error texts and logs. `timeout`: seconds for a free connection, and again for the
+    reply. `max_connections`: per server. `tls`: with a client certificate where one is needed.
+    `client`: instead of these three; the router then limits the time of a request.
     """
 
     def __init__(
@@ -88,12 +84,11 @@ class Provider:
         application: str = "",
         idempotent: bool = False,
     ) -> Reply:
-        """Send a request with a JSON body, or a form. `json`: an object, or its text as bytes;
-        `application`: whose message it is, for the log; `idempotent`: one that arrives twice does
-        no more harm than once, so that it is sent again when its connection ends.
+        """`json`: an object, or its text as bytes; `application`: for the log; `idempotent`: may
+        arrive twice, so it is sent again when its connection ends.
 
-        :raises RouterError: 502/902, no connection, or no whole reply; 502/903, not in time;
-            503/201, no connection was free in that time
+        :raises RouterError: 502/902, no connection, or no complete reply; 502/903, timeout;
+            503/201, no connection was free in time
         """
         if form is not None:
             body, kind = urlencode(form).encode(), "application/x-www-form-urlencoded"
@@ -132,7 +127,7 @@ class Provider:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> int:
-    """Seconds of a Retry-After header (RFC 9110, 10.2.3): a number or a date; within bounds."""
+    """Seconds of a Retry-After header (RFC 9110, 10.2.3), from 1 to `LONGEST_RETRY`."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         seconds = int(text[:9])
@@ -146,21 +141,21 @@ def retry_after(headers: Mapping[str, str], now: float) -> int:
 
 
 def retry_headers(headers: Mapping[str, str], now: float) -> tuple[Header, ...]:
-    """Retry-After for the sender, if the provider has sent one."""
+    """Retry-After for the sender, if the provider sent one."""
     if "retry-after" not in headers:
         return ()
     return (("Retry-After", str(retry_after(headers, now))),)
 
 
 def unreachable() -> RouterError:
-    """The error of a request without a whole reply."""
+    """For a request without a complete reply."""
     return RouterError(
         Errno.BRIDGE_UNREACHABLE, "The bridge of this device cannot be reached", is_outage=True
     )
 
 
 def refused() -> RouterError:
-    """The error of a request whose credentials the provider does not accept."""
+    """For a request whose credentials the provider does not accept."""
     return RouterError(
         Errno.BRIDGE_REFUSED,
         "The bridge does not accept the credentials of this service",

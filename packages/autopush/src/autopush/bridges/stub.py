@@ -1,6 +1,6 @@
 """A bridge that delivers to nobody, for tests and for people who develop clients.
 
-The beginning of the device token says how every message to it ends:
+The prefix of the device token sets the outcome of every message to it:
 
     gone-…      410/106, and the user is dropped: the device is not registered any more
     busy-…      503/201 with Retry-After
@@ -10,8 +10,8 @@ The beginning of the device token says how every message to it ends:
     moved-…     delivered; the token becomes `new-…`, as when a bridge gives a device another one
     any other   delivered
 
-Delivered messages are kept in memory, the last `MAX_DELIVERED` of them, and each is logged at level
-debug, without payload and token.
+The last `MAX_DELIVERED` messages stay in memory; each is logged at level debug, without payload
+and token.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ from keytables import Value
 
 MAX_DELIVERED: Final = 1000
 RETRY_AFTER: Final = 7
-"""Seconds that a sender is told to wait by a token that begins with `busy-`."""
+"""Seconds, for tokens that begin with `busy-`."""
 
 _log = logs.get(__name__)
 
 
 class StubDelivery(Struct, frozen=True):
-    """A message that was delivered: to which device token, and what its application would read."""
+    """A delivered message. `token`: the device's; `data`: what its application would read."""
 
     token: str
     data: Mapping[str, str]
@@ -47,7 +47,6 @@ class StubDelivery(Struct, frozen=True):
 
 
 def create(_settings: Settings, _clock: Clock) -> "StubRouter":
-    """It has no configuration."""
     return StubRouter()
 
 
@@ -71,13 +70,11 @@ class StubRouter(Router):
         router_data["app_id"] = app_id
 
     def amend_endpoint_response(self, response: dict[str, object], router_data: RouterData) -> None:
-        """The application is the `senderid` of the reply."""
         response["senderid"] = router_data["app_id"]
 
     async def route_notification(
         self, notification: Notification, record: UserRecord
     ) -> RouterResponse:
-        """Do what the token says."""
         token = device_token(record)
         beginning, dash, rest = token.partition("-")
         refuse = _REFUSALS.get(beginning)

@@ -1,7 +1,7 @@
-"""Waking devices whose network keeps no idle connections: a request to the operator's wake server,
-which sends them a UDP packet. Then they connect, and read what is stored for them.
+"""Wakes devices whose network drops idle connections: the operator's wake server sends them a UDP
+packet, whereupon they connect and read what is stored for them.
 
-Rule: no sender waits for the wake server, and no version depends on it.
+Rule: no sender waits for the wake server, and no delivery depends on it.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from keytables import Value
 TIMEOUT: Final = 3.0
 """Seconds for one request."""
 MAX_UNDER_WAY: Final = 64
-"""Requests at the same time; further devices are not woken, as they connect by themselves later."""
+"""Concurrent requests; further devices are not woken, as they connect by themselves later."""
 FIELDS: Final = ("ip", "port", "mcc", "mnc", "netid")
 
 _log = logs.get(__name__)
 
 
 class UdpWaker:
-    """Asks the wake server at `url`. `tls` has the certificate that the server knows us by."""
+    """`url`: the wake server's; `tls`: with the client certificate that it requires."""
 
     def __init__(self, url: str, tls: ssl.SSLContext) -> None:
         self._url = url
@@ -38,7 +38,7 @@ class UdpWaker:
         )
 
     def wake(self, record: UserRecord) -> None:
-        """Have the device of that user woken, in the background."""
+        """Wake the user's device, in the background."""
         if record.wake_data is None or len(self._running) >= MAX_UNDER_WAY:
             return
         task = asyncio.get_running_loop().create_task(self._ask(_form(record.wake_data)))
@@ -46,7 +46,6 @@ class UdpWaker:
         task.add_done_callback(self._running.discard)
 
     async def close(self) -> None:
-        """Give up what is under way, and close the connections."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -66,9 +65,9 @@ class UdpWaker:
 
 
 def load_waker(settings: Settings) -> UdpWaker | None:
-    """The waker of devices, if one is configured.
+    """None if not configured.
 
-    :raises StartupError: its configuration is incomplete, or the certificate cannot be read
+    :raises StartupError: the configuration is incomplete, or the certificate cannot be read
     """
     if not settings.wake_pem or not settings.wake_timeout:
         return None
@@ -85,5 +84,5 @@ def load_waker(settings: Settings) -> UdpWaker | None:
 
 
 def _form(wake_data: Mapping[str, Value]) -> dict[str, str]:
-    # The record may be the original's, whose values were not checked.
+    # The original did not check the values in its records.
     return {name: str(wake_data.get(name, "")) for name in FIELDS}
