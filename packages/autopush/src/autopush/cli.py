@@ -31,10 +31,10 @@ from autopush.version import VERSION
 
 STARTUP_FAILED: Final = 3
 INTERRUPTED: Final = 130
-"""What shells report for a program that Ctrl-C has ended."""
+"""What shells report for a program that Ctrl-C ended."""
 _FLAG: Final = re.compile(r"--[a-z][a-z-]{0,40}|-[a-z]")
 _HARMLESS: Final = re.compile(r"true|false|yes|no|on|off|[0-9]{1,5}", re.IGNORECASE)
-"""An argument that is no secret, and shown where it does not belong."""
+"""Arguments that are no secret: error messages may show them."""
 _WITHOUT_COMMAND: Final = ("-h", "--help", "--version")
 
 
@@ -70,7 +70,7 @@ _DEFAULT_COMMAND: Final = "connection"
 def _refuse(
     parser: argparse.ArgumentParser, command: Command | None, words: Sequence[str], word: str
 ) -> NoReturn:
-    """Exit with code 2 and a hint at what `word`, an unknown one of `words`, may mean."""
+    """Exit with code 2 and a hint about `word`, an unknown one of `words`."""
     name = word.partition("=")[0]
     if name in {known.name for known in COMMANDS}:
         parser.error(f"the command comes first: autopush {name} [options]")
@@ -90,7 +90,7 @@ def _refuse(
             parser.error(f"{name} is an option of {others}, not of `autopush {command.name}`")
     if (reason := reason_for_absence(name.lstrip("-").replace("-", "_"))) is not None:
         parser.error(f"{name} {reason}")
-    # Of an argparse parser this is the only list of its flags.
+    # argparse has no public list of a parser's flags.
     near = get_close_matches(name, parser._option_string_actions, 1)
     parser.error(f"unknown flag {name}" + (f"; did you mean {near[0]}?" if near else ""))
 
@@ -143,8 +143,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     if command.name in DAEMONS:
-        # It would end a start; who serves lets it in, and reads the files again. Before there is a
-        # thread, since each inherits this.
+        # SIGHUP would end the start; the service unblocks it and reloads the files. Done before
+        # there is a thread, as threads inherit the mask.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
     settings = Settings()
     try:
@@ -171,7 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def start_logs(settings: Settings) -> None:
-    """Configure the logs; a process that will fork workers gets no thread for them."""
+    """Configure the logs, without a thread in a process that will fork workers."""
     hostname = settings.hostname or socket.gethostname()
     handlers: list[logging.Handler] = []
     if stream := settings.firehose_stream_name:

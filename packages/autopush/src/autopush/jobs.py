@@ -1,4 +1,4 @@
-"""Work in the background of requests: jobs that a worker repeats, and a pace that gives way."""
+"""Background work: repeated jobs, and a rate limiter that gives way to requests."""
 
 import asyncio
 import time
@@ -29,9 +29,7 @@ async def repeat(
     *,
     sleep: Sleep = asyncio.sleep,
 ) -> None:
-    """Do a job again and again until cancelled, with a pause (seconds) after each time. A defect is
-    logged under `name` and does not end it, as nobody else would do the job.
-    """
+    """Repeat a job until cancelled, `pause()` seconds apart; log its exceptions under `name`."""
     while True:
         try:
             await job()
@@ -41,11 +39,10 @@ async def repeat(
 
 
 class RateLimiter:
-    """The pace of background work on the store, which gives way to requests: a call that is refused
-    with Throttled is retried after a pause, and the rate is halved; each success raises it again a
-    little.
+    """Paces background work on the store: a call refused with Throttled is retried after a pause
+    and halves the rate, and each success raises it a little.
 
-    `rate`: units a second; `clock`: seconds since any moment.
+    `rate`: units a second; `clock`: seconds from any origin.
     """
 
     def __init__(
@@ -68,7 +65,7 @@ class RateLimiter:
     async def with_retries(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make an idempotent call, and retry it while the store is overloaded.
 
-        :raises Throttled: at the last of several attempts, about a minute in all
+        :raises Throttled: by the last of several attempts, about a minute in all
         """
         for failures in range(1, ATTEMPTS):
             try:

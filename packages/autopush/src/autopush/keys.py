@@ -1,10 +1,10 @@
-"""The service's keys: the configured ones, else keys made at the first start and kept in files.
+"""The service's keys: configured, or made at the first start and kept in files.
 
 A file holds one key per line, newest first; `#` starts a comment. All its keys are accepted, and
-the first is used for what is new.
+the first encrypts or signs.
 
-Rule: a key file appears and changes as a whole or not at all, also when several processes do so at
-the same time; no key in it is ever lost, and no message shows one.
+Rule: a key file is created and replaced atomically, also by concurrent processes; no key in it is
+ever lost, and no message shows one.
 """
 
 import fcntl
@@ -28,12 +28,12 @@ PURPOSES: Final = {
     "crypto_key": "encrypts endpoint URLs: without it every subscription is lost",
     "auth_key": "signs the secrets of the registration API",
 }
-"""The kinds of key, which are the names of their options and files."""
+"""The kinds of key: the names of their options and files."""
 _VALID: Final = {"crypto_key": is_fernet_key, "auth_key": is_auth_key}
 _PREPARED: Final = (
     "# The next key is accepted, but not used yet: `autopush keys rotate` puts it first."
 )
-"""Comment before a key that all nodes are to know before one of them uses it."""
+"""Comment before a key that all nodes must know before one of them uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class ServiceKeys:
 
     crypto: tuple[str, ...]
     auth: tuple[str, ...]
-    """For the registration API; empty where a process has none."""
+    """For the registration API; empty if the process has none."""
     made: tuple[Path, ...] = ()
-    """Files of keys that were made by this start. `save_keys` creates them."""
+    """Files of keys made by this start; `save_keys` creates them."""
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -59,13 +59,12 @@ def service_keys(
     *,
     auth_needed: bool = True,
 ) -> ServiceKeys:
-    """The configured keys; for each kind not configured, those of its file under `data`/keys, or a
-    new one if there is no such file. No file is created: a start that is refused leaves none.
+    """The configured keys; for each kind not configured, those of its file under `data`/keys, else
+    a new one. No file is created: a start that is refused leaves none.
 
-    `auth_needed`: whether this process is to have a registration API.
+    `auth_needed`: whether this process has a registration API.
 
-    Raises:
-        StartupError: a key file cannot be read, or a line of it is no key.
+    :raises StartupError: a key file cannot be read, or a line of it is no key
     """
     crypto, auth = tuple(crypto_key), tuple(auth_key)
     made: list[Path] = []
@@ -78,12 +77,11 @@ def service_keys(
 
 
 def save_keys(keys: ServiceKeys) -> ServiceKeys:
-    """Create the files of the keys that were made by this start; returns what they hold, and as
-    `made` those that were created. Of processes that start at the same time all get the same keys.
+    """Create the files of the keys made by this start; returns the keys in the files, and as `made`
+    the files created here. Processes that start at the same time get the same keys.
 
-    Raises:
-        StartupError: a key file or its folder cannot be created, or what another process has
-            written there is no key.
+    :raises StartupError: a key file or its folder cannot be created, or another process has written
+        something else there
     """
     saved, made, warnings = {"crypto_key": keys.crypto, "auth_key": keys.auth}, [], list[str]()
     for path in keys.made:
@@ -98,15 +96,14 @@ def save_keys(keys: ServiceKeys) -> ServiceKeys:
 
 
 def key_fingerprints(crypto_keys: Sequence[str]) -> tuple[str, ...]:
-    """What a store remembers of these keys: 32 hex digits each, from which no key follows."""
+    """What a store keeps of these keys: 32 hex digits each, which do not reveal the key."""
     return tuple(derive_key(key, "store fingerprint")[:16].hex() for key in crypto_keys)
 
 
 def existing_crypto_keys(crypto_key: Sequence[str], data: Path) -> tuple[str, ...]:
     """The configured keys, or those of the file under `data`/keys; none is created.
 
-    Raises:
-        StartupError: there is neither, or the file cannot be read, or a line of it is no key.
+    :raises StartupError: there is neither, or the file cannot be read, or a line of it is no key
     """
     if crypto_key:
         return tuple(crypto_key)
@@ -114,10 +111,9 @@ def existing_crypto_keys(crypto_key: Sequence[str], data: Path) -> tuple[str, ..
 
 
 def existing_keys(data: Path, name: str) -> tuple[tuple[str, ...], list[str]]:
-    """The keys of a file under `data`/keys, and what is wrong with its mode; none is created.
+    """The keys of a file under `data`/keys, and warnings about its mode; none is created.
 
-    Raises:
-        StartupError: there is no such file, it cannot be read, or a line of it is no key.
+    :raises StartupError: there is no such file, it cannot be read, or a line of it is no key
     """
     path, warnings = key_file(data, name), list[str]()
     if not path.exists():
@@ -129,7 +125,7 @@ def existing_keys(data: Path, name: str) -> tuple[tuple[str, ...], list[str]]:
 
 
 def key_file(data: Path, name: str) -> Path:
-    """Where the keys of that kind are kept: `name` is one of `PURPOSES`."""
+    """`name`: one of `PURPOSES`."""
     return data / "keys" / name
 
 
@@ -145,7 +141,6 @@ def _load_or_make(
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Report what the operating system refuses with the name of the key file."""
     try:
         yield
     except OSError as error:
@@ -177,9 +172,7 @@ def _parse(path: Path, text: str) -> tuple[str, ...]:
 
 
 def _create(path: Path, key: str) -> bool:
-    """Create the file unless there is one; returns whether this call did. Root gives it and its
-    folder to the owner of the data folder, as the service may run as another user.
-    """
+    """Create the file, and its folder; False if there is one."""
     path.parent.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
     path.parent.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
     about = f"# {path.name} {PURPOSES[path.name]}. Secret; back it up. Newest key first."
@@ -198,7 +191,7 @@ def _create(path: Path, key: str) -> bool:
 
 @contextmanager
 def _draft(path: Path, text: str) -> Iterator[Path]:
-    """A file with that text beside `path`, on disk; removed at the end unless it was renamed."""
+    """A file with that text beside `path`, synced; removed at the end unless it was renamed."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE_FILE)
     try:
@@ -222,11 +215,10 @@ def _sync_folder(folder: Path) -> None:
 def restore_key(saved: Path, path: Path) -> bool:
     """Make the key file at `path` accept every key of a saved one; returns whether it was changed.
 
-    A file that holds them all stays as it is, since it may have been rotated after they were saved.
-    Otherwise the saved keys come first, and keys that only the present file has stay accepted.
+    A file that holds them all stays as it is: it may have been rotated since they were saved.
+    Otherwise the saved keys come first, and the other keys of the file stay accepted.
 
-    Raises:
-        StartupError: a file cannot be read or written, or a line of it is no key.
+    :raises StartupError: a file cannot be read or written, or a line of it is no key
     """
     with _named(saved):
         text = _read(saved, [])
@@ -247,7 +239,6 @@ def restore_key(saved: Path, path: Path) -> bool:
 
 
 def _place(path: Path, text: str, owned_like: Path) -> None:
-    """Write a key file where there is none; root gives it and its folder to that folder's owner."""
     with _draft(path, text) as draft:
         _give_away(owned_like, draft, path.parent)
         draft.rename(path)
@@ -255,7 +246,7 @@ def _place(path: Path, text: str, owned_like: Path) -> None:
 
 
 def _give_away(owned_like: Path, *names: Path) -> None:
-    if os.geteuid() == 0:
+    if os.geteuid() == 0:  # the service may run as another user, who owns the data folder
         owner = owned_like.stat()
         for name in names:
             os.chown(name, owner.st_uid, owner.st_gid)
@@ -270,9 +261,9 @@ class Rotation:
 
     path: Path
     before: int
-    """How many keys it held; all of them stay accepted."""
+    """How many keys it held; all stay accepted."""
     was_prepared: bool
-    """Whether the new first key was in the file already, accepted and not used."""
+    """Whether the new first key was in the file already, as the prepared one."""
 
 
 def rotate_key(
@@ -283,15 +274,13 @@ def rotate_key(
     dry_run: bool = False,
     make: Callable[[], str] = new_key,
 ) -> Rotation:
-    """Put a new key first in the file of that kind: the prepared one, or one that is made now.
+    """Put a new key first in the file of that kind: the prepared one, else one made now.
 
-    With `prepare` it is put last instead, where it is accepted and not used; the next rotation puts
-    it first. Rotations at the same time take place one after the other. Owner, mode and comments of
-    the file stay.
+    With `prepare` a new key is put last: accepted, but not used before the next rotation.
+    Concurrent rotations run one after the other. Owner, mode and comments of the file stay.
 
-    Raises:
-        StartupError: there is no file, or it is not what a service would start with, or it may not
-            be written; or a key is prepared already. Nothing was changed.
+    :raises StartupError: the file is missing, invalid or not writable, or a key is prepared
+        already; nothing was changed
     """
     path = key_file(data, name)
     with _named(path), _locked(path.parent):
@@ -315,7 +304,7 @@ def rotate_key(
 
 
 def _find_prepared(lines: Sequence[str]) -> int | None:
-    """The line of the prepared key, if it is one, and not the first key of the file."""
+    """The line of a prepared key that is not the first key of the file."""
     for number, line in enumerate(lines[1:], 1):
         if lines[number - 1].strip() == _PREPARED and line.strip() and line.strip()[0] != "#":
             return number if number > _first_key(lines) else None
@@ -342,7 +331,7 @@ def _replace(path: Path, text: str, *, must_hold: Sequence[str]) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process changes keys in the folder; the lock ends with the process."""
+    """Hold the lock on changes of keys in the folder; it ends with the process."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

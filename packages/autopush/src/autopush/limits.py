@@ -1,5 +1,4 @@
-"""Who may do what, and how often: the limits that keep strangers from taking the service for
-themselves.
+"""Limits on what user agents and application servers may do, and how often.
 
     user agents   messages, registrations, new records       message_rate, registration_rate,
                                                              new_user_agents_rate
@@ -7,9 +6,8 @@ themselves.
                   whether they may send at all               vapid_required, allowed_senders
     both          what is stored for one user agent          max_stored_messages, max_stored_bytes
 
-What a client holds of this machine (connections, bytes) is limited where sockets are read:
-:mod:`autopush.net.client_limits`. Every worker has limits of its own. What they refuse is counted,
-and one line a minute says so.
+Connections and buffered bytes are limited in :mod:`autopush.net.client_limits`. Each worker has its
+own limits. Refusals are counted, and logged at most once a minute per limit.
 """
 
 import asyncio
@@ -39,10 +37,10 @@ _log: Final = logs.get(__name__)
 
 
 class TokenBuckets:
-    """A bucket of `rate.count` tokens for each key, which fills again within `rate.seconds`.
+    """A token bucket for each key: `rate.count` tokens, refilled within `rate.seconds`.
 
-    `rate`: None for no limit. The key "" has none either (see `TrustedProxies.limit_key`).
-    `max_keys`: how many are remembered; one that is forgotten begins with a full bucket again.
+    `rate`: None for no limit. The key "" is never limited (see `TrustedProxies.limit_key`).
+    `max_keys`: how many are remembered; a forgotten key starts with a full bucket.
     """
 
     __slots__ = ("_full_at", "_interval", "_monotonic", "_seconds", "rate")
@@ -62,10 +60,7 @@ class TokenBuckets:
         self._full_at = RecentlyUsed[float](max_keys)
 
     def take(self, key: Hashable, now: float | None = None) -> float:
-        """Take a token. Returns 0.0, or in how many seconds there will be one: then none was taken.
-
-        `now`: what the monotonic clock says, for callers that have read it.
-        """
+        """Take a token; returns 0.0, or the seconds until there is one. `now`: monotonic."""
         if not (self._interval and key):
             return 0.0
         if now is None:
@@ -83,12 +78,10 @@ class TokenBuckets:
 
 
 REPORT_INTERVAL: Final = 60.0
-"""Seconds between two lines about one limit."""
+"""Seconds between two log lines about one limit."""
 
 
 class LimitRefusals:
-    """What the limits of one worker have refused: a counter of each, and a line a minute."""
-
     def __init__(
         self, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
@@ -96,7 +89,7 @@ class LimitRefusals:
         self._lines = RepeatLimiter(1, REPORT_INTERVAL, monotonic=monotonic)
 
     def add(self, limit: str, address: str = "") -> None:
-        """A limit has refused something. `limit`: of LIMITS; `address`: of the client, if known."""
+        """`limit`: a label of LIMIT_REFUSED; `address`: of the client, if known."""
         self._counters[limit].add()
         count = self._lines.admit(limit)
         if count is not None:
@@ -107,23 +100,20 @@ class LimitRefusals:
 # ── user agents ──────────────────────────────────────────────────────────────────────────────────
 
 PER_ADDRESS: Final = 10
-"""How many times the rate of one user agent those of one address have together."""
+"""The rate of one client address, as a multiple of that of one user agent."""
 MAX_USER_AGENTS: Final = 1000
 MAX_BATCH: Final = 100
-"""Messages that are counted at once: so few that a connection remembers their number for free."""
+"""Messages counted at once, at most: a connection's counter of so few costs no memory."""
 
 TOO_MANY_REGISTRATIONS: Final = "too many registrations"
 TOO_MANY_USER_AGENTS: Final = "too many new user agents"
 
 
 class UserAgentLimits:
-    """How often user agents may ask something of a connection node. A rate of None is no limit.
+    """Rate limits of a connection node; a rate of None is no limit.
 
-    A user agent counts by its UAID, so a new connection does not start again; and all those of one
-    client address count together, so new UAIDs do not either.
-
-    `new_user_agents`: of addresses (`TrustedProxies.limit_key`); what else makes records of user
-    agents takes from it too.
+    User agents are counted by UAID and together by client address, so that neither reconnecting nor
+    new UAIDs reset a limit. `new_user_agents` is shared with all that creates records.
     """
 
     def __init__(
@@ -136,7 +126,7 @@ class UserAgentLimits:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.message_batch = sys.maxsize
-        """Messages of one connection for which `admits_messages` is asked once."""
+        """Messages of one connection that one call of `admits_messages` covers."""
         batches = None
         if message_rate is not None:
             self.message_batch = max(1, min(MAX_BATCH, message_rate.count // 50))
@@ -147,18 +137,14 @@ class UserAgentLimits:
         self._refusals = refusals
 
     def admits_messages(self, user_agent: str | int, address_key: str) -> bool:
-        """Whether `message_batch` messages were not too many. `user_agent`: its UAID; before the
-        hello any number of the connection.
-        """
+        """`user_agent`: the UAID; before the hello a number that identifies the connection."""
         if not self._messages.take(user_agent, address_key):
             return True
         self._refusals.add("message_rate", address_key)
         return False
 
     def refuse_registration(self, uaid: str, address_key: str, *, is_new: bool) -> TooOften | None:
-        """The refusal of a register or unregister, if it is one too many. `is_new`: it makes the
-        record of a user agent.
-        """
+        """The refusal of a register or unregister over a limit. `is_new`: it creates a record."""
         if wait := self._registrations.take(uaid, address_key):
             self._refusals.add("registration_rate", address_key)
             return TooOften(TOO_MANY_REGISTRATIONS, wait)
@@ -169,8 +155,6 @@ class UserAgentLimits:
 
 
 class _UserAgentRates:
-    """A rate for each user agent, and `PER_ADDRESS` times as much for each address."""
-
     __slots__ = ("_by_address", "_by_user_agent")
 
     def __init__(self, rate: Rate | None, monotonic: Callable[[], float]) -> None:
@@ -185,15 +169,14 @@ class _UserAgentRates:
 # ── senders ──────────────────────────────────────────────────────────────────────────────────────
 
 MAX_KNOWN: Final = 32_768
-"""Endpoints, senders, and user agents with stored messages, that are known at once."""
+"""Endpoints, senders, and user agents with stored messages, remembered at once."""
 
 
 class PushLimits:
-    """Who may send, and how often. A rate of None, and no list of senders, set no limit.
+    """Who may send, and how often; rates of None and an empty list of senders set no limit.
 
-    Rule: a stranger is refused before anything expensive is done for it, that is before the store
-    is read and a signature is verified. Only the rate of a sender counts verified pushes alone:
-    otherwise anybody could use it up.
+    Rule: refuse before anything expensive, that is before a store read and the verification of a
+    signature. Only the sender rate counts verified pushes alone: otherwise anybody could use it up.
     """
 
     def __init__(
@@ -215,10 +198,10 @@ class PushLimits:
         self._is_vapid_required = vapid_required or self._allowed is not None
 
     def check_push(self, endpoint: Endpoint, credentials: Credentials | None, now: float) -> None:
-        """Check a push whose endpoint and sender agree. `now`: seconds of the monotonic clock.
+        """Check a push whose endpoint and sender agree. `now`: monotonic seconds.
 
-        :raises PushError: 401/120, it is anonymous; 403/121, the sender is not listed; 429/203,
-            the endpoint gets too many
+        :raises PushError: 401/120, it is anonymous; 403/121, the sender is not listed; 429/203, the
+            endpoint gets too many
         """
         if self._is_vapid_required:
             self._check_sender(credentials)
@@ -227,7 +210,7 @@ class PushLimits:
             raise self._too_many("endpoint_rate", what, wait)
 
     def check_sender_rate(self, credentials: Credentials, now: float) -> None:
-        """Check a push whose signature is verified.
+        """Check a push after its signature is verified.
 
         :raises PushError: 429/203, its sender sends too many
         """
@@ -236,8 +219,7 @@ class PushLimits:
             raise self._too_many("sender_rate", what, wait)
 
     def check_deletion(self, ids: str) -> None:
-        """Check the deletion of a message of these ids, of user and channel. There may be as many
-        deletions as messages.
+        """Check a deletion; as many are allowed as messages. `ids`: of user and channel.
 
         :raises PushError: 429/203, there are more
         """
@@ -266,11 +248,10 @@ class PushLimits:
 
 UNLIMITED: Final = 1 << 60
 PAUSE: Final = 100.0
-"""How many times as long as a count took until the next one, when the limit is reached: so counting
-takes a hundredth of the time at most.
+"""Pause between counts, as a multiple of a count's duration: counts take 1 % of the time at most.
 """
 PAUSE_AFTER_CONNECT: Final = 20.0
-"""The same when the user agent has connected meanwhile: it may have taken messages."""
+"""The same if the user agent has connected since: it may have received messages."""
 SHORTEST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 300.0
 
@@ -286,16 +267,15 @@ class Share:
         self.messages = messages
         self.size = size
         self.stored: Stored | None = None
-        """What was counted, if no more than this share is left of the limit."""
+        """The last count, if this share is all that is left of the limit."""
         self.counted_at = 0.0
         self.seconds = 0.0
-        """How long the count took."""
+        """Duration of the last count."""
         self.connected_at = 0
-        """When the user agent had connected, as known when the rows were counted."""
+        """The user agent's last connect (ms), as known at the last count."""
         self.counting: asyncio.Task[None] | None = None
 
     def charge(self, size: int) -> bool:
-        """Charge a message; False if it does not fit."""
         if self.messages < 1 or self.size < size:
             return False
         self.messages -= 1
@@ -309,18 +289,18 @@ class Share:
 
 
 class StoredLimits:
-    """How much may be stored for one user agent; 0 sets no limit.
+    """Limits on what is stored for one user agent; 0 sets no limit.
 
-    A push that may have to be stored is charged to its user agent. When the user agent's share is
-    used up, the rows in the store are counted, and a new share is at most a quarter of the limit.
-    What was delivered meanwhile is not among them, so a user agent that takes its messages costs
-    one short query for each quarter.
+    Each push that may be stored is charged to its user agent's share. When the share is used up,
+    the stored rows are counted, and a new share is at most a quarter of the limit. Delivered
+    messages are no longer stored, so a user agent that receives its messages costs one short query
+    per quarter.
 
-    With several workers no more is stored than the limit, a quarter of it for each worker, and what
-    is on its way: a worker that has started, or forgotten the user agent, begins with a quarter.
+    A worker that has started, or forgotten the user agent, begins with a quarter. So the limit may
+    be exceeded by a quarter for each worker, and by what is in flight.
 
-    What was accepted is never dropped, nor refused when it is saved or moved. A message that
-    replaces one of its topic, and is no larger, is never refused.
+    Accepted messages are never dropped, nor refused when saved or moved. A message that replaces
+    one of its topic and is no larger is never refused.
     """
 
     def __init__(
@@ -339,9 +319,7 @@ class StoredLimits:
         self._refusals = refusals
 
     def charge(self, notification: Notification) -> bool:
-        """Charge a message that may have to be stored. False if the rows have to be counted first:
-        then `charge_after_count` does it.
-        """
+        """Charge a message that may be stored; False if `charge_after_count` must do it."""
         share = self._shares.newest.get(notification.uaid) or self._recall(notification.uaid)
         data, headers = notification.data, notification.headers
         if data is None:
@@ -355,7 +333,7 @@ class StoredLimits:
     async def charge_after_count(
         self, notification: Notification, messages: UserMessages, connected_at: int
     ) -> None:
-        """Charge a message after counting what is stored, if that may be done again by now.
+        """Charge a message after counting what is stored, unless the last count is too recent.
 
         `connected_at`: when the user agent connected last, in milliseconds.
 
@@ -366,7 +344,7 @@ class StoredLimits:
         size = size_of(notification.data, notification.headers)
         while not share.charge(size):
             if share.counting is not None:
-                await asyncio.shield(share.counting)  # of all messages that wait for it
+                await asyncio.shield(share.counting)  # one count serves all waiting messages
                 continue
             wait = 0.0
             if share.stored is not None:
@@ -391,7 +369,7 @@ class StoredLimits:
                 stored = await messages.measure(uaid, self._limit)
                 share.counted_at = self._monotonic()
         except KeytablesError:
-            # Whether this message needs the store, which fails, is found out when it is stored.
+            # The message may not need the failing store; if it does, storing it fails.
             share.counted_at = self._monotonic()
             if share.stored is None:
                 share.messages = max(share.messages, 1 + self._quarter.messages // 100)
@@ -409,7 +387,7 @@ class StoredLimits:
     async def _replaces(
         self, notification: Notification, messages: UserMessages, share: Share, size: int
     ) -> bool:
-        """Whether the message takes the place of one that is stored, and has room there."""
+        """Whether the message replaces a stored one and fits in its place."""
         row = row_of(notification)
         if row.update_id is None:
             return False

@@ -1,7 +1,4 @@
-"""The version of the installed package, looked up once, and how its extras are installed.
-
-The version is written in `pyproject.toml` only.
-"""
+"""The installed version, which is written in `pyproject.toml` only, and how to add extras."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -12,5 +9,5 @@ except PackageNotFoundError:  # run from a source tree that was never installed
 
 
 def how_to_install(extra: str) -> str:
-    """Return the command that adds an extra, for error texts."""
+    """The command that adds an extra, for error texts."""
     return f"pip install 'autopush-server[{extra}]', or in a checkout: make extras"

@@ -1,8 +1,8 @@
-"""The parts of the service, each made once from the settings: what a worker consists of.
+"""The parts of a worker, each made once from the settings.
 
 A worker is a connection node, which holds WebSockets and answers other nodes; an endpoint node,
-which takes messages from application servers; or both. The two share parts and do not know each
-other: a message reaches a user agent of the same worker through the registry.
+which accepts messages from application servers; or both. Neither refers to the other: a message
+reaches a user agent of the same worker through the registry.
 """
 
 import asyncio
@@ -65,21 +65,21 @@ from keytables.clock_guard import ClockReading
 
 CACHED_TOKENS: Final = 8192
 NODE_CALLS: Final = "node calls"
-"""What the keys are for by which nodes know each other."""
+"""The purpose for which the keys of node authentication are derived."""
 MAX_NODE_BODY: Final = 512 * 1024
 MAX_PAGE_BODY: Final = 4096
 NODE_IDLE_TIMEOUT: Final = 3600.0
-"""Seconds after which the connection of another node is closed that sends nothing."""
+"""Seconds after which an idle connection of another node is closed."""
 PAGES_MARGIN: Final = 16
-"""Connections to the WebSocket port beyond `max_connections`, so that its pages are still read."""
+"""Connections to the WebSocket port beyond `max_connections`, so that its pages stay reachable."""
 SOCKETS_TIMEOUT: Final = 15.0
-"""Seconds in which a shutdown closes all WebSockets and saves what is unacked."""
+"""Seconds in which a shutdown closes all WebSockets and saves unacked messages."""
 REQUESTS_TIMEOUT: Final = 5.0
-"""Seconds in which a shutdown answers the requests in progress, on each port."""
+"""Seconds in which a shutdown answers the requests in progress, per port."""
 CHECKS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown repeats pending checks of unresponsive nodes."""
 TLS_SHUTDOWN_TIMEOUT: Final = 5.0
-"""Seconds a client has to answer the end of a TLS connection before TCP is closed."""
+"""Seconds a client has to answer a TLS close_notify before TCP is closed."""
 
 _log = logs.get(__name__)
 
@@ -88,9 +88,8 @@ _log = logs.get(__name__)
 class ServiceContext:
     """What the start of the service has prepared for its workers.
 
-    `sockets`: of each worker. `broadcasts`: their versions at the start. `first_reading`: of the
-    clocks, at the start of the service: a restarted worker compares with it, so that it notices a
-    clock that was set meanwhile.
+    `sockets`: of each worker. `broadcasts`: versions at the start. `first_reading`: of the clocks,
+    at the start of the service, so that a restarted worker notices a clock that was set meanwhile.
     """
 
     settings: Settings
@@ -103,7 +102,7 @@ class ServiceContext:
 
 
 class Worker:
-    """All parts of the worker of that index, which accepts connections from `start` to `stop`."""
+    """All parts of one worker, which accepts connections from `start` to `stop`."""
 
     def __init__(
         self,
@@ -119,13 +118,13 @@ class Worker:
         self._metrics, self._store, self._clock = metrics, store, clock
         self._sockets = service.sockets[index]
         self._http: list[tuple[HttpServer, str]] = []
-        """Servers, and the purposes of the sockets they serve."""
+        """Servers, and the purposes of their sockets."""
         self._servers: list[asyncio.Server | Listener] = []
         self._background: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        """What runs from `start` until it is cancelled."""
+        """Run from `start` until cancelled."""
         self._tasks: list[asyncio.Task[None]] = []
         self._shutdowns: list[Callable[[], Awaitable[None]]] = []
-        """In the order of shutdown: what the endpoint still delivers, the connection node saves."""
+        """In order: what the endpoint still delivers, the connection node saves."""
         sampled: list[tuple[Metric, Callable[[], float]]] = []
 
         self._exporter = _exporter(settings, metrics)  # before histograms are looked up
@@ -137,14 +136,14 @@ class Worker:
         self._refusals = LimitRefusals(metrics)
         self._proxies = TrustedProxies(settings.trusted_networks)
         self._new_user_agents = TokenBuckets(settings.new_user_agents_rate)
-        """For every way in which a stranger makes a record of a user agent."""
+        """For every way in which a client can create a record of a user agent."""
         self._connection_limits = ConnectionLimits(
             self._proxies,
             max_connections=connections_allowed(settings.max_tcp_connections),
             max_per_address=settings.max_connections_per_address,
             on_refused=self._refusals.add,
         )
-        """For the ports that strangers reach, all of them together."""
+        """For all public ports together."""
         self._internal_limits = ConnectionLimits(
             max_connections=internal_connections_allowed(),
             on_refused=lambda _, address: self._refusals.add("internal_connections", address),
@@ -157,7 +156,7 @@ class Worker:
         self._registry = Registry(clock)
         self._instance = new_instance()
         self._node_keys = node_keys(service.keys.crypto)
-        own_id = ""  # where it holds no user agents; then every node is another one
+        own_id = ""  # without user agents, every node is another one
         if settings.has_sockets:
             base = settings.node_url(self._sockets["router"].getsockname()[1])
             own_id = instance_url(base, self._instance)
@@ -214,7 +213,6 @@ class Worker:
         )
 
     def _add_endpoint(self) -> EndpointApp:
-        """An endpoint node: its port, and its connections to bridges."""
         settings, store = self._settings, self._store
         headers = CommonHeaders(cors=not settings.no_cors, hsts_max_age=settings.hsts_max_age)
         bridges = Bridges(
@@ -307,7 +305,6 @@ class Worker:
         return app
 
     def _add_connection_node(self) -> None:
-        """A connection node: a port for WebSockets, and one for the requests of other nodes."""
         settings, registry = self._settings, self._registry
         broadcasts = Broadcasts(
             self._service.broadcasts,
@@ -389,9 +386,7 @@ class Worker:
         limits: Limits,
         left: Callable[[], int] | None = None,
     ) -> HttpServer:
-        """Serve on the port of that purpose (see `Settings.listeners`). `left`: how many more
-        connections it may take.
-        """
+        """`purpose`: see `Settings.listeners`; `left`: how many more connections it may take."""
         is_public = purpose in PUBLIC
         server = HttpServer(
             handler,
@@ -408,7 +403,6 @@ class Worker:
         return server
 
     async def start(self) -> None:
-        """Accept connections on all ports."""
         loop = asyncio.get_running_loop()
         self.process.start()
         if self._exporter is not None:
@@ -439,7 +433,7 @@ class Worker:
         return listener
 
     async def stop(self) -> None:
-        """Stop accepting, answer what is in progress, close the sockets, save what is unacked."""
+        """Stop accepting, answer requests in progress, close WebSockets, save unacked messages."""
         for server in self._servers:
             server.close()
         for task in self._tasks:
@@ -457,14 +451,11 @@ class Worker:
 
 
 def node_keys(crypto_keys: Sequence[str]) -> tuple[bytes, ...]:
-    """The keys by which nodes know each other: one for each crypto key."""
+    """The keys of node authentication: one for each crypto key."""
     return tuple(derive_key(key, NODE_CALLS) for key in crypto_keys)
 
 
 def _exporter(settings: Settings, metrics: Metrics) -> Exporter | None:
-    """What sends the metrics of a worker: to Datadog if there is a key, else to a statsd server if
-    there is one.
-    """
     sender: Sender
     if settings.datadog_api_key:
         sender = Datadog(

@@ -1,7 +1,7 @@
-"""The TLS of a process: of its listeners, and of its calls to other nodes.
+"""TLS of a process: its listeners, and its calls to other nodes.
 
-Rule: the files are read before anything is bound, and what is wrong with them stops the start. What
-is wrong with them later, when they are read again, is logged, and the former ones stay in use.
+Rule: the files are read before anything is bound, and an error stops the start. An error at a later
+reload is logged, and the former files stay in use.
 """
 
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ class _Options(NamedTuple):
     key: str
     dh_parameters: str = ""
     asks_clients: bool = False
-    """Clients are asked for a certificate too."""
+    """Whether clients are asked for a certificate."""
 
 
 _PUBLIC: Final = _Options("ssl_cert", "ssl_key", "ssl_dh_param")
@@ -32,15 +32,13 @@ _BY_PURPOSE: Final = {
     "proxied": _PUBLIC,
     "router": _ROUTER,
 }
-"""Which certificate a listener has. The others are for this machine or its network alone."""
+"""The certificate of each listener; the others are for this machine or its network alone."""
 _OF_ENDPOINT: Final = ("endpoint", "proxied")
-"""Where the option `client_certs` holds."""
+"""Purposes to which the option `client_certs` applies."""
 
 
 class Certificates:
-    """What the options of TLS name.
-
-    `nodes`: for calls to other nodes.
+    """What the TLS options name. `nodes`: for calls to other nodes.
 
     :raises StartupError: an option is missing, or a file cannot be used
     """
@@ -63,7 +61,7 @@ class Certificates:
             raise StartupError(f"router_ssl_ca: {error}") from None
 
     def of(self, purpose: str) -> ServerTls | None:
-        """The TLS of a listener (see `Settings.listeners`); None where it has none."""
+        """The TLS of a listener (see `Settings.listeners`); None if it has none."""
         options = self._options(purpose)
         return self._servers.get(options) if options else None
 
@@ -73,16 +71,13 @@ class Certificates:
         return _BY_PURPOSE.get(purpose)
 
     def warn(self, now: float) -> None:
-        """Log what an operator should know of the files. `now`: seconds since the epoch."""
+        """Log warnings about the files. `now`: epoch seconds."""
         for options, tls in self._servers.items():
             for warning in tls.warnings(now):
                 _log.warning(f"{options.certificate}: {warning}")
 
     def reload(self, now: float) -> None:
-        """Read all files again, for connections that are made from now on, and log the outcome.
-
-        It takes some milliseconds, and may be called in a thread. `now` is as for `warn`.
-        """
+        """Read all files again, for new connections; may run in a thread. `now`: epoch seconds."""
         for options, tls in self._servers.items():
             try:
                 tls.reload()

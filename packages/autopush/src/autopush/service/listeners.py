@@ -1,8 +1,8 @@
-"""The listening sockets, bound before any worker starts, and how many connections they may have.
+"""The listening sockets, bound before any worker starts, and limits on their connections.
 
-Rule: a port that another program uses is an error, also where workers share one (SO_REUSEPORT would
-let a second service share it silently). The parent keeps the sockets, so a restarted worker accepts
-the connections that came meanwhile.
+Rule: a port in use is an error, also where workers share one (SO_REUSEPORT would let a second
+service share it silently). The parent keeps the sockets, so a restarted worker accepts the
+connections that came meanwhile.
 """
 
 import errno
@@ -15,20 +15,19 @@ from autopush.net.listener import enable_keepalive, limit_send_buffer
 from autopush.settings import Settings, StartupError
 
 BACKLOG: Final = 4096
-"""Connections that may wait to be accepted, on each socket."""
+"""Connections that may wait to be accepted, per socket."""
 
 Sockets = dict[str, socket.socket]
-"""What one worker listens on, by purpose: see `Settings.listeners`."""
+"""The listening sockets of one worker, by purpose: see `Settings.listeners`."""
 
 PUBLIC: Final = frozenset({"websocket", "endpoint", "proxied"})
-"""Purposes of the ports that strangers reach."""
+"""Purposes of the public ports."""
 
 MIN_RESERVE: Final = 200
 RESERVED_PART: Final = 10
-"""One in so many descriptors is kept, at least `MIN_RESERVE`: for the store, logs, other nodes,
-bridges, and the ports for pages. So clients never keep these from working."""
+"""One in so many descriptors is kept from clients: for the store, logs, nodes, bridges, pages."""
 MAX_INTERNAL: Final = 4096
-"""Connections to the internal ports of a worker. Each other worker has up to nine to it."""
+"""Connections to the internal ports of a worker. Each other worker has up to nine."""
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -36,8 +35,8 @@ _LOOPBACK: Final = "127.0.0.1"
 def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
     """Bind every port of the command for every worker; returns the settings with the ports bound.
 
-    The public ports are shared. The internal port belongs to the first worker; each of the others
-    has one of its own, since other nodes must reach exactly the worker that holds a connection.
+    Public ports are shared. The first worker has the internal port, the others one each, since
+    other nodes must reach exactly the worker that holds a connection.
 
     :raises StartupError: a port is in use or not allowed
     """
@@ -74,7 +73,7 @@ def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
 
 
 def check_address(host: str, option: str) -> None:
-    """Make sure that a port can be bound on the address that the option names.
+    """Check that a port can be bound on the address that the option names.
 
     :raises StartupError: this machine has no such address
     """
@@ -85,7 +84,6 @@ def check_address(host: str, option: str) -> None:
 
 
 def close(sockets: Sockets) -> None:
-    """Close them all in this process."""
     for sock in sockets.values():
         sock.close()
 
@@ -151,15 +149,13 @@ def _port(sock: socket.socket) -> int:
 
 
 def raise_limit() -> None:
-    """Allow this process as many as the system does."""
+    """Raise the limit on open files of this process to its hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def connections_allowed(wanted: int) -> int:
-    """The connections of clients to hold at most, where the operator wants that many; 0 takes all
-    that the limit of the system leaves. Returns 0 where nothing is limited.
-    """
+    """The most client connections, 0 for no limit. `wanted`: 0 takes all the system allows."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return wanted
@@ -168,9 +164,7 @@ def connections_allowed(wanted: int) -> int:
 
 
 def internal_connections_allowed() -> int:
-    """The connections of nodes and for pages to hold at most: half of what is kept from clients, so
-    that whoever reaches an internal port does not take what the store and the logs need.
-    """
+    """The most connections of nodes and for pages; the store and the logs need the rest."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return MAX_INTERNAL

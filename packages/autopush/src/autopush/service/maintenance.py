@@ -1,11 +1,11 @@
-"""What `autopush maintain` does, by the service itself: once a day, and slowly.
+"""Daily maintenance by the service itself: what `autopush maintain` does, slowly.
 
 Each worker checks now and then whether the work is due; a lease decides which of them does it. An
-interrupted run continues later, since all progress is in the tables. It gives way to requests: its
-steps are small and paced, a busy store slows it down, and one that fails ends it until later.
+interrupted run continues later, since all progress is in the tables. Steps are small and paced, a
+busy store slows them down, and a failure ends the run until later.
 
-Rule: nothing is dropped by a clock that has just been set. How long a user agent was not seen is
-counted by that clock, and a wrong one would drop all of them.
+Rule: nothing is dropped by a clock that has just been set: a wrong one would make every user agent
+look long unseen.
 """
 
 import asyncio
@@ -47,41 +47,37 @@ from keytables.clock_guard import ClockGuard, ClockReading, steady_clock
 from keytables.lease import Lease, LeaseLost
 
 FIRST_CHECK: Final = (120.0, 600.0)
-"""Seconds from the start of a worker to its first check, at random between these."""
+"""Range of the seconds from the start of a worker to its first check, picked at random."""
 NEXT_CHECK: Final = (1_800.0, 5_400.0)
-"""Seconds to the next check. So the time of day at which it runs moves on."""
+"""Range of the seconds to the next check. So the time of day at which it runs varies."""
 RATE: Final = 20.0
 """User agents a second: 0.7 % of a core."""
 BATCH: Final = 10
-"""User agents dropped at the same time."""
+"""User agents dropped concurrently."""
 MONTH_PAUSE: Final = 3.0
-"""Seconds after the index of a month was read, which takes some 30 ms."""
+"""Seconds after reading the index of a month, which takes some 30 ms."""
 LEASE_KEY: Final = ("maintenance", "lease")
-"""A row of the table of versions, under a key that no user agent has. Beside the lease it says in
-`done_at` when the work was last done.
-"""
+"""A row of the versions table that is no user agent; its `done_at`: when the work was last done."""
 LEASE: Final = 600
-"""Seconds from one renewal to the end of the lease."""
+"""Seconds from a renewal to the end of the lease."""
 PERIOD: Final = 86_400
 """Seconds from one run to the next."""
-# A time of the future is that of a clock that was wrong, and counts for nothing.
+# A `done_at` in the future is from a clock that was wrong, and is ignored.
 _IS_DUE: Final = (
     Attr("done_at").absent()
     | (Attr("done_at") <= Param("before"))
     | (Attr("done_at") > Param("now"))
 )
 MAX_CLOCK_STEP: Final = 600.0
-"""Seconds that the clock may be set by and still be trusted."""
+"""Seconds of a clock jump that is tolerated."""
 DISTRUST: Final = 86_400.0
-"""Seconds for which a clock that was set by more is not trusted."""
+"""Seconds for which the clock is not trusted after a larger jump."""
 
 _log = logs.get(__name__)
 
 
 @dataclass(slots=True)
 class _Progress:
-    """What a run has done so far."""
-
     users_dropped: int = 0
     tables_made: list[str] = field(default_factory=list)
     tables_dropped: list[str] = field(default_factory=list)
@@ -96,7 +92,7 @@ class _Progress:
 
 
 class Maintenance:
-    """The maintenance by one worker. `first_reading`: of the clocks, when the service started."""
+    """Maintenance by one worker. `first_reading`: of the clocks, at the start of the service."""
 
     def __init__(
         self,
@@ -127,13 +123,13 @@ class Maintenance:
         self._clock_was_set = False
 
     async def run(self) -> None:
-        """Look some minutes from now, and then again and again, until it is cancelled."""
+        """Check after some minutes, and then repeatedly until cancelled."""
         await self._sleep(self._uniform(*FIRST_CHECK))
         pause = partial(self._uniform, *NEXT_CHECK)
         await repeat(self.run_if_due, pause, "maintenance", sleep=self._sleep)
 
     async def run_if_due(self) -> None:
-        """Do the work if it is due and nobody else is at it; a failing store is logged."""
+        """Do the work if it is due and no other worker does it; store failures are logged."""
         progress = _Progress()
         now = int(self._clock())
         lease = Lease(self._store.versions_table, LEASE_KEY, self._clock, seconds=LEASE)
@@ -155,7 +151,7 @@ class Maintenance:
             await self._maintain_tables(lease, progress)
             await self._drop_users(lease, progress)
         except BaseException:  # also when the service stops
-            with suppress(KeytablesError):  # then it ends by itself
+            with suppress(KeytablesError):  # then it expires
                 await lease.release()
             raise
         await lease.release({"done_at": int(self._clock())})

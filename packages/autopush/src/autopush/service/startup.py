@@ -1,6 +1,6 @@
 """The start of the service: data folder, keys, ports, store, then the workers.
 
-Whatever is wrong is found before a worker serves, and reported in one line.
+Errors are found before a worker serves, and reported in one line.
 """
 
 import asyncio
@@ -44,15 +44,15 @@ _log = logs.get(__name__)
 
 
 class StartStopped(SystemExit):
-    """The signal came. An event loop lets a SystemExit pass."""
+    """SIGTERM came during the start. Event loops let a SystemExit pass."""
 
 
 class StopSignal:
-    """SIGTERM during the start, and the steps that it ends.
+    """SIGTERM during the start.
 
-    While an event loop runs, the handler cancels the step and raises nothing: what is raised
-    in the callback of a weak reference or in a `__del__` is lost, and a loop has many of the
-    former. Elsewhere it raises, and what is lost there is noticed by the next step.
+    While an event loop runs, the handler only cancels the step: an exception raised in the callback
+    of a weak reference, of which a loop has many, or in a `__del__` is lost. Elsewhere the handler
+    raises; if that is lost, the next step notices the signal.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class StopSignal:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Handle it, until the service does so itself."""
+        """Handle the signal, until the service does so itself."""
         previous = signal.signal(signal.SIGTERM, self._on_signal)
         try:
             yield
@@ -80,7 +80,7 @@ class StopSignal:
     ) -> T:
         """As `asyncio.run`.
 
-        :raises StartStopped: the signal has come, or came meanwhile
+        :raises StartStopped: the signal has come, or comes meanwhile
         """
         try:
             with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -153,11 +153,11 @@ def _run(settings: Settings, stop: StopSignal) -> int:
 
 
 def _saved(settings: Settings, keys: ServiceKeys, stop: StopSignal) -> ServiceKeys:
-    """The keys in their files, noted in the store.
+    """The keys in their files, recorded in the store.
 
     Of processes that start at the same time on a new store, the first to create the files decides.
-    A key is noted in the store after its file was created, so a store that knows another key than
-    the new one is that of such a process, if there is a file now.
+    It records its key after creating the file: if the store knows another key and there is a file
+    now, they are from such a process.
     """
     if keys.made:
         try:
@@ -210,9 +210,9 @@ def _serve(service: ServiceContext, manager: ServiceManager, stop: StopSignal) -
 
 
 def read_broadcasts(settings: Settings, stop: StopSignal) -> dict[str, str]:
-    """The broadcasts and their versions, none where the settings name no source.
+    """The broadcasts and their versions, none without a source in the settings.
 
-    :raises StartupError: the source does not say them
+    :raises StartupError: the source cannot be read
     """
     url = settings.megaphone_api_url
     if not (url and settings.has_sockets):
@@ -229,7 +229,7 @@ def read_broadcasts(settings: Settings, stop: StopSignal) -> dict[str, str]:
 
 
 def prepare_data_folder(folder: Path) -> None:
-    """Make the folder, for its owner only, unless it is there.
+    """Create the folder, for its owner only, unless it exists.
 
     :raises StartupError: it cannot be made, is not a folder, or may not be written
     """
@@ -244,7 +244,7 @@ def prepare_data_folder(folder: Path) -> None:
 
 
 def announce(settings: Settings) -> None:
-    """Print the one line that says the service is ready, whatever the logs are set to."""
+    """Print the line that says the service is ready, whatever the log settings."""
     page = f"start page {settings.public_endpoint_url}/"
     websocket = f"WebSocket {settings.public_websocket_url}"
     node_api = f"node API {settings.node_host}:{settings.router_port}"
@@ -264,9 +264,7 @@ def announce(settings: Settings) -> None:
 
 
 def announce_addresses(settings: Settings) -> None:
-    """Log where the ports listen, and an internal port that is public or that other machines cannot
-    reach.
-    """
+    """Log where the ports listen; warn of an internal port that is public or out of reach."""
     ports: dict[str, str | int] = {"host": settings.host}
     ports |= {purpose: getattr(settings, name) for purpose, name in settings.listeners.items()}
     router = ""
@@ -295,9 +293,7 @@ def _where(host: str) -> str:
 
 
 def announce_keys(settings: Settings, keys: ServiceKeys) -> None:
-    """Log where new keys were put, which of them other nodes need, and what is wrong with old
-    ones.
-    """
+    """Log where new keys are, which of them other nodes need, and warnings about old ones."""
     for path in keys.made:
         _log.info("Created a new key; keep a copy in a safe place", file=str(path))
     for warning in keys.warnings:
@@ -313,7 +309,6 @@ def announce_keys(settings: Settings, keys: ServiceKeys) -> None:
 
 
 def announce_routers(routers: Mapping[str, Router]) -> None:
-    """Log which bridges are in service, and what their operator should know of them."""
     if routers:
         _log.info("Bridges in service", routers=sorted(routers))
     for name, router in sorted(routers.items()):

@@ -1,7 +1,7 @@
-"""The store that the settings name: opened and tried at the start, then rotated and watched.
+"""The configured store: opened and tested at the start, then rotated and watched.
 
-Whatever keeps it from opening is one line that names the store and holds no secret. A damaged one
-is served as far as it can be read: that is more than nothing.
+A failure to open it is one line that names the store and holds no secret. A damaged store is served
+as far as it can be read.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ from keytables.clock_guard import ClockReading
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
 ROTATION_INTERVAL: Final = 60.0
-"""Seconds between two comparisons with the calendar."""
+"""Seconds between two checks of the date."""
 WATCH_INTERVAL: Final = 1.0
 NOTICE_AFTER: Final = 1.0
-"""Seconds of waiting for a locked store after which it is logged."""
+"""Seconds of waiting for a locked store until it is logged."""
 DAMAGE_ADVICE: Final = (
     "run autopush check, then restore a backup; it is served as far as it is read"
 )
@@ -51,7 +51,7 @@ INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
 _LOCKS: Final = Path("/proc/locks")
 _LOCK_FILES: Final = ("", "-shm", "-open", "-turn", "-queue")
-"""Endings of the files beside a store on which processes have locks."""
+"""Suffixes of the files beside a store on which processes have locks."""
 
 _log: Final = logs.get(__name__)
 
@@ -59,7 +59,6 @@ T = TypeVar("T")
 
 
 def table_plan(settings: Settings) -> TablePlan:
-    """The tables that the settings ask for, with their names and capacities."""
     return TablePlan(
         router=settings.router_tablename,
         storage=settings.storage_tablename,
@@ -79,8 +78,8 @@ async def open_tables(
 ) -> Engine:
     """Open the engine only, for commands that work on tables.
 
-    `on_failure`: of a worker; is called with each failure of the database. `first_reading`: of the
-    clocks, at the start of the service that the worker belongs to.
+    `on_failure`: called with each database failure; `first_reading`: of the clocks, at the start of
+    the service.
 
     :raises StartupError: it cannot be opened
     """
@@ -106,8 +105,8 @@ async def open_store(
     on_failure: OnFailure | None = None,
     first_reading: ClockReading | None = None,
 ) -> PushStore:
-    """Open the store, and make the tables that are missing. `metrics`: those of a worker;
-    `on_failure` and `first_reading` as for `open_tables`.
+    """Open the store, creating missing tables. Arguments as for `open_tables`; `metrics`: of a
+    worker.
 
     :raises StartupError: it cannot be opened
     """
@@ -120,10 +119,10 @@ async def open_store(
 
 
 async def try_store(settings: Settings, clock: Clock) -> None:
-    """Open the store and try every operation that the service needs, before any worker starts. On a
-    disk without space that is left out.
+    """Try every store operation that the service needs, before any worker starts; skipped on a full
+    disk.
 
-    :raises StartupError: it cannot be opened, or one of them does not work
+    :raises StartupError: it cannot be opened, or an operation does not work
     """
     engine = await open_tables(settings, clock)
     try:
@@ -136,7 +135,7 @@ async def try_store(settings: Settings, clock: Clock) -> None:
             clock=clock,
         )
     except StorageFull as error:
-        # It heals while the service runs: messages expire and are acked, and files are deleted.
+        # It recovers at run time: messages expire and are acked, and files are deleted.
         _log.error(
             "The disk is full: the store is served without having been tried",
             store=settings.store_place,
@@ -151,8 +150,8 @@ async def try_store(settings: Settings, clock: Clock) -> None:
 async def check_keys(
     settings: Settings, keys: ServiceKeys, clock: Clock, *, note: bool = True
 ) -> None:
-    """Make sure that the store was used with one of the crypto keys, or has no users yet; with
-    `note` it knows all of them from then on.
+    """Check that the store was used with one of the crypto keys, or has no users yet; with `note`
+    all of them are recorded.
 
     :raises StartupError: no key decrypts the endpoints of its users, or it cannot be opened
     """
@@ -161,7 +160,7 @@ async def check_keys(
         subject = engine, table_plan(settings), key_fingerprints(keys.crypto)
         known = await are_keys_known(*subject) if note else not await are_keys_lost(*subject)
     except StorageFull:
-        return  # there is no space to note a key: a start with space does it
+        return  # no space to record a key: a later start does it
     except KeytablesError as error:
         raise _startup_error(settings, error) from error
     finally:
@@ -171,13 +170,13 @@ async def check_keys(
 
 
 def report_empty_file(settings: Settings) -> None:
-    """Log that the file of an embedded store exists and is empty: it becomes a new store."""
+    """Warn if the file of an embedded store is empty: it becomes a new store."""
     path = _sqlite_path(settings)
     if path is None:
         return
     with suppress(OSError):
         is_empty = os.path.getsize(path) == 0
-        # A process that makes a new store at this moment has its locks.
+        # A process that creates a store at this moment holds its locks.
         if is_empty and not os.path.exists(f"{path}-wal") and not lock_holders(path):
             _log.warning(
                 "The file of the store is empty: it becomes a new store",
@@ -187,10 +186,7 @@ def report_empty_file(settings: Settings) -> None:
 
 
 def report_damage(settings: Settings) -> None:
-    """Check an embedded store that its last user did not close, and log what is damaged.
-
-    Blocks, for about `store_check_timeout` seconds.
-    """
+    """Check an unclosed embedded store, for about `store_check_timeout` seconds; log its damage."""
     path = _sqlite_path(settings)
     if path is None or not settings.store_check_timeout:
         return
@@ -214,7 +210,7 @@ def report_damage(settings: Settings) -> None:
 
 
 async def with_notice(opening: Awaitable[T], settings: Settings) -> T:
-    """The result of opening the store; if that takes a while, who has it locked is logged."""
+    """Await the opening of the store; if that takes a while, log the holders of its locks."""
     task = asyncio.ensure_future(opening)
     try:
         await asyncio.wait([task], timeout=NOTICE_AFTER)
@@ -236,7 +232,7 @@ async def with_notice(opening: Awaitable[T], settings: Settings) -> T:
 async def rotate_monthly(
     rotate: Callable[[], Awaitable[None]], interval: float = ROTATION_INTERVAL
 ) -> None:
-    """Have the store check the date each minute, until cancelled. Failures are logged."""
+    """Call `rotate` every `interval` seconds until cancelled. Failures are logged."""
 
     async def rotate_or_log() -> None:
         try:
@@ -249,10 +245,9 @@ async def rotate_monthly(
 
 
 class StoreWatch:
-    """Logs, for the operator alone, what happens to the store while it is served.
+    """Logs what happens to the store while it is served.
 
-    `reports_disk`: one of the workers reports what concerns all of them; each reports the failures
-    of its own calls.
+    `reports_disk`: for one of the workers, which logs what concerns all: the clock and the disk.
     """
 
     def __init__(
@@ -273,7 +268,6 @@ class StoreWatch:
         self._clock_was_set = False
 
     async def run(self) -> None:
-        """Check each second until it is cancelled."""
         await repeat(self._check, lambda: self._interval, "StoreWatch")
 
     async def _check(self) -> None:
@@ -307,14 +301,11 @@ class StoreWatch:
 
 
 def lock_holders(path: str) -> list[str]:
-    """The other processes that have locks on the store at `path`: their names and ids, as far as
-    this one may know them. Empty where the system is not Linux.
-    """
+    """Names and ids of other processes that lock the store at `path`; empty if not on Linux."""
     return [f"{_name_of(pid)} (pid {pid})" for pid in lock_holding_pids(path)]
 
 
 def lock_holding_pids(path: str) -> list[int]:
-    """The ids of `lock_holders`."""
     inodes: set[int] = set()
     for ending in _LOCK_FILES:
         with suppress(OSError):

@@ -1,7 +1,6 @@
-"""Keeps worker processes running: restarts those that end, kills those that are frozen, and tells
-systemd that the service runs.
+"""Keeps worker processes running: restarts ended ones, kills frozen ones, notifies systemd.
 
-Rule: the parent has no threads and no event loop, holds no state of the service, and sleeps until a
+Rule: the parent has no threads, no event loop and no state of the service, and sleeps until a
 signal, a worker or a restart is due.
 """
 
@@ -25,11 +24,11 @@ from keytables.retries import Backoff
 STARTUP_FAILED: Final = 3
 """Exit code of a worker that would fail however often it is started."""
 HEALTHY_AFTER: Final = 5.0
-"""A worker that ran for so many seconds has not failed at its start."""
+"""Seconds after which the end of a worker is no failed start."""
 GRACE_PERIOD: Final = 30.0
 """Seconds that workers have to stop before they are killed."""
 RESTART_DELAYS: Final = Backoff(0.1, 5.0, jitter=0.0)
-"""After the second failure in a row, and each further one; after the first there is no delay."""
+"""From the second failure in a row; after the first there is no delay."""
 CONFIRM_AFTER: Final = 1.0
 """Seconds from the check that finds a worker silent to the one that decides."""
 
@@ -43,30 +42,25 @@ _log = logs.get(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WorkerSlot:
-    """Which worker a process is."""
-
     index: int
-    """0 … workers - 1; a worker that is restarted has the index of the one before it."""
+    """0 … workers - 1; a restarted worker keeps its index."""
     parent_pipe: int
-    """File descriptor that becomes readable (end of file) when the parent is gone."""
+    """File descriptor that reads end of file when the parent is gone."""
     ready_pipe: Connection
     reload: bool = False
-    """Whether files were to be read again since the parent has read them."""
+    """Whether a reload was requested since the parent has read the files."""
 
     def report_ready(self) -> None:
-        """Tell the parent that this worker serves."""
         with suppress(BrokenPipeError):  # the parent is gone, as `parent_pipe` shows too
             self.ready_pipe.send_bytes(b"ready")
 
 
 @dataclass(slots=True)
 class Restarts:
-    """When a worker is to be started."""
-
     at: float | None = 0.0
-    """On the monotonic clock; None while it runs."""
+    """When to start the worker, on the monotonic clock; None while it runs."""
     failures: int = 0
-    """In a row, each soon after the start."""
+    """Consecutive ones, each soon after the start."""
 
     def schedule(self, now: float, uptime: float = 0.0) -> float:
         """Plan the next start; returns the delay in seconds."""
@@ -81,12 +75,11 @@ class Restarts:
 class Watchdog:
     """Finds frozen workers: one may hold the store's write lock, on which all others wait.
 
-    None is killed for a silence in which the supervisor did not run either, since then the whole
-    machine stood still. So a worker must be silent at two checks, the second of them on time.
+    A worker must be silent at two checks, the second of them on time: if the supervisor did not run
+    either, the whole machine was suspended.
 
-    `timeout`: seconds of silence after which a worker is frozen, 0 if none ever is. `heartbeats`:
-    when the event loop of each worker last ran, by index; all times are those of the monotonic
-    clock.
+    `timeout`: seconds of silence, 0 to disable; `heartbeats`: when the event loop of each worker
+    last ran, by index. All times are monotonic.
     """
 
     def __init__(self, timeout: float, heartbeats: Callable[[], Sequence[float]]) -> None:
@@ -97,8 +90,8 @@ class Watchdog:
         """When to check again; None while nothing is watched."""
 
     def frozen(self, ready: dict[int, float], now: float) -> dict[int, float]:
-        """The workers to be killed, with the seconds they were silent. `ready`: since when each of
-        those has served that are to be watched.
+        """The workers to kill, with seconds of silence. `ready`: those to watch, and since when
+        ready.
         """
         was_late = self.due is not None and now - self.due >= CONFIRM_AFTER
         if not (self._timeout and ready):
@@ -126,11 +119,10 @@ class Watchdog:
 
 
 class ServiceManager:
-    """Tells systemd, if it has started this process, that the service is ready and still runs
-    (sd_notify(3)). Without the variables of a unit of `Type=notify` nothing is sent.
+    """Tells systemd that the service is ready and alive (sd_notify(3)); sends nothing without the
+    variables of a unit of `Type=notify`.
 
-    The sign of life comes from what would stand still, the event loop or the supervisor, not from a
-    thread of its own.
+    The keep-alive comes from the event loop or the supervisor: a thread would go on if these froze.
     """
 
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
@@ -139,27 +131,27 @@ class ServiceManager:
         limit = variables.get("WATCHDOG_USEC", "")
         is_meant = variables.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
         self._interval = int(limit) / 2e6 if address and is_meant and limit.isdecimal() else 0.0
-        # Kept open: a service without a free file descriptor still runs.
+        # Kept open: later there may be no free file descriptor.
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if address else None
         if self._socket is not None:
             self._socket.setblocking(False)
         self.due: float | None = None
-        """When the next sign of life is to be sent, None while it expects none."""
+        """When the next keep-alive is due, None if systemd expects none."""
 
     def report_ready(self, now: float) -> None:
-        """The service is ready at `now`, of the monotonic clock as all times here."""
+        """`now`: monotonic, as all times here."""
         self._send(b"READY=1")
         if self._interval:
             self.due = now
 
     def report_alive(self, now: float) -> None:
-        """Send a sign of life if one is due: twice in the time that it waits for one."""
+        """Send a keep-alive if one is due: twice in each timeout of systemd."""
         if self.due is not None and now >= self.due:
             self._send(b"WATCHDOG=1")
             self.due = now + self._interval
 
     def report_from(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Report as ready, and alive for as long as that loop runs."""
+        """Report as ready, and alive for as long as `loop` runs."""
         self.report_ready(loop.time())
         self._report_alive_from(loop)
 
@@ -169,18 +161,17 @@ class ServiceManager:
             loop.call_at(self.due, self._report_alive_from, loop)
 
     def close(self) -> None:
-        """Send nothing any more."""
         if self._socket is not None:
             self._socket.close()
 
     def _send(self, state: bytes) -> None:
         if self._socket is not None:
-            with suppress(OSError):  # it is gone or does not read: then it acts by itself
+            with suppress(OSError):  # systemd is gone or does not read
                 self._socket.sendto(state, self._address)
 
 
 class _WorkerProcess:
-    """One place among the workers, and the process that has it."""
+    """A worker's index and its current process."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -195,14 +186,13 @@ class _WorkerProcess:
 class Supervisor:
     """Runs `workers` processes of `run_worker`. Make it before any thread or event loop exists.
 
-    `run_worker` runs in the child, with SIGTERM at its default and SIGINT ignored; what it returns
-    is the child's exit code. `on_ready` is called once, when all workers are ready; `on_ended` with
-    the index of each worker that has ended. A worker that `watchdog` finds frozen is killed, and
-    restarted as any other that ended; one that is starting is not watched, as it may have to wait
-    for the store.
+    `run_worker` runs in the child, with SIGTERM at its default and SIGINT ignored, and returns the
+    exit code. `on_ready` is called once, when all workers are ready; `on_ended` with the index of
+    each worker that has ended. A worker that `watchdog` finds frozen is killed and restarted; a
+    starting one is not watched, as it may have to wait for the store.
 
-    The parent holds one end of a pipe that it never writes to: when the parent is gone, however it
-    went, every worker reads the end of that pipe and stops.
+    The parent holds one end of a pipe that it never writes to: however the parent ends, every
+    worker reads end of file and stops.
     """
 
     def __init__(
@@ -232,10 +222,10 @@ class Supervisor:
     def run(self) -> int:
         """Run them until SIGTERM or SIGINT; returns the exit code.
 
-        SIGHUP is passed on to the workers, which read their files again; it is blocked in a child
-        until `run_worker` unblocks it. On SIGTERM and SIGINT every worker gets SIGTERM, and SIGKILL
-        after `grace_period` seconds; the result is 0. It is `STARTUP_FAILED` when a worker ends
-        with that code before all were ready; then the others are stopped.
+        SIGHUP is passed on to the workers, which reload their files; it is blocked in a child until
+        `run_worker` unblocks it. On SIGTERM and SIGINT every worker gets SIGTERM, and SIGKILL after
+        `grace_period` seconds; the result is 0. It is `STARTUP_FAILED` when a worker ends with that
+        code before all were ready; then the others are stopped.
         """
         self._parent_pipe = os.pipe()
         try:
@@ -246,7 +236,7 @@ class Supervisor:
                 os.close(descriptor)
 
     def _watch(self, signals: int) -> int:
-        """`signals`: file descriptor from which the numbers of received signals are read."""
+        """`signals`: file descriptor that yields the numbers of received signals."""
         while True:
             now = time.monotonic()
             self._manager.report_alive(now)
@@ -283,7 +273,6 @@ class Supervisor:
         return [(each, each.process) for each in self._workers if each.process is not None]
 
     def _timeout(self) -> float | None:
-        """Seconds until something is to be done."""
         times = [self._manager.due]
         if self._exit_code is None:
             times += [self._watchdog.due, *(worker.restarts.at for worker in self._workers)]
@@ -316,8 +305,8 @@ class Supervisor:
     def _run_child(self, slot: WorkerSlot) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # Ctrl-C reaches the whole group. It is the parent's to answer, or a worker could end by it,
-        # and be restarted, before the parent knows of it.
+        # Ctrl-C reaches the whole group. Only the parent handles it: otherwise a worker could end,
+        # and be restarted, before the parent has received the signal.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
         os.close(self._parent_pipe[1])
@@ -398,7 +387,7 @@ class Supervisor:
 
 @contextmanager
 def _signals() -> Iterator[int]:
-    """A file descriptor from which the number of each signal of `_SIGNALS` can be read."""
+    """A file descriptor that yields the number of each received signal of `_SIGNALS`."""
     reader, writer = os.pipe()
     for descriptor in (reader, writer):
         os.set_blocking(descriptor, False)

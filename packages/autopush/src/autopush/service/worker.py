@@ -1,4 +1,4 @@
-"""The process of a worker: its event loop, its signals, and its end."""
+"""The process of a worker: event loop, signals and shutdown."""
 
 import asyncio
 import gc
@@ -19,11 +19,9 @@ from autopush.telemetry import logs
 from autopush.telemetry.process import DescriptorShortage, is_shortage
 
 SHUTDOWN_TIMEOUT: Final = 28.0
-"""Seconds after which a shutdown is cut short: it takes longer only if the store does not answer. A
-supervisor would kill the worker two seconds later.
-"""
+"""Seconds until a shutdown is cut short if the store hangs: 2 less than `GRACE_PERIOD`."""
 SHUTDOWN_CUT_SHORT: Final = 1
-"""Exit code then."""
+"""Exit code of a shutdown that was cut short."""
 
 _log = logs.get(__name__)
 
@@ -39,8 +37,7 @@ async def serve(
     """Serve as the worker of that index until SIGTERM, SIGINT or the end of `parent_pipe`; returns
     the exit code.
 
-    SIGHUP has the files read again that can be replaced while it serves; `reload` has it done
-    before anything is served.
+    SIGHUP reopens the logs and reloads certificates; `reload` does so before serving.
     """
     raise_limit()
     loop = asyncio.get_running_loop()
@@ -48,13 +45,13 @@ async def serve(
     loop.set_exception_handler(loop_error_handler(shortage))
     hangup = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hangup.set)
-    # One that came before is delivered now: it was blocked since the start of the program.
+    # An earlier SIGHUP is delivered now: it was blocked since the start of the program.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
     clock = time.time
     metrics = service.metrics.of_worker(index)
     failures = StoreFailures(metrics)
     store = await open_store(service.settings, clock, metrics, failures.note, service.first_reading)
-    # From here on there is something to finish; a signal that comes before ends the process.
+    # From here on a shutdown has work to finish; an earlier signal ends the process.
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -91,17 +88,12 @@ async def _reload_at(hangup: asyncio.Event, certificates: Certificates, clock: C
 
 
 async def _reload(certificates: Certificates, clock: Clock) -> None:
-    """Read what can be replaced while the service runs; log what is wrong with it."""
     logs.reopen()
     await asyncio.to_thread(certificates.reload, clock())
 
 
 def _end_process_after(seconds: float) -> None:
-    """End this process if it still exists then, whatever it waits for.
-
-    The interpreter does not end before its threads, and one of the store may wait for a disk that
-    does not answer, or the loop itself.
-    """
+    """End this process even if a thread of the store, or the loop, waits for a stuck disk."""
     timer = threading.Timer(seconds, _end_process)
     timer.daemon = True
     timer.start()
@@ -116,10 +108,7 @@ def _end_process() -> None:
 def loop_error_handler(
     shortage: DescriptorShortage,
 ) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
-    """What logs the errors that reach an event loop.
-
-    asyncio's own handler would show callbacks with their arguments: user agents, rows, messages.
-    """
+    """An exception handler that logs no arguments of callbacks: user agents, rows, messages."""
 
     def log_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -1,8 +1,7 @@
-"""Failures of the store, and whether it works: what operators see in the log, in metrics and on the
-page of health.
+"""Failures and health of the store, for the log, the metrics and the health page.
 
-Rule: however many ask for the health, there is at most one read of each table and one write under
-way, and a write every few seconds: asking costs a store that is stuck nothing more.
+Rule: however many callers ask for the health, at most one read of each table and one write are in
+progress, and a write starts every few seconds at most: a stuck store gets no more load.
 """
 
 import asyncio
@@ -27,13 +26,13 @@ from keytables import (
 )
 
 REPORT_INTERVAL: Final = 60.0
-"""Seconds between two lines about failures of one kind."""
+"""Seconds between two log lines about failures of one kind."""
 
 _log: Final = logs.get(__name__)
 
 
 class FailureKind(Enum):
-    """The kinds of failures: the label of the metric, and what the operator is to do."""
+    """The kinds of failures: the label of the metric, and advice for the operator."""
 
     FULL = "full", "make space on the disk of the store"
     DAMAGED = "damaged", "run autopush check, which says what is damaged and what to do"
@@ -48,7 +47,6 @@ class FailureKind(Enum):
 
 
 def kind_of(error: KeytablesError) -> FailureKind:
-    """The kind of a failure."""
     if isinstance(error, StorageFull):
         return FailureKind.FULL
     if isinstance(error, Throttled):
@@ -61,9 +59,7 @@ def kind_of(error: KeytablesError) -> FailureKind:
 
 
 class StoreFailures:
-    """Those that one worker has seen; `note` is what its engine calls. The first of a kind is
-    logged at once, further ones as a number, once a minute at most.
-    """
+    """Counts failures; logs the first of a kind at once, then a count once a minute at most."""
 
     def __init__(
         self, metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
@@ -76,7 +72,6 @@ class StoreFailures:
         self._reported_at: dict[FailureKind, float] = {}
 
     def note(self, error: KeytablesError) -> None:
-        """Count a failure; log it, unless one of its kind was logged within the last minute."""
         kind = kind_of(error)
         self._counters[kind].add()
         count, _ = self._unreported.get(kind, (0, ""))
@@ -84,7 +79,7 @@ class StoreFailures:
         self._report(kind)
 
     def report(self) -> None:
-        """Log what was counted and is due by now; to be called every few seconds."""
+        """Log the counts that are due; to be called every few seconds."""
         for kind in tuple(self._unreported):
             self._report(kind)
 
@@ -103,7 +98,7 @@ class StoreFailures:
 # ── health ────────────────────────────────────────────────────────────────────────────────────────
 
 PROBE_INTERVAL: Final = 5.0
-"""Seconds between two writes."""
+"""Seconds between two probe writes."""
 NEARLY_FULL: Final = "The disk is nearly full: new messages are refused"
 DAMAGED: Final = "The store is damaged: run autopush check"
 
@@ -112,9 +107,7 @@ TableStates = dict[str, dict[str, str]]
 
 
 class StoreHealth:
-    """Looks at the store. `metrics`: what all workers have counted of its failures; `clock`: the
-    monotonic one.
-    """
+    """Tests the store. `metrics`: of all workers; `clock`: monotonic."""
 
     def __init__(
         self,
@@ -131,9 +124,7 @@ class StoreHealth:
         self._write_again_at = 0.0
 
     async def states(self, seconds: float) -> TableStates:
-        """The states of the router table, and of those of messages and versions together. Each call
-        of the store has so many seconds.
-        """
+        """By table; messages and versions are one. `seconds`: the timeout of each store call."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.ensure_future(self._look(seconds))
         return await asyncio.shield(self._looking)
@@ -162,7 +153,7 @@ class StoreHealth:
         write.result()
 
     def _lasting(self) -> str:
-        """What stays wrong although single calls succeed."""
+        """A problem that lasts although single calls succeed."""
         if self._store.engine.is_nearly_full:
             return NEARLY_FULL
         counts = self._metrics.total(STORE_FAILURES)
@@ -176,7 +167,7 @@ def _state(error: str) -> dict[str, str]:
 
 
 async def _error(call: Awaitable[object], seconds: float) -> str:
-    """What is wrong with a call of the store, empty if it succeeds."""
+    """The error of a store call, empty if it succeeds."""
     try:
         async with asyncio.timeout(seconds):
             await call

@@ -1,7 +1,7 @@
-"""What the tables hold for one user, for the operator's eyes.
+"""What the tables hold for one user, for operators.
 
-Rule: it only reads. What the service would repair or drop on sight (a record that lacks what every
-record must have, a user whose table is gone) stays as it is.
+Rule: it only reads. What the service would repair or drop (an incomplete record, a user whose table
+is gone) stays as it is.
 """
 
 from typing import Final
@@ -25,16 +25,15 @@ from autopush.store.versions import UserMessages, Versions
 from keytables import Engine, Item, TableNotFound
 
 MAX_COUNTED: Final = 10_000
-"""Rows of a user that are counted; there may be more."""
+"""Rows counted for a user, at most."""
 
 
 class PendingMessages(Struct, kw_only=True):
-    """The messages that wait for a user in one table.
+    """A user's pending messages in one table.
 
-    `count`: those it would be sent, of all its channels; `of_channel`: of the inspected one;
-    `size`: bytes of payload; `oldest` and `newest`: when they were stored, seconds since the epoch,
-    None where nothing says so (versions). `expired` ones and those of channels it has left are not
-    in the count. `has_more`: only the first `MAX_COUNTED` were read.
+    `count`: deliverable ones of all channels, without `expired` ones and those of channels it has
+    left; `of_channel`: of the inspected one; `size`: bytes of payload; `oldest` and `newest`: when
+    they were stored, epoch seconds, None for versions; `has_more`: only `MAX_COUNTED` were read.
     """
 
     count: int = 0
@@ -47,9 +46,7 @@ class PendingMessages(Struct, kw_only=True):
 
 
 class UserTable(Struct, frozen=True):
-    """A table that holds messages of the user. `channels`: None where no table says which it has
-    (versions).
-    """
+    """A table with messages of the user. `channels`: None if not stored (versions)."""
 
     name: str
     channels: frozenset[str] | None
@@ -57,10 +54,10 @@ class UserTable(Struct, frozen=True):
 
 
 class UserInspection(Struct, frozen=True):
-    """What was found. `record`: None when the row lacks what every record must have.
+    """What was found. `record`: None if the row lacks a required attribute.
 
-    `tables`: the one of the record first, then the one it is being moved from. `missing_table`: the
-    name of the first where no table of that name is in use, empty where the record names none.
+    `tables`: that of the record first, then the one it is being moved from. `missing_table`: the
+    name in the record if no such table is in use, empty if the record names none.
     """
 
     row: Item
@@ -72,7 +69,7 @@ class UserInspection(Struct, frozen=True):
 async def inspect_user(
     engine: Engine, plan: TablePlan, uaid: str, channel_id: str, *, key_hash: str, now: float
 ) -> UserInspection | None:
-    """What the tables hold for that user, None when it has no record. `now`: epoch seconds.
+    """What the tables hold for that user, None without a record. `now`: epoch seconds.
 
     :raises TableNotFound: there is no router table
     """
@@ -102,7 +99,6 @@ async def inspect_user(
 async def _open(
     engine: Engine, plan: TablePlan, name: str, router_type: str, hash_uaid: Hasher, now: float
 ) -> UserMessages | None:
-    """That table, None when the service would not read it: it is gone, or too old."""
     try:
         if router_type == SIMPLEPUSH:
             return Versions(await engine.open_table(storage_table(name)), hash_uaid)

@@ -1,17 +1,16 @@
 """Removal of user agents: by UAID, or of all that have not connected for months.
 
-A removal deletes the router record and the channels row, or all versions of a user of SimplePush;
-messages are left to their expiry.
+A removal deletes the router record and the channels row, or all versions of a SimplePush user;
+messages expire.
 
-Rule: a removal that is interrupted anywhere is completed by the next one, and two at once do no
-harm: all progress is in the tables.
+Rule: an interrupted removal is completed by the next one, and concurrent ones do no harm: all
+progress is in the tables.
 
 Old user agents are found by the index of the router table, whose key is the hour of the month's
 first connect, with or without its day; nothing is scanned. The index lags, so each delete has the
-condition that `last_connect` is still the one found there. Where the channels row or versions have
-to be deleted too, that is a second write. So first the record is marked: it loses the attributes
-that make it valid (everyone else treats it as absent) and keeps its place in the index, where the
-next run finds it if this one gets no further.
+condition that `last_connect` is unchanged. The channels row or versions need a second write, so the
+record is marked first: it loses the attributes that make it valid (everyone else treats it as
+absent) and stays in the index, where the next run finds it if this one gets no further.
 """
 
 import asyncio
@@ -50,12 +49,12 @@ from keytables import (
 )
 
 UNSEEN_MONTHS: Final = 2
-"""A user agent that connected last so many calendar months ago or earlier is not expected back."""
+"""A user agent that connected last so many calendar months ago or earlier counts as gone."""
 OLDEST_MONTHS: Final = 12
-"""How many months back they are searched for."""
+"""How many months back the search goes."""
 ORPHAN_MONTHS: Final = 6
-"""A user of a bridge is dropped that has no subscription and was registered, or changed its
-registration, so many calendar months ago or earlier.
+"""A bridge's user without subscriptions is dropped so many calendar months after it was registered
+or changed its registration.
 """
 
 BATCH: Final = 25
@@ -63,24 +62,20 @@ BATCH: Final = 25
 
 INDEX: Final = "AccessIndex"
 PAGE: Final = 250
-"""Items of the index in one response, about 30 KB."""
+"""Index items in one response, about 30 KB."""
 CONCURRENT_KEYS: Final = 11
-"""Keys of the index that are read at the same time: those of an hour."""
+"""Index keys read concurrently: those of an hour."""
 
 HAS_NOT_CONNECTED: Final = Attr("last_connect") == Param("last_connect")
 MARK: Final = Update(remove=("router_type", "node_id"))
 
 
 class RemovalStep(NamedTuple):
-    """How many user agents a step checked, and how many of them it dropped."""
-
     checked: int
     dropped: int
 
 
 class UserSummary(Struct, frozen=True):
-    """What the tables hold about a user agent."""
-
     router_type: str
     table: str | None
     channels: int
@@ -105,11 +100,10 @@ class UserRemover:
         self._messages: dict[str, TableHandle] = {}
         self.router = router
         self.dropped = 0
-        """How many user agents it has dropped."""
 
     @classmethod
     async def open(cls, engine: Engine, plan: TablePlan, *, key_hash: str) -> Self | None:
-        """Open the existing tables; None without a router table. No table is created or changed."""
+        """Open the existing tables, creating none; None without a router table."""
         names = await engine.table_names()
         if plan.router not in names:
             return None
@@ -123,10 +117,10 @@ class UserRemover:
         return cls(engine, uaid_hasher(key_hash), router, versions, messages)
 
     async def drop_unless_connected(self, found: Sequence[Item], now: float) -> None:
-        """Drop the user agents of these items of the index, unless they have connected since.
+        """Drop the user agents of these index items, unless they have connected since.
 
-        When users of bridges connect is not known: those alone are dropped that have had no
-        subscription for months, which a device has that can be reached.
+        Users of bridges do not connect: they are dropped if they have had no subscription for
+        months.
         """
         expected = {item["uaid"]: item["last_connect"] for item in found}
         records = await self.router.batch_get([_key(item) for item in found])
@@ -144,10 +138,10 @@ class UserRemover:
         await _settle_all(self._drop_old(record, messages) for record, messages in dropped)
 
     async def _is_orphan(self, record: Item, messages: TableHandle | None, now: float) -> bool:
-        """Whether that user of a bridge has had no subscription for months.
+        """Whether that bridge's user has had no subscription for months.
 
-        A user that subscribes changes `last_connect` before (`Users.refresh_registration`), so that
-        it is not dropped on the strength of what was read here.
+        One that subscribes now is not dropped: it changes `last_connect` first
+        (`Users.refresh_registration`).
         """
         [latest] = months_ago(now, ORPHAN_MONTHS, ORPHAN_MONTHS)
         seen = record["last_connect"]
@@ -173,7 +167,7 @@ class UserRemover:
         self.dropped += 1
 
     async def find(self, uaids: Iterable[str]) -> list[Item]:
-        """The records of these user agents, as far as they have one."""
+        """The existing records of these user agents."""
         return await self.router.batch_get([(self._hash(uaid),) for uaid in uaids])
 
     async def drop(self, records: Sequence[Item]) -> None:
@@ -190,7 +184,7 @@ class UserRemover:
         self.dropped += len(records)
 
     async def describe(self, uaid: str) -> UserSummary | None:
-        """A summary of that user agent, None when it has no record."""
+        """A summary of that user agent, None without a record."""
         for record in await self.find([uaid]):
             messages = await self._messages_of(record)
             row = await messages.get((*_key(record), CHANNELS_ROW)) if messages else None
@@ -209,7 +203,6 @@ class UserRemover:
                 await delete_versions(self._versions, *_key(record))
 
     async def _messages_of(self, record: Item) -> TableHandle | None:
-        """The message table of that user agent, None when it does not exist."""
         name = record.get("current_month", record.get("curmonth"))
         if not isinstance(name, str) or name not in self._names:
             return None
@@ -231,7 +224,7 @@ async def delete_uaids(
 ) -> AsyncGenerator[RemovalStep, None]:
     """Drop these user agents, a batch with each step.
 
-    :raises Throttled: the store was too busy for too long; run it again later
+    :raises Throttled: the store was overloaded for too long; run it again later
     """
     rest = iter(uaids)
     while batch := list(islice(rest, batch_size)):
@@ -255,9 +248,7 @@ def months_ago(now: float, fewest: int, most: int) -> list[Month]:
 async def find_old_users(
     remover: UserRemover, keys: Iterable[int], *, limiter: RateLimiter
 ) -> dict[int, int]:
-    """How many user agents the index has under each of these keys; keys without any are left out.
-    Reads only.
-    """
+    """The number of user agents under each of these index keys, without empty ones. Reads only."""
     rest = iter(keys)
     found: dict[int, int] = {}
     while some := list(islice(rest, CONCURRENT_KEYS)):
@@ -274,9 +265,9 @@ async def drop_old_users(
     limiter: RateLimiter,
     batch_size: int = BATCH,
 ) -> AsyncGenerator[RemovalStep, None]:
-    """Drop the user agents that the index has under these keys, a batch with each step.
+    """Drop the user agents under these index keys, a batch with each step.
 
-    :raises Throttled: the store was too busy for too long; run it again later
+    :raises Throttled: the store was overloaded for too long; run it again later
     """
     waiting: list[Item] = []
     for key in keys:
@@ -320,7 +311,7 @@ def _key(item: Item) -> tuple[str]:
 
 
 def _may_have_versions(record: Item) -> bool:
-    """Whether the user agent is, or was before it was marked, one of SimplePush."""
+    """Whether this is a SimplePush user agent, or was before it was marked."""
     has_table = "current_month" in record or "curmonth" in record
     return record.get("router_type", WEBPUSH if has_table else SIMPLEPUSH) == SIMPLEPUSH
 
@@ -331,7 +322,7 @@ async def _drop_channels(messages: TableHandle, records: Sequence[Item]) -> None
 
 
 async def _settle_all(calls: Iterable[Awaitable[None]]) -> None:
-    """Wait for all, then raise the worst error of any: Throttled only if there is no other."""
+    """Wait for all, then raise the worst error: Throttled only if there is no other."""
     ends = await asyncio.gather(*calls, return_exceptions=True)
     errors = [end for end in ends if end is not None]
     errors.sort(key=lambda error: isinstance(error, Throttled))

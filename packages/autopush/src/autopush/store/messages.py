@@ -1,20 +1,20 @@
-"""One message table: the subscriptions of its users and the messages that wait for them.
+"""One message table: the subscriptions of its users and their pending messages.
 
 Attribute names and types are the original's: `data` text, `headers` map, `ttl` and `timestamp`
-seconds, `updateid` the message id, `expiry` epoch seconds. A row that cannot be read is skipped, as
+seconds, `updateid` the message id, `expiry` epoch seconds. Unreadable rows are skipped, as
 tombstones are.
 
-A put whose response was lost is repeated, or given up; the database may still carry out the first
-attempt, after everything that was written since (`TableHandle.settle_time`). So a row is deleted
-only when every put of it is settled; any other is replaced by a *tombstone*: a row without a
-message, which expires when they are. Each put has a condition that a tombstone does not meet.
+A put whose response was lost is retried or given up; the database may still apply the first
+attempt, after later writes (`TableHandle.settle_time`). So a row is deleted only when all its puts
+are settled; otherwise it is replaced by a *tombstone*, a row without a message that expires when
+they are. Each put has a condition that a tombstone fails.
 
-Where the put was another process's, its age says whether it may be unsettled: `timestamp`, or
-`saved_at` (epoch seconds) of a message that was put long after it was taken. A tombstone has no
-`updateid`, and a `ttl` of 0 for the original, which takes it for an expired message.
+For a put by another process the row's age says whether it may be unsettled: `timestamp`, or
+`saved_at` (epoch seconds) of a message put long after it was accepted. A tombstone has no
+`updateid`, and a `ttl` of 0, which the original reads as an expired message.
 
 Rule: a message is deleted when it was acked, and only then, and an acked message does not come
-back. Of a topic the newer message stays, by the time it was taken, whichever put comes last.
+back. Of a topic the message accepted last stays, whichever put comes last.
 """
 
 import asyncio
@@ -55,44 +55,38 @@ PROBE_ROW: Final = "probe"
 PAGE: Final = 10
 """Messages read at once."""
 MEASURED_PAGE: Final = 20
-"""Rows read at once to be counted, which takes an embedded store about a millisecond at most."""
+"""Rows read at once to be counted: about a millisecond at most in an embedded store."""
 MAX_TOPIC_ORDERS: Final = 10_000
 MICROSECONDS: Final = 1_000_000
 CLOCKS_AGREE: Final = 1.0
-"""Seconds by which the clocks of two nodes may differ, without a doubt which message is newer."""
+"""Seconds by which clocks of nodes may differ: a shorter gap does not tell the newer message."""
 
 ADD_CHANNELS: Final = Update(add_to={"chids": Param("chids")})
 REMOVE_CHANNELS: Final = Update(take_from={"chids": Param("chids")})
 IS_NO_NEWER_COPY: Final = Attr("copied_at").absent() | (Attr("copied_at") <= Param("copied_at"))
-"""Channels may be copied over what the same connection or an older one copied."""
+"""Channels may overwrite a copy by the same connection or an older one."""
 
 IS_THAT_UPDATE: Final = Attr("updateid") == Param("updateid")
 IS_OLDER_TOPIC: Final = (
     Attr("topic_order").absent()
     & (Attr("timestamp").absent() | (Attr("timestamp") < Param("timestamp")))
 ) | (Attr("topic_order") < Param("topic_order"))
-"""A message of a topic is replaced by a newer one only; of those without an order, which are the
-original's, the second counts.
-"""
+"""The message of a topic is older; rows of the original have no order: their second counts."""
 IS_NEW_ROW: Final = Attr("chidmessageid").absent()
-"""A message without a topic has a row of its own: what is there is the message itself, or its
-tombstone.
-"""
+"""A message without a topic has a row of its own, which holds only it or its tombstone."""
 BURY: Final = Update(set=("expiry", "ttl"), remove=("data", "headers", "updateid"))
-"""Turns the row of a topic into a tombstone, which keeps its place in the order of the topic."""
+"""Turns a topic's row into a tombstone that keeps its order."""
 
 
 class Stored(NamedTuple):
-    """What is stored for a user: how many messages, or versions, and the bytes of their data and
-    headers.
-    """
+    """A user's stored messages or versions, and the bytes of their data and headers."""
 
     messages: int
     size: int
 
 
 def size_of(data: object, headers: object) -> int:
-    """The bytes that count of one message. What is stored of both is ASCII."""
+    """Bytes counted for one message; stored data and headers are ASCII."""
     size = len(data) if isinstance(data, str) else 0
     if isinstance(headers, Mapping):
         size += sum(len(name) + len(str(value)) for name, value in headers.items())
@@ -100,13 +94,11 @@ def size_of(data: object, headers: object) -> int:
 
 
 def row_of(notification: Notification) -> Row:
-    """Where the message is stored. A topic's row names the version it holds."""
+    """The row of the message; that of a topic includes the version it holds."""
     return Row(notification.sort_key, notification.version if notification.topic else None)
 
 
 class MessageMetrics:
-    """What message tables record. Topics are counted apart."""
-
     __slots__ = ("deleted", "retrieved", "retrieved_topics", "stored", "stored_topics")
 
     def __init__(self, metrics: Metrics) -> None:
@@ -118,11 +110,10 @@ class MessageMetrics:
 
 
 class Messages:
-    """One message table. `name` is what a router record's `current_month` says.
+    """One message table. `name` is the `current_month` of router records.
 
-    `month`: that of the table; `NO_MONTH` where tables do not rotate. `metrics`: None for commands,
-    whose reads and writes nobody counts. `engine`: None for what is to be written to a disk that is
-    nearly full too.
+    `month`: `NO_MONTH` where tables do not rotate. `metrics`: None for commands, which count
+    nothing. `engine`: None to write to a nearly full disk too.
     """
 
     router_type: Final = WEBPUSH
@@ -144,27 +135,25 @@ class Messages:
         self.name = table.table.name
         self.month = month
         self._metrics = MessageMetrics(metrics or unshared_metrics(METRICS))
-        # Of the topics that were put last, as their rows may not be there when they are acked.
+        # Of the last topics put, as their rows may be missing when they are acked.
         self._topic_orders = RecentlyUsed[int](MAX_TOPIC_ORDERS)
 
     # ── channels ─────────────────────────────────────────────────────────────────────────────────
 
     async def channels(self, uaid: str) -> frozenset[str]:
-        """The user's subscriptions."""
         return _channels(await self._table.get((self._hash(uaid), CHANNELS_ROW)))
 
     def add_channel(self, uaid: str, channel_id: str) -> Awaitable[object]:
-        """Subscribe; adding a channel twice changes nothing."""
         return self.add_channels(uaid, frozenset((channel_id,)))
 
     def add_channels(self, uaid: str, channels: frozenset[str]) -> Awaitable[object]:
-        """Subscribe to all of these, at least one; channels that are there stay."""
+        """Subscribe to at least one channel; existing subscriptions stay."""
         return self._table.update(
             (self._hash(uaid), CHANNELS_ROW), ADD_CHANNELS, {"chids": channels}
         )
 
     async def remove_channel(self, uaid: str, channel_id: str) -> bool:
-        """Unsubscribe. True only if the channel was subscribed."""
+        """Unsubscribe; True only if the channel was subscribed."""
         old = await self._table.update(
             (self._hash(uaid), CHANNELS_ROW),
             REMOVE_CHANNELS,
@@ -174,11 +163,10 @@ class Messages:
         return channel_id in _channels(old)
 
     async def copy_channels(self, uaid: str, channels: frozenset[str], connected_at: int) -> bool:
-        """Copy the subscriptions of a user whom that connection (ms) moves to this table.
-
-        False when a newer connection has copied them: its copy may have changed since.
+        """Copy subscriptions to this table for the connection of `connected_at` (ms); False if a
+        newer one has copied them: its copy may have changed since.
         """
-        # Also without any: the row then says which connection it was.
+        # Also without channels: the row then says which connection it was.
         row: Item = {
             "uaid": self._hash(uaid),
             "chidmessageid": CHANNELS_ROW,
@@ -190,18 +178,18 @@ class Messages:
         return await condition_held(self._table.put(row, condition=IS_NO_NEWER_COPY, values=values))
 
     def drop_channels(self, uaid: str) -> Awaitable[object]:
-        """Delete all subscriptions of a user that is dropped; its messages expire by themselves."""
+        """Delete the subscriptions of a dropped user; its messages expire."""
         return self._table.delete((self._hash(uaid), CHANNELS_ROW))
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def store(self, notification: Notification) -> Awaitable[None]:
-        """Write a message that was taken just now; submitted at once.
+        """Write a message that was accepted just now; submitted at once.
 
-        One of a topic that has a newer message counts as stored, and replaced. Where clocks that
-        differ would explain that other one, this one replaces it: it comes later.
+        If its topic has a newer message, it counts as stored and replaced. If the gap is within
+        `CLOCKS_AGREE`, it replaces that message instead, as it was put later.
 
-        :raises StorageFull: at once; what space is left is for everything else
+        :raises StorageFull: at once; the space left is for other writes
         """
         if self._engine is not None and self._engine.is_nearly_full:
             raise StorageFull(NEARLY_FULL)
@@ -219,7 +207,7 @@ class Messages:
         return put if _is_refused(put) else self._after_first(put, item)
 
     async def save(self, notification: Notification) -> None:
-        """Write a message that was sent and not acked. A newer one of its topic stays."""
+        """Write a sent and unacked message. A newer one of its topic stays."""
         item = _item(self._hash(notification.uaid), notification)
         if self._settle_time:
             item["saved_at"] = int(self._clock())
@@ -236,17 +224,16 @@ class Messages:
         self._metrics.stored.value += 1
 
     async def _after_first(self, put: Awaitable[None], item: Item) -> None:
-        """Wait for the put of a row that only this message can have."""
         try:
             await put
         except ConditionFailed as error:
             there = error.item or {}
             if there.get("updateid", item["updateid"]) != item["updateid"]:
                 raise
-            # An attempt before this one stored it; without `updateid` it is acked by now.
+            # An earlier attempt stored it; without `updateid` it is acked by now.
 
     def _put_topic(self, item: Item, order: int, before: int) -> Awaitable[None]:
-        """Replace a row of a lower order; one that has none, if it is from before that second."""
+        """Replace a row of a lower order, or one without order from before the second `before`."""
         if self._settle_time:
             self._topic_orders.keep((item["uaid"], item["chidmessageid"]), order)
         values = {"topic_order": order, "timestamp": before}
@@ -259,8 +246,8 @@ class Messages:
             there = error.item or {}
             found = _topic_order(there)
             least = order + CLOCKS_AGREE * MICROSECONDS
-            # A clock that is set forward between the taking of a message and this line makes an
-            # older row look newer. The time since it was taken is known by the wall clock alone.
+            # A clock set forward between the acceptance of a message and this line makes an older
+            # row look newer. Only the wall clock tells the time since the acceptance.
             is_newer = least < found <= self._clock() * MICROSECONDS
             version = item["updateid"]
             is_this = there.get("updateid") == version or (
@@ -273,14 +260,14 @@ class Messages:
             await condition_held(self._put_topic(item, order, before))
 
     def probe(self, uaid: str, expiry: int) -> Awaitable[None]:
-        """Write a row of that user that is no message, to see whether the table can be written."""
+        """Write a row that is no message, to test that the table can be written."""
         row: Item = {"uaid": self._hash(uaid), "chidmessageid": PROBE_ROW, "expiry": expiry}
         return self._table.put(row)
 
     # ── deleting ─────────────────────────────────────────────────────────────────────────────────
 
     async def delete(self, uaid: str, row: Row) -> bool:
-        """Delete one message. False when another version of it is stored by now."""
+        """Delete one message; False if another version of it is stored by now."""
         user = self._hash(uaid)
         if await self._table.unsettled([(user, row.sort_key)]):
             is_deleted = await self._bury(user, row)
@@ -299,18 +286,16 @@ class Messages:
         return self._delete_or_bury(user, acked)
 
     async def is_settled(self, notification: Notification) -> bool:
-        """Whether the put that stored this message here may not take effect once more, as far as
-        this process knows.
-        """
+        """Whether the put of this message cannot take effect again, as far as known here."""
         key = self._hash(notification.uaid), notification.sort_key
         return not await self._table.unsettled([key])
 
     def note_unsettled(self, notification: Notification) -> None:
-        """Another process stored this message, and its put may take effect once more."""
+        """Note that another process's put of this message may take effect again."""
         self._table.note_unsettled((self._hash(notification.uaid), notification.sort_key))
 
     def _note_read(self, item: Item) -> None:
-        """A row was read: whether its put is settled is known only if it is old enough."""
+        """Note that the put of a row may be unsettled, unless the row is old enough."""
         if not self._settle_time:
             return
         put_at = max(_seconds(item, "timestamp"), _seconds(item, "saved_at"))
@@ -345,7 +330,7 @@ class Messages:
         return self._table.delete(key, condition=IS_THAT_UPDATE, values=values)
 
     async def _bury(self, user: str, row: Row) -> bool:
-        """Put a tombstone in place of a message. False when another one is stored by now."""
+        """Replace a message by a tombstone; False if another one is stored by now."""
         key, now = (user, row.sort_key), int(self._clock())
         expiry = now + int(self._settle_time) + 1
         tombstone: Item = {
@@ -364,7 +349,7 @@ class Messages:
         order = self._topic_orders.find(key)
         if order is None:
             return False
-        # Its put may have been given up, and not be carried out yet.
+        # Its put may have been given up and still be applied later.
         tombstone["topic_order"] = order
         before = {"topic_order": order, "timestamp": now}
         return await condition_held(
@@ -374,7 +359,7 @@ class Messages:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     async def find(self, uaid: str, row: Row) -> Notification | None:
-        """That message, None when it is not stored or was replaced by another one."""
+        """That message; None if it is not stored or was replaced."""
         item = await self._table.get((self._hash(uaid), row.sort_key))
         if item is None or row.update_id not in (None, item.get("updateid")):
             return None
@@ -383,19 +368,14 @@ class Messages:
         return stored.notification if stored else None
 
     async def has(self, uaid: str, row: Row) -> bool:
-        """Whether that message is stored and was not replaced. Who asks knows of its put already:
-        the row is not noted as one that was read.
-        """
+        """Whether that message is stored and was not replaced; the row is not noted as read."""
         item = await self._table.get((self._hash(uaid), row.sort_key))
         if item is None or _is_tombstone(item):
             return False
         return row.update_id in (None, item.get("updateid"))
 
     async def read(self, uaid: str, after: str | None) -> StoredPage:
-        """The next page of messages behind the sort key `after`, None for the first one.
-
-        The order of the sort keys is the order of delivery: topics, then by storing time.
-        """
+        """The next page after the sort key `after` (None: the first), in the order of delivery."""
         user = self._hash(uaid)
         sort = Range(gt=after) if after is not None else None
         limit = PAGE if after is not None else PAGE + 1  # the first row is that of the channels
@@ -421,16 +401,12 @@ class Messages:
         return StoredPage(messages, last, channels, read_to)
 
     async def measure(self, uaid: str, enough: Stored) -> Stored:
-        """How many messages wait for that user, and their bytes; counting ends when there are so
-        many, or so many bytes.
-        """
+        """The user's pending messages and their bytes; counting stops at `enough` of either."""
         return await measure_rows(self._table, self._hash(uaid), enough)
 
 
 async def measure_rows(table: TableHandle, user: str, enough: Stored) -> Stored:
-    """How much is stored for the user with that storage key. It lets other work have its turn
-    between two pages.
-    """
+    """What is stored for the storage key `user`; yields to the event loop between pages."""
     messages = size = 0
     page = await table.query(user, sort=Range(gt=CHANNELS_ROW), limit=MEASURED_PAGE)
     while True:
@@ -448,7 +424,7 @@ async def measure_rows(table: TableHandle, user: str, enough: Stored) -> Stored:
 
 
 async def condition_held(written: Awaitable[object]) -> bool:
-    """Wait for a submitted write; False when its condition did not hold."""
+    """Wait for a submitted write; False if its condition failed."""
     try:
         await written
     except ConditionFailed:
@@ -469,7 +445,7 @@ def _is_tombstone(item: Item) -> bool:
 
 
 def _topic_order(item: Item) -> int:
-    """When the message of a topic was taken, microseconds; of the original's rows the second."""
+    """When a topic's message was accepted, in microseconds; rows of the original say the second."""
     order = item.get("topic_order")
     return order if isinstance(order, int) else _seconds(item, "timestamp") * MICROSECONDS
 
@@ -480,12 +456,12 @@ def _seconds(item: Item, name: str) -> int:
 
 
 def _is_refused(put: Awaitable[None]) -> bool:
-    """Whether the engine has refused a put at once."""
+    """Whether the engine refused a put at once."""
     return isinstance(put, asyncio.Future) and put.done()
 
 
 def _item(user_key: str, notification: Notification) -> Item:
-    """The item to put. Without a payload it has no `data` and no `headers`."""
+    """The item to put. Without a payload it has neither `data` nor `headers`."""
     item: Item = {
         "uaid": user_key,
         "chidmessageid": notification.sort_key,
@@ -503,7 +479,7 @@ def _item(user_key: str, notification: Notification) -> Item:
 
 
 def _message(uaid: str, item: Item) -> StoredMessage | None:
-    """The message of a row, None when it cannot be read (unknown sort key, wrong types)."""
+    """The message in a row, None if it is unreadable (unknown sort key, wrong types)."""
     sort_key, version = item.get("chidmessageid"), item.get("updateid")
     if not isinstance(sort_key, str):
         return None

@@ -1,13 +1,12 @@
 """The checks at start: does every operation of the service work on every table, with these rights?
-Is the store used with the crypto keys that its users' endpoints were made with?
+Is the store used with the crypto keys that its endpoints were made with?
 
-The first check does with a UAID of its own what the service does for user agents, by the same code
-where there is some, and deletes what it wrote. In tables with expiry its rows expire too, for the
-case that the right to delete is the missing one.
+The first check runs the operations of the service for a UAID of its own, by the same code where
+there is some, and deletes what it wrote. In tables with expiry its rows also expire, in case the
+right to delete is missing.
 
-For the second the router table has a row of its own, under a key that no UAID is. It has no
-`last_connect`, so nothing that looks for users by the index finds it. It holds fingerprints, from
-which no key follows, and never a key.
+The second keeps a row in the router table, under a key that is no UAID. Without `last_connect` it
+is not in the index. It holds fingerprints, from which no key can be derived.
 """
 
 import secrets
@@ -51,7 +50,7 @@ from keytables import (
 )
 
 UAID_PREFIX: Final = "deadbeef00000000deadbeef"
-"""How the UAID of every check begins, so that its rows can be recognised in the tables."""
+"""Prefix of the UAIDs of checks, by which their rows can be recognised."""
 
 NODE: Final = "mynode:2020"
 CHANNEL: Final = "deadbeef-0000-0000-dead-beef00000000"
@@ -60,7 +59,7 @@ LIFETIME: Final = 600
 
 
 class PreflightFailed(Exception):  # noqa: N818 - named for what happened
-    """An operation does not work; the text is one line that names it, and the right it needs."""
+    """An operation does not work; the text is one line that names it, and a right it lacks."""
 
 
 async def preflight(
@@ -69,7 +68,7 @@ async def preflight(
     """Try every operation on router, storage and the message table `current`.
 
     :raises PreflightFailed: the first one that does not work
-    :raises StorageFull: there is no space to try them, which says nothing of rights and tables
+    :raises StorageFull: there is no space to try them; rights and tables may be fine
     """
     check = _Check(engine, plan, current, key_hash, clock)
     try:
@@ -92,8 +91,6 @@ async def preflight(
 
 
 class _Check:
-    """One check, and its current step: what it does, by which call, on which table."""
-
     def __init__(
         self, engine: Engine, plan: TablePlan, current: str, key_hash: str, clock: Clock
     ) -> None:
@@ -109,7 +106,6 @@ class _Check:
         self._written: list[tuple[TableHandle, list[KeyTuple]]] = []
 
     async def open(self) -> None:
-        """Open the tables, creating them where they are missing."""
         for table in (
             storage_table(self._plan.storage),
             message_table(self._current),
@@ -119,7 +115,6 @@ class _Check:
             self._tables.append(await self._engine.ensure_table(table))
 
     async def try_storage(self) -> None:
-        """A version of a SimplePush channel is saved, read, and deleted."""
         table, _, _ = self._tables
         versions, name = Versions(table, self._hash), self._plan.storage
         update = VersionUpdate.of(self._uaid, CHANNEL, VERSION)
@@ -137,7 +132,6 @@ class _Check:
         await table.batch_write(deletes=[(self._key, CHANNEL)])
 
     async def try_messages(self) -> None:
-        """Channels are written and read; messages are stored, read, and deleted."""
         _, table, _ = self._tables
         messages, name = Messages(table, self._hash, self._clock), self._current
         now = int(self._clock())
@@ -181,7 +175,6 @@ class _Check:
         await messages.drop_channels(self._uaid)
 
     async def try_router(self) -> None:
-        """A user agent is registered, read, found by the index, disconnected, and dropped."""
         _, _, table = self._tables
         users, name = Users(table, self._hash, self._clock), self._plan.router
         now = self._clock()
@@ -213,7 +206,7 @@ class _Check:
         self._expect(await users.get(self._uaid), record)
         self._step("read records", "BatchGetItem", name)
         self._expect(len(await table.batch_get([(self._key,)])), 1)
-        # It lags, so the result says nothing.
+        # The index lags, so the result is not checked.
         self._step("look into the index", "Query", name, "/index/AccessIndex")
         await table.query_index("AccessIndex", make_connect_key(now), limit=1)
         self._step("clear the node", "UpdateItem", name)
@@ -222,11 +215,9 @@ class _Check:
         await users.drop(self._uaid)
 
     def done(self) -> None:
-        """Everything was deleted: nothing is left to clean."""
         self._written = []
 
     async def clean(self) -> None:
-        """Delete the rows of the step that failed."""
         for table, keys in self._written:
             try:
                 await table.batch_write(deletes=keys)
@@ -257,7 +248,7 @@ IS_NEW: Final = Attr(FINGERPRINTS).absent()
 
 async def are_keys_known(engine: Engine, plan: TablePlan, fingerprints: Collection[str]) -> bool:
     """Whether the users of that store can have endpoints of these keys: it was used with one of
-    them, or has no users, or does not say what it was used with. If so, all are noted.
+    them, has no users, or has no fingerprints. If so, all are noted.
 
     Of processes that start at the same time with different keys on a new store, one is refused.
     """
@@ -287,7 +278,7 @@ async def are_keys_lost(engine: Engine, plan: TablePlan, fingerprints: Collectio
 async def accept_keys(
     engine: Engine, plan: TablePlan, fingerprints: Collection[str], *, dry_run: bool = False
 ) -> int:
-    """Note these keys, whatever the store was used with; returns how many it did not know."""
+    """Note these keys unconditionally; returns how many were new."""
     table = await engine.ensure_table(router_table(plan.router))
     new = frozenset(fingerprints) - await _read_fingerprints(table)
     if new and not dry_run:

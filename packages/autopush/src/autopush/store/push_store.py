@@ -1,7 +1,7 @@
-"""The store of push: the router table and the message tables, opened together.
+"""The push store: the router table and the message tables.
 
-Rule: a user's messages and channels are always looked up in the table its own record names. So a
-new month needs no migration of all users: each is moved when its user agent connects
+Rule: a user's messages and channels are looked up in the table its record names. So a new month
+needs no migration of all users: each is moved when its user agent connects
 (:mod:`~autopush.store.rotation`).
 """
 
@@ -33,13 +33,13 @@ from autopush.telemetry.metrics import Metrics
 from keytables import Engine, TableHandle, TableNotFound
 
 UNUSED_UAID: Final = "0" * 32
-"""A UAID that no user has: reading it shows whether a table responds."""
+"""A UAID that no user has, for reads that test a table."""
 PROBE_LIFETIME: Final = 3600.0
-"""Seconds that what a probe has written exists."""
+"""Seconds until the row of a probe expires."""
 
 DAY: Final = 86_400.0
 ABSENT_FOR: Final = 60.0
-"""Seconds for which a missing table is not looked for again."""
+"""Seconds for which a missing table is not looked up again."""
 MAX_ABSENT: Final = 256
 
 _log: Final = logs.get(__name__)
@@ -51,12 +51,12 @@ class PushStore:
     """Users and their messages on one engine."""
 
     current: Messages
-    """The message table of new users, and the one that all others are moved to."""
+    """The message table of new users, to which all others are moved."""
     versions_table: TableHandle
     versions: Versions
-    """What waits for users of SimplePush."""
+    """Pending versions of SimplePush users."""
     uaid_hash: Hasher
-    """What logs say in place of a UAID."""
+    """What logs show in place of a UAID."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class PushStore:
         self._hash = hash_uaid
         self._clock = clock
         self._tables: dict[str, Messages] = {}
-        self._absent = RecentlyUsed[float](MAX_ABSENT)  # since when they are known to be missing
+        self._absent = RecentlyUsed[float](MAX_ABSENT)  # when each was found missing
         self._listing: asyncio.Future[list[str]] | None = None
         self._month = self._announced = NO_MONTH
         self._listeners: list[MonthListener] = []
@@ -89,7 +89,7 @@ class PushStore:
         clock: Clock,
         metrics: Metrics | None = None,
     ) -> Self:
-        """Create the tables that are missing and open the rest. `metrics`: those of a worker."""
+        """Create missing tables and open the rest. `metrics`: those of a worker."""
         hash_uaid = uaid_hasher(key_hash)
         router = await engine.ensure_table(router_table(plan.router), capacity=plan.router_capacity)
         store = cls(engine, plan, Users(router, hash_uaid, clock), hash_uaid, clock, metrics)
@@ -108,10 +108,10 @@ class PushStore:
     # ── months ───────────────────────────────────────────────────────────────────────────────────
 
     async def rotate(self) -> None:
-        """Create the table of the next month a day before it begins, and switch to it when it has
+        """Create the next month's table a day before the month begins, and switch to it when it has
         begun; to be called every minute. Where tables do not rotate, only the listeners are called.
 
-        A clock that is set back changes nothing: the current month stays.
+        A clock that is set back changes nothing.
         """
         now = self._clock()
         this, tomorrow = Month.at(now), Month.at(now + DAY)
@@ -125,7 +125,6 @@ class PushStore:
             await self._start_month(this)
 
     async def _start_month(self, this: Month) -> None:
-        """New users get the table of this month; of the other tables only live ones stay known."""
         current = await self._ensure(this.table(self.plan.message))
         names = {*await self._names(), *self._tables}  # lists of tables may lag
         live = live_tables(self.plan.message, names, this)
@@ -133,7 +132,7 @@ class PushStore:
         self.current, self._month = current, this
 
     def on_month_change(self, listener: MonthListener) -> None:
-        """Call that a day before each month begins, when its table exists."""
+        """Call `listener` a day before each month begins, when its table exists."""
         self._listeners.append(listener)
 
     def is_behind(self, messages: UserMessages) -> bool:
@@ -141,15 +140,11 @@ class PushStore:
         return messages.month < self.current.month
 
     def is_expiring(self, messages: UserMessages) -> bool:
-        """Whether that table may be dropped tomorrow: it is older than the predecessor of the month
-        announced last.
-        """
+        """Whether it may be dropped tomorrow: older than the predecessor of the month announced."""
         return self.plan.rotating and messages.month < self._announced.previous
 
     def is_stale(self, connected_at: int) -> bool:
-        """Whether a user whose last connect was then (ms) will count as gone in the month announced
-        last.
-        """
+        """Whether a user last connected then (ms) counts as gone in the month announced last."""
         return Month.at(connected_at / 1000) < self._announced.previous
 
     def is_superseded(self, messages: UserMessages) -> bool:
@@ -159,36 +154,30 @@ class PushStore:
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 
     async def messages_of(self, record: UserRecord) -> UserMessages | None:
-        """What holds the messages of that user: the versions if it is one of SimplePush, else its
-        message table; None when the record names none that is live.
-        """
+        """The user's message table, or the versions for SimplePush; None if it is not live."""
         if record.router_type == SIMPLEPUSH:
             return self.versions
         return await self.table(record.current_month)
 
     async def table(self, name: str | None) -> Messages | None:
-        """The message table of that name, None when it is not live; an unknown one may have been
-        created meanwhile. Of a record without a table the name is None.
-        """
+        """The live message table of that name, else None; another node may have created it."""
         if name is None:
             return None
         return self._tables.get(name) or await self._find_table(name)
 
     @property
     def tables(self) -> Sequence[Messages]:
-        """Every message table that is known and live, the oldest first."""
+        """Every known live message table, oldest first."""
         return sorted(self._tables.values(), key=lambda messages: messages.month)
 
     async def is_gone(self, name: str) -> bool:
-        """After TableNotFound for that table: whether it was dropped, and with it what its users
-        had subscribed.
-        """
+        """After TableNotFound: whether that table was dropped, with the subscriptions in it."""
         if name == self.versions.name:
             await self._open_versions()
             return False
         self._tables.pop(name, None)
         if name in await self._names():
-            return False  # it was created again; the next one to ask gets it
+            return False  # created again: the next lookup opens it
         if name == self.current.name:
             self.current = await self._ensure(name)
         else:
@@ -214,7 +203,7 @@ class PushStore:
         self.versions = Versions(self.versions_table, self._hash, self.engine)
 
     async def _names(self) -> list[str]:
-        """The names of all existing tables; concurrent callers share one listing."""
+        """The names of all tables; concurrent callers share one listing."""
         if self._listing is None or self._listing.done():
             self._listing = asyncio.ensure_future(self.engine.table_names())
         return await asyncio.shield(self._listing)
@@ -232,10 +221,10 @@ class PushStore:
     # ── users ────────────────────────────────────────────────────────────────────────────────────
 
     async def remove(self, uaid: str, row: Row) -> None:
-        """Delete that message wherever it is stored."""
+        """Delete that message from every table."""
         record = await self.users.get(uaid)
         if record is not None:
-            await self.messages_of(record)  # its table may be new
+            await self.messages_of(record)  # opens its table, if that is new
         # Oldest first: a message that is being moved leaves the old table only when it is in the
         # new one.
         for messages in self.tables:
@@ -243,12 +232,12 @@ class PushStore:
                 await messages.delete(uaid, row)
 
     async def drop_user(self, record: UserRecord) -> bool:
-        """Delete a user whose record is still that one, and then its subscriptions, or versions: in
-        the other order a failure would leave a connected user without subscriptions.
+        """Delete a user whose record is unchanged, and then its subscriptions or versions.
 
-        False when it has connected again meanwhile, or was moved: it is another node's.
+        False if it has connected again meanwhile, or was moved: another node has it.
         """
         messages = await self.messages_of(record)
+        # The record first: otherwise a failure would leave a connected user without subscriptions.
         if not await self.users.drop_unchanged(record):
             return False
         if messages is not None:
@@ -257,9 +246,7 @@ class PushStore:
         return True
 
     async def probe(self) -> None:
-        """Write something small that expires, to see whether the store can be written; and see
-        whether there is space for messages, as that row takes the place of the one before.
-        """
+        """Test that the store can be written and has space; the row replaces the last probe's."""
         await self.current.probe(UNUSED_UAID, int(self._clock() + PROBE_LIFETIME))
         await self.engine.check_space()
 

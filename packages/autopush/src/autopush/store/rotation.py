@@ -1,12 +1,11 @@
-"""Rotation of monthly message tables: which of them exist, and how a user is moved to the next.
+"""Rotation of monthly message tables, and how a user is moved to the next one.
 
-The tables: the one of the next month is created, the capacity of old ones lowered, older ones are
-dropped. The list of steps depends on names, capacities and the clock only, so that a dry run shows
-exactly what would be done; every step may be repeated. Where tables do not rotate there is nothing
-to do. Nodes create the table of the current month themselves, so where it is missing no node has
-seen this month: then nothing is lowered or dropped, for the clock here may be wrong.
+Tables: the next month's is created, the capacity of old ones lowered, older ones dropped. The steps
+depend on names, capacities and the clock only, so that a dry run shows exactly what would be done;
+every step may be repeated. Nodes create the current month's table themselves: if it is missing, no
+node has seen this month and the clock may be wrong, so nothing is lowered or dropped.
 
-A user, moved to the table of another month when its user agent connects:
+A user is moved when its user agent connects:
 
     1  the subscriptions are copied
     2  the router record names the new table, and in `moved_from` the old one
@@ -18,13 +17,12 @@ A node that stores a message reads the record afterwards (`follow`). Before step
 the old table, and step 3 finds the message. After step 2 it names the new one, and the message is
 moved at once.
 
-A user that never connects, because a bridge reaches it, has only subscriptions there. They are
-copied, and the record changed, when the user is next seen (`table_of_bridged_user`).
+A bridge's user never connects and has only subscriptions there. They are copied, and the record
+changed, when the user is next seen (`table_of_bridged_user`).
 
 Rule: a message is put into the new table before it is deleted from the old one, and every step may
-be repeated: so a move that is interrupted anywhere, with its node, is completed by the next
-connection, on whichever node. Two moves at once do no harm; the older connection is refused, at the
-latest in step 2.
+be repeated: the next connection, on whichever node, completes an interrupted move. Concurrent moves
+do no harm; the older connection is refused in step 2 at the latest.
 """
 
 import asyncio
@@ -45,44 +43,37 @@ from keytables import Capacity, Engine, TableNotFound, Throttled
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────
 
 QUIET_FROM_DAY: Final = 4
-"""The day of the month from which on last month's table is hardly used, and the one before not at
-all.
-"""
+"""Day of the month from which last month's table is hardly used, and earlier ones not at all."""
 
 MIN_KEEP: Final = 2
-"""The fewest months to keep: this one and the previous one are in use."""
+"""The fewest months to keep: the current and the previous one are in use."""
 
 IDLE: Final = Capacity(5, 5)
-"""What is enough for the table of another month."""
+"""Enough capacity for the table of another month."""
 
 
 class CreateTable(NamedTuple):
-    """Create a table; without a capacity it is billed by use."""
+    """Without a capacity the table is billed on demand."""
 
     table: str
     capacity: Capacity | None
 
 
 class SetCapacity(NamedTuple):
-    """Give a table another capacity."""
-
     table: str
     capacity: Capacity
 
 
 class DropTable(NamedTuple):
-    """Drop a table and what it holds."""
-
     table: str
 
 
 RotationStep = CreateTable | SetCapacity | DropTable
 MessageTables = Mapping[str, Capacity | None]
-"""The message tables there are, and what they are provisioned for."""
+"""The existing message tables and their provisioned capacity."""
 
 
 async def find_tables(engine: Engine, plan: TablePlan) -> MessageTables:
-    """The tables of months in the store."""
     found = {}
     for name in await engine.table_names():
         if Month.parse(plan.message, name):
@@ -96,8 +87,7 @@ def plan_rotation(
 ) -> list[RotationStep]:
     """The steps that are due at `now` (epoch seconds).
 
-    `keep`: months to keep, this one included, at least two; `idle`: what capacity is enough for the
-    table of another month.
+    `keep`: months to keep, this one included, at least two; `idle`: see `IDLE`.
     """
     if not plan.rotating:
         return []
@@ -153,8 +143,8 @@ async def apply_step(engine: Engine, step: RotationStep) -> None:
 async def move_user(
     store: PushStore, uaid: str, old: Messages, *, node_id: str, connected_at: int
 ) -> Messages | None:
-    """Steps 1 and 2, by the connection that has read all of the old table and has no message in
-    flight. Returns the new table, None when another connection has the user.
+    """Steps 1 and 2, by a connection that has read all of the old table and has no message in
+    flight. Returns the new table, None if another connection has the user.
     """
     new = store.current
     if not await new.copy_channels(uaid, await old.channels(uaid), connected_at):
@@ -166,9 +156,7 @@ async def move_user(
 async def move_late_messages(
     uaid: str, old: UserMessages, new: UserMessages, acked: Collection[Row] = ()
 ) -> None:
-    """Step 3: move what is in the old table, except what was read; `acked` are rows that are about
-    to be deleted there.
-    """
+    """Step 3: move the unread messages of the old table. `acked`: rows about to be deleted."""
     drain = Drain()
     while (request := drain.next_page()) is not None:
         try:
@@ -203,9 +191,7 @@ async def end_move(
 async def follow(
     store: PushStore, record: UserRecord, rows: Iterable[Row], stored_in: UserMessages
 ) -> None:
-    """Move messages that were stored, if the record, read afterwards, names another table. For
-    versions there is no other one.
-    """
+    """Move stored messages if the record, read afterwards, names another table."""
     if record.current_month == stored_in.name or record.router_type == SIMPLEPUSH:
         return
     new = await store.messages_of(record)
@@ -216,7 +202,7 @@ async def follow(
 async def move_messages(
     uaid: str, rows: Iterable[Row], old: UserMessages, new: UserMessages
 ) -> None:
-    """Move messages from one table to the other, as far as they are still in the old one."""
+    """Move those messages that are still in the old table."""
     await asyncio.gather(*(_move_message(uaid, row, old, new) for row in rows))
 
 
@@ -234,9 +220,7 @@ MOVE_ATTEMPTS: Final = 3
 
 async def table_of_bridged_user(store: PushStore, record: UserRecord) -> Messages | None:
     """The message table of a user that never connects, after a move to the current one if its own
-    is older or does not exist any more. None when the user was dropped meanwhile.
-
-    Two moves at once do no harm: each adds the old subscriptions to those in the new table.
+    is older or gone. None if the user was dropped meanwhile. Concurrent moves do no harm.
 
     :raises Throttled: its table keeps changing
     """
@@ -249,7 +233,7 @@ async def table_of_bridged_user(store: PushStore, record: UserRecord) -> Message
             return old
         new = store.current
         channels = await _channels_of(store, found.uaid, old)
-        if channels:
+        if channels:  # added, not replaced: another move may have come first
             await new.add_channels(found.uaid, channels)
         if await store.users.set_table(found, new.name):
             return new
@@ -258,7 +242,6 @@ async def table_of_bridged_user(store: PushStore, record: UserRecord) -> Message
 
 
 async def _channels_of(store: PushStore, uaid: str, messages: Messages | None) -> frozenset[str]:
-    """The subscriptions there; none where the table was dropped, and they with it."""
     if messages is None:
         return frozenset()
     try:

@@ -1,7 +1,6 @@
 """The tables of push as data: names, keys, indexes, expiry.
 
-Rule: attribute names and types are those of the original's tables, so that its tools read ours and
-we read its.
+Rule: attribute names and types are those of the original: each program reads the other's tables.
 """
 
 import hashlib
@@ -19,14 +18,14 @@ Hasher = Callable[[str], str]
 """From UAID to storage key."""
 
 LIVE_MONTHS: Final = 3
-"""How many months that have a table, the current one included, are still read."""
+"""Monthly tables that are still read, the current one included."""
 
 
 class TablePlan(Struct, frozen=True):
-    """Which tables there are. Names are those of the options `*_tablename`.
+    """The tables, named as by the options `*_tablename`.
 
-    `message` is the prefix of message tables; `rotating`: each month has one of its own. A capacity
-    is that of a table which has to be created; with None it is billed by use.
+    `message`: the prefix of message tables; `rotating`: there is one for each month. A capacity is
+    that of a table to be created; None is on-demand billing.
     """
 
     router: str = "router"
@@ -59,10 +58,7 @@ def storage_table(name: str) -> Table:
 
 
 def uaid_hasher(key_hash: str) -> Hasher:
-    """The function from UAID to storage key: HMAC-SHA256 under the option `key_hash`.
-
-    Without a key the UAID itself is the storage key. Only the store knows which of the two it is.
-    """
+    """From UAID to storage key: HMAC-SHA256 under the option `key_hash`, else the UAID."""
     if not key_hash:
         return str
     key = key_hash.encode()
@@ -70,9 +66,8 @@ def uaid_hasher(key_hash: str) -> Hasher:
 
 
 def uaid_log_hasher(key_hash: str) -> Hasher:
-    """The function from UAID to what stands for it in logs: the storage key under the option
-    `key_hash`, else its SHA-256. With the UAID itself a reader of the logs could connect as its
-    user agent.
+    """From UAID to what logs show: the storage key under the option `key_hash`, else SHA-256. With
+    the UAID itself a reader of the logs could connect as its user agent.
     """
     if key_hash:
         return uaid_hasher(key_hash)
@@ -80,14 +75,14 @@ def uaid_log_hasher(key_hash: str) -> Hasher:
 
 
 class Month(NamedTuple):
-    """A month of a year, UTC. Later ones are greater."""
+    """A calendar month, UTC; later ones are greater."""
 
     year: int
     month: int
 
     @classmethod
     def at(cls, now: float) -> Self:
-        """The month of that time (epoch seconds)."""
+        """The month of `now` (epoch seconds)."""
         then = datetime.fromtimestamp(now, UTC)
         return cls(then.year, then.month)
 
@@ -99,12 +94,10 @@ class Month(NamedTuple):
 
     @property
     def next(self) -> "Month":
-        """The month after it."""
         return Month(self.year + self.month // 12, self.month % 12 + 1)
 
     @property
     def previous(self) -> "Month":
-        """The month before it."""
         return Month(self.year - (self.month == 1), (self.month - 2) % 12 + 1)
 
     def table(self, prefix: str) -> str:
@@ -113,15 +106,15 @@ class Month(NamedTuple):
 
 
 NO_MONTH: Final = Month(0, 0)
-"""That of the table whose name is the bare prefix: it sorts before all others."""
+"""The month of the table named by the bare prefix: it sorts before all others."""
 
 
 def live_tables(prefix: str, names: Iterable[str], this: Month | None) -> list[str]:
     """The message tables in use, newest first; the one of the bare prefix comes last.
 
-    With `this`, the current month: the tables of its predecessor and of all later months (clocks of
-    other nodes may be ahead), and the newest `LIVE_MONTHS` up to it. With None, where tables do not
-    rotate: the newest `LIVE_MONTHS`.
+    `this`: the current month: its predecessor's table, all later ones (clocks of other nodes may be
+    ahead) and the newest `LIVE_MONTHS` up to it. None, where tables do not rotate: the newest
+    `LIVE_MONTHS`.
     """
     names = frozenset(names)
     months = sorted((month for name in names if (month := Month.parse(prefix, name))), reverse=True)

@@ -1,7 +1,7 @@
-"""Router records: who a user is, where it is connected, which message table is its own.
+"""Router records: who a user is, where it is connected, which message table it has.
 
 Rule: a record is changed attribute by attribute and under a condition, never overwritten, so that
-two nodes that hold the same user for a moment cannot undo each other's writes.
+two nodes that briefly hold the same user cannot undo each other's writes.
 """
 
 import random
@@ -32,28 +32,26 @@ RECORD_VERSION: Final = 1
 WEBPUSH: Final = "webpush"
 SIMPLEPUSH: Final = "simplepush"
 CONNECTING: Final = frozenset({WEBPUSH, SIMPLEPUSH})
-"""Router types of users that connect. Those of other types are reached through bridges of another
-service: their records are not changed.
-"""
+"""Router types of users that connect; those of other types are reached through bridges."""
 
 CONNECT_KEY_SPREAD: Final = 10
-"""How many garbage-collection keys an hour has, so that its users are not all under one of them."""
+"""Garbage-collection keys of an hour, so that its users do not share one."""
 
 
 IS_NEWEST: Final = (
     Attr("router_type").absent() | (Attr("router_type") == Param("router_type"))
 ) & (Attr("node_id").absent() | (Attr("connected_at") < Param("connected_at")))
-"""A user may be written by a connection newer than the one on record, or when none is on record."""
+"""Allows a connection newer than the one on record, or any if none is on record."""
 IS_NEWEST_OF_KNOWN: Final = Attr("router_type").exists() & IS_NEWEST
-"""A known user may; one that was dropped meanwhile is not created again, without its table."""
+"""The same, but a user dropped meanwhile is not created again, without its table."""
 IS_REGISTERED_AS: Final = (Attr("router_type") == Param("router_type")) & (
     Attr("connected_at") == Param("read_at")
 )
-"""A user of a bridge may be changed if it has not been registered again since it was read."""
+"""A bridge's user may be changed if it has not registered again since it was read."""
 IS_USER_OF_TABLE: Final = (Attr("router_type") == Param("router_type")) & (
     Attr("current_month").absent() | (Attr("current_month") == Param("read_month"))
 )
-"""A user of a bridge may get another message table if it still has the one that was read."""
+"""A bridge's user may get another message table if it still has the one that was read."""
 IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
     Attr("connected_at") == Param("connected_at")
 )
@@ -71,10 +69,9 @@ class UserRecord(Struct, frozen=True):
     """One row of the router table.
 
     `connected_at`: ms; `node_id`: base URL of the node that holds the connection; `last_connect`:
-    the garbage-collection key (:func:`make_connect_key`); `moved_from`: the message table it had
-    before, until that has been read to its end. `router_data`: what its bridge needs, and
-    `critical_failure`: why the bridge can never reach it. `wake_data`: where the device of a
-    SimplePush user can be woken.
+    the garbage-collection key (:func:`make_connect_key`); `moved_from`: the previous message table,
+    until it has been read to its end; `router_data`: what the bridge needs; `critical_failure`: why
+    the bridge can never reach the user; `wake_data`: where a SimplePush device can be woken.
     """
 
     uaid: str
@@ -91,28 +88,23 @@ class UserRecord(Struct, frozen=True):
 
 
 def make_connect_key(now: float) -> int:
-    """The garbage-collection key of a connect at `now` (epoch seconds): YYYYMMHH and 0001 to 0010.
-    A record's key is rewritten at most once a month.
-    """
+    """The garbage-collection key for `now` (epoch seconds): YYYYMMHH and 0001 to 0010."""
     hour = datetime.fromtimestamp(now, UTC).strftime("%Y%m%H")
     number = random.randint(1, CONNECT_KEY_SPREAD)  # noqa: S311 - spreads load, guards nothing
     return int(f"{hour}{number:04}")
 
 
 def is_connect_key_of_month(key: int | None, now: float) -> bool:
-    """Whether that key was made in the month of `now`."""
     return key is not None and str(key).startswith(_year_and_month(int(now) // 3600))
 
 
 def connect_keys(month: Month) -> Iterator[int]:
-    """Every key a record of that month can have: 0000 too, which the original gave out."""
+    """Every key a record of that month can have, the original's 0000 included."""
     return _keys_of_hours(f"{month.year:04}{month.month:02}")
 
 
 def connect_keys_of_day(month: Month, day: int) -> Iterator[int]:
-    """The keys of a day of that month in the form YYYYMMDDHHNNNN, which the documentation of the
-    original describes; none where the month has no such day.
-    """
+    """The keys YYYYMMDDHHNNNN, which the original documents; none if there is no such day."""
     if day > monthrange(*month)[1]:
         return iter(())
     return _keys_of_hours(f"{month.year:04}{month.month:02}{day:02}")
@@ -125,19 +117,19 @@ def _keys_of_hours(prefix: str) -> Iterator[int]:
 
 
 def month_of_connect_key(key: int) -> Month:
-    """The month a key of either form stands for."""
+    """The month of a key of either form."""
     text = str(key)
     return Month(int(text[:4]), int(text[4:6] or 0))
 
 
 @lru_cache(maxsize=2)
 def _year_and_month(hour: int) -> str:
-    """Year and month of that hour since the epoch."""
+    """`hour`: hours since the epoch."""
     return datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y%m")
 
 
 def parse_record(uaid: str, item: Item) -> UserRecord | None:
-    """The record in a row, None when it lacks what every record must have."""
+    """The record in a row, None if it lacks a required attribute."""
     router_type, connected_at = item.get("router_type"), item.get("connected_at")
     if not isinstance(router_type, str) or not isinstance(connected_at, int):
         return None
@@ -163,7 +155,7 @@ def parse_record(uaid: str, item: Item) -> UserRecord | None:
 
 
 class Users:
-    """The router table. UAIDs are hashed on the way in when the deployment has a key for that."""
+    """The router table. UAIDs are hashed if the deployment has a key for that."""
 
     def __init__(self, table: TableHandle, hasher: Hasher, clock: Clock) -> None:
         self._table = table
@@ -173,13 +165,11 @@ class Users:
         self.name = table.table.name
 
     def on_incomplete(self, listener: Callable[[str], None]) -> None:
-        """Call that with the UAID of each user that is dropped because its record is incomplete."""
+        """Call `listener` with the UAID of each user dropped for an incomplete record."""
         self._on_incomplete.append(listener)
 
     async def get(self, uaid: str) -> UserRecord | None:
-        """The user's record; one that misses what every record must have is dropped and counts
-        as absent.
-        """
+        """The user's record. One without a required attribute is dropped and counts as absent."""
         item = await self._table.get((self._hash(uaid),))
         if item is None:
             return None
@@ -197,10 +187,10 @@ class Users:
         connected_at: int,
         wake_data: Mapping[str, str] | None = None,
     ) -> UserRecord | None:
-        """Note that a known user is connected here; returns the record as it was before. Without
-        `wake_data` what the record has of it stays.
+        """Record that a known user is connected here; returns the record before. Without
+        `wake_data` the recorded one stays.
 
-        None when a newer connection is on record, or the user was dropped.
+        None if a newer connection is on record, or the user was dropped.
         """
         now = self._clock()
         values: dict[str, Value] = {
@@ -225,16 +215,13 @@ class Users:
         return (parse_record(record.uaid, old) if old else None) or record
 
     def create(self, uaid: str, node_id: str, connected_at: int, month: str) -> Awaitable[object]:
-        """Write a new Web Push user.
-
-        Repeating it changes nothing but the garbage-collection key.
-        """
+        """Write a new Web Push user. A repetition changes the garbage-collection key only."""
         return self._create(uaid, WEBPUSH, node_id, connected_at, {"current_month": month})
 
     def create_simplepush(
         self, uaid: str, node_id: str, connected_at: int, wake_data: Mapping[str, str] | None
     ) -> Awaitable[object]:
-        """Write a new SimplePush user, which has no message table; repeating it is as harmless."""
+        """Write a new SimplePush user, without a message table; may be repeated as `create`."""
         more = {} if wake_data is None else {"wake_data": {"data": dict(wake_data)}}
         return self._create(uaid, SIMPLEPUSH, node_id, connected_at, more)
 
@@ -254,10 +241,7 @@ class Users:
     async def register(
         self, uaid: str, router_type: str, router_data: Mapping[str, Value], month: str
     ) -> bool:
-        """Write a new user that is registered by HTTP request.
-
-        False when the UAID has another router type, or a connection that was opened later.
-        """
+        """Write a user registered by HTTP; False if it has another type or a later connection."""
         now = self._clock()
         values: Values = {
             "router_type": router_type,
@@ -273,10 +257,7 @@ class Users:
     async def update_registration(
         self, record: UserRecord, router_data: Mapping[str, Value]
     ) -> bool:
-        """Replace what the bridge needs by what the user has sent; its message table stays.
-
-        False when it was registered again, or dropped, since the record was read.
-        """
+        """Replace the bridge's data; False if registered again or dropped since it was read."""
         now = self._clock()
         values: Values = {
             "router_data": dict(router_data),
@@ -286,59 +267,48 @@ class Users:
         return await self._change_registered(record, values, remove=("critical_failure",))
 
     async def set_table(self, record: UserRecord, name: str) -> bool:
-        """Note that a user that never connects has that message table now.
-
-        False when it has got another one, or was dropped, since the record was read.
-        """
+        """Record another message table; False if it has changed, or the user was dropped."""
         values: Values = {"current_month": name, "last_connect": make_connect_key(self._clock())}
         read: Values = {"router_type": record.router_type, "read_month": record.current_month or ""}
         return await self._change(record.uaid, IS_USER_OF_TABLE, values, read)
 
     async def refresh_registration(self, record: UserRecord) -> bool:
-        """Note that a user that never connects was heard of; written at most once a month.
-
-        False when it was registered again, or dropped, since the record was read.
-        """
+        """Record activity, once a month at most; False if registered again or dropped."""
         now = self._clock()
         if is_connect_key_of_month(record.last_connect, now):
             return True
         return await self._change_registered(record, {"last_connect": make_connect_key(now)})
 
     async def set_router_data(self, record: UserRecord, router_data: Mapping[str, Value]) -> bool:
-        """Replace what the bridge needs, unless the user has registered again since."""
+        """Replace the data of the bridge, unless the user has registered again since."""
         now = int(self._clock() * 1000)
         values: Values = {"router_data": dict(router_data), "connected_at": now}
         return await self._change_registered(record, values)
 
     async def set_critical_failure(self, record: UserRecord, reason: str) -> bool:
-        """Note that the bridge can never reach the user as it is registered now."""
+        """Record that the bridge can never reach the user as it is registered now."""
         return await self._change_registered(record, {"critical_failure": reason})
 
     async def move(self, uaid: str, node_id: str, connected_at: int, *, old: str, new: str) -> bool:
-        """Note that the user has the message table `new` now, and had `old`.
-
-        False when that connection is no longer on record.
-        """
+        """Record a move of tables; False if that connection is no longer on record."""
         last_connect = make_connect_key(self._clock())
         values: Values = {"current_month": new, "last_connect": last_connect, "moved_from": old}
         connection: Values = {"node_id": node_id, "connected_at": connected_at}
         return await self._change(uaid, IS_THAT_CONNECTION, values, connection)
 
     async def refresh_last_connect(self, uaid: str, node_id: str, connected_at: int) -> bool:
-        """Note that a connection of an earlier month is still open. False when it is no longer on
-        record.
-        """
+        """Record that a connection of an earlier month is open; False if it is not on record."""
         values: Values = {"last_connect": make_connect_key(self._clock())}
         connection: Values = {"node_id": node_id, "connected_at": connected_at}
         return await self._change(uaid, IS_THAT_CONNECTION, values, connection)
 
     async def end_move(self, uaid: str, node_id: str, connected_at: int, old: str) -> bool:
-        """Note that nothing is left in the table the user was moved from."""
+        """Record that nothing is left in the table `old`."""
         read: Values = {"node_id": node_id, "connected_at": connected_at, "moved_from": old}
         return await self._change(uaid, IS_MOVED_FROM, {}, read, remove=("moved_from",))
 
     async def clear_node(self, record: UserRecord) -> bool:
-        """Note that the user is no longer connected there, unless it has connected again since."""
+        """Record that the user has disconnected, unless it has connected again since."""
         read: Values = {"node_id": record.node_id, "connected_at": record.connected_at}
         return await self._change(record.uaid, IS_THAT_CONNECTION, {}, read, remove=("node_id",))
 
@@ -356,9 +326,7 @@ class Users:
         read: Values | None = None,
         remove: tuple[str, ...] = (),
     ) -> bool:
-        """Set and remove these attributes; False where the condition does not hold. `read`: what
-        the condition compares with in addition to `values`.
-        """
+        """Returns False if the condition fails. `read`: further values for the condition."""
         update, given = _setting(*values, remove=remove), {**values, **(read or {})}
         try:
             await self._table.update((self._hash(uaid),), update, given, condition=condition)
@@ -367,15 +335,12 @@ class Users:
         return True
 
     async def drop(self, uaid: str) -> None:
-        """Delete the user's record, whatever it says."""
         await self._table.delete((self._hash(uaid),))
 
     async def drop_unchanged(self, record: UserRecord) -> bool:
-        """Delete the user's record if it still is this one. False when the user has connected again
-        or was moved since.
-        """
+        """Delete the user's record; False if it has connected again or was moved since."""
         values: dict[str, Value] = {"connected_at": record.connected_at}
-        condition = HAS_NOT_RECONNECTED  # of SimplePush a month says nothing
+        condition = HAS_NOT_RECONNECTED  # SimplePush has no monthly tables
         if record.router_type != SIMPLEPUSH:
             values["current_month"] = record.current_month or ""
             condition = IS_AS_IT_WAS

@@ -1,10 +1,10 @@
-"""The table of SimplePush: the newest version of each channel that waits for its user agent.
+"""The SimplePush table: the newest pending version of each channel.
 
 Rule: a version is replaced by a higher one only, and deleted only if it is still the one that was
 acked.
 
-Attribute names and types are the original's: `version`, a number. Which channels a user has is not
-stored, so every channel counts as subscribed. Nothing in it expires, and it belongs to no month.
+Attribute names and types are the original's: `version`, a number. Subscriptions are not stored, so
+every channel counts as subscribed. Rows do not expire, and the table belongs to no month.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from autopush.webpush.notification import Notification, VersionUpdate, number_of
 from keytables import Attr, Engine, Item, Param, Range, StorageFull, TableHandle
 
 PAGE: Final = 500
-"""Versions read at once, and sent in one message, which stays below 64 KiB with so many."""
+"""Versions read at once and sent in one message, which so stays below 64 KiB."""
 
 IS_LOWER_VERSION: Final = Attr("version").absent() | (Attr("version") < Param("version"))
 IS_THAT_VERSION: Final = Attr("version") == Param("version")
 
 
 class Versions:
-    """The one table of versions. Its rows are named by channel and version."""
+    """The table of versions. A row is identified by channel and version."""
 
     router_type: Final = SIMPLEPUSH
     month: Final = Month(9999, 12)
@@ -49,31 +49,34 @@ class Versions:
     # ── channels ─────────────────────────────────────────────────────────────────────────────────
 
     async def channels(self, uaid: str) -> Container[str]:  # noqa: ARG002 - as of message tables
-        """Every channel: the server does not know them."""
+        """Every channel: subscriptions are not stored."""
         return ANY_CHANNEL
 
     async def add_channel(self, uaid: str, channel_id: str) -> None:
-        """Nothing is stored of a channel before it has a version."""
+        """Does nothing: a channel has no row before it has a version."""
 
     async def remove_channel(self, uaid: str, channel_id: str) -> bool:
-        """Delete what waits for the channel. True: it was subscribed, as every channel is."""
+        """Delete the channel's pending version. True, as every channel counts as subscribed."""
         await self._table.delete((self._hash(uaid), channel_id))
         return True
 
     async def drop_channels(self, uaid: str) -> None:
-        """Delete all versions of a user that is dropped, as they do not expire."""
+        """Delete all versions of a dropped user, as they do not expire."""
         await delete_versions(self._table, self._hash(uaid))
 
     # ── versions ─────────────────────────────────────────────────────────────────────────────────
 
     def store(self, notification: Notification) -> Awaitable[None]:
-        """Write a new version, unless it or a higher one is stored."""
+        """Write a new version, unless it or a higher one is stored.
+
+        :raises StorageFull: at once, if the disk is nearly full
+        """
         if self._engine is not None and self._engine.is_nearly_full:
             raise StorageFull(NEARLY_FULL)
         return self.save(notification)
 
     async def save(self, notification: Notification) -> None:
-        """Write a version that was sent and not acked, unless it or a higher one is stored."""
+        """Write a sent and unacked version, unless it or a higher one is stored."""
         number = number_of(notification.version)
         row: Item = {
             "uaid": self._hash(notification.uaid),
@@ -84,7 +87,7 @@ class Versions:
         await condition_held(put)
 
     async def find(self, uaid: str, row: Row) -> Notification | None:
-        """That version, None when it is not stored or another one is."""
+        """That version; None if it is not the one stored."""
         item = await self._table.get((self._hash(uaid), row.sort_key))
         stored = _stored(uaid, item) if item is not None else None
         if stored is None or row.update_id not in (None, stored.row.update_id):
@@ -92,11 +95,10 @@ class Versions:
         return stored.notification
 
     async def has(self, uaid: str, row: Row) -> bool:
-        """Whether that version is the one stored."""
         return await self.find(uaid, row) is not None
 
     async def delete(self, uaid: str, row: Row) -> bool:
-        """Delete one version. False when another one is stored by now."""
+        """Delete one version; False if another one is stored by now."""
         return await condition_held(self._delete(self._hash(uaid), row))
 
     def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
@@ -109,14 +111,14 @@ class Versions:
         return self._table.delete((user, row.sort_key), condition=IS_THAT_VERSION, values=values)
 
     async def is_settled(self, notification: Notification) -> bool:  # noqa: ARG002
-        """Versions say no more than that there is something new: one may come again."""
+        """Always: a version may be delivered twice, as it only says that something is new."""
         return True
 
     def note_unsettled(self, notification: Notification) -> None:
-        """Nothing follows from it."""
+        """Does nothing: see `is_settled`."""
 
     async def read(self, uaid: str, after: str | None) -> StoredPage:
-        """The next page of versions behind the channel `after`, None for the first one."""
+        """The next page of versions after the channel `after`, None for the first page."""
         user, sort = self._hash(uaid), Range(gt=after or CHANNELS_ROW)
         page = await self._table.query(user, sort=sort, limit=PAGE)
         while page.cursor is not None and not page.items:
@@ -126,22 +128,21 @@ class Versions:
         return StoredPage(stored, last)
 
     async def measure(self, uaid: str, enough: Stored) -> Stored:
-        """How many channels of that user have a version that waits."""
+        """How many of the user's channels have a pending version."""
         return await measure_rows(self._table, self._hash(uaid), enough)
 
 
 UserMessages = Messages | Versions
-"""What waits for the users of one router type. Both tables have the same interface."""
+"""A table of pending messages or versions: both have the same interface."""
 
 
 async def delete_versions(table: TableHandle, user: str) -> None:
-    """Delete all versions of the user with that storage key."""
+    """Delete all versions of a user. `user`: its storage key."""
     while items := (await table.query(user, sort=Range(gt=CHANNELS_ROW), limit=PAGE)).items:
         await table.batch_write(deletes=[(user, str(item["chid"])) for item in items])
 
 
 def _stored(uaid: str, item: Item) -> StoredMessage | None:
-    """The version in a row, None when it cannot be read (wrong types)."""
     channel_id, number = item.get("chid"), item.get("version")
     if not is_channel_id(channel_id) or not isinstance(number, int):
         return None
