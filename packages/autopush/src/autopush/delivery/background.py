@@ -1,7 +1,7 @@
-"""Writes to the store in the background: acked rows to delete, undelivered messages to save.
+"""Background writes to the store: deletes of acked rows, saves of undelivered messages.
 
-Rule: a write that the store cannot do now is retried, with longer and longer pauses, until it is
-done or the process ends; how many may wait for a retry is bounded.
+Rule: a write that the store cannot do now is retried with growing pauses until it is done or the
+process ends; the number of waiting retries is bounded.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ PAUSES: Final = Backoff(0.5, 60.0, jitter=0.0)
 MAX_RETRIES: Final = 100_000
 RETRY_CHECK_INTERVAL: Final = 0.05
 CONCURRENT_SAVES: Final = 64
-"""Connections whose undelivered messages are saved at the same time."""
+"""Connections whose messages are saved concurrently."""
 
 Write = Callable[[], Awaitable[object]]
 
@@ -34,8 +34,6 @@ _log = logs.get(__name__)
 
 
 class BackgroundWrites:
-    """The writes of one node that are under way, and those that wait for a retry."""
-
     def __init__(self, store: PushStore, nodes: Nodes, wheel: TimerWheel, acked: AckedRows) -> None:
         self._store = store
         self._nodes = nodes
@@ -46,7 +44,7 @@ class BackgroundWrites:
         self._acked = acked
 
     def delete_acked(self, messages: UserMessages, uaid: str, rows: Sequence[Row]) -> None:
-        """Delete rows that were acked, or need not be delivered any more."""
+        """Delete rows that were acked or no longer need delivery."""
         self._acked.add(uaid, rows, may_recur=messages.router_type == SIMPLEPUSH)
         self._start(
             partial(messages.delete_all, uaid, rows),
@@ -56,9 +54,7 @@ class BackgroundWrites:
     def save_undelivered(
         self, messages: UserMessages, uaid: str, connected_at: int, undelivered: Undelivered
     ) -> None:
-        """Save what a connection opened at `connected_at` (ms) had accepted and not acked, then
-        have the node that has the user by now read it.
-        """
+        """Save unacked messages and have the user's current node read them. `connected_at`: ms."""
         unsaved = {notification.version: notification for notification in undelivered.unsaved}
         rows = [*undelivered.stored, *map(row_of, undelivered.unsaved)]
 
@@ -97,7 +93,7 @@ class BackgroundWrites:
     # --- retries ----------------------------------------------------------------------------------
 
     async def finished(self, seconds: float) -> None:
-        """Wait until all writes are done, for at most so long."""
+        """Wait for writes and retries, at most `seconds`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while (self._running or self._retries) and (left := deadline - loop.time()) > 0:

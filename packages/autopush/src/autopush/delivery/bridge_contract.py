@@ -1,7 +1,7 @@
-"""The contract of a router for users who are reached through a bridge: another vendor's service.
+"""The interface of a router for users behind a bridge, another vendor's push service.
 
-It is the interface `IRouter` of the original. `autopush.bridges` has the routers of this
-distribution; another one can bring its own, see the page "Bridges" of the documentation.
+It is `IRouter` of the original. `autopush.bridges` has the routers of this distribution; the page
+"Bridges" of the documentation shows how to add one.
 """
 
 from abc import ABC, abstractmethod
@@ -16,19 +16,18 @@ from autopush.webpush.notification import Notification
 from keytables import Value
 
 OUTAGE_RETRY: Final = 30
-"""Seconds after which a sender may repeat a message, where its bridge failed and does not say."""
+"""`Retry-After` in seconds when a bridge failed without naming a delay."""
 
 RouterData = Mapping[str, Value]
-"""What a router needs to reach a user: its device token and more. An attribute of the record."""
+"""What a router needs to reach a user, such as a device token; an attribute of the record."""
 
 
 class RouterResponse(Struct, frozen=True, kw_only=True):
-    """What the sender is answered, and what becomes of the user's router data.
+    """The response to the sender, and the user's new router data.
 
-    `status_code` of 2xx: the answer has this body and these headers, with `Location` and `TTL`
-    unless they are among them. Any other: the answer is an error with `errno`, a number of
-    `autopush.webpush.errors`. `router_data`: None leaves it as it is, an empty one drops the user,
-    any other replaces it.
+    With a `status_code` of 2xx the response has this body and these headers, and `Location` and
+    `TTL` if they are missing; any other is an error with `errno` (`autopush.webpush.errors`).
+    `router_data`: None leaves it unchanged, an empty one drops the user, any other replaces it.
     """
 
     status_code: int = 201
@@ -39,12 +38,11 @@ class RouterResponse(Struct, frozen=True, kw_only=True):
 
 
 class RouterError(PushError):
-    """A notification, or a registration, that a router cannot serve.
+    """A notification or registration that a router cannot serve.
 
-    `router_data`: as in `RouterResponse`. `is_outage`: the bridge itself failed, as it would for
-    other users; repeated outages open its circuit, and 502 has `Retry-After`.
-    `critical_failure`: why this user can never be served again; it is kept in the record until the
-    user registers again.
+    `router_data`: as in `RouterResponse`. `is_outage`: the bridge failed, as it would for other
+    users; repeated outages open its circuit, and 502 gets `Retry-After`. `critical_failure`: why
+    this user can never be served again; kept in the record until it registers again.
     """
 
     def __init__(
@@ -67,7 +65,7 @@ class RouterError(PushError):
 
     @classmethod
     def unregistered(cls, message: str = "The device is not registered any more") -> "RouterError":
-        """410/106: the bridge does not know the device any more; the user is dropped."""
+        """410/106: the bridge no longer knows the device; the user is dropped."""
         return cls(Errno.INVALID_SUBSCRIPTION, message, router_data={})
 
     @classmethod
@@ -79,22 +77,22 @@ class RouterError(PushError):
 class Router(ABC):
     """Delivers the notifications of one router type. Its methods run on the event loop.
 
-    It is created before there is a loop, and in every worker again, so it connects only when it has
-    something to deliver. No text of an error may hold a token, a key or another secret.
+    It is created before there is a loop, and again in every worker, so connect on first use only.
+    Error texts must not contain tokens, keys or other secrets.
     """
 
     timeout: float = 3.0
-    """Seconds that one notification may take; then it is cancelled, and counts as an outage."""
+    """Seconds for one notification; then it is cancelled and counts as an outage."""
     max_under_way: int = 200
-    """Notifications of one application that may wait for the bridge; further ones are refused."""
+    """Concurrent notifications of one application; further ones are refused."""
     start_warning: str = ""
-    """What the operator should know of this router; logged once when the service starts."""
+    """A warning for the operator, logged once when the service starts."""
 
     def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:  # noqa: B027
-        """Check the data of a registration or an update, and add to it what is to be stored.
+        """Validate the data of a registration or update, and add to it what is to be stored.
 
-        `router_data`: the members of the request's body, those stored before included; `app_id`:
-        that of the URL.
+        `router_data`: the members of the request's body, merged with those stored. `app_id`: from
+        the URL.
 
         :raises RouterError: it cannot be registered
         """
@@ -108,25 +106,23 @@ class Router(ABC):
     async def route_notification(
         self, notification: Notification, record: UserRecord
     ) -> RouterResponse:
-        """Deliver to the user of that record. Several run at the same time.
+        """Deliver to the user of that record; calls run concurrently.
 
-        :raises RouterError: it was not delivered
-        :raises OSError: no connection: an outage. Whatever else is raised is a defect of the
-            router, and counts as an outage too
+        :raises RouterError: not delivered
+        :raises OSError: no connection, an outage. Any other exception is a defect of the router and
+            counts as an outage too
         """
 
     async def try_credentials(self) -> Sequence[str]:
-        """Get an access token for each account, without sending anything to a device. Returns the
-        names of the accounts; none where only a message would tell.
+        """Get an access token for each account, without sending to a device. Returns the names of
+        the accounts; none if only a message would tell.
 
-        :raises RouterError: the provider gives none
+        :raises RouterError: no token granted
         """
         return ()
 
     def application(self, router_data: RouterData) -> str:
-        """The application of a user. The users of one share a circuit and a limit on how many
-        notifications are under way.
-        """
+        """The application of a user; its users share a circuit and a concurrency limit."""
         app_id = router_data.get("app_id")
         return app_id if isinstance(app_id, str) else ""
 

@@ -1,9 +1,8 @@
-"""Users who are reached through a bridge: from the router record to the router of its type.
+"""Delivery to users behind a bridge: from the router record to the router of its type.
 
-Rule: an outage of a bridge costs its own users and no one else. Each application of each bridge has
-a limit on how many notifications are under way, a timeout, and a circuit that opens after
-`MAX_FAILURES` outages in a row; while it is open, its notifications are refused at once. All
-bridges together may not take the place of requests for others.
+Rule: an outage of a bridge affects only its own users. Each application of each bridge has its own
+concurrency limit, timeout and circuit breaker, which opens after `MAX_FAILURES` consecutive outages
+and then refuses notifications at once. `MAX_UNDER_WAY` keeps room for other requests.
 """
 
 import asyncio
@@ -26,15 +25,15 @@ from keytables import KeytablesError
 from keytables.retries import CircuitBreaker
 
 MAX_UNDER_WAY: Final = 5000
-"""Notifications that wait for any bridge at the same time."""
+"""Concurrent notifications of all bridges together."""
 MAX_CIRCUITS: Final = 1000
 MAX_FAILURES: Final = 5
 CIRCUIT_RESET: Final = 30.0
-"""Seconds after which an open circuit lets one notification through, to see how the bridge is."""
+"""Seconds until an open circuit lets one notification through as a probe."""
 CLOSE_TIMEOUT: Final = 2.0
-"""Seconds that a router has to close its connections when the service stops."""
+"""Seconds for each router to close its connections when the service stops."""
 BUSY_RETRY: Final = 5
-"""Seconds after which a sender may try again when too many notifications are under way."""
+"""`Retry-After` in seconds when a bridge is busy."""
 
 REASONS: Final[Mapping[int, str]] = {
     Errno.BACK_OFF: "busy",
@@ -48,24 +47,22 @@ REASONS: Final[Mapping[int, str]] = {
     Errno.PAYLOAD_TOO_LARGE: "too_large",
     Errno.UNKNOWN: "failed",
 }
-"""The reason of a bridge's error; of any other errno it is `OTHER`."""
+"""The metric label of a bridge error; `OTHER` for any other errno."""
 
 _log = logs.get(__name__)
 
 
 CircuitKey = tuple[str, str]
-"""A router type and an application."""
+"""Router type and application."""
 
 
 class BridgedUser(Struct, frozen=True):
-    """A user that is reached through a bridge."""
-
     record: UserRecord
     router: Router
 
 
 class Bridges:
-    """The routers of this node, by router type. `max_under_way`: notifications of all of them."""
+    """`routers`: by router type. `max_under_way`: of all routers together."""
 
     def __init__(
         self,
@@ -85,10 +82,7 @@ class Bridges:
         self._circuits: dict[CircuitKey, Circuit] = {}
 
     def find(self, record: UserRecord) -> BridgedUser:
-        """The user of that record.
-
-        :raises PushError: 410/105, it can never be reached again; 400/108, not from this node
-        """
+        """:raises PushError: 410/105, failed for good; 400/108, no such router on this node"""
         if record.critical_failure is not None:
             raise _critical(record.critical_failure)
         router = self.routers.get(record.router_type)
@@ -99,9 +93,9 @@ class Bridges:
         return BridgedUser(record, router)
 
     async def route(self, user: BridgedUser, notification: Notification) -> RouterResponse:
-        """Deliver through the bridge, and note what it says of the user.
+        """Deliver, and update the user's record from the response.
 
-        :raises PushError: it was not delivered
+        :raises PushError: not delivered
         """
         try:
             response = await self._route(user, notification)
@@ -120,7 +114,7 @@ class Bridges:
             key = record.router_type, router.application(record.router_data or {})
         circuit = self._circuits.get(key)
         if circuit is None:
-            if len(self._circuits) >= MAX_CIRCUITS:  # only with applications nobody configured
+            if len(self._circuits) >= MAX_CIRCUITS:  # only with unconfigured applications
                 del self._circuits[next(iter(self._circuits))]
             circuit = self._circuits[key] = Circuit(key, router)
         if self._under_way >= self._max_under_way:
@@ -145,7 +139,6 @@ class Bridges:
         return response
 
     async def close(self) -> None:
-        """Close the connections to all bridges; each has `CLOSE_TIMEOUT` for it."""
         for name, router in self.routers.items():
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT):
@@ -164,7 +157,7 @@ class Bridges:
     async def _note_refusal(
         self, key: CircuitKey, record: UserRecord, error: RouterError
     ) -> PushError:
-        """Change the record as the error says; returns what the sender is answered."""
+        """Update the record as the error asks; returns the error for the sender."""
         refusal: PushError = error
         if error.critical_failure is not None:
             _log.error("A bridge user failed for good", bridge=key[0], application=key[1])
@@ -174,12 +167,12 @@ class Bridges:
         else:
             await self._apply(key, record, error.router_data)
         if refusal.status == 410 and await self._has_changed(key, record):
-            # The bridge has refused the token before.
+            # The bridge refused the token of the earlier registration.
             return RouterError.retry_after(BUSY_RETRY, "The device has registered again")
         return refusal
 
     async def _has_changed(self, key: CircuitKey, record: UserRecord) -> bool:
-        """Whether the user is registered, and not as in that record."""
+        """Whether the user has registered again since that record was read."""
         try:
             now = await self._store.users.get(record.uaid)
         except KeytablesError as error:
@@ -189,9 +182,7 @@ class Bridges:
         return now is not None and now.connected_at != record.connected_at
 
     async def _change(self, key: CircuitKey, write: Awaitable[bool]) -> bool:
-        """Change a record. What became of the message is known by then: a failure does not change
-        what its sender is answered, and the bridge says the same of the next message.
-        """
+        """A failed write is only logged: the bridge will report the same for the next message."""
         try:
             return await write
         except KeytablesError as error:
@@ -201,7 +192,7 @@ class Bridges:
 
 
 class Circuit:
-    """Guards the calls to one application of one bridge."""
+    """Concurrency limit, timeout and circuit breaker of one application of one bridge."""
 
     def __init__(self, key: CircuitKey, router: Router) -> None:
         self._key = key
@@ -214,10 +205,7 @@ class Circuit:
         )
 
     async def call(self, notification: Notification, record: UserRecord) -> RouterResponse:
-        """Have the router deliver it.
-
-        :raises RouterError: the router's, or 503/201 where it may not be asked now
-        """
+        """:raises RouterError: the router's; 503/201, the circuit is open or the limit reached"""
         if left := self._breaker.begin_call():
             raise RouterError.retry_after(
                 int(left) + 1, "The bridge of this device does not work at the moment"
@@ -236,7 +224,7 @@ class Circuit:
         return response
 
     async def _call(self, notification: Notification, record: UserRecord) -> RouterResponse:
-        """What the router says; whatever else happens as an outage."""
+        """Any exception but RouterError becomes an outage."""
         try:
             async with asyncio.timeout(self._router.timeout):
                 return await self._router.route_notification(notification, record)
@@ -252,7 +240,7 @@ class Circuit:
         raise RouterError(errno, message, is_outage=True)
 
     def _note(self, outage: int | None) -> None:
-        """Count an outage (its errno), or note that the bridge works."""
+        """`outage`: its errno; None after a success."""
         bridge, application = self._key
         if outage is None:
             if self._breaker.is_open:
@@ -272,7 +260,7 @@ class Circuit:
 
 @contextmanager
 def report_defects(router: Router) -> Iterator[None]:
-    """For calls of a router that do not wait: whatever it raises but a refusal is 500/999."""
+    """For synchronous calls of a router: any exception but PushError becomes 500/999."""
     try:
         yield
     except PushError:
@@ -283,7 +271,7 @@ def report_defects(router: Router) -> Iterator[None]:
 
 
 def _log_defect(router: Router, error: Exception) -> None:
-    # Not its text, which may repeat a token or a message: its type, and where it was raised.
+    # Type and location only: the text may contain a token or a message.
     frames = traceback.extract_tb(error.__traceback__)
     _log.error(
         "A router has a defect",

@@ -12,7 +12,7 @@ from autopush.store.versions import UserMessages
 from autopush.webpush.notification import Notification
 
 ACKS_KEPT: Final = 60.0
-"""Seconds; a node that hands over waits for three."""
+"""Seconds; a call from another node times out after three."""
 MAX_ACKS_KEPT: Final = 50_000
 
 
@@ -20,11 +20,11 @@ class ConnectedUser(Protocol):
     """A user agent on a socket of this worker."""
 
     uaid: str | None
-    """Its UAID; None before its hello."""
+    """None before its hello."""
     messages: UserMessages
-    """The user's message table, or the versions."""
+    """The user's message table; for SimplePush, the versions."""
     is_recorded: bool
-    """Whether the user is in the router table; a new one is not before its first register."""
+    """Whether the user is in the router table; a new one is not until its first register."""
 
     @property
     def connected_at(self) -> int:
@@ -35,17 +35,14 @@ class ConnectedUser(Protocol):
         """Whether the session has not ended."""
 
     def is_subscribed(self, channel_id: str) -> bool:
-        """Whether the channel is known to be subscribed; False also while that is not known yet."""
+        """Also False while the subscriptions are not known yet."""
 
     @property
     def has_acked_all(self) -> bool:
-        """Whether it has acked all messages, those included that were stored."""
+        """Whether no message is unacked and no stored one left."""
 
     def deliver(self, notification: Notification, row: Row | None) -> bool:
-        """Send now, or return False: busy, and storage will be read later.
-
-        `row` is where it is stored, if it is.
-        """
+        """Send now; False when busy: storage is read later. `row`: where it is stored, or None."""
 
     def in_flight(self, version: str) -> Unacked | None:
         """The message of that version, if it was sent and is not acked yet."""
@@ -53,15 +50,14 @@ class ConnectedUser(Protocol):
     async def deliver_from_peer(self, notification: Notification, row: Row | None) -> bool:
         """As `deliver`, for a message of another worker: one that is acked by now is not sent.
 
-        `notification.stored` names the table that has `row`. When that is not the user's table, the
-        result is False.
+        Also False if `notification.stored`, the table that has `row`, is not the user's table.
         """
 
     def check_storage(self) -> bool:
-        """Read the stored messages. True when that starts now, False when it has to wait."""
+        """Read the stored messages; False when that has to wait."""
 
     def schedule_table_change(self) -> None:
-        """Change to this month's message table some time in the next half hour."""
+        """Change to this month's message table at a random time in the next half hour."""
 
     def disconnect(self, code: int, reason: str = "") -> None:
         """End the connection with a close frame; what is unacked is saved."""
@@ -71,9 +67,7 @@ class ConnectedUser(Protocol):
 
 
 async def is_acked(user: ConnectedUser, version: str, sent: Unacked, seconds: float) -> bool:
-    """Whether the user agent acks a message that `deliver` has sent, within so many seconds; False
-    as soon as its session ends without.
-    """
+    """Wait up to `seconds` for the ack of a delivered message; False once the session ends."""
     if not sent.is_acked and user.in_flight(version) is sent:
         ended = asyncio.Event()
         sent.watchers = [*(sent.watchers or ()), ended.set]
@@ -84,12 +78,12 @@ async def is_acked(user: ConnectedUser, version: str, sent: Unacked, seconds: fl
 
 
 class AckedRows:
-    """Rows that were acked on this worker: those the store may still have, and those of the last
+    """Rows acked on this worker: those that may still be in the store, and those of the last
     minute.
 
-    A node that hands over a stored message cannot know whether the user agent has received and
-    acked it from the store meanwhile: this does, without reading the store. A row that the store
-    still returns after it was acked is recognised by it too.
+    A node that hands over a stored message cannot know whether the user agent has read and acked it
+    from the store meanwhile: this does, without a read. It also detects rows that the store still
+    returns after their ack.
     """
 
     def __init__(self, clock: Clock, *, max_kept: int = MAX_ACKS_KEPT) -> None:
@@ -101,9 +95,7 @@ class AckedRows:
         self._waiting: dict[str, asyncio.Future[None]] = {}
 
     def add(self, uaid: str, rows: Iterable[Row], *, may_recur: bool = False) -> None:
-        """These were acked now and are to be deleted. With `may_recur` the same rows may be stored
-        again later, so they are forgotten as soon as they are deleted.
-        """
+        """`may_recur`: the same rows may be stored again, so forget them once they are deleted."""
         undeleted = self._undeleted.get(uaid)
         if undeleted is None:
             self._undeleted[uaid] = set(rows)
@@ -121,7 +113,6 @@ class AckedRows:
             self._forgotten = max(self._forgotten, times.pop(oldest))
 
     def on_deleted(self, uaid: str, rows: Iterable[Row]) -> None:
-        """The store does not have these any more."""
         undeleted = self._undeleted.get(uaid)
         if undeleted is None:
             return
@@ -132,27 +123,23 @@ class AckedRows:
                 self._waiting.pop(uaid).set_result(None)
 
     def undeleted(self, uaid: str) -> frozenset[Row]:
-        """The user's rows that are not known to be deleted yet. Call this before reading the
-        store, as a delete may take effect in between.
-        """
+        """Call this before reading the store, as a delete may take effect in between."""
         return frozenset(self._undeleted.get(uaid, ()))
 
     def has_undeleted(self, uaid: str) -> bool:
-        """Whether the store may still have messages that this user agent has acked here. Until not,
-        the router record keeps naming this node, so that the next one waits for it.
-        """
+        """While true, the router record keeps this node, so that the next one waits for it."""
         return uaid in self._undeleted
 
     def was_acked(self, uaid: str, row: Row) -> bool:
-        """Whether the row was acked in the last minute, or is not deleted since."""
+        """Whether the row was acked in the last minute, or acked and not deleted yet."""
         return (uaid, row) in self._times or row in self._undeleted.get(uaid, ())
 
     def knows_all_since(self, then: float) -> bool:
-        """Whether `was_acked` knows everything that was acked after that time (epoch seconds)."""
+        """Whether `was_acked` is complete since that time (epoch seconds)."""
         return self._forgotten < then
 
     async def all_deleted(self, uaid: str, seconds: float) -> None:
-        """Wait until all acked rows of that user are deleted, at most for so long."""
+        """Wait at most `seconds`."""
         if uaid in self._undeleted:
             if uaid not in self._waiting:
                 self._waiting[uaid] = asyncio.get_running_loop().create_future()
@@ -160,11 +147,10 @@ class AckedRows:
 
 
 class Registry:
-    """All open sockets of this worker, and which user agent is on which of them. `clock`: epoch
-    seconds.
+    """All open sockets of this worker, and the user agents on them. `clock`: epoch seconds.
 
-    Rule: the entry of a user agent is removed only by the connection it points to, so that a late
-    close never removes its successor.
+    Rule: only the connection that an entry points to removes it, so that a late close never removes
+    its successor.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -177,13 +163,12 @@ class Registry:
         return self._users.get(uaid)
 
     def claim(self, uaid: str, connection: ConnectedUser) -> ConnectedUser | None:
-        """Make this the user agent's connection; returns another one that it had."""
+        """Returns the user agent's previous connection, if it was another one."""
         previous = self._users.get(uaid)
         self._users[uaid] = connection
         return previous if previous is not connection else None
 
     def release(self, connection: ConnectedUser) -> None:
-        """Remove the user agent's entry if it is this connection."""
         uaid = connection.uaid
         if uaid is not None and self._users.get(uaid) is connection:
             del self._users[uaid]

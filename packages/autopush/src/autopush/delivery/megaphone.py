@@ -1,10 +1,8 @@
 """The source of the broadcasts: a Megaphone server, or any URL that answers like one.
 
-`GET` of the URL is answered 2xx with `{"broadcasts": {"id": "version", …}}`. Each worker asks by
-itself.
+`GET` is answered 2xx with `{"broadcasts": {"id": "version", …}}`. Each worker polls by itself.
 
-Rule: a source that fails stops no worker and takes back nothing: the versions that were read last
-stay.
+Rule: a source that fails stops no worker, and the versions read last stay in use.
 """
 
 import asyncio
@@ -26,10 +24,7 @@ _log = logs.get(__name__)
 
 
 class PollError(Exception):
-    """The source has not said what the broadcasts are. The text holds nothing of what it said.
-
-    `reason`: one of `POLL_ERRORS`.
-    """
+    """`reason`: one of `POLL_ERRORS`. The text quotes nothing of the response."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -47,22 +42,20 @@ _decoder: Final = msgspec.json.Decoder(_Document)
 
 
 class Megaphone:
-    """Asks the source at `url` (http or https). `token`: the header `Authorization`, if not
-    empty.
-    """
+    """`url`: http or https. `token`: the `Authorization` header, if not empty."""
 
     def __init__(self, url: str, token: str = "") -> None:
         self._url = url
         self._headers = [("accept", "application/json"), ("connection", "close")]
         if token:
             self._headers.append(("authorization", token))
-        # Made once: it reads the certificates of the system.
+        # Created once: this loads the system's CA certificates.
         self._client = HttpClient(client_tls() if url.startswith("https:") else None)
 
     async def fetch(self, seconds: float = POLL_TIMEOUT) -> dict[str, str]:
         """The version of each broadcast.
 
-        :raises PollError: it does not say them within that time
+        :raises PollError: no valid response within `seconds`
         """
         try:
             async with asyncio.timeout(seconds):
@@ -80,7 +73,7 @@ class Megaphone:
 
 
 class BroadcastPoller:
-    """Keeps the broadcasts of one worker up to date: asks at once, and then each `interval`."""
+    """Polls at once, then every `interval` seconds."""
 
     def __init__(
         self, source: Megaphone, broadcasts: Broadcasts, metrics: Metrics, interval: float
@@ -97,11 +90,10 @@ class BroadcastPoller:
         )
 
     async def run(self) -> None:
-        """Poll until it is cancelled."""
         await repeat(self.poll, lambda: self._interval, "BroadcastPoller")
 
     async def poll(self) -> None:
-        """Ask once. What fails is counted, and logged where it worked before."""
+        """Failures are counted; the first after a success is logged."""
         try:
             self._broadcasts.update(await self._source.fetch())
         except PollError as error:

@@ -33,26 +33,24 @@ from autopush.webpush.tokens import EndpointTokens
 from keytables import KeytablesError, Throttled, Unavailable
 
 REFRESH_WITHIN: Final = 3600.0
-"""Seconds over which the records of long connections are refreshed."""
+"""Seconds over which refreshes of long connections are spread."""
 USERS_PER_SLICE: Final = 250
 CLOSES_PER_SLICE: Final = 50
 CLOSE_PAUSE: Final = 0.005
 
 PROBE_INTERVAL: Final = 1.0
-"""Seconds from one probe to the next."""
+"""Seconds."""
 PROBE_TOLERANCE: Final = 1.0
-"""A probe that is so many seconds late means that others waited for an answer too."""
+"""Seconds; a probe later than this means that other nodes waited for this one too."""
 QUIET_PERIOD: Final = 10.0
-"""Seconds after which no node stores a message any more because this one did not answer."""
+"""Seconds until every message that this node failed to take is stored."""
 USERS_CHECKED_PER_SECOND: Final = 200
 
 _log = logs.get(__name__)
 
 
 class ConnectionNode:
-    """See the module. `nodes.own_id` is what the router records of its users name;
-    `max_connections` of 0 is no limit.
-    """
+    """`nodes.own_id`: named in its users' router records. `max_connections`: 0 for no limit."""
 
     def __init__(
         self,
@@ -104,13 +102,12 @@ class ConnectionNode:
 
     @property
     def is_accepting(self) -> bool:
-        """Whether another connection may be opened."""
         limit = self._max_connections
         return not self._stopping and (not limit or len(self.registry.sockets) < limit)
 
     async def _on_month_change(self) -> None:
-        """Records are refreshed, and users change tables, when they connect. One that has not done
-        so for a whole month does it now, before it or its message table may be dropped.
+        """Connections older than a month do now what others do at their hello: refresh the record
+        or change tables, before the record or the table may be dropped.
         """
         for number, user in enumerate(list(self.registry.sockets), 1):
             if user.uaid is not None and user.is_recorded:
@@ -126,7 +123,7 @@ class ConnectionNode:
             self.background.refresh_last_connect(user.uaid, user.connected_at)
 
     async def shutdown(self, seconds: float) -> None:
-        """Close every socket with 1001, a few at a time, and wait until all messages are saved."""
+        """Close every socket with 1001, a few at a time; wait up to `seconds` for the saves."""
         self._stopping = True
         deadline = asyncio.get_running_loop().time() + seconds
         for number, user in enumerate(list(self.registry.sockets), 1):
@@ -139,16 +136,15 @@ class ConnectionNode:
 
 
 class OutageRecovery:
-    """Notices that this node was out of touch, and reads what it was not notified of meanwhile.
+    """Detects that this node was out of touch, and then checks storage for its user agents.
 
-    A node that could not notify this one of a stored message repeats the call until it is answered,
-    but may die before. So a node that was stopped, or cut off from the store, checks by itself
-    whether something is stored for the user agents that stayed connected to it. The check comes
-    later than any node may have stored a message without notifying this one, and is spread over
-    time.
+    A node that could not notify this one of a stored message repeats the call, but may die before
+    it succeeds. So a node that was stopped, or cut off from the store, checks by itself what is
+    stored for the user agents that stayed connected: after `QUIET_PERIOD`, when no such message can
+    follow, and spread over time.
 
-    `probe` reads something from the store, to see that it answers; None for a store that cannot be
-    out of reach. `now` and `sleep` are of one monotonic clock.
+    `probe` reads something from the store; None for a store that is always reachable. `now` and
+    `sleep` are of one monotonic clock.
     """
 
     def __init__(
@@ -167,7 +163,6 @@ class OutageRecovery:
         self._checking: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Until it is cancelled."""
         try:
             while True:
                 await self._watch()
@@ -218,7 +213,7 @@ class OutageRecovery:
 
 
 async def _has_stored(user: ConnectedUser) -> bool:
-    """Asked here and not by the session, which has to end when the store is too busy for it."""
+    """Not left to the session, which has to end when the store is too busy."""
     if user.uaid is None or not user.is_recorded or not user.is_connected:
         return False
     return bool((await user.messages.read(user.uaid, None)).messages)

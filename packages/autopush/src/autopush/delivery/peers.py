@@ -1,12 +1,12 @@
 """Calls from node to node: deliver a notification, check storage, end a duplicate connection.
 
 Every outcome of a call is one of five answers; callers never see a socket error. Calls are
-authenticated both ways (:mod:`~autopush.net.node_auth`): a process that has none of our keys counts
-as unresponsive, whatever it answers, since it may be a node with the wrong ones.
+authenticated both ways (:mod:`~autopush.net.node_auth`): a process without any of our keys counts
+as unresponsive, since it may be a node with the wrong ones.
 
-Rule: only a node that is known to be gone (unreachable) may be removed from the records of its
-users. One that is unresponsive keeps them, as they may be connected to it: the circuit of its link
-opens, so that further calls fail at once, and a check it missed is repeated until it answers.
+Rule: only a node known to be gone, or not to have the user agent, may be removed from a router
+record. An unresponsive one stays, as the user agent may be connected to it: the circuit of its link
+opens, so that further calls fail at once, and a missed check is repeated until it answers.
 """
 
 import asyncio
@@ -30,25 +30,21 @@ from autopush.webpush.notification import Notification
 
 MAX_LINKS: Final = 4096
 SLOW_LANES: Final = 8
-"""Links to one node for calls that take it a while, as answers come in order."""
+"""Links to one node for slow calls: on one link, answers come in order."""
 
 RETRY_INTERVAL: Final = 1.0
-"""Seconds between two calls to an unresponsive node."""
+"""Seconds between calls to an unresponsive node."""
 END_DUPLICATE_CALLS: Final = 5
 """Each takes up to 1.5 s; Firefox waits ten seconds for the reply to its hello."""
 CONCURRENT_CHECKS: Final = 256
 MAX_PENDING: Final = 100_000
 PENDING_TIMEOUT: Final = 3600.0
-"""Seconds. By then every user agent has noticed whether its node is gone (Firefox pings every half
-hour), and a user agent that connects again reads storage.
-"""
+"""Seconds. Firefox pings every half hour: by then it has reconnected and read storage."""
 
 _log = logs.get(__name__)
 
 
 class NodeAnswer(Enum):
-    """What another node answered, or that it did not."""
-
     DONE = "the node has taken it"
     BUSY = "the user agent is connected but cannot take more now; it will read storage"
     ABSENT = "the user agent is not connected there"
@@ -62,19 +58,17 @@ class NodeAnswer(Enum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the node did not take part: it is gone, or nobody knows."""
         return self in (NodeAnswer.UNREACHABLE, NodeAnswer.UNRESPONSIVE)
 
 
 class Nodes:
-    """All nodes of the service as seen from one of them; calls to itself need no network.
+    """All nodes as seen from one of them; calls to itself need no network.
 
-    A node ID is the URL of an instance (`node_auth.instance_url`). One without an instance, as that
-    of a node of the original or of versions before, cannot be called: such a node counts as gone.
+    A node ID is the URL of an instance (`node_auth.instance_url`). One without an instance (the
+    original, earlier versions) cannot be called and counts as gone.
 
-    `keys`: what nodes know each other by, newest first. `connect_timeout` and `request_timeout`:
-    seconds for the connection, and for the whole call. `tls`: for nodes whose id is an https URL;
-    without it the CAs of the system are trusted.
+    `keys`: shared by the nodes, newest first. `connect_timeout`, `request_timeout`: seconds, for
+    the connection and for the whole call. `tls`: for https node IDs; by default the system's CAs.
     """
 
     def __init__(
@@ -103,12 +97,9 @@ class Nodes:
         self._pending = PendingChecks(self._check)
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
-        """Have a notification delivered by the node that holds its user agent.
-
-        `row`: where it is stored, if it is.
-        """
+        """Deliver through the user agent's node. `row`: where the message is stored, or None."""
         if node_id != self.own_id:
-            # For one that is stored the other node asks the store, which takes a while.
+            # For a stored message the other node may read the store: a slow call.
             lane = _lane(notification.uaid) if row else 0
             return await self._call(
                 node_id, "PUT", f"/push/{notification.uaid}", notification.to_node(), lane=lane
@@ -120,10 +111,10 @@ class Nodes:
         return NodeAnswer.DONE if delivered else NodeAnswer.BUSY
 
     async def push_if_subscribed(self, node_id: str, notification: Notification) -> NodeAnswer:
-        """Have a notification that is not stored delivered by another node, if its user agent is
-        connected there and has subscribed to the channel; `push` does not ask for the latter.
+        """Deliver a message that is not stored, if the user agent is connected to that node and has
+        subscribed to the channel, which `push` does not check.
 
-        BUSY: also when it has not, or the node is of another version, which does not know the call.
+        BUSY: also if it has not subscribed, or the node's version does not know the call.
         """
         path = f"/push/{notification.uaid}/subscribed"
         return await self._call(node_id, "PUT", path, notification.to_node())
@@ -146,20 +137,16 @@ class Nodes:
         return NodeAnswer.BUSY if is_finishing else NodeAnswer.ABSENT
 
     async def is_connected(self, node_id: str, uaid: str) -> NodeAnswer:
-        """Ask the node whether that user agent is connected to it; nothing else happens there.
-
-        BUSY: it is one of another version, which does not know the question.
-        """
+        """Has no side effects. BUSY: the node's version does not know the call."""
         if node_id != self.own_id:
             return await self._call(node_id, "GET", f"/notif/{uaid}")
         return NodeAnswer.DONE if self._registry.find(uaid) else NodeAnswer.ABSENT
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
-        """Have the node close an older connection of that user agent.
+        """Close an older connection there; the answer comes when its acks are stored.
 
-        It answers when the acks that connection has read are in the store. As that may take a
-        while, such calls have links of their own. A node whose store takes longer says so in time,
-        as no answer would count as that of a node that is stopped, and is asked again.
+        A node whose store takes longer answers BUSY in time and is asked again, as silence would
+        count as that of a stopped node.
         """
         path = f"/notif/{uaid}/{connected_at}"
         for _ in range(END_DUPLICATE_CALLS):
@@ -168,7 +155,7 @@ class Nodes:
                 return
 
     async def finish(self, seconds: float) -> None:
-        """Give unresponsive nodes so much time to answer pending checks."""
+        """Wait until no check is pending, at most `seconds`."""
         await self._pending.finished(seconds)
 
     def close(self) -> None:
@@ -210,7 +197,7 @@ class Nodes:
         return NodeAnswer.UNRESPONSIVE if is_broken else NodeAnswer.BUSY
 
     def _report(self, node_id: str, error: LinkInsecure | LinkUnauthentic) -> None:
-        """Log, once until it has answered, that a node is not to be trusted."""
+        """Once for each node until it answers."""
         if node_id in self._distrusted or len(self._distrusted) >= MAX_LINKS:
             return
         self._distrusted.add(node_id)
@@ -255,11 +242,9 @@ def _lane(uaid: str) -> int:
 
 
 class PendingChecks:
-    """Checks of storage that unresponsive nodes missed, by node and UAID. Each is repeated until
-    the node answers or is gone, so that a stored message never waits for a node that was only slow,
-    stopped or cut off. A node that stays so costs one call at a time.
-
-    `check(node_id, uaid)` calls the node once.
+    """Storage checks that unresponsive nodes missed. Each is repeated until the node answers or is
+    gone, so that no stored message waits for a node that was only slow, stopped or cut off. An
+    unresponsive node costs one call at a time. `check(node_id, uaid)` calls the node once.
     """
 
     def __init__(self, check: Callable[[str, str], Awaitable[NodeAnswer]]) -> None:
@@ -269,7 +254,7 @@ class PendingChecks:
         self._full = False
 
     def __len__(self) -> int:
-        """How many checks are pending; those under way do not count."""
+        """Without the checks under way."""
         return sum(map(len, self._pending.values()))
 
     def add(self, node_id: str, uaid: str) -> None:
@@ -285,7 +270,6 @@ class PendingChecks:
             self._tasks[node_id] = asyncio.ensure_future(self._repeat(node_id))
 
     async def finished(self, seconds: float) -> None:
-        """Wait until none is pending, for at most so long."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while self._tasks and (left := deadline - loop.time()) > 0:

@@ -1,7 +1,7 @@
-"""Carries out the store requests of sessions.
+"""Executes the store requests of sessions.
 
 Rule: a user agent is in the registry before its router record names this node, and storage is read
-after that, so that a node that looks for it meanwhile finds it here and no message is missed.
+last. Another node that looks for it in between finds it here, and no message is missed.
 """
 
 import asyncio
@@ -39,10 +39,8 @@ CONNECT_ATTEMPTS: Final = 3
 
 
 class StoreRequests:
-    """Carries out the requests of one node's sessions.
-
-    `on_dropped` is called with the UAID of a user that is deleted at its hello. `already_connected`
-    counts hellos that another connection of the user interfered with.
+    """`on_dropped`: called with the UAID of a user deleted at its hello. `already_connected`:
+    counts hellos that raced with another connection of the user.
     """
 
     def __init__(
@@ -65,10 +63,8 @@ class StoreRequests:
         self._already_connected = already_connected
 
     async def execute(self, user: ConnectedUser, request: StoreRequest) -> StoreResult:
-        """The result of a session's request.
-
-        :raises TableNotFound: the user's message table does not exist any more
-        :raises KeytablesError: the store cannot do it
+        """:raises TableNotFound: the user's message table no longer exists
+        :raises KeytablesError: the store failed
         """
         try:
             match request:
@@ -91,10 +87,6 @@ class StoreRequests:
     # --- hello ------------------------------------------------------------------------------------
 
     async def _identify(self, user: ConnectedUser, request: Identify) -> Identified:
-        """Record the connection of a user agent that says hello with that UAID.
-
-        :raises Throttled: it connects in too many places at once
-        """
         uaid = request.uaid
         superseded: list[UserRecord] = []
         table = self._store.versions if request.is_simplepush else self._store.current
@@ -105,7 +97,7 @@ class StoreRequests:
                 return self._new_user(user, table)
             record, messages = known
             uaid = record.uaid
-            if not self._claim(user, uaid):  # its successor's record is not ours to write
+            if not self._claim(user, uaid):  # a newer connection may own the record
                 break
             superseded.append(record)
             connected_at = max(user.connected_at, record.connected_at + 1)
@@ -113,7 +105,7 @@ class StoreRequests:
                 record, self._nodes.own_id, connected_at, request.wake_data
             )
             if replaced is not None:
-                # Where the reply to the first try got lost, `replaced` is what that try wrote.
+                # If the reply to a first try was lost, `replaced` is what that try wrote.
                 await self._end_duplicates([*superseded, replaced])
                 return await self._known_user(user, replaced, messages, connected_at)
             self._already_connected.add()
@@ -122,9 +114,7 @@ class StoreRequests:
     async def _find_user(
         self, uaid: str, router_type: str
     ) -> tuple[UserRecord, UserMessages] | None:
-        """The record and message table of a user. One that has no table is dropped, and one that
-        connected as the other router type before: its connection ends too.
-        """
+        """The user's record and table; drops a user without a table or of the other router type."""
         record = await self._store.users.get(uaid)
         if record is None or record.router_type not in CONNECTING:
             return None
@@ -175,7 +165,7 @@ class StoreRequests:
         )
 
     def _claim(self, user: ConnectedUser, uaid: str) -> bool:
-        """False if it has disconnected meanwhile."""
+        """Enter the registry; False if it has disconnected meanwhile."""
         user.uaid = uaid
         if not user.is_connected:
             return False
@@ -185,7 +175,7 @@ class StoreRequests:
         return True
 
     async def _end_duplicates(self, records: Iterable[UserRecord]) -> None:
-        """Have the nodes on record finish with the user agent before storage is read here."""
+        """Close the user's older connections, so that their acks are stored before we read."""
         nodes = {record.node_id: record for record in records}
         calls = [
             self._nodes.end_duplicate(node_id, record.uaid, record.connected_at)
@@ -207,8 +197,8 @@ class StoreRequests:
         messages = [stored for stored in page.messages if stored.row not in undeleted]
         again = [stored.row for stored in messages if acked.was_acked(uaid, stored.row)]
         if again:
-            # Acked meanwhile. Or its delete did nothing: by a clock that was ahead it had expired,
-            # or a put of it took effect afterwards.
+            # Acked meanwhile; or the delete had no effect, as the row had expired by a clock ahead
+            # of ours, or as a put took effect after it.
             self._background.delete_acked(user.messages, uaid, again)
             messages = [stored for stored in messages if stored.row not in again]
         listed = user.is_subscribed if channels is None else channels.__contains__
@@ -259,7 +249,7 @@ class StoreRequests:
         try:
             await move_late_messages(uaid, old, new, self._registry.acked.undeleted(uaid))
         except Throttled as error:
-            # There is no way back to the old table, and the new one is not read before this is
-            # done: the next connection does it first of all.
+            # The user is on the new table already, which is not read before this is done: the next
+            # connection starts with it.
             raise Unavailable(str(error)) from error
         return True

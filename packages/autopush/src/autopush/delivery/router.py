@@ -1,19 +1,18 @@
-"""The way of a notification from the endpoint to a user agent that connects to this service.
+"""Routes notifications from the endpoint to user agents that connect to this service.
 
     connected to this worker?  → its session takes it
     took one a moment ago      → the same node takes it, with `bypass`
     otherwise router record    → the node on record takes it
-    otherwise                  → stored; then the record is read again: the message
-                                 is put into the table that is on it by now, and the
-                                 node reads storage
+    otherwise                  → stored; then the record is read again: the message is moved to the
+                                 table it names by now, and its node reads storage
 
-Messages of Web Push and versions of SimplePush take the same way; what differs is the table that
-stores them. A version does not expire, so it counts as a message with a TTL.
+SimplePush versions are routed alike but stored in a table of their own; as they do not expire, they
+count as messages with a TTL.
 
-Rule: with `store-first` a message is committed before it is answered, or acked by its user agent:
-then it is accepted whatever the store says. With `bypass` only a message that no session takes is
-stored. A TTL of 0 never touches storage. The second read of the record closes the race with a user
-agent that reconnects, or changes to the table of another month, while its message is being stored.
+Rule: with `store-first` a message is committed, or acked by its user agent, before the sender is
+answered. With `bypass` only a message that no session takes is stored. A TTL of 0 is never stored.
+The second read of the record closes the race with a user agent that reconnects or changes tables
+while its message is being stored.
 """
 
 import asyncio
@@ -43,28 +42,26 @@ from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Unavailable
 
 ACK_TIMEOUT: Final = 5.0
-"""Seconds that a message which the store failed to take waits for its user agent's ack."""
+"""Seconds to wait for the user agent's ack after the store failed."""
 
 MAX_CACHED: Final = 32_768
-"""User agents; at least half of them stay cached. Each takes about 400 bytes."""
+"""User agents; at least half stay cached. About 400 bytes each."""
 CACHED_FOR: Final = 60.0
-"""Seconds. For so long a user agent that was dropped, or has moved to another node, gets messages
-on its old connection, if its old node could not be called to end that.
+"""Seconds. Limits how long a dropped or moved user agent gets messages on its old connection when
+its old node could not be called to close it.
 """
 
 _log = logs.get(__name__)
 
 
 class DeliveryResult(Enum):
-    """What became of a message."""
-
     DELIVERED = "the user agent or its node has it"
     STORED = "it waits in storage"
     DISCARDED = "the user agent is not connected and the TTL is 0"
 
 
 class UserOnRecord(Struct, frozen=True):
-    """A user that is not connected to this worker: its router record and its message table."""
+    """A user not connected to this worker."""
 
     record: UserRecord
     messages: UserMessages
@@ -76,10 +73,7 @@ class UserOnRecord(Struct, frozen=True):
 
 
 class CachedUser(Struct, frozen=True):
-    """A user agent that was connected to another node a moment ago.
-
-    `connected_at`: as in the router record, in milliseconds.
-    """
+    """Was connected to another node a moment ago. `connected_at`: ms, as in the router record."""
 
     node_id: str
     connected_at: int
@@ -87,13 +81,12 @@ class CachedUser(Struct, frozen=True):
 
 
 class NodeCache:
-    """Which node took the last message for a user agent: the next one goes there without a read.
+    """Which node took the last message for a user agent, so that the next one needs no read.
 
-    An entry is made of a router record when the node on it has taken a message. It decides only
-    where to ask first: that node takes a message only for a user agent that is connected there and
-    has subscribed to the channel (`Nodes.push_if_subscribed`). After any other answer the entry is
-    removed, and the store decides. No message that has to be stored goes by way of an entry, as
-    its user's message table may have changed. `monotonic`: seconds since any moment.
+    An entry only decides where to ask first: the node takes a message only if the user agent is
+    connected there and has subscribed to the channel (`Nodes.push_if_subscribed`). After any other
+    answer the entry is removed and the store decides. A message that must be stored uses no entry,
+    as the user's message table may have changed.
     """
 
     def __init__(
@@ -106,12 +99,11 @@ class NodeCache:
         return len(self._users)
 
     def add(self, record: UserRecord, node_id: str) -> None:
-        """Note that the node on a record, which was read just now, has taken a message."""
+        """`record` must have just been read, and `node_id` have taken a message."""
         expires = self._monotonic() + CACHED_FOR
         self._users.keep(record.uaid, CachedUser(node_id, record.connected_at, expires))
 
     def find(self, uaid: str) -> CachedUser | None:
-        """Where that user agent was, if it is known."""
         user = self._users.find(uaid)
         if user is not None and self._monotonic() >= user.expires:
             self._users.forget(uaid)
@@ -123,22 +115,18 @@ class NodeCache:
 
 
 Recipient = ConnectedUser | UserOnRecord | CachedUser
-"""A user that this router serves."""
 
 FailedCall = tuple[CachedUser, NodeAnswer]
-"""A call to a node that was not made by the router record, and its outcome."""
+"""A call to a cached node that did not deliver, and its answer."""
 
 
 Wake = Callable[[UserRecord], None]
 
 
 class UserAgentRouter:
-    """Finds recipients and routes messages to them.
-
-    `wake` is called with the record of a user that could not be reached and has wake data.
-    `limits`: how much is stored for each user agent; without it there is no limit.
-    `ack_timeout`: seconds that the user agent has to ack a message that the store failed to take.
-    `cache`: for `bypass`; with `store-first` the record is read anyway.
+    """`wake`: called with the record of an unreachable user that has wake data. `limits`: of what
+    is stored per user agent; None for no limit. `ack_timeout`: seconds to wait for an ack when the
+    store failed. `cache`: for `bypass`; with `store-first` the record is read anyway.
     """
 
     def __init__(
@@ -173,11 +161,11 @@ class UserAgentRouter:
             self._cache = NodeCache() if cache is None else cache
 
     async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
-        """The user a subscription belongs to. Of a user behind a bridge the channel is not checked:
-        the application on the device knows its channels.
+        """Find the user of a subscription. Channels of bridged users are not checked: only the
+        application on the device knows them.
 
-        :raises PushError: 410/103, no such user; 410/106, no such subscription; 400/108, it is a
-            user of SimplePush
+        :raises PushError: 410/103, no such user; 410/106, no such subscription; 400/108, a
+            SimplePush user; as `Bridges.find`
         """
         user = self._registry.find(uaid)
         if user is not None and user.is_subscribed(channel_id):
@@ -206,9 +194,9 @@ class UserAgentRouter:
         return UserOnRecord(record, messages)
 
     async def find_simplepush(self, uaid: str) -> Recipient:
-        """The user an endpoint of SimplePush belongs to; every channel of it counts as subscribed.
+        """Find the user of a SimplePush endpoint; every channel counts as subscribed.
 
-        :raises PushError: 410/103, no such user; 400/108, it is not a SimplePush user
+        :raises PushError: 410/103, no such user; 400/108, not a SimplePush user
         """
         user = self._registry.find(uaid)
         if user is not None and user.is_recorded and user.messages is self._store.versions:
@@ -228,7 +216,7 @@ class UserAgentRouter:
         """Deliver or store.
 
         :raises PushError: 410/105, the user was dropped meanwhile; 410/106, its message table was;
-            429/204, too much is stored for it; as `find`, where that has not read the store
+            429/204, too much is stored for it; as `find`, for a cached user
         :raises KeytablesError: it could not be stored
         """
         if (
@@ -285,7 +273,7 @@ class UserAgentRouter:
             return DeliveryResult.DELIVERED if delivered else DeliveryResult.DISCARDED
         if not self._store_first and user.deliver(notification, None):
             return DeliveryResult.DELIVERED
-        # Submitted first and delivered at once: the ack's delete is queued behind this write.
+        # Submitted before delivery, so that the delete after an ack is queued behind this write.
         began = time.perf_counter()
         committed = asyncio.ensure_future(messages.store(notification))
         if committed.done():  # refused at once: the store is too busy
@@ -295,7 +283,7 @@ class UserAgentRouter:
         try:
             await committed
         except KeytablesError:
-            # Refused, it would be sent again, under a new id, to a user agent that has it already.
+            # After an error the sender would repeat, under a new id, what the user agent has.
             if sent is None or not await is_acked(
                 user, notification.version, sent, self._ack_timeout
             ):
@@ -334,10 +322,7 @@ class UserAgentRouter:
     async def _notify_node(
         self, notification: Notification, messages: UserMessages
     ) -> DeliveryResult:
-        """The message is stored: whichever node has the user agent by now has to read it. If the
-        user has changed to another table meanwhile, the message is carried there. A device that
-        is on no node is woken.
-        """
+        """The second read of the record: move the message if needed, then notify or wake."""
         try:
             record = await self._store.users.get(notification.uaid)
         except KeytablesError:
@@ -346,7 +331,7 @@ class UserAgentRouter:
             return DeliveryResult.STORED
         if record is None:
             self._deleted.add()
-            if messages.router_type == SIMPLEPUSH:  # what is stored now would stay forever
+            if messages.router_type == SIMPLEPUSH:  # versions never expire
                 await messages.delete(notification.uaid, row_of(notification))
             raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
         await follow(self._store, record, [row_of(notification)], messages)
@@ -365,7 +350,7 @@ class UserAgentRouter:
         self._save_time.observe(time.perf_counter() - began)
 
     async def _note_failure(self, answer: NodeAnswer, record: UserRecord) -> None:
-        """The node on record did not take a message: if it is gone, the record forgets it."""
+        """A node that is gone is cleared from the record."""
         if answer.is_failure:
             self._host_gone.add()
         if not answer.means_gone:
@@ -377,9 +362,7 @@ class UserAgentRouter:
             _log.warning("Node not cleared", error=type(error).__name__)
 
     async def _drop_user(self, record: UserRecord) -> PushError | KeytablesError:
-        """Drop a user without a message table, unless its record has changed; returns what the
-        sender is answered.
-        """
+        """Drop a user without a table if its record is unchanged; returns the error to raise."""
         if await self._store.drop_user(record):
             known = record.current_month is not None
             (self._table_gone if known else self._without_table).add()
@@ -389,7 +372,7 @@ class UserAgentRouter:
     async def _on_table_not_found(
         self, record: UserRecord, messages: UserMessages, error: TableNotFound
     ) -> PushError | KeytablesError:
-        """If the missing table is the user's message table, the user is gone with it."""
+        """If the missing table is the user's own, the user is dropped too."""
         if error.table != messages.name or not await self._store.is_gone(messages.name):
             return error
         user = self._registry.find(record.uaid)
@@ -399,8 +382,8 @@ class UserAgentRouter:
 
 
 def _answer_of(failed: FailedCall | None, record: UserRecord) -> NodeAnswer | None:
-    """What a call to the node on record would bring, if a call a moment ago shows that. A second
-    one would count its failure twice, and find a node that is gone only unresponsive.
+    """The answer of the call just made, if the record names the same connection. A second call
+    would count the failure twice, and see a node that is gone as unresponsive.
     """
     if failed is None:
         return None
@@ -410,5 +393,5 @@ def _answer_of(failed: FailedCall | None, record: UserRecord) -> NodeAnswer | No
 
 
 def _wrong_url() -> PushError:
-    # The user is not dropped for that: a hello of its own does it, when its type has changed.
+    # The user is not dropped here: a hello as the other type does that.
     return PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")

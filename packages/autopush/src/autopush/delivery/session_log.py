@@ -1,10 +1,10 @@
 """What the node logs about sessions, one line for each event.
 
-Of each kind that a user agent can cause as often as it likes, a number of lines is written each
-second; the next one says how many are missing.
+Events that a user agent can cause at will are limited per second; the next line of the kind says
+how many are missing.
 
-Rule: no line holds a UAID, a message ID, an endpoint or a text that the user agent chose freely,
-but for what its User-Agent and Host headers say, shortened.
+Rule: no line holds a UAID, a message ID, an endpoint or free text of the user agent, except its
+User-Agent and Host headers, shortened.
 """
 
 import time
@@ -24,7 +24,7 @@ from autopush.telemetry.user_agent_names import MAX_HEADER, UserAgentNames, pars
 from autopush.webpush.identifiers import message_id_hash
 
 NO_CLOSE_FRAME: Final = 1006
-"""Of RFC 6455, 7.1.5."""
+"""RFC 6455, section 7.1.5."""
 
 BY_CLIENT: Final = "closed by the client"
 LOST: Final = "connection lost"
@@ -37,7 +37,7 @@ _DROP_CODES: Final = {
     DropReason.INCOMPLETE_RECORD: 104,
     DropReason.NO_MESSAGE_TABLE: 105,
 }
-"""Those of the original, where it has one."""
+"""The codes of the original, where it has one."""
 
 LINES_PER_SECOND: Final = 100
 """Of each kind."""
@@ -49,7 +49,7 @@ _log: Final = logs.get(__name__)
 
 
 class Client:
-    """`host`: of the Host header. `kind`: `Session.kind` of a session that takes messages."""
+    """`host`: the Host header. `kind`: `Session.kind` of a Web Push session."""
 
     __slots__ = ("host", "kind", "names")
 
@@ -60,13 +60,13 @@ class Client:
 
 
 class Clients:
-    """The clients of one node. Connections that send the same headers share one object."""
+    """Connections with the same headers share one object."""
 
     def __init__(self) -> None:
         self._find = lru_cache(CLIENTS_KEPT)(self._new)
 
     def find(self, user_agent: str, host: str) -> Client:
-        """The client that sends these headers, "" for one that it does not send."""
+        """A header that was not sent is "" here."""
         return self._find(user_agent[:MAX_HEADER], host[:MAX_HOST])
 
     def _new(self, user_agent: str, host: str) -> Client:
@@ -74,7 +74,7 @@ class Clients:
 
 
 class SessionLog:
-    """The events of one node. `uaid_hash`: what is logged in place of a UAID."""
+    """`uaid_hash`: what is logged in place of a UAID."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class SessionLog:
         self._write("Nack", uaid, fields)
 
     def dropped(self, uaid: str, reason: DropReason) -> None:
-        """A user is deleted: it gets a new UAID. This is counted too."""
+        """Also counted."""
         self._drops[reason].add()
         fields = {"code": _DROP_CODES[reason]} if reason in _DROP_CODES else {}
         _log.info("Dropping User", uaid_hash=self._hash(uaid), reason=reason.value, **fields)
@@ -121,9 +121,7 @@ class SessionLog:
         reason: str,
         code: int,
     ) -> None:
-        """A connection has ended whose hello was answered. `code`: of its close frame, 1006 if
-        there was none.
-        """
+        """For connections past their hello. `code`: of the close frame, 1006 if there was none."""
         if not _log.is_informative:
             return  # without collecting two dozen fields
         names, counts = client.names, session.counts
@@ -159,7 +157,7 @@ class SessionLog:
 
 
 def reason_of_client(code: int) -> str:
-    """Why a connection ended that its session did not end; what the client says is not logged."""
+    """Why a connection ended, if its session did not end it; the client's text is not logged."""
     if code == NO_CLOSE_FRAME:
         return LOST
     if code == CloseCode.TRY_AGAIN_LATER:

@@ -1,8 +1,8 @@
-"""One user agent's socket: frames go to its session, the session's effects are carried out.
+"""One user agent's socket: passes frames to its session and executes the session's effects.
 
-Rule: callbacks run everything; a task exists only while the store is awaited. While the session
-waits for the store (a hello, a register, a change of tables), the socket is not read, so messages
-take effect in the order they were sent.
+Rule: everything runs in callbacks; a task exists only while the store is awaited. While the session
+waits for the store (hello, register, table change), the socket is not read, so that messages take
+effect in the order they were sent.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Throttled
 
 CLOCKS_DIFFER: Final = 10.0
-"""Seconds by which the clock of the node that took a message may be ahead of this one's."""
+"""Seconds that another node's clock may be ahead of this one's."""
 
 _log: Final = logs.get(__name__)
 
 
 class UserAgentConnection(WebSocketProtocol):
-    """What routing asks of it is described by `ConnectedUser`."""
+    """Implements `ConnectedUser`."""
 
     __slots__ = (
         "_address_key",
@@ -64,9 +64,7 @@ class UserAgentConnection(WebSocketProtocol):
     )
 
     def __init__(self, node: ConnectionNode, client: Client, address_key: str) -> None:
-        """`address_key`: what the client's address counts as, as `connection_limits` of the node
-        admitted it.
-        """
+        """`address_key`: as the `connection_limits` of the node admitted it."""
         super().__init__(node.wheel)
         self._address_key = address_key
         self._node = node
@@ -105,7 +103,7 @@ class UserAgentConnection(WebSocketProtocol):
     def text_received(self, payload: bytes) -> None:
         session = self.session
         effects = session.receive(payload, self._node.clock())
-        if effects:  # an ack has none as a rule
+        if effects:  # an ack usually has none
             self._carry_out(effects)
         if session.counted_messages >= self._node.limits.message_batch:
             self._count_messages()
@@ -188,9 +186,7 @@ class UserAgentConnection(WebSocketProtocol):
         return self.deliver(notification, row)
 
     async def _is_acked(self, notification: Notification, row: Row) -> bool:
-        """Whether a stored message was read and acked by now. What was acked on this connection is
-        remembered; of one that may be older, or was replaced (a topic), the row is looked up.
-        """
+        """Reads the store for topics, and messages from before this connection or the kept acks."""
         uaid, acked = notification.uaid, self._node.registry.acked
         if acked.was_acked(uaid, row):
             return True
@@ -199,7 +195,7 @@ class UserAgentConnection(WebSocketProtocol):
         if is_of_connection and acked.knows_all_since(taken):
             return False
         is_stored = await self.messages.has(uaid, row)
-        # It may have been acked and deleted since the store has read it.
+        # It may have been acked and deleted since the store read it.
         return not is_stored or acked.was_acked(uaid, row)
 
     def check_storage(self) -> bool:
@@ -218,7 +214,7 @@ class UserAgentConnection(WebSocketProtocol):
     # --- the session's effects --------------------------------------------------------------------
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
-        """Carry out effects in their order; a request to the store gets a task."""
+        """Store requests run in a task."""
         for request in self._carry_out_now(effects):
             if isinstance(request, Registration) and self._is_refused(request):
                 continue
@@ -226,7 +222,7 @@ class UserAgentConnection(WebSocketProtocol):
             asyncio.get_running_loop().create_task(self._execute(request))
 
     def _carry_out_now(self, effects: Sequence[Effect]) -> list[StoreRequest]:
-        """Carry out effects in their order; returns the requests to the store among them."""
+        """Returns the store requests, which are still to be executed."""
         requests: list[StoreRequest] = []
         texts: list[bytes] = []
         for effect in effects:
@@ -255,7 +251,7 @@ class UserAgentConnection(WebSocketProtocol):
         return requests
 
     async def _execute(self, first: StoreRequest) -> None:
-        """Have the node carry out a request, and those that follow from its result."""
+        """Execute a request, and those that follow from its result."""
         requests = deque([first])
         while requests:
             request = requests.popleft()
@@ -301,9 +297,7 @@ class UserAgentConnection(WebSocketProtocol):
         return self.session.uaid
 
     def _detach(self, reason: str, code: int) -> None:
-        """Leave the registry, save what is unacked and log the session, as soon as the end is
-        certain. Only the first call counts.
-        """
+        """Called as soon as the end is certain; only the first call counts."""
         if self._is_detached:
             return
         self._is_detached = True
@@ -342,7 +336,7 @@ class UserAgentConnection(WebSocketProtocol):
         if self.is_connected:
             self.disconnect(PROTOCOL_VIOLATION, TOO_MANY_MESSAGES)
         else:
-            self.abort()  # it goes on although it was sent a close frame
+            self.abort()  # still sending after our close frame
 
     def _is_refused(self, request: Registration) -> bool:
         refusal = self._node.limits.refuse_registration(

@@ -1,8 +1,8 @@
 """Broadcasts: ids with a version each, the same for all user agents, which subscribe to ids.
 
-An id is a name like `remote-settings/monitor_changes`. Every change gets a number, and a user
-agent's subscriptions remember the last change it was told of; so nothing is kept per user agent and
-broadcast, and a change costs nothing until the user agent is to be told.
+An id is a name like `remote-settings/monitor_changes`. Changes are numbered, and subscriptions keep
+the number of the last change sent: nothing is kept per user agent and broadcast, and a change costs
+nothing until it is sent.
 """
 
 from collections.abc import Mapping
@@ -12,23 +12,18 @@ from typing import Final
 from autopush.telemetry.metrics import Counter
 
 MAX_KNOWN: Final = 10_000
-"""Ids that are remembered. Beyond that, those are forgotten that the source does not name any more.
-"""
+"""Ids kept; beyond that, those the source no longer names are forgotten."""
 MAX_SHARED: Final = 1000
-"""Different subscriptions that user agents with the same ones share."""
+"""Distinct sets of subscriptions that are shared."""
 NOT_FOUND: Final = "Broadcast not found"
 TOO_MANY: Final = "Too many broadcasts"
 
 Delta = dict[str, object]
-"""What a user agent is told: id → version; and under `errors` what is wrong with ids it named."""
+"""What a user agent is sent: id → version; `errors`: what is wrong with ids it named."""
 
 
 class Broadcasts:
-    """The newest version of every broadcast.
-
-    `max_names`: ids that one message of a user agent may name, and one user agent subscribe to.
-    `refused`: where messages and user agents are counted that go beyond that.
-    """
+    """`max_names`: ids per message and per user agent. `refused`: counts messages over that."""
 
     __slots__ = (
         "_current",
@@ -51,13 +46,12 @@ class Broadcasts:
         self.change_count = 0
         self._current: dict[str, tuple[str, str, int]] = {}
         self.no_subscriptions = Subscriptions(self, (), 0)
-        """Those of a user agent that has none."""
-        # Most user agents of one kind subscribe to the same ids: those cost no memory of their own.
+        # Most user agents of one kind subscribe to the same ids, and share one object.
         self._shared: dict[tuple[str, ...], Subscriptions] = {}
         self.update(versions or {})
 
     def update(self, versions: Mapping[str, str]) -> int:
-        """Take over what the source says; returns how many versions are other ones than before."""
+        """Returns the number of versions that changed."""
         changes = 0
         for name, version in versions.items():
             before = self._current.get(name)
@@ -74,11 +68,11 @@ class Broadcasts:
         return changes
 
     def find(self, name: str) -> tuple[str, str, int] | None:
-        """The id (one text for all subscriptions), its version, and the number of its change."""
+        """The id (one str for all subscriptions), its version, and the number of its change."""
         return self._current.get(name)
 
     def subscriptions(self, ids: tuple[str, ...]) -> "Subscriptions":
-        """Those of a user agent that has just been told of every change."""
+        """Those of a user agent that was just sent every change."""
         found = self._shared.get(ids)
         if found is None:
             if len(self._shared) >= MAX_SHARED:
@@ -88,10 +82,8 @@ class Broadcasts:
 
 
 class Subscriptions:
-    """What one user agent has subscribed to, and the last change that it knows of.
-
-    It never changes, so that user agents can share it: the methods return what takes its place, and
-    what to tell the user agent.
+    """One user agent's subscriptions and the last change it was sent. Immutable, so that user
+    agents can share it: methods return the replacement, and what to send.
     """
 
     __slots__ = ("_broadcasts", "_ids", "_seen")
@@ -102,11 +94,10 @@ class Subscriptions:
         self._seen = seen
 
     def add(self, wanted: object) -> tuple["Subscriptions", Delta]:
-        """Subscribe to ids too, and say what is newer than what the user agent knows.
+        """Subscribe to more ids; returns what is newer than the user agent knows.
 
-        `wanted`: as it was received, id → version that the user agent has; what is no object has no
-        ids, and what is no text is no version. Of too many ids only the first that is one too many
-        is answered.
+        `wanted`: as received, id → version that the user agent has. What is not an object has no
+        ids; what is not text is no version. Beyond the limit only the first id is answered.
         """
         if not isinstance(wanted, Mapping) or not wanted:
             return self.take_changes()
@@ -133,7 +124,7 @@ class Subscriptions:
         return self._broadcasts.subscriptions(tuple(ids)), delta
 
     def take_changes(self) -> tuple["Subscriptions", Delta]:
-        """What has changed since the user agent was told last."""
+        """What changed since the last change sent."""
         if self._seen == self._broadcasts.change_count or not self._ids:
             return self, {}
         return self._broadcasts.subscriptions(self._ids), dict(self._changes())
@@ -144,4 +135,4 @@ class Subscriptions:
 
 
 NO_BROADCASTS: Final = Broadcasts()
-"""Where there is no source: no id is found."""
+"""Without a source: no id is found."""

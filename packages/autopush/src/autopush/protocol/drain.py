@@ -1,11 +1,11 @@
 """One pass over the stored messages of a user agent: topics first, then the rest by storing time.
 
-The next page is read only when everything sent from this one is acked, and a row is never read
-twice in one pass, so a pass always ends. A read pointer, which the original moved instead of
-deleting rows, is honoured where a table has one and never written.
+The next page is read only when everything sent from this one is acked, and no row is read twice in
+one pass, so a pass always ends. A read pointer, which the original moved instead of deleting rows,
+is honoured but never written.
 
-Rule: a row is deleted as unsubscribed only against a list of subscriptions that was read later.
-What a register adds while a page is read is in no list the page may bring.
+Rule: a row is deleted as unsubscribed only against a list of subscriptions read later: a page's own
+list may lack a channel that was registered while the page was read.
 """
 
 from collections.abc import Callable, Collection
@@ -21,9 +21,9 @@ from autopush.webpush.notification import Notification
 class Unacked(Struct):
     """A notification that was sent and not acked.
 
-    `notification` is kept only while it is in no storage; `row` is its row where there is one;
-    `of_page`: it belongs to the page that the running drain sent last. `is_acked`: the user agent
-    has acked it since. `watchers` are called when it is acked, or never can be any more.
+    `notification`: kept only while it is not stored. `row`: where it is stored. `of_page`: it is of
+    the page that the running drain sent last. `watchers`: called when it is acked, or never will
+    be.
     """
 
     channel_id: str
@@ -34,7 +34,7 @@ class Unacked(Struct):
     watchers: list[Callable[[], None]] | None = None
 
     def end(self) -> None:
-        """It was acked, or its session or its channel has ended."""
+        """It was acked, or its session or channel has ended."""
         watchers, self.watchers = self.watchers or (), None
         for watcher in watchers:
             watcher()
@@ -62,30 +62,30 @@ class Drain:
         self._changed: dict[str, bool] = {}
         self.reading = False
         self.waiting = 0
-        """Messages of the current page that are not acked."""
+        """Unacked messages of the current page."""
         self.too_many = False
         """More messages are stored than one user agent may have unacked."""
 
     def next_page(self) -> ReadStored | None:
-        """The next read, or None when the pass is over."""
+        """None when the pass is over."""
         if self._over:
             return None
         self.reading = True
         return ReadStored(self._after)
 
     def retry_read(self) -> ReadStored | None:
-        """The read that failed; what was completed before it is not in the store by now."""
+        """Repeat a failed read; what was completed before it is no longer in the store."""
         self._completed.clear()
         self._changed.clear()
         return self.next_page()
 
     def channel_changed(self, channel_id: str, *, is_subscribed: bool) -> None:
-        """A register or unregister was carried out: the page under way may be from before."""
+        """A register or unregister was carried out; a page being read may predate it."""
         if self.reading:
             self._changed[channel_id] = is_subscribed
 
     def channels_read(self, listed: Collection[str]) -> tuple[str, ...]:
-        """The subscriptions by the list that came with a page."""
+        """The page's list of subscriptions, with the changes made while it was read."""
         changed, self._changed = self._changed, {}
         kept = [channel_id for channel_id in listed if changed.get(channel_id, True)]
         return (*kept, *(added for added, yes in changed.items() if yes and added not in listed))
@@ -109,9 +109,9 @@ class Drain:
         now: float,
         limit: int,
     ) -> tuple[list[Notification], list[Row]]:
-        """The page's messages to send, which are alive and for one of the channels, added to
-        `unacked`; and the rows of the rest, to delete. More than `limit` of them are too many. A
-        row of no known channel stays, without being sent, unless the page brought the list.
+        """Returns the live messages for these channels, which are added to `unacked`, and the rows
+        of the rest, to delete. More than `limit` messages are too many. A row of an unknown channel
+        is kept unsent, unless the page brought the list.
         """
         completed = self.page_read(page)
         sending: list[Notification] = []
@@ -140,12 +140,12 @@ class Drain:
         return sending, dead
 
     def complete(self, version: str, *, of_page: bool) -> None:
-        """A message was acked, or its channel unsubscribed; a read under way may still find it."""
+        """A message was acked or its channel unsubscribed; a read under way may still find it."""
         if of_page:
             self.waiting -= 1
         if self.reading:
             self._completed.add(version)
 
     def is_read(self, sort_time: int | None) -> bool:
-        """Whether a message of that time (µs) is not after the table's read pointer."""
+        """Whether that time (µs) is not after the table's read pointer."""
         return sort_time is not None and sort_time <= self._pointer

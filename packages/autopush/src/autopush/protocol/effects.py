@@ -1,7 +1,7 @@
 """What a session asks of its connection: plain values, carried out in the order they are given.
 
-Rule: each `StoreRequest` is answered exactly once, by `Session.on_result` or `Session.on_failure`;
-all other effects are carried out and need no answer.
+Rule: each `StoreRequest` is answered exactly once, by `on_result`, `on_failure` or `on_refused` of
+the session; other effects need no answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,18 +35,13 @@ STOPPING: Final = "going away"
 
 
 class Row(NamedTuple):
-    """The place of a stored message.
-
-    `update_id` is set where the row may be replaced (topics): delete only that version.
-    """
+    """`update_id`: set where the row may be replaced (topics): delete only that version."""
 
     sort_key: str
     update_id: str | None
 
 
 class StoredMessage(Struct, frozen=True):
-    """A message as read from storage, with its row."""
-
     row: Row
     notification: Notification
 
@@ -74,7 +69,7 @@ class DeleteMessages(Struct, frozen=True):
 
 
 class DropReason(Enum):
-    """Why a user is deleted. The value is that of the metric `ua.expiration`."""
+    """The value is that of the metric `ua.expiration`."""
 
     ROUTER_TYPE_CHANGED = "router_type_changed"
     INCOMPLETE_RECORD = "incomplete_record"
@@ -90,10 +85,9 @@ class DropUser(Struct, frozen=True):
 
 
 class ReportNack(Struct, frozen=True):
-    """Note that the user agent could not process a notification. Nothing else follows from it.
+    """Log that the user agent could not process a notification.
 
-    `version`: as in the notification. `channel_id`: None if it is not unacked. `code`: None if the
-    user agent gave none.
+    `channel_id`: None if it is not unacked. `code`: None if none was given.
     """
 
     version: str
@@ -102,8 +96,6 @@ class ReportNack(Struct, frozen=True):
 
 
 class TimerReason(Enum):
-    """What a session does when its timer fires."""
-
     IDLE = "the device may have to be woken to be reached: close if it was silent for so long"
     CLOSE = "the hello could not be looked up: close"
     RETRY_READ = "a page of stored messages could not be read: read it again"
@@ -111,7 +103,7 @@ class TimerReason(Enum):
 
 
 class SetTimer(Struct, frozen=True):
-    """Call `Session.on_timer` after a random time between these two, in seconds."""
+    """Call `Session.on_timer` after a random time in this range, in seconds."""
 
     between: tuple[float, float]
     reason: TimerReason
@@ -121,10 +113,7 @@ class SetTimer(Struct, frozen=True):
 
 
 class Identify(Struct, frozen=True):
-    """Look the user agent up and record its connection. Result: `Identified`.
-
-    `is_simplepush`: it takes versions, not messages. `wake_data`: how its device can be woken.
-    """
+    """Look the user agent up and record its connection. Result: `Identified`."""
 
     uaid: str | None
     is_simplepush: bool = False
@@ -132,10 +121,7 @@ class Identify(Struct, frozen=True):
 
 
 class Subscribe(Struct, frozen=True):
-    """Add the channel and make its endpoint. Result: the endpoint URL (str).
-
-    `wake_data`: for the record of a user that has none yet.
-    """
+    """Result: the endpoint URL (str). `wake_data`: for a user that has no record yet."""
 
     channel_id: str
     key: bytes | None
@@ -143,10 +129,7 @@ class Subscribe(Struct, frozen=True):
 
 
 class Unsubscribe(Struct, frozen=True):
-    """Remove the channel. Result: None.
-
-    `spelling`: as the user agent wrote it. `code`: why, None if the user agent gave no reason.
-    """
+    """Result: None. `spelling`: the channel as sent. `code`: None if no reason was given."""
 
     channel_id: str
     spelling: str
@@ -154,27 +137,22 @@ class Unsubscribe(Struct, frozen=True):
 
 
 class ReadStored(Struct, frozen=True):
-    """Read the next stored messages after the sort key `after` (None: from the first one).
-
-    Result: `StoredPage`.
-    """
+    """Read messages after the sort key `after` (None: from the first). Result: `StoredPage`."""
 
     after: str | None
 
 
 class ChangeTable(Struct, frozen=True):
-    """Move the user, who has acked all stored messages, to the message table of this month.
+    """Move a user whose stored messages are all acked to this month's message table.
 
     Result: True when it is done, False when another connection has the user.
     """
 
 
 class Identified(Struct, frozen=True):
-    """Who the user agent is.
-
-    `connected_at`: ms, as written in the router record. `new`: nothing is stored yet, not even the
-    user. `reset`: an old record that is dropped once its messages are delivered. `old_table`: its
-    message table is that of an earlier month.
+    """`connected_at`: ms, as in the router record. `new`: nothing is stored yet, not even the user.
+    `reset`: an old record, dropped once its messages are delivered. `old_table`: of an earlier
+    month.
     """
 
     uaid: str
@@ -185,11 +163,9 @@ class Identified(Struct, frozen=True):
 
 
 class StoredPage(Struct, frozen=True):
-    """One page of stored messages.
-
-    `channels`: all subscriptions, with the first page and with one that has a message for another
-    channel than those known; then they were read after it. None otherwise. `read_to`: the read
-    pointer found there (µs). `last`: the sort key to continue after, None on the last page.
+    """`channels`: all subscriptions, with the first page; and, read after the page, when it has a
+    message for an unknown channel; otherwise None. `read_to`: the read pointer found there (µs).
+    `last`: the sort key to continue after, None on the last page.
     """
 
     messages: Sequence[StoredMessage]
@@ -199,8 +175,6 @@ class StoredPage(Struct, frozen=True):
 
 
 class StoreFailure(Enum):
-    """Why a request has no result."""
-
     OVERLOADED = "the store is too busy"
     TABLE_GONE = "the user's message table does not exist any more"
     BROKEN = "anything else"
@@ -209,9 +183,8 @@ class StoreFailure(Enum):
 class Undelivered(Struct, frozen=True):
     """What a closed session had accepted and the user agent has not acked.
 
-    `unsaved`: messages that are in no storage. `stored`: rows of the others, which a connection
-    that the user agent may have opened elsewhere has to read. `direct`: how many of both were not
-    read from storage.
+    `unsaved`: messages that are not stored. `stored`: rows of the others, which another connection
+    of the user agent has to read. `direct`: how many of both were not read from storage.
     """
 
     unsaved: Sequence[Notification]
@@ -220,10 +193,7 @@ class Undelivered(Struct, frozen=True):
 
 
 class TooOften(Struct, frozen=True):
-    """A limit on how often something may be asked refuses a request.
-
-    `reason`: for the user agent. `retry_after`: in how many seconds it may ask again.
-    """
+    """A rate limit refuses a request. `reason`: for the user agent. `retry_after`: seconds."""
 
     reason: str
     retry_after: float

@@ -1,7 +1,7 @@
 """The JSON messages of the WebSocket protocol: text frames in, replies out.
 
-Rule: nothing a user agent sends is trusted to have the right type. Every member is decoded as it
-was sent and validated by the session, so that each mistake gets its documented answer.
+Rule: no member is trusted to have the right type. Each is decoded as sent and validated by the
+session, so that each mistake gets its documented answer.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,15 +15,15 @@ from autopush.protocol.states import Event
 from autopush.webpush.notification import MAX_VERSION
 
 WEBSOCKET_ANCHOR: Final = "errors-websocket"
-"""The fragment, in the page of errors, of refusals on the WebSocket."""
+"""The fragment of the errors page for refusals on the WebSocket."""
 BAD_UUID_FORMAT: Final = "Bad UUID format, use lower case, dashed format"
 INVALID_UUID: Final = "Invalid UUID specified"
 MISSING_CHANNEL: Final = "Missing ChannelID"
 PONG: Final = b"{}"
 MAX_CODE: Final = 999
 MAX_VALUES: Final = 4096
-"""Values in one message, about: more of them would block the event loop for milliseconds. An ack of
-all that fits into a message has half as many.
+"""Values in one message, approximately: more would block the event loop for milliseconds. The
+largest possible ack has half as many.
 """
 
 EVENTS: Final = {
@@ -40,7 +40,7 @@ EVENTS: Final = {
 
 
 class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
-    """Any message of a user agent; a member it did not send is None, `channel_id` UNSET."""
+    """Any message of a user agent; a missing member is None, a missing `channel_id` UNSET."""
 
     message_type: object = None
     uaid: object = None
@@ -57,9 +57,7 @@ class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NotAMessageError(ValueError):
-    """The frame is not a JSON object that can be read, or one of too many values. The text says in
-    a few words what it is.
-    """
+    """Not a readable JSON object, or one of too many values; the text says which."""
 
 
 _BEFORE_VALUES: Final = b",[{"  # one of them before each value, except for an object's only one
@@ -70,11 +68,10 @@ _WHITESPACE: Final = b" \t\r\n"
 
 
 def decode(payload: bytes) -> ClientMessage:
-    """Read one text frame.
+    """Wrong member types are kept as sent.
 
-    Raises `NotAMessageError` when it is not a JSON object of up to `MAX_VALUES` values, or a number
-    in it is one that no double or integer of the decoder can hold; wrong member types are kept as
-    sent.
+    :raises NotAMessageError: not a JSON object, more than `MAX_VALUES` values, or a number out of
+        range
     """
     if len(payload) > MAX_VALUES and sum(map(payload.count, _BEFORE_VALUES)) > MAX_VALUES:
         raise NotAMessageError("too many values")
@@ -89,9 +86,7 @@ def decode(payload: bytes) -> ClientMessage:
 
 
 def is_empty(message: ClientMessage, payload: bytes) -> bool:
-    """Whether the frame was `{}`, the ping of a user agent, and not an object of unknown
-    members, whose values were not decoded.
-    """
+    """Whether the frame was `{}`, a ping, and not an object of unknown members (not decoded)."""
     return message == _EMPTY and payload.translate(None, _WHITESPACE) == b"{}"
 
 
@@ -105,7 +100,7 @@ def event_of(message: ClientMessage, payload: bytes) -> Event:
 
 
 def code_of(message: ClientMessage) -> int | None:
-    """None if there is none that can be meant."""
+    """None if it is missing or invalid."""
     code = message.code
     if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= MAX_CODE:
         return code
@@ -113,7 +108,7 @@ def code_of(message: ClientMessage) -> int | None:
 
 
 def nacked(message: ClientMessage) -> str | None:
-    """The version that a nack names, None if it names none; SimplePush has numbers."""
+    """The version that a nack names, if any; SimplePush sends a number."""
     version = message.version
     if isinstance(version, int) and not isinstance(version, bool) and 0 <= version <= MAX_VERSION:
         return str(version)
@@ -121,7 +116,7 @@ def nacked(message: ClientMessage) -> str | None:
 
 
 def acks(updates: object) -> Iterator[tuple[str, object]]:
-    """Version and channel of each entry of an ack's `updates`; malformed ones are passed over."""
+    """Version and channel of each well-formed entry of `updates`."""
     if isinstance(updates, list):
         for update in updates:
             if isinstance(update, dict) and isinstance(version := update.get("version"), str):
@@ -136,9 +131,7 @@ def hello(
     broadcasts: Mapping[str, object],
     is_simplepush: bool = False,
 ) -> bytes:
-    """The reply to a hello. `ping`: seconds between server pings, left out when 0; `broadcasts`:
-    what is newer than what the user agent knows.
-    """
+    """`ping`: seconds between server pings, omitted when 0. `broadcasts`: those to update."""
     reply: dict[str, object] = {"messageType": "hello", "uaid": uaid, "status": 200}
     if not is_simplepush:
         reply["use_webpush"] = True
@@ -150,7 +143,7 @@ def hello(
 
 
 def duplicate_hello(uaid: str, more_info: str, *, is_simplepush: bool = False) -> bytes:
-    """The reply to a second hello: the session goes on, so it names the UAID the session has."""
+    """The session goes on after a second hello, so the reply names its UAID."""
     reply: dict[str, object] = {
         "messageType": "hello",
         "uaid": uaid,
@@ -186,9 +179,7 @@ def refusal(
     more_info: str,
     retry_after: float | None = None,
 ) -> bytes:
-    """A reply that says no; the channel is echoed when it is text, so that the user agent can
-    match it. `more_info`: the URL that explains it. `retry_after`: seconds until it may be yes.
-    """
+    """The channel is echoed if it is text. `more_info`: a URL. `retry_after`: seconds."""
     reply: dict[str, object] = {"messageType": message_type, "status": status, "reason": reason}
     if isinstance(channel_id, str):
         reply["channelID"] = channel_id

@@ -2,8 +2,8 @@
 
 Each method returns the effects to carry out, in order. Times are epoch seconds.
 
-Rule: a message that was accepted stays in `unacked` until the user agent acks it or the session
-ends, and `on_closed` returns what is in it at the end: nothing accepted is lost.
+Rule: an accepted message stays in `unacked` until it is acked or the session ends, and `on_closed`
+returns what is left: nothing accepted is lost.
 """
 
 import sys
@@ -84,18 +84,14 @@ TABLE_CHANGE_DELAY: Final = (1.0, 1799.0)
 NACK_CODES: Final = (301, 302, 303)
 """The worker threw, its promise was rejected, or the user agent itself failed."""
 UNREGISTER_CODES: Final = (200, 201, 202)
-"""The page or the user did it, which is also meant without a code, the quota was exceeded, or the
-permission was revoked.
-"""
+"""By the page or the user (also without a code), quota exceeded, permission revoked."""
 
 _NONE_UNACKED: Final[dict[str, Unacked]] = {}
-"""Shared by all idle sessions, as there are many of them; a session that sends makes its own."""
+"""Shared by idle sessions; a session that sends makes its own."""
 
 
 class Rules(Struct, frozen=True):
-    """What an operator may set of sessions and their connections. Times are seconds, 0 for none
-    where that is possible; `more_info` is the URL that explains refusals.
-    """
+    """Times in seconds, 0 for none where possible. `more_info`: the URL that explains refusals."""
 
     max_unacked: int = 128
     msg_limit: int = 100
@@ -112,10 +108,8 @@ class Rules(Struct, frozen=True):
 
 
 class SessionCounts(Struct, gc=False):
-    """What happened in one session.
-
-    `stored_retrieved`: notifications read from storage and sent. `stored_acked`: those of them that
-    were acked. `direct_acked`: the others that were acked.
+    """`stored_retrieved`: notifications read from storage and sent. `stored_acked`: those of them
+    that were acked. `direct_acked`: the others that were acked.
     """
 
     registers: int = 0
@@ -127,11 +121,11 @@ class SessionCounts(Struct, gc=False):
 
 
 NOTHING_COUNTED: Final = SessionCounts()
-"""Shared by all sessions in which nothing has happened; one that counts makes its own."""
+"""Shared by sessions in which nothing has happened."""
 
 
 class SessionMetrics:
-    """The series of all sessions of a node, which record them by the labels in `Session.kind`."""
+    """The series of all sessions of a node, labelled by `Session.kind`."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.hello = metrics.counters(UA_HELLO)
@@ -190,15 +184,15 @@ class Session:
         self.unacked = _NONE_UNACKED
         """By version (message id)."""
         self.simplepush: SimplePushState | None = None
-        """Only of a user agent that takes versions, not messages."""
+        """None for Web Push."""
         self.is_existing: bool | None = None
         """Whether the user kept its UAID; None until the hello is answered."""
         self.is_reset = False
         """Whether the user gets a new UAID with its next hello."""
         self.counts = NOTHING_COUNTED
-        """Only to be read."""
+        """Read-only, as it may be shared."""
         self.counted_messages = -1
-        """Messages after the hello that acked nothing sent. The connection sets it back to 0."""
+        """Messages after the hello that acked nothing; the connection resets it to 0."""
         self.metrics = metrics
         self.kind = kind
         """The labels of most metrics: families of its system and browser, and `use_webpush`."""
@@ -270,9 +264,7 @@ class Session:
         return [Identify(uaid, is_simplepush=True, wake_data=wake_data)]
 
     def _refuse_hello(self, status: int, reason: str) -> list[Effect]:
-        """The reply to a hello that failed, for SimplePush only: after one without a UAID Firefox
-        does not reconnect by itself.
-        """
+        """SimplePush only: after a reply without a UAID Firefox does not reconnect by itself."""
         if self.simplepush is None or self.state is not State.IDENTIFYING:
             return []
         return [Send(messages.refusal("hello", None, status, reason, self._rules.more_info))]
@@ -340,7 +332,7 @@ class Session:
         return counts
 
     def _acked(self, updates: object) -> list[str]:
-        """The unacked versions that an ack names; entries that name nothing are passed over."""
+        """Entries that name nothing unacked are skipped."""
         unacked = self.unacked
         if self.simplepush is not None:
             return simplepush.acked(unacked, updates)
@@ -358,10 +350,9 @@ class Session:
     # --- from the router --------------------------------------------------------------------------
 
     def accept(self, notification: Notification, row: Row | None) -> bool:
-        """Take a notification for delivery; the caller then sends it.
+        """Take a notification, for the caller to send. `row`: where it is stored, or None.
 
-        `row` is where it is stored, None if it is in no storage. False when busy: storage is read
-        as soon as the user agent can take more.
+        False when busy: storage is read as soon as the user agent can take more.
         """
         if self.state not in IDENTIFIED_STATES or self._is_busy:
             self._recheck = True
@@ -375,13 +366,13 @@ class Session:
                 notification.channel_id, None if row else notification, row, of_page=False
             )
         else:
-            self.counted_messages -= 1  # its ack, which acks nothing that is kept
+            self.counted_messages -= 1  # its ack will match nothing in `unacked`
         self._count_sent("Direct", notification)
         return True
 
     def _count_sent(self, source: str, notification: Notification) -> None:
         metrics, topic = self.metrics, "false"
-        # All versions of SimplePush have the same topic, which is none.
+        # The topic of SimplePush versions is only internal.
         if notification.topic is not None and self.simplepush is None:
             topic = "true"
             metrics.topics.value += 1
@@ -390,7 +381,7 @@ class Session:
             metrics.data[source].value += len(notification.data)
 
     def is_outdated(self, update: Notification) -> bool:
-        """Whether that version of its channel, or a newer one, is unacked: SimplePush only."""
+        """Whether that version of its channel, or a newer one, is unacked (SimplePush)."""
         return simplepush.is_outdated(self.unacked, update)
 
     def check_storage(self) -> Sequence[Effect]:
@@ -417,7 +408,7 @@ class Session:
         )
 
     def _supersede(self, newer: Notification) -> None:
-        """An unacked message of the same topic needs not be saved any more."""
+        """An unacked message of the same topic need not be saved any more."""
         for sent in self.unacked.values():
             older = sent.notification
             if older and (older.channel_id, older.topic) == (newer.channel_id, newer.topic):
@@ -430,14 +421,14 @@ class Session:
         return self._continue()
 
     def on_ping_due(self) -> Sequence[Effect]:
-        """What is sent in place of a ping: the broadcasts that have changed, if any."""
+        """The changed broadcasts, sent in place of a ping."""
         if self.output_paused:
             return ()
         self._broadcasts, news = self._broadcasts.take_changes()
         return [Send(messages.broadcast(news))] if news else ()
 
     def on_hello_timeout(self) -> Sequence[Effect]:
-        """`hello_timeout` is over. A hello that waits for the store by then came in time."""
+        """A hello that is waiting for the store by then came in time."""
         if self.state is State.CONNECTED:
             return self.close(PROTOCOL_VIOLATION, "no hello in time")
         if self.state is State.IDENTIFYING:
@@ -445,7 +436,6 @@ class Session:
         return ()
 
     def on_timer(self, reason: TimerReason, now: float) -> Sequence[Effect]:
-        """The time of a `SetTimer` is over."""
         if self.state is State.CLOSED:
             return ()
         match reason:
@@ -479,7 +469,7 @@ class Session:
         return [Close(code, reason)]
 
     def on_closed(self) -> Undelivered:
-        """The socket is closed; returns what was not delivered. A second call returns nothing."""
+        """Returns what was not delivered; a second call returns nothing."""
         self._step(Event.GONE)
         self.state = State.CLOSED
         self.drain = None
@@ -513,7 +503,7 @@ class Session:
                 raise TypeError(f"{result!r} is no result of {request!r}")
 
     def on_refused(self, request: Registration, refusal: TooOften) -> Sequence[Effect]:
-        """The request is not carried out: the user agent registers and unregisters too often."""
+        """A rate limit refused the request."""
         kind = "register" if isinstance(request, Subscribe) else "unregister"
         channel, reason, seconds = request.channel_id, refusal.reason, refusal.retry_after
         return [*self._refuse(kind, channel, 429, reason, seconds), *self._continue()]
@@ -634,7 +624,7 @@ class Session:
     def _complete(
         self, versions: Iterable[str], acks: SessionCounts | None = None
     ) -> Sequence[Effect]:
-        """Remove messages from the unacked ones, delete their rows, and continue with what waited
+        """Remove messages from the unacked ones and delete their rows; then continue what waited
         for them. `acks`: where to count them if they were acked.
         """
         rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""SimplePush: what a session does otherwise for a user agent that takes versions, not messages.
+"""SimplePush: how a session differs for a user agent that takes versions, not messages.
 
 Rule: an ack of a version acks all lower ones of its channel, and only the newest version of a
 channel is sent.
@@ -17,7 +17,7 @@ from autopush.webpush.identifiers import is_channel_id
 from autopush.webpush.notification import Notification, number_of
 
 WakeData = Mapping[str, str]
-"""Where a device can be woken: `ip` and `port`, and the network it is in: `mcc`, `mnc`, `netid`."""
+"""Where a device can be woken: `ip`, `port`, and its network: `mcc`, `mnc`, `netid`."""
 
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 _NETWORK: Final = ("mcc", "mnc", "netid")
@@ -25,19 +25,14 @@ _NETWORK_NAME: Final = re.compile(r"[0-9A-Za-z._-]{0,64}")
 
 
 class SimplePushState(Struct):
-    """What a SimplePush session has in addition.
-
-    `wake_data`: as sent in the hello, if it was. `last_message`: epoch seconds.
-    """
+    """`wake_data`: from the hello, if any. `last_message`: epoch seconds."""
 
     wake_data: WakeData | None
     last_message: float
 
 
 class AnyChannel(tuple[str, ...]):
-    """The subscriptions of a SimplePush user: the server does not know them, so every channel is
-    one.
-    """
+    """Contains every channel: the server does not know a SimplePush user's subscriptions."""
 
     __slots__ = ()
 
@@ -49,10 +44,10 @@ ANY_CHANNEL: Final = AnyChannel()
 
 
 def is_spoken(hello: ClientMessage) -> bool:
-    """Whether a user agent that says hello so takes versions.
+    """Whether this is a hello of SimplePush.
 
-    One that says nothing of `use_webpush` does if it lists its channels, as the protocol of
-    SimplePush demands. Others of today leave out both, and take messages: KDE's for example.
+    Without `use_webpush` it is if it lists channels, as SimplePush demands; some user agents, such
+    as KDE's, send neither and take messages.
     """
     if hello.use_webpush is None:
         return hello.channel_ids is not None
@@ -60,9 +55,7 @@ def is_spoken(hello: ClientMessage) -> bool:
 
 
 def read_wake_data(wakeup_host: object, mobilenetwork: object) -> WakeData | None:
-    """The wake data in these members of a hello; None without a host, or if a value is none that
-    a device can have.
-    """
+    """The wake data in a hello; None without a host or with an invalid value."""
     if not isinstance(wakeup_host, dict):
         return None
     network = mobilenetwork if isinstance(mobilenetwork, dict) else {}
@@ -72,7 +65,7 @@ def read_wake_data(wakeup_host: object, mobilenetwork: object) -> WakeData | Non
         ipaddress.ip_address(data["ip"])
     except ValueError:
         return None
-    is_address = "%" not in data["ip"]  # a zone means something on its own machine only
+    is_address = "%" not in data["ip"]  # a zone is local to its machine
     is_port = _PORT.fullmatch(data["port"]) is not None and int(data["port"]) < 65536
     is_network = all(_NETWORK_NAME.fullmatch(data[name]) for name in _NETWORK)
     return data if is_address and is_port and is_network else None
@@ -83,7 +76,7 @@ def _text(value: object) -> str:
 
 
 def acked(unacked: Mapping[str, Unacked], updates: object) -> list[str]:
-    """The unacked versions that an ack covers; malformed entries are passed over."""
+    """The unacked versions that an ack covers; malformed entries are skipped."""
     highest: dict[str, int] = {}
     for update in updates if isinstance(updates, list) else ():
         if isinstance(update, dict) and is_channel_id(channel_id := update.get("channelID")):
@@ -107,7 +100,7 @@ def is_outdated(unacked: Mapping[str, Unacked], notification: Notification) -> b
 
 
 def newest(unacked: Mapping[str, Unacked], updates: Sequence[Notification]) -> list[Notification]:
-    """Those of these updates, all of them in `unacked`, that no unacked one supersedes."""
+    """Those of `updates`, all of them unacked, that no other unacked version supersedes."""
     highest: dict[str, int] = {}
     for version, sent in unacked.items():
         number = number_of(version)

@@ -1,15 +1,11 @@
-"""The states of a session, as a table.
-
-The session looks every event up in `TRANSITIONS`, and the documentation draws its diagram from the
-same rows.
-"""
+"""The states of a session, as a table that also draws the diagram in the documentation."""
 
 from enum import Enum
 from typing import Final
 
 
 class State(Enum):
-    """The state of a session. The value is the sentence in the documentation."""
+    """The value is the sentence in the documentation."""
 
     CONNECTED = "the socket is open, no hello yet"
     IDENTIFYING = "the user agent is looked up and its connection recorded; input waits"
@@ -18,11 +14,11 @@ class State(Enum):
     ROTATING = "the user changes to this month's message table; input and notifications wait"
     CLOSED = "nothing more is sent or accepted"
 
-    __hash__ = object.__hash__  # that of Enum is Python code, and this is looked up for each frame
+    __hash__ = object.__hash__  # Enum's is Python code: slow for a lookup per frame
 
 
 class Event(Enum):
-    """What can happen to a session. The value says who causes it."""
+    """The value says who causes it."""
 
     HELLO = "user agent: hello"
     PING = "user agent: {} or ping"
@@ -81,7 +77,7 @@ BLOCKED_STATES: Final = frozenset({State.IDENTIFYING, State.UPDATING, State.ROTA
 
 
 class TableState(Enum):
-    """Where the change to this month's message table stands."""
+    """Progress of the change to this month's message table."""
 
     CURRENT = "the table is this month's, or may stay what it is for now"
     OLD = "the user changes tables when all stored messages are read"

@@ -1,8 +1,6 @@
 """Encryption of a message for a subscription: `aes128gcm` (RFC 8188) with the keys of RFC 8291.
 
-Only a sender needs it, such as `autopush send`: the service passes bodies on as they are.
-
-Pure functions: any thread may call them.
+For senders such as `autopush send`: the service passes bodies on unchanged. Callable in any thread.
 """
 
 import os
@@ -24,7 +22,7 @@ from autopush.webpush.syntax import decode_any_base64
 
 CONTENT_ENCODING: Final = "aes128gcm"
 RECORD_SIZE: Final = 4096
-"""The largest record in bytes; one message is one record (RFC 8291, section 4)."""
+"""Bytes of the largest record; one message is one record (RFC 8291, section 4)."""
 MAX_PLAINTEXT: Final = RECORD_SIZE - 86 - 17
 """Bytes that fit into a body of 4,096: without header, padding delimiter and authentication tag."""
 
@@ -35,10 +33,9 @@ _LAST_RECORD: Final = b"\x02"
 
 
 class SubscriptionKeys:
-    """What a subscription gives to a sender: `p256dh`, the user agent's public key, and `auth`, the
-    secret both share; base64 in any form.
+    """`p256dh`: the user agent's public key; `auth`: the shared secret; base64 in any form.
 
-    :raises ValueError: one of them is malformed; the message names it, and not its text
+    :raises ValueError: one is malformed; the message names it without its text
     """
 
     def __init__(self, p256dh: str, auth: str) -> None:
@@ -64,8 +61,8 @@ def encrypt(
     sender_key: EllipticCurvePrivateKey | None = None,
     salt: bytes | None = None,
 ) -> bytes:
-    """The body of a push. `sender_key` and `salt` (16 bytes) must be new for each message, so they
-    are made here; tests give those of the RFC.
+    """The body of a push. `sender_key` and `salt` (16 bytes) must be new for each message: only
+    tests pass them.
 
     :raises ValueError: `plaintext` is longer than `MAX_PLAINTEXT` bytes
     """

@@ -1,6 +1,6 @@
 """The errors a sender can meet, in one table.
 
-Rule: messages describe the *shape* of a wrong value, never a token, a key or a secret itself.
+Rule: messages describe the shape of a wrong value, and never contain a token, a key or a secret.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ Header = tuple[str, str]
 
 
 class Errno(IntEnum):
-    """The names of the error numbers; :data:`ERRORS` says what each one means."""
+    """Names of the error numbers; see :data:`ERRORS`."""
 
     NOTHING_HERE = 0
     # 1 to 5 and 900 to 903 are those of bridges.
@@ -56,7 +56,7 @@ class Errno(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorKind:
-    """One row of the table: ``title`` says what is wrong, ``help`` what the sender does next."""
+    """``title``: what is wrong. ``help``: what the sender does next."""
 
     errno: Errno
     status: int
@@ -65,7 +65,7 @@ class ErrorKind:
 
     @property
     def anchor(self) -> str:
-        """The fragment of this error in the page of errors, for example ``errno-102``."""
+        """Its fragment in the errors page, for example ``errno-102``."""
         return f"errno-{int(self.errno)}"
 
 
@@ -281,7 +281,7 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
     ),
 )
 
-# What a response of this status always carries, unless the error has its own.
+# Headers implied by a status; an error's own headers win.
 _STATUS_HEADERS: Final[Mapping[int, Header]] = {
     401: ("WWW-Authenticate", "vapid"),
     410: ("Cache-Control", "max-age=86400"),
@@ -291,14 +291,12 @@ _STATUS_HEADERS: Final[Mapping[int, Header]] = {
 
 
 class PushError(Exception):
-    """A refused request: ``errno``, ``status``, ``message``, and headers of the response.
+    """A refused request.
 
-    ``status`` defaults to the one of the table. ``headers`` win over the ones the status implies
+    ``status``: by default that of the table. ``headers`` override those that the status implies
     (401 ``WWW-Authenticate: vapid``, 410 ``Cache-Control``, 429 and 503 ``Retry-After``, but not
-    with errno 202).
-    ``retry_after``: the seconds of that header, where they are known.
-    ``errors`` maps a field to its complaints where the request lacks something by its shape.
-    ``phrase`` replaces the name of the status.
+    with errno 202). ``retry_after``: seconds of that header. ``errors``: complaints by field, for a
+    malformed request. ``phrase``: replaces the reason phrase.
     """
 
     def __init__(
@@ -323,7 +321,7 @@ class PushError(Exception):
         if retry_after is not None:
             self._own_headers += (("Retry-After", str(ceil(retry_after))),)
         self.router_type = ""
-        """How the user is reached whose message is refused, when that is known."""
+        """The user's router type, if known."""
 
     @classmethod
     def invalid(
@@ -335,12 +333,12 @@ class PushError(Exception):
         errors: Mapping[str, Sequence[str]] | None = None,
         status: int | None = None,
     ) -> "PushError":
-        """A failed validation: ``detail`` behind ``Request did not validate ``."""
+        """``detail`` gets the prefix ``Request did not validate``."""
         return cls(errno, INVALID_PREFIX + detail, headers=headers, errors=errors, status=status)
 
     @property
     def headers(self) -> tuple[Header, ...]:
-        """The headers of the response, apart from ``Content-Type: application/json``."""
+        """Without ``Content-Type: application/json``."""
         implied = _STATUS_HEADERS.get(self.status)
         if self.errno == Errno.RETRY:
             implied = None  # it means "at once", which a pause would contradict
@@ -351,7 +349,6 @@ class PushError(Exception):
 
 @lru_cache(64)
 def reason_phrase(status: int) -> str:
-    """The phrase of an HTTP status, for example ``Not Found``."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:
@@ -359,10 +356,7 @@ def reason_phrase(status: int) -> str:
 
 
 def error_members(error: PushError, more_info: str) -> dict[str, object]:
-    """The members of the JSON object in the response to ``error``.
-
-    ``more_info``: the URL that explains it.
-    """
+    """The members of the JSON error response. ``more_info``: the URL that explains it."""
     document: dict[str, object] = {
         "code": error.status,
         "errno": error.errno,

@@ -1,7 +1,7 @@
-"""The headers and body of a push: what is checked after the endpoint is known.
+"""The headers and body of a push: checks made once the endpoint is known.
 
-Rule: Topic, then TTL, then size, then encryption; the first error is reported. An Urgency that
-RFC 8030 does not know counts as none.
+Rule: Topic, TTL, size, encryption; the first error is reported. An Urgency unknown to RFC 8030
+counts as none.
 """
 
 import re
@@ -17,7 +17,7 @@ MAX_TTL: Final = 2_592_000
 """Seconds in 30 days."""
 
 MAX_DATA: Final = 4096
-"""Bytes of body that RFC 8030, section 7.2 wants accepted."""
+"""Bytes of body that a push service must accept (RFC 8030, section 7.2)."""
 
 MISSING_TTL: Final = (
     "Missing TTL Header, see: https://webpush-wg.github.io/webpush-protocol/#rfc.section.6.2"
@@ -31,7 +31,7 @@ _BASE64URL = re.compile(r"[0-9A-Za-z_-]+=*")
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
-    """What a push asks for. Members are those of a notification, in the same units."""
+    """The members of a notification, in the same units."""
 
     ttl: int
     topic: str | None = None
@@ -43,7 +43,7 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 def check_content(
     headers: Mapping[str, str], body: bytes, *, max_ttl: int = MAX_TTL, max_data: int = MAX_DATA
 ) -> Content:
-    """The content of a push; ``headers`` have lower-case names, limits are seconds and bytes.
+    """``headers`` have lower-case names; limits are seconds and bytes.
 
     :raises PushError: 113, 111 or 112, 104, then 101, 110 or 111, in this order
     """
@@ -78,9 +78,9 @@ def check_topic(text: str | None) -> str | None:
 
 
 def check_ttl(text: str | None, max_ttl: int = MAX_TTL) -> int:
-    """Seconds to live (RFC 8030, section 5.2), lowered to ``max_ttl``.
+    """Seconds to live (RFC 8030, section 5.2), at most ``max_ttl``.
 
-    :raises PushError: 400/111 without the header, 400/112 for what is no whole number from 0 up
+    :raises PushError: 400/111 without the header, 400/112 if not a whole number, 0 or greater
     """
     if text is None:
         raise PushError.invalid(
@@ -96,7 +96,7 @@ def check_ttl(text: str | None, max_ttl: int = MAX_TTL) -> int:
 
 
 def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
-    """What a user agent needs of the headers of an encrypted body, cleaned for it.
+    """The encryption headers for the user agent, without quotes and padding.
 
     :raises PushError: 400/111, a header is missing; 400/101, it lacks its salt or dh; 400/110
     """
@@ -133,10 +133,7 @@ def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_crypto_key(field: str) -> dict[str, str]:
-    """The parameters of a ``Crypto-Key`` header.
-
-    :raises PushError: 400/110
-    """
+    """:raises PushError: 400/110"""
     return _parse("Crypto-Key", field)
 
 

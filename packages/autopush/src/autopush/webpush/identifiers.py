@@ -1,21 +1,20 @@
 """Identifiers: UAIDs, channel ids, message ids, and the sort keys of message rows.
 
-Inside the service a UAID is 32 lower-case hex digits and a channel id the 36-character dashed
-lower-case form; any other spelling is converted where it comes in.
+Inside the service a UAID is 32 lower-case hex digits and a channel id the dashed lower-case form;
+other spellings are converted on input.
 
     kind          plaintext of a message id             sort key of its row
     topic         01:{uaid}:{channel hex}:{topic}       01:{channel}:{topic}
     timestamped   02:{uaid}:{channel hex}:{sort time}   02:{sort time}:{channel}
     legacy        m:{uaid}:{channel hex}                {channel}:{message id}
 
-Sort times are microseconds since the epoch, in digits without padding: their number stays the same
-for centuries, so rows sort by time. Ours have eight digits more, which are those of the process
-(:class:`IdFactory`): read as text they are decimals, so rows of both kinds lie in one order. The
-Fernet text of a message id, padding kept, is the ``version`` a user agent sees, the ``updateid`` of
-a row and the tail of ``Location``.
+Sort times are microseconds since the epoch, unpadded: the number of digits stays the same for
+centuries, so rows sort by time. Ours have eight more digits, those of the process
+(:class:`IdFactory`), which sort like decimals, so both kinds share one order. The Fernet text of a
+message id, with padding, is the ``version`` a user agent sees, the ``updateid`` of a row and the
+tail of ``Location``.
 
-Rule: a topic message never carries a sort time; what does not match the table exactly is no message
-id.
+Rule: a topic message has no sort time; text that does not match the table exactly is no message id.
 """
 
 import secrets
@@ -44,13 +43,13 @@ _MOST_DIGITS: Final = 26  # as many as the Fernet text of an id has room for wit
 
 
 def is_uaid(value: object) -> TypeGuard[str]:
-    """Whether ``value`` is a UAID in the one form it has on the wire: 32 lower-case hex digits."""
+    """Accepts the only form on the wire: 32 lower-case hex digits."""
     # strip() takes hex digits off both ends; nothing is left only if there was nothing else.
     return isinstance(value, str) and len(value) == 32 and not value.strip(_HEX)
 
 
 def is_channel_id(value: object) -> TypeGuard[str]:
-    """Whether ``value`` is a channel id in its one form: lower-case, dashed, 36 characters."""
+    """Accepts the only form on the wire: lower-case, dashed, 36 characters."""
     return (
         isinstance(value, str)
         and len(value) == 36
@@ -60,17 +59,15 @@ def is_channel_id(value: object) -> TypeGuard[str]:
 
 
 def undashed(channel_id: str) -> str:
-    """The 32 hex digits of a dashed id."""
     return channel_id.replace("-", "")
 
 
 def dashed(digits: str) -> str:
-    """The dashed form of 32 hex digits."""
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def canonical_uaid(value: object) -> str | None:
-    """The UAID that ``value`` spells in any way a UUID is spelt, or None: it spells none."""
+    """The UAID in any spelling of a UUID, or None."""
     if not isinstance(value, str) or len(value) > 45:  # urn:uuid: and 36 characters
         return None
     bare = value.lower().removeprefix("urn:uuid:").removeprefix("{").removesuffix("}")
@@ -79,13 +76,12 @@ def canonical_uaid(value: object) -> str | None:
 
 
 def canonical_uuid(value: object) -> str | None:
-    """The channel id (lower-case, dashed) that ``value`` spells in any way, or None."""
+    """The channel id (lower-case, dashed) in any spelling of a UUID, or None."""
     digits = canonical_uaid(value)
     return None if digits is None else dashed(digits)
 
 
 def new_uaid() -> str:
-    """A fresh random UAID."""
     return uuid.uuid4().hex
 
 
@@ -101,12 +97,12 @@ class MessageKind(StrEnum):
 
 
 def message_id_hash(text: str) -> str:
-    """What logs say in place of a message id: whoever has the id itself may delete the message."""
+    """Logged in place of a message id, which is enough to delete the message."""
     return sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
 def sort_key(channel_id: str, topic: str | None, sort_time: int | None, version: str) -> str:
-    """The sort key of a message row; ``version`` (the id's text) counts in legacy rows only."""
+    """``version`` (the id's text) counts in legacy rows only."""
     if topic is not None:
         return f"01:{channel_id}:{topic}"
     if sort_time is not None:
@@ -115,12 +111,12 @@ def sort_key(channel_id: str, topic: str | None, sort_time: int | None, version:
 
 
 def sort_key_after(sort_time: int) -> str:
-    """The sort key that timestamped rows after ``sort_time`` are greater than."""
+    """Timestamped rows after ``sort_time`` are greater than this."""
     return f"02:{sort_time}:z"
 
 
 class SortKey(msgspec.Struct, frozen=True, gc=False):
-    """A row's sort key taken apart; ``version`` (the id's text) is in legacy keys only."""
+    """``version`` (the id's text): in legacy keys only."""
 
     kind: MessageKind
     channel_id: str
@@ -130,10 +126,7 @@ class SortKey(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_sort_key(text: str) -> SortKey:
-    """Take the sort key of a message row apart; :data:`CHANNELS_ROW` is none.
-
-    :raises ValueError: of no known form
-    """
+    """:raises ValueError: not the key of a message row; :data:`CHANNELS_ROW` is none"""
     if text.startswith("02:"):
         time_text, _, channel_id = text[3:].partition(":")
         key = SortKey(MessageKind.TIMESTAMPED, channel_id, sort_time=parse_sort_time(time_text))
@@ -151,14 +144,13 @@ def parse_sort_key(text: str) -> SortKey:
 
 
 class IdFactory:
-    """Unique, increasing sort times: microseconds, then the digits of this process.
+    """Unique, increasing sort times: microseconds, then eight digits of this process.
 
-    Every process draws its digits at its start. So processes that share a store need not know of
-    each other: for two of them to give one time to messages of one channel, they must have drawn
-    the same of 100 million numbers *and* meet in one microsecond. (To give each a share of the
-    times instead, someone has to hand out and take back the shares, over machines too, and the
-    more shares there are, the fewer times each has.) A process started again draws again, so a
-    clock set back meanwhile does not make its times repeat; while it runs they only grow.
+    Each process draws its digits at random when it starts, so processes that share a store need no
+    coordination: two give one time to messages of one channel only if they drew the same of 100
+    million numbers *and* meet in one microsecond. (Shares of the range instead would have to be
+    assigned and reclaimed across machines, and leave each process fewer times.) A restarted process
+    draws again, so a clock set back does not repeat times; in a running one they only grow.
     """
 
     __slots__ = ("_clock", "_digits", "_last")
@@ -174,15 +166,12 @@ class IdFactory:
 
 
 def microseconds_of(sort_time: int) -> int:
-    """A new sort time without the digits of the process."""
+    """Epoch microseconds of a sort time made by :class:`IdFactory`."""
     return sort_time // _PER_MICROSECOND
 
 
 def parse_sort_time(text: str) -> int:
-    """The number of a sort time in decimal digits.
-
-    :raises ValueError: it is none, or not as a new one is written
-    """
+    """:raises ValueError: not decimal digits, too many of them, or a leading zero"""
     # A leading zero would give one time two spellings, and so one message two keys.
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS) or text[0] == "0":
         raise ValueError(f"sort time: expected up to {_MOST_DIGITS} digits")

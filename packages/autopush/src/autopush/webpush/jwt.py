@@ -33,7 +33,7 @@ _P256 = SECP256R1()
 
 
 class SignedToken(msgspec.Struct, frozen=True, gc=False):
-    """A token taken apart: the text that was signed, the signature, and the claims, unverified."""
+    """A parsed token; ``claims`` are unverified."""
 
     signed: bytes
     signature: bytes
@@ -49,10 +49,7 @@ _claims = msgspec.json.Decoder(dict[str, object])
 
 
 def parse(text: str) -> SignedToken:
-    """Take a compact token apart.
-
-    :raises ValueError: not three base64url parts, not JSON, another algorithm
-    """
+    """:raises ValueError: not three base64url parts, not JSON, another algorithm"""
     signed, _, signature = text.rpartition(".")
     header, dot, claims = signed.partition(".")
     if not dot or "." in claims:
@@ -77,7 +74,7 @@ def load_key(raw: bytes) -> EllipticCurvePublicKey:
 
 
 def verify(token: SignedToken, key: EllipticCurvePublicKey) -> bool:
-    """Whether ``key`` signed ``token``: a signature of 64 bytes is r and s, another one is DER."""
+    """A signature of 64 bytes is r and s, any other is DER."""
     signature = token.signature
     if len(signature) == 64:
         signature = encode_dss_signature(
@@ -93,9 +90,7 @@ def verify(token: SignedToken, key: EllipticCurvePublicKey) -> bool:
 def sign(
     claims: Mapping[str, object], key: EllipticCurvePrivateKey, key_id: str | None = None
 ) -> str:
-    """A compact token with these claims; `key_id` names the key that signed it, where its
-    reader does not know that otherwise.
-    """
+    """A compact token. `key_id`: the `kid` of its header, for readers that need it."""
     header = {"alg": "ES256", "typ": "JWT"} if key_id is None else {"alg": "ES256", "kid": key_id}
     parts = (header, claims)
     signed = ".".join(encode_base64url(msgspec.json.encode(part)) for part in parts)

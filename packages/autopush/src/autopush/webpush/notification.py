@@ -1,11 +1,10 @@
 """A notification, from the push request to the user agent, and on its way between nodes.
 
-A SimplePush notification says that a channel has a new version, a number. Only the newest version
-of a channel counts, as only the newest message of a topic does, and it never expires. So it passes
-through everything as a notification whose topic is the same for all.
+A SimplePush notification announces a new version number of a channel. Only the newest counts, and
+it never expires, so it is handled as a notification whose topic is the same for all.
 
-Rule: the JSON for a client or another node has exactly the members the protocol names; ``data`` is
-base64url and ids are plain ASCII, so they go into JSON as they are.
+Rule: the JSON for a client or another node has exactly the members of the protocol; ``data`` is
+base64url and ids are plain ASCII, so they are inserted without escaping.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,6 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
 
     ``uaid``        32 hex digits; ``channel_id`` dashed; ``version`` the message id's Fernet text
     ``ttl``         seconds, after the cap; ``timestamp``: seconds since the epoch when it was taken
-    ``topic``       or None
     ``data``        base64url without padding, or None with an empty body
     ``headers``     encoding, encryption, crypto_key, encryption_key, as far as sent; None without
                     a body
@@ -50,17 +48,14 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
 
     @property
     def sort_key(self) -> str:
-        """The sort key of its row. Without a topic and a sort time this is a legacy row's, so
-        a message of a node that does not send sort times gets it from its id.
-        """
+        """Without topic and sort time a legacy key, as for nodes that send no sort times."""
         return sort_key(self.channel_id, self.topic, self.sort_time, self.version)
 
     def expired(self, now: float) -> bool:
-        """Whether its TTL is over at ``now``, in seconds since the epoch."""
+        """``now``: epoch seconds."""
         return now >= self.timestamp + self.ttl
 
     def to_client(self) -> bytes:
-        """The WebSocket message, JSON."""
         head = (
             f'{{"messageType":"notification","channelID":"{self.channel_id}"'
             f',"version":"{self.version}"'
@@ -105,31 +100,25 @@ _FOREVER: Final = 2**62
 
 
 class VersionUpdate(Notification, gc=False, kw_only=True):
-    """A notification whose ``version`` is that of its channel, as :func:`version_text` writes it.
-
-    ``data`` is any text, for a user agent that is connected; it is never stored.
-    """
+    """``version``: as :func:`version_text` writes it. ``data``: any text, never stored."""
 
     ttl: int = _FOREVER
     topic: str | None = "version"
 
     @classmethod
     def of(cls, uaid: str, channel_id: str, number: int, data: str | None = None) -> Self:
-        """The update of that channel to version ``number``."""
         return cls(
             uaid=uaid, channel_id=channel_id, version=version_text(channel_id, number), data=data
         )
 
     @property
     def sort_key(self) -> str:
-        """The sort key of its row in the table of versions."""
         return self.channel_id
 
     def expired(self, now: float) -> bool:  # noqa: ARG002 - as in the base class
         return False
 
     def to_client(self) -> bytes:
-        """The WebSocket message, JSON, with this update only."""
         return updates_message([self])
 
     def to_node(self) -> bytes:
@@ -141,17 +130,15 @@ class VersionUpdate(Notification, gc=False, kw_only=True):
 
 
 def version_text(channel_id: str, number: int) -> str:
-    """A version of a channel as text: unique among all channels of a user."""
+    """Unique among all channels of a user."""
     return f"{channel_id}:{number}"
 
 
 def number_of(version: str) -> int:
-    """The number in the text of a version."""
     return int(version.rpartition(":")[2])
 
 
 def updates_message(updates: Sequence[Notification]) -> bytes:
-    """The WebSocket message with these updates, JSON."""
     members = [
         _members(update) if update.data is None else _members(update) | {"data": update.data}
         for update in updates
@@ -184,9 +171,7 @@ _node_payload: Final = msgspec.json.Decoder(_NodePayload)
 
 
 def from_node(uaid: str, body: bytes) -> Notification:
-    """The notification in the body of ``PUT /push/{uaid}``; unknown members are ignored.
-
-    A ``version`` that is a number makes it one of SimplePush.
+    """Decode the body of ``PUT /push/{uaid}``; a numeric ``version`` makes it one of SimplePush.
 
     :raises ValueError: not JSON, a member missing or of another type, an impossible value
     """
@@ -200,8 +185,8 @@ def from_node(uaid: str, body: bytes) -> Notification:
         return _version_update(uaid, sent, sent.version)
     if not sent.version:
         raise ValueError("node payload: version is empty")
-    # JSON strings hold quotes and control characters only escaped. Without a backslash in the
-    # body, then, no text in it can break the messages that are put together from it.
+    # Quotes and control characters in JSON strings are escaped: without a backslash in the body,
+    # no text in it can break the JSON that is assembled from it.
     if b"\\" in body and not all(
         map(_is_plain, (sent.version, sent.topic, sent.data, sent.stored))
     ):

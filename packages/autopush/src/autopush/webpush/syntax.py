@@ -1,7 +1,7 @@
 """The syntax of values in URLs and headers: base64url, origins, parameter fields.
 
-Rule: a value is understood whole or refused whole; nothing is skipped over or guessed. What does
-not fit raises ValueError, with the shape of the value and never the value itself.
+Rule: a value is accepted or refused as a whole. What does not fit raises ValueError, with the shape
+of the value and never the value itself.
 """
 
 import re
@@ -18,12 +18,12 @@ _PADDING = re.compile(r"(?<!=)=+\s*(?=[,;]|\Z)")
 
 
 def encode_base64url(raw: bytes) -> str:
-    """Base64url without padding."""
+    """Without padding."""
     return pybase64.b64encode_as_string(raw, b"-_").rstrip("=")
 
 
 def decode_base64url(text: str) -> bytes:
-    """The bytes of base64url text, padded or not.
+    """Padding is optional.
 
     :raises ValueError: another character, padding inside, or an impossible length
     """
@@ -53,9 +53,8 @@ def decode_any_base64(text: str) -> bytes:
 
 
 def origin_of(url: str) -> str:
-    """``scheme://host[:port]`` in lower case, without the scheme's default port.
-
-    Two URLs have the same origin exactly when this is the same text for both.
+    """``scheme://host[:port]`` in lower case, without the default port; equal for equal origins
+    only.
 
     :raises ValueError: no scheme, no host, or an impossible port
     """

@@ -1,9 +1,7 @@
-"""What the service gives out and takes back: endpoint tokens and message ids, which it encrypts,
-and the secrets of the registration API, which it signs.
+"""Endpoint tokens and message ids, which are encrypted, and registration secrets, which are signed.
 
-Endpoint tokens and message ids are Fernet tokens, in the format of https://github.com/fernet/spec
-and of ``cryptography.fernet``, so keys and tokens can be exchanged with either; the age of a token
-is never checked.
+Tokens and ids are Fernet tokens (https://github.com/fernet/spec), compatible with
+``cryptography.fernet``; the age of a token is never checked.
 
     token = base64url( 0x80 | time, 8 bytes | IV, 16 bytes | AES-128-CBC | HMAC-SHA256, 32 bytes )
 
@@ -12,20 +10,17 @@ The token of an endpoint URL is the Fernet text, without padding, of
     v1   UAID, 16 bytes | channel id, 16 bytes
     v2   the same | SHA-256 of the application server's public key as sent, 32 bytes
 
-Its URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; none counts as v1. Endpoints of
-SimplePush, ``/spush/v1/``, have tokens of v1. Which sender may use which endpoint is for
-:func:`~autopush.webpush.vapid.check_access`.
-
-The plaintexts of message ids are in :mod:`~autopush.webpush.identifiers`. The registration secret
-of a UAID is
+The URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; none counts as v1. SimplePush
+endpoints, ``/spush/v1/``, have v1 tokens. Which sender may use which endpoint is checked by
+:func:`~autopush.webpush.vapid.check_access`. The plaintexts of message ids are in
+:mod:`~autopush.webpush.identifiers`. The registration secret of a UAID is
 
     secret = hex( HMAC-SHA256( key as it is configured, UAID in 32 hex digits ) )
 
-Of all keys the first one encrypts and signs, and each decrypts and verifies. So a new key can be
-put in front of an old one while what the old one made is in use.
+The first key encrypts and signs, every key decrypts and verifies, so keys can be rotated.
 
-Rule: a MAC is compared before anything is decrypted, in the same time for every wrong one, and no
-error shows a key, a token or a secret.
+Rule: a MAC is compared, in constant time, before anything is decrypted, and no error shows a key, a
+token or a secret.
 """
 
 import hashlib
@@ -67,7 +62,7 @@ _PADDING = tuple(bytes([n]) * n for n in range(_BLOCK + 1))  # PKCS #7
 
 
 class InvalidToken(Exception):  # noqa: N818 - the name this has wherever Fernet is known
-    """The text is no token, or none of the keys made it."""
+    """Not a token, or not made with any of the keys."""
 
 
 class KeyRing:
@@ -88,11 +83,11 @@ class KeyRing:
         self._chain = Cipher(aes, CBC(os.urandom(_BLOCK))).encryptor()
 
     def encrypt(self, plaintext: bytes) -> str:
-        """A new token, with its ``=`` padding; each call gives another one.
+        """A new token, with its ``=`` padding.
 
-        One running CBC chain serves all tokens, because making a cipher costs five times as much as
-        using it. Each token begins with a block of random bytes; its ciphertext, which no one can
-        foresee, is the initialisation vector of the blocks that follow.
+        One running CBC chain serves all tokens, as creating a cipher costs five times as much as
+        using it. Each token begins with a random block, whose unpredictable ciphertext is the IV of
+        the blocks that follow.
         """
         padding = _PADDING[_BLOCK - len(plaintext) % _BLOCK]
         body = b"".join(
@@ -107,7 +102,7 @@ class KeyRing:
         return pybase64.b64encode_as_string(body + mac.finalize(), b"-_")
 
     def decrypt(self, token: str) -> bytes:
-        """What was encrypted; padding of ``token`` may be missing.
+        """Padding of ``token`` is optional.
 
         :raises InvalidToken: not a token of this ring
         """
@@ -126,13 +121,12 @@ class KeyRing:
 
 
 def new_key() -> str:
-    """A new random key."""
     return pybase64.b64encode_as_string(os.urandom(32), b"-_")
 
 
 def derive_key(key: str, purpose: str) -> bytes:
-    """32 bytes for another purpose than tokens, of which nothing follows for that key or for other
-    purposes: HKDF-Expand (RFC 5869) of one block. `key` is valid for a `KeyRing`.
+    """32 bytes for another purpose than tokens, which reveal neither that key nor those of other
+    purposes: one block of HKDF-Expand (RFC 5869). `key` must be valid for a `KeyRing`.
     """
     return hmac.digest(decode_base64url(key), f"autopush {purpose}\x01".encode(), "sha256")
 
@@ -164,10 +158,8 @@ _WITH_KEY: Final = 64
 
 
 class Endpoint(msgspec.Struct, frozen=True, gc=False):
-    """What a token says; ``key_hash`` is the SHA-256 of the key it is restricted to, if any.
-
-    ``ids``: UAID and channel id, which are the same in every token of the endpoint; its hash is
-    computed once, as that of all bytes.
+    """``key_hash``: SHA-256 of the key it is restricted to, if any. ``ids``: UAID and channel id,
+    the same in every token of the endpoint; as bytes it caches its hash.
     """
 
     uaid: str
@@ -179,8 +171,7 @@ class Endpoint(msgspec.Struct, frozen=True, gc=False):
 class EndpointTokens:
     """Makes endpoint URLs and opens their tokens; caches the ``cache_size`` tokens used last.
 
-    ``endpoint_url`` is the public URL of the endpoint nodes; :attr:`endpoint_url` holds it without
-    a default port and without a trailing slash.
+    ``endpoint_url``: the public URL; the attribute has no default port and no trailing slash.
     """
 
     __slots__ = ("_ring", "endpoint_url", "open")
@@ -189,18 +180,14 @@ class EndpointTokens:
         self._ring = ring
         self.endpoint_url: Final = canonical_url(endpoint_url)
         self.open: Final[Callable[[str], Endpoint]] = lru_cache(cache_size)(self._decrypt)
-        """The endpoint of a token. Raises PushError 404/102 for what is no token of ours."""
+        """The endpoint of a token. Raises PushError 404/102 if it is not a token of ours."""
 
     def url(self, uaid: str, channel_id: str, key: bytes | None) -> str:
-        """The endpoint of a channel, restricted to ``key`` when there is one.
-
-        Each call gives another token for the same identity.
-        """
+        """Restricted to ``key`` if there is one. Each call gives another token."""
         token = self._token(uaid, channel_id, key)
         return f"{self.endpoint_url}/wpush/{'v1' if key is None else 'v2'}/{token}"
 
     def simplepush_url(self, uaid: str, channel_id: str) -> str:
-        """The endpoint of a channel of SimplePush."""
         return f"{self.endpoint_url}/spush/v1/{self._token(uaid, channel_id, None)}"
 
     def _decrypt(self, token: str) -> Endpoint:
@@ -221,7 +208,7 @@ class EndpointTokens:
 
 
 def key_hash(key: bytes) -> bytes:
-    """SHA-256 of a public key, as sent: the form of the point is not normalised."""
+    """SHA-256 of a public key as sent: the form of the point is not normalised."""
     return hashlib.sha256(key).digest()
 
 
@@ -247,7 +234,7 @@ def decode_key(key: object) -> bytes | None:
 
 
 class MessageId(msgspec.Struct, frozen=True, gc=False):
-    """A message id taken apart. ``text``: its Fernet text with padding, if it has one yet."""
+    """``text``: the Fernet text with padding, if it has one yet."""
 
     kind: MessageKind
     uaid: str
@@ -258,14 +245,13 @@ class MessageId(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def sort_key(self) -> str:
-        """Where the row of this id lies in its user's partition."""
         return sort_key(self.channel_id, self.topic, self.sort_time, self.text)
 
 
 def new_message_id(
     ring: KeyRing, uaid: str, channel_id: str, topic: str | None, sort_time: int | None
 ) -> str:
-    """The Fernet text of the id of a new message; ``sort_time`` counts only without a topic."""
+    """The Fernet text; ``sort_time`` counts only without a topic."""
     digits = channel_id.replace("-", "")
     if topic is not None:
         return ring.encrypt(f"01:{uaid}:{digits}:{topic}".encode())
@@ -273,7 +259,7 @@ def new_message_id(
 
 
 def parse_message_id(ring: KeyRing, text: str) -> MessageId:
-    """Take the text of an id apart, its padding present or not.
+    """Padding of ``text`` is optional.
 
     :raises ValueError: not an id of ours
     """
@@ -303,7 +289,7 @@ def parse_message_id(ring: KeyRing, text: str) -> MessageId:
 # ── secrets of the registration API ───────────────────────────────────────────────────────────────
 
 CHALLENGE: Final[Header] = ("WWW-Authenticate", "webpush")
-"""What a 401 of the registration API carries."""
+"""Sent with each 401 of the registration API."""
 
 _SCHEMES: Final = frozenset({"bearer", "webpush", "vapid"})
 """`Bearer` is the documented scheme; the original takes the others too."""
@@ -323,14 +309,11 @@ class RegistrationSecrets:
         self._keys = tuple(key.encode() for key in keys)
 
     def secret(self, uaid: str) -> str:
-        """The secret of that UAID (32 lower-case hex digits)."""
+        """``uaid``: 32 lower-case hex digits."""
         return _sign(self._keys[0], uaid)
 
     def check(self, authorization: str | None, uaid: str) -> None:
-        """Check the header `Authorization` of a request about that UAID.
-
-        :raises PushError: 401/109, it is missing or wrong
-        """
+        """:raises PushError: 401/109, the Authorization header is missing or wrong"""
         words = (authorization or "").split()
         if not words:
             raise _unauthorized("Unauthorized")

@@ -5,8 +5,8 @@
     Authorization: WebPush <token>     Crypto-Key: p256ecdsa=<key>         draft 1
 
 A push is checked in three steps: :meth:`Verifier.credentials` parses the headers,
-:func:`check_access` holds them to the endpoint, and last, after the store was asked, the signature
-is verified and the claims are checked.
+:func:`check_access` compares them with the endpoint, and, after the store was read, the signature
+and the claims are verified.
 
 Rule: a signature is verified once and the sender cached; expiry, audience and the endpoint's key
 are checked at every use.
@@ -40,9 +40,7 @@ _DRAFTS: Final[Mapping[str, Draft]] = {"vapid": 2, "bearer": 1, "webpush": 1}
 
 
 class Claims(msgspec.Struct, frozen=True, gc=False):
-    """What a verified token says. ``expires``: seconds since the epoch; ``audiences``: origins;
-    ``subject``: how to reach the sender, if it says so.
-    """
+    """Verified. ``expires``: epoch seconds. ``audiences``: origins. ``subject``: a contact."""
 
     expires: float
     audiences: tuple[str, ...]
@@ -50,10 +48,8 @@ class Claims(msgspec.Struct, frozen=True, gc=False):
 
 
 class Credentials(msgspec.Struct, gc=False, eq=False):
-    """Authorization and Crypto-Key of a sender, taken apart.
-
-    ``key_text`` is empty if there is no key. ``scheme``: of Authorization, in lower case.
-    ``claims`` is None until the signature was verified.
+    """Parsed Authorization and Crypto-Key. ``key_text``: empty without a key. ``scheme``: in lower
+    case. ``claims``: None until the signature is verified.
     """
 
     authorization: str
@@ -79,16 +75,13 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
             raise _unauthorized(f"Invalid Authorization Header: public key {error}") from None
 
     def key_hash(self) -> bytes:
-        """SHA-256 of the public key; computed once.
-
-        :raises PushError: as :meth:`key`
-        """
+        """SHA-256 of :meth:`key`, cached; raises as that does."""
         if self._key_hash is None:
             self._key_hash = key_hash(self.key())
         return self._key_hash
 
     def point(self) -> bytes:
-        """The public key as 65 bytes, whichever form of it was sent; computed once.
+        """The public key as 65 bytes, whichever form was sent; cached.
 
         :raises PushError: as :meth:`key`; 401/109, another length
         """
@@ -100,7 +93,7 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
         return self._point
 
     def subject(self) -> str | None:
-        """The ``sub`` of the token. Before the signature is verified it is what anybody may say.
+        """The ``sub`` of the token; not trustworthy before the signature is verified.
 
         :raises PushError: 401/109, no token
         """
@@ -113,10 +106,7 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
 
 
 class AllowedSenders:
-    """A list of public VAPID keys and of `sub` claims.
-
-    A `sub` proves nothing, as every sender may claim it; a key does.
-    """
+    """Public VAPID keys and `sub` claims; any sender may claim a `sub`, so only a key is proof."""
 
     def __init__(self, listed: Iterable[str]) -> None:
         points, subjects = set[bytes](), set[str]()
@@ -129,9 +119,9 @@ class AllowedSenders:
         self._subjects = frozenset(subjects)
 
     def has(self, credentials: Credentials) -> bool:
-        """Whether the key or the `sub` is listed; whether that key has signed is another question.
+        """Whether the key or the `sub` is listed; does not verify the signature.
 
-        :raises PushError: 401/109, no key or no token that can be read
+        :raises PushError: 401/109, no readable key or token
         """
         if credentials.point() in self._points:
             return True
@@ -139,9 +129,9 @@ class AllowedSenders:
 
 
 def check_access(endpoint: Endpoint, version: str | None, credentials: Credentials | None) -> None:
-    """Hold a sender (None: anonymous) to the version in the URL and to the key of the endpoint.
+    """Check a sender (None: anonymous) against the version in the URL and the key of the endpoint.
 
-    No version counts as ``v1``. The keys are compared in constant time.
+    No version counts as ``v1``. Keys are compared in constant time.
 
     :raises PushError: 404/102, an unknown version or the token of another one; 401/109, a v2
         endpoint without Authorization, or with another key than its own
@@ -161,7 +151,7 @@ def check_access(endpoint: Endpoint, version: str | None, credentials: Credentia
 
 
 def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Credentials:
-    """Take Authorization apart; ``crypto_key`` are the parameters of Crypto-Key.
+    """``crypto_key``: the parameters of Crypto-Key.
 
     :raises PushError: 401/109, an unknown scheme, no token, or ``vapid`` without ``k``
     """
@@ -218,10 +208,9 @@ class Verifier:
         self._load_key = lru_cache(key_cache_size)(jwt.load_key)
 
     def credentials(self, authorization: str | None, crypto_key: str | None) -> Credentials | None:
-        """The credentials in these headers, None without Authorization. A sender that was verified
-        with the same headers before comes with its claims.
-
-        In draft 1 the key must be the same too; the rest of Crypto-Key changes with each message.
+        """None without Authorization. A sender verified before with the same Authorization (and, in
+        draft 1, the same key: the rest of Crypto-Key changes with each message) comes with its
+        claims.
 
         :raises PushError: 400/110, Crypto-Key cannot be parsed; 401/109, as
             :func:`parse_credentials`
@@ -241,7 +230,7 @@ class Verifier:
         return known.claims if known is not None and same else None
 
     def verify(self, credentials: Credentials) -> Claims:
-        """Verify the signature and read the claims; the clock is left to :meth:`check`.
+        """Verify the signature and parse the claims; :meth:`check` checks them at each use.
 
         :raises PushError: 401/109
         """
@@ -258,13 +247,13 @@ class Verifier:
         )
 
     def remember(self, credentials: Credentials, claims: Claims) -> None:
-        """Keep what :meth:`verify` returned; of too many the ones used longest ago are dropped."""
+        """Cache the result of :meth:`verify`; the least recently used are dropped."""
         credentials.claims = claims
         if len(credentials.authorization) <= _MAX_CACHED:
             self._verified.keep(credentials.authorization, credentials)
 
     def check(self, claims: Claims, now: float) -> None:
-        """Check expiry and audience at ``now``, in seconds since the epoch.
+        """Check expiry and audience at ``now`` (epoch seconds).
 
         :raises PushError: 401/109
         """
