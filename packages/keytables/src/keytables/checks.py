@@ -1,6 +1,6 @@
-"""Validation of keys, values, items and arguments, the same for every engine.
+"""Validation of keys, values, items and arguments.
 
-Rule: engines refuse the same input with the same errors, also what they could store.
+Rule: every engine refuses the same input with the same error, even input that it could store.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -34,7 +34,7 @@ _MIN_NUMBER = 1e-130
 
 
 def key_check(key: Key, limit: int) -> KeyCheck:
-    """Return the check of one key attribute. ``limit``: bytes of text and bytes keys."""
+    """Return the check of a key attribute. ``limit``: bytes of text and bytes keys."""
     name = key.name
 
     def text(value: object) -> Scalar:
@@ -88,7 +88,6 @@ def index_checks(index: Index) -> tuple[KeyCheck, ...]:
 
 
 def key_tuple_check(table: Table) -> Callable[[KeyTuple], KeyTuple]:
-    """Return the check of whole keys of a table."""
     name, checks = table.name, key_checks(table)
     count, first, last = len(checks), checks[0], checks[-1]
 
@@ -101,9 +100,7 @@ def key_tuple_check(table: Table) -> Callable[[KeyTuple], KeyTuple]:
 
 
 def expiry_time(value: object, name: str) -> float | None:
-    """Return the time at which an item expires, by the value of its attribute ``name``; None for
-    never. Raises SchemaError.
-    """
+    """Return when an item expires (None: never), by its attribute ``name``. Raises SchemaError."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -149,7 +146,7 @@ def check_position(after: Cursor, checks: Sequence[KeyCheck]) -> KeyTuple:
 
 
 def check_batch(puts: Sequence[KeyTuple], deletes: Collection[KeyTuple]) -> None:
-    """Raise SchemaError for a batch that writes an item twice; ``deletes`` are without doubles."""
+    """Raise SchemaError for a batch that writes an item twice; ``deletes`` has no duplicates."""
     if len({*puts, *deletes}) < len(puts) + len(deletes):
         raise SchemaError("a batch puts a key twice, or puts and deletes it")
 
@@ -160,8 +157,7 @@ def check_batch(puts: Sequence[KeyTuple], deletes: Collection[KeyTuple]) -> None
 def snapshot(value: object, name: str, depth: int = 1) -> Value:
     """Return a deep copy of a value, with sets frozen. Raises SchemaError if it cannot be stored.
 
-    ``name`` is the attribute or parameter that the error names, ``depth`` the level of the value in
-    it.
+    ``name``: the attribute or parameter, for the error; ``depth``: the nesting level of the value.
     """
     kind = type(value)
     if kind in PLAIN_TYPES:

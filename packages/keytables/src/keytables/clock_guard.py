@@ -1,9 +1,9 @@
 """Detects that the wall clock was set, by comparing it with the steady clock.
 
-Code that deletes by age asks first: a clock that is set forward by a month for a minute would
-otherwise have a month's items deleted. A new difference is trusted once it has stayed the same for
-a while. A clock that was wrong at the first comparison is trusted too, so the processes of a
-service share one first comparison: a process that restarts while the clock is wrong detects it.
+Code that deletes by age asks first: a clock that is a month ahead for a minute would delete a
+month's items. A new difference is trusted once it has been stable for a while. A clock that is
+wrong at the first comparison is trusted too, so the processes of a service share that comparison,
+and a restart does not hide a wrong clock.
 """
 
 import time
@@ -14,17 +14,17 @@ from typing import Final
 from keytables.engine import Clock
 
 MAX_JUMP: Final = 60.0
-"""Seconds by which the clocks may come to disagree."""
+"""Seconds of difference that are tolerated."""
 
 MAX_DRIFT: Final = 0.0005
-"""Seconds by which a clock that is being corrected may gain or lose in a second (as ntpd does)."""
+"""Seconds per second that a clock may gain or lose while it is corrected (as by ntpd)."""
 
 BELIEVED_AFTER: Final = 3600.0
-"""Seconds for which a new difference must stay the same to be believed."""
+"""Seconds for which a new difference must be stable to be trusted."""
 
 
 def steady_clock() -> float:
-    """Seconds of a clock that cannot be set; suspended time counts where the platform knows it."""
+    """Return seconds that cannot be set; suspended time counts where the platform supports it."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -32,9 +32,7 @@ def steady_clock() -> float:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """Both clocks at one time, in seconds. ``steady`` counts from the start of the machine, so a
-    reading means something to all processes of one machine, and to none of another.
-    """
+    """Both clocks at one time, in seconds. ``steady`` compares only on one machine and boot."""
 
     wall: float
     steady: float
@@ -45,10 +43,7 @@ def read_clocks(clock: Clock, steady: Callable[[], float] = steady_clock) -> Clo
 
 
 class ClockGuard:
-    """Compares ``clock`` with ``steady`` since ``first``, or since it was created.
-
-    ``max_jump``, ``believed_after``: seconds, as ``MAX_JUMP`` and ``BELIEVED_AFTER``.
-    """
+    """Compares ``clock`` with ``steady`` since ``first``, or since its creation; in seconds."""
 
     def __init__(
         self,
@@ -68,14 +63,14 @@ class ClockGuard:
         self._since = 0.0
 
     def jump(self) -> float:
-        """Return the seconds by which the wall clock was set; 0.0: not at all, or trusted now."""
+        """Return the seconds by which the wall clock jumped; 0.0: not at all, or trusted by now."""
         now = self._steady()
         difference = self._clock() - now
         drift = MAX_DRIFT * (now - self._checked_at)
         self._checked_at = now
         jump = difference - self._difference
         if abs(jump) <= self._max_jump + drift:
-            # What was gained slowly is no jump, however much it becomes in a year.
+            # Slow drift is no jump, however much it adds up to in a year.
             self._difference += max(-drift, min(drift, jump))
             self._new_difference = None
             return 0.0

@@ -55,20 +55,18 @@ class TableHandle(ABC):
     table: Table
 
     settle_time: float = 0.0
-    """Seconds for which a put that was repeated, or given up with Unavailable, may take effect
-    after its result, and after what was written since. 0 in engines where none does.
-    """
+    """Seconds after its result in which a put that was repeated, or failed with Unavailable, may
+    still take effect and replace later writes. 0 in engines where none does."""
 
     async def unsettled(self, keys: Sequence[KeyTuple]) -> frozenset[KeyTuple]:  # noqa: ARG002
-        """Wait for the submitted writes of these items; return the keys of those of which a put by
-        this process may take effect late.
+        """Wait for the submitted writes of these items; return the keys of puts that may come late.
 
-        Only the process that made a put knows of it, and those that `note_unsettled` says it to.
+        It knows the puts of this process, and those passed to :meth:`note_unsettled`.
         """
         return frozenset()
 
     def note_unsettled(self, key: KeyTuple) -> None:  # noqa: B027
-        """Count this item as unsettled: a put of it by another process may take effect late."""
+        """Count this item as unsettled: a put by another process may take effect late."""
 
     @abstractmethod
     async def get(self, key: KeyTuple) -> Item | None:
@@ -170,32 +168,28 @@ class TableHandle(ABC):
         """
 
     def loading(self) -> AbstractAsyncContextManager[None]:
-        """A context for the bulk load of an empty table: writes may cost less, and ``query_index``
+        """Context for the bulk load of an empty table: writes may cost less, and ``query_index``
         more.
 
-        Results do not change, for this process or another, also after a crash of the loading one.
+        Results are the same for every process, even after a crash of the loading one.
         """
         return nullcontext()
 
 
 def refused_write(error: KeytablesError) -> "asyncio.Future[Any]":
-    """Return the result of a write that is refused when it is submitted."""
     future = asyncio.get_running_loop().create_future()
     future.set_exception(error)
     return future
 
 
 class Engine(ABC):
-    """A store of tables."""
-
     @abstractmethod
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
         """Create the table unless it exists; idempotent, also among concurrent processes.
 
-        A new table gets that capacity; with None it is billed by use. Raises SchemaError when it
+        A new table gets ``capacity``; with None it is billed by use. Raises SchemaError when it
         exists with other keys, indexes or expiry. (Where a database keeps expiry as a setting
-        beside the table, it is turned on for a table that has none, and an additional index is
-        accepted.)
+        beside the table, it is enabled if there is none, and additional indexes are accepted.)
         """
 
     async def open_table(self, table: Table) -> TableHandle:
@@ -217,23 +211,18 @@ class Engine(ABC):
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether less space is free than is to be kept for deletions and small writes.
+        """Whether less space is free than is kept for deletions and small writes.
 
-        Cheap enough to be asked before each write that can be refused. False in engines without a
-        disk of their own.
+        Cheap enough to be read before each write. False in engines without a disk of their own.
         """
         return False
 
     async def check_space(self) -> None:  # noqa: B027 - an engine without a disk has none to check
-        """Raise StorageFull if there is no space for new items, although small writes in the place
-        of others may still succeed.
-        """
+        """Raise StorageFull if new items have no space; small writes may still succeed."""
 
     @property
     def clock_jump(self) -> float:
-        """Seconds by which the clock was set while the engine was open, as long as expired items
-        are kept because of that; 0.0 otherwise, and in engines that remove none themselves.
-        """
+        """Seconds by which the clock was set, while expired items are kept for that; else 0.0."""
         return 0.0
 
     async def capacity(self, name: str) -> Capacity | None:  # noqa: ARG002
@@ -241,9 +230,7 @@ class Engine(ABC):
         return None
 
     async def set_capacity(self, name: str, capacity: Capacity) -> None:  # noqa: B027
-        """Change the provisioned capacity of a table and its indexes. Does nothing to a table that
-        is billed by use, and in engines without provisioning.
-        """
+        """Change the provisioned capacity of a table and its indexes; without one, do nothing."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -22,11 +22,7 @@ class KeytablesError(Exception):
 
 
 class ConditionFailed(KeytablesError):  # noqa: N818 - as DynamoDB's ConditionalCheckFailed
-    """The condition of a write did not hold; nothing was changed.
-
-    ``item`` is the stored item that the condition was evaluated on, ``None`` when there was none
-    (or only an expired one).
-    """
+    """``item``: the stored item that the condition was evaluated on; None: absent or expired."""
 
     def __init__(self, item: Item | None = None) -> None:
         super().__init__("the condition of the write does not hold")
@@ -34,10 +30,7 @@ class ConditionFailed(KeytablesError):  # noqa: N818 - as DynamoDB's Conditional
 
 
 class ItemTooLarge(KeytablesError):  # noqa: N818
-    """An item's names and values together are above the limit of 400 KB.
-
-    ``size`` is ``None`` where only the database knows it.
-    """
+    """``size`` is None where only the database knows it."""
 
     def __init__(self, size: int | None, limit: int) -> None:
         actual = "more" if size is None else str(size)
@@ -55,10 +48,7 @@ class Unavailable(KeytablesError):  # noqa: N818
 
 
 class AccessRefused(Unavailable):
-    """The database authenticated the caller but does not permit the operation.
-
-    ``operation`` is the database's name of it, ``table`` the table concerned, if it is one.
-    """
+    """``operation``: the database's name of it; ``table``: the table concerned, if any."""
 
     def __init__(self, operation: str, table: str | None = None) -> None:
         place = f" on table {table!r}" if table else ""
@@ -72,7 +62,7 @@ class StorageFull(Unavailable):
 
 
 class StoreDamaged(Unavailable):
-    """A part of what is stored, or all of it, cannot be read, nor written over."""
+    """Some or all of the stored data can be neither read nor overwritten."""
 
 
 class SchemaError(KeytablesError):
@@ -80,8 +70,6 @@ class SchemaError(KeytablesError):
 
 
 class TableNotFound(SchemaError):  # noqa: N818
-    """The table does not exist in the store."""
-
     def __init__(self, table: str) -> None:
         super().__init__(f"table {table!r} does not exist")
         self.table = table

@@ -71,15 +71,11 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exists(Condition):
-    """The attribute exists, whatever its value."""
-
     attribute: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compare(Condition):
-    """The attribute compares to a value as ``operator`` says."""
-
     attribute: str
     operator: Operator
     operand: Operand
@@ -87,24 +83,18 @@ class Compare(Condition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class And(Condition):
-    """Both are true."""
-
     left: Condition
     right: Condition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Or(Condition):
-    """At least one is true."""
-
     left: Condition
     right: Condition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Not(Condition):
-    """The inner condition is false."""
-
     inner: Condition
 
 
@@ -187,17 +177,14 @@ class Update:
 
     @property
     def assigned(self) -> dict[str, Operand]:
-        """``set`` as a mapping."""
         return _assignments(self.set)
 
     @property
     def added(self) -> dict[str, Operand]:
-        """``add_to`` as a mapping."""
         return _assignments(self.add_to)
 
     @property
     def taken(self) -> dict[str, Operand]:
-        """``take_from`` as a mapping."""
         return _assignments(self.take_from)
 
     @property
@@ -219,7 +206,7 @@ def check_update(table: Table, update: Update) -> None:
 # only looks up the values of its parameters.
 
 MAX_COMPILED: Final = 1000
-"""Compiled expressions that are kept. A program declares few; this bounds those of single calls."""
+"""Compiled expressions in the cache; it bounds those that are made for single calls."""
 
 Predicate: TypeAlias = Callable[[Item, Values], bool]
 """Evaluates a condition on an item (an empty one when there is none)."""

@@ -31,7 +31,7 @@ from keytables.expressions import Attr, Condition, Param, Update
 from keytables.values import Item, KeyTuple, Value, Values
 
 RENEWALS: Final = 6
-"""Renewals in the time of a lease."""
+"""Renewals per duration of a lease."""
 
 _ATTRIBUTES: Final = ("holder", "held_until", "since", "place", "pid")
 _IS_MINE: Final = Attr("holder") == Param("holder")
@@ -55,15 +55,15 @@ class LeaseLost(Exception):  # noqa: N818 - no error
 class Lease:
     """One holder's lease of the work that a row stands for.
 
-    Acquire, renew and release it; or, once it is acquired, enter it as a context, in which it is
-    renewed in the background and at whose end it is released. If it is lost meanwhile, the task in
-    the context is cancelled, and leaving the context raises :class:`LeaseLost`. Work that must not
-    be done by two calls :meth:`confirm` right before it: a process that stood still goes on before
-    its renewal has found out.
+    Acquire, renew and release it; or enter it as a context once it is acquired, which renews it in
+    the background and releases it at the end. When it is lost, the task in the context is
+    cancelled, and leaving the context raises :class:`LeaseLost`. Call :meth:`confirm` right before
+    work that must not be done twice: a suspended process continues before its renewal notices the
+    loss.
 
-    ``seconds`` is how long it lasts when it is not renewed. ``names_process`` makes it free at once
-    when the process of its holder ran on this machine and is gone; not for work that goes on
-    without the process. Every method may fail as a write to the table does.
+    ``seconds``: its duration without renewal. ``names_process``: it is free at once when its
+    holder's process ran on this machine and is gone; not for work that outlives the process. Every
+    method may fail as a write to the table does.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Lease:
         self._is_lost = False
 
     async def acquire(self, also: Condition | None = None, values: Values | None = None) -> bool:
-        """Take it if it is free and the row fulfils ``also``; return whether it is held now."""
+        """Acquire it if it is free and the row fulfils ``also``; return whether it is now held."""
         now = int(self._clock())
         taken = {
             "holder": self._holder,
@@ -112,9 +112,7 @@ class Lease:
                 return True
 
     async def renew(self, noted: Values | None = None) -> bool:
-        """Keep it for longer, and set these attributes of the row, or remove those that are None;
-        return whether it is still held. If it is not, nothing is changed.
-        """
+        """Extend it and set attributes of the row (None removes one); return whether it is held."""
         until = int(self._clock()) + self._seconds
         if not await self._write({**(noted or {}), "held_until": until}):
             return False
@@ -122,11 +120,7 @@ class Lease:
         return True
 
     async def confirm(self) -> None:
-        """See that it is held, for half its time at least. The table is asked only where the last
-        renewal is longer ago than that.
-
-        :raises LeaseLost: it is not held
-        """
+        """Renew it, unless it is held for at least half its duration anyway. Raises LeaseLost."""
         if self._is_due() and not await self.renew():
             raise LeaseLost
 
@@ -134,19 +128,18 @@ class Lease:
         return self._held_until - self._clock() < self._seconds / 2
 
     async def release(self, noted: Values | None = None) -> bool:
-        """Let others have it, and note the same way; return whether it was still held. A row of
-        which nothing else is left is deleted.
-        """
+        """Release it; attributes as in :meth:`renew`. Returns whether it was still held."""
         if not await self._write({**(noted or {}), **dict.fromkeys(_ATTRIBUTES)}):
             return False
+        # A row that holds nothing but its key is deleted.
         left = await self._table.get(self._key) or {}
         if len(left) == len(self._key):
-            with suppress(ConditionFailed):  # somebody else holds it by now
+            with suppress(ConditionFailed):  # acquired by another holder
                 await self._table.delete(self._key, condition=_IS_NOBODYS)
         return True
 
     async def held_since(self) -> int | None:
-        """Seconds since the epoch since when anybody holds it; None while it is free."""
+        """Return when its holder acquired it, in seconds since the epoch; None: it is free."""
         found = await self._table.get(self._key) or {}
         until, since, now = found.get("held_until"), found.get("since"), int(self._clock())
         if "holder" not in found or not isinstance(until, int | float):
@@ -197,13 +190,13 @@ class Lease:
             raise LeaseLost
 
     async def _keep(self, holder: asyncio.Task[object]) -> None:
-        """Renew it again and again; when it is lost, cancel the task that holds it."""
+        """Renew it periodically; cancel the holder's task when it is lost."""
         while True:
             await self._pause(self._seconds / RENEWALS)
             try:
                 if not await self.renew():
                     break
-            except KeytablesError:  # it may pass
+            except KeytablesError:  # may be temporary
                 if self._is_due():
                     break
         self._is_lost = True
@@ -211,24 +204,22 @@ class Lease:
 
 
 def _is_process_gone(found: Item) -> bool:
-    """Whether the process of a holder ran here and is no more."""
+    """Whether the holder's process ran on this machine and has ended."""
     pid = found.get("pid")
     if os.name != "posix" or not isinstance(pid, int) or pid <= 0 or found.get("place") != place():
         return False
     try:
-        os.kill(pid, 0)  # asks, and does nothing
+        os.kill(pid, 0)  # signal 0: only a check
     except ProcessLookupError:
         return True
     except OSError:
-        return False  # somebody else's process is alive too
+        return False  # no permission: the process of another user
     return False
 
 
 @cache
 def place() -> str:
-    """Return a digest of the scope of process IDs: this machine since its start, and the namespace
-    of this process.
-    """
+    """Return a digest of the scope of process IDs: machine, boot and PID namespace."""
     about = [platform.node()]
     boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
     if boot.exists():

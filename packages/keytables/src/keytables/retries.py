@@ -1,7 +1,6 @@
-"""Trying again: how long to wait between attempts, and when not to try at all.
+"""Backoff between attempts, and a circuit breaker.
 
-The one backoff and the one circuit breaker of this repository. Both only count and compute: the
-caller makes the attempts, and sleeps on its own event loop, timer or thread.
+Both only compute: the caller makes the attempts, and sleeps on its event loop, timer or thread.
 """
 
 import random
@@ -14,10 +13,10 @@ from keytables.engine import Clock
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """Exponential backoff with jitter: the bound of a delay doubles from ``first`` to ``longest``
-    seconds, and ``jitter`` is the part of it that is random.
+    seconds, and ``jitter`` is the fraction of it that is random.
 
-    With 1.0, full jitter, clients that were refused together spread out best (AWS architecture
-    blog, "Exponential backoff and jitter"); with 0.5 a delay is at least half its bound.
+    1.0, full jitter, best spreads clients that were refused together (AWS architecture blog,
+    "Exponential backoff and jitter"); with 0.5 a delay is at least half its bound.
     """
 
     first: float
@@ -26,21 +25,20 @@ class Backoff:
     random: Callable[[], float] = random.random
 
     def delay(self, failures: int) -> float:
-        """Return the seconds to wait after ``failures`` in a row, at least 1."""
+        """Return the seconds to wait after this many ``failures`` (1 or more) in a row."""
         # The exponent is bounded, as a float is: a loop may fail for months.
         bound = min(self.first * 2.0 ** min(failures - 1, 64), self.longest)
         return bound * (1.0 - self.jitter + self.jitter * self.random())
 
 
 class CircuitBreaker:
-    """Keeps callers from something that fails, so that they fail at once instead of waiting.
+    """Makes calls to what keeps failing fail at once, instead of waiting.
 
-    It is closed, and every call may begin, until ``max_failures`` calls in a row have failed. Then
-    it is open for ``open_for`` seconds, in which none may. After that it is half-open: one call
-    may begin, the probe. Its success closes the circuit; if it fails, or has not ended in
-    ``open_for`` seconds, the next call is the next probe.
+    Closed: calls may begin, until ``max_failures`` in a row have failed. Open: for ``open_for``
+    seconds none may begin. Half-open: one may begin, the probe. Its success closes the circuit;
+    when it fails, or has not ended in ``open_for`` seconds, the next call is the next probe.
 
-    ``now`` returns seconds and never goes back.
+    ``now``: monotonic seconds.
     """
 
     __slots__ = ("_max_failures", "_now", "_open_for", "_opened_at", "failures")
@@ -64,15 +62,13 @@ class CircuitBreaker:
         left = self._opened_at + self._open_for - now
         if left > 0.0:
             return left
-        self._opened_at = now  # for the others, until this probe has ended
+        self._opened_at = now  # the others wait for this probe
         return 0.0
 
     def on_success(self) -> None:
-        """A call has succeeded: close the circuit."""
         self.failures = 0
 
     def on_failure(self) -> None:
-        """A call has failed: open the circuit after the last of ``max_failures``."""
         self.failures += 1
         if self.failures >= self._max_failures:
             self._opened_at = self._now()

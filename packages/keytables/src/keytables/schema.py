@@ -28,8 +28,6 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key attribute."""
-
     name: str
     kind: Kind = Kind.STRING
 
@@ -118,9 +116,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Provisioned reads and writes per second of a table and of each of its indexes, in capacity
-    units of DynamoDB. Engines without provisioning ignore it.
-    """
+    """Capacity units per second of a table and of each index; ignored by engines without them."""
 
     read: int
     write: int
@@ -132,10 +128,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """A range of sort keys: at most one lower and one upper bound, or a prefix.
-
-    A prefix is for keys of text or bytes, and cannot be combined with a bound.
-    """
+    """At most one lower and one upper bound of sort keys; or a prefix, of text or bytes."""
 
     gt: Scalar | None = None
     ge: Scalar | None = None
@@ -155,10 +148,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a page ended: the keys of its last item. Opaque to callers.
-
-    It stays valid while items are added and removed, and in other processes.
-    """
+    """Where a page ended. Opaque; stays valid while items change, and in other processes."""
 
     position: KeyTuple
 
@@ -167,8 +157,7 @@ class Cursor:
 class Page:
     """One page of results. Pass ``cursor`` as ``after`` to continue; ``None``: this is the last.
 
-    A page may hold fewer items than its ``limit``, even none, and not be the last: engines bound a
-    page by size too.
+    Any page may hold fewer items than its ``limit``, even none: engines bound its bytes too.
     """
 
     items: list[Item]

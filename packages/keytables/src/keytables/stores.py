@@ -34,15 +34,11 @@ _SWITCH: Final = {"yes": True, "true": True, "1": True, "no": False, "false": Fa
 
 @dataclass(frozen=True, slots=True)
 class SqliteUrl:
-    """A store in one SQLite file."""
-
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class DynamoUrl:
-    """A store in DynamoDB, or in a database with the same API."""
-
     region: str = ""
     endpoint: str | None = None
     prefix: str = ""
@@ -72,14 +68,12 @@ async def open_engine(
     first_reading: ClockReading | None = None,
     on_failure: OnFailure | None = None,
 ) -> Engine:
-    """Open the store of a URL.
+    """Open the store of a URL. Raises ValueError for a bad one, Unavailable if it cannot be opened.
 
-    ``wipe``: deleted data is overwritten in the file (SQLite). ``min_free_space``: bytes; with
-    fewer on its disk the engine :attr:`is nearly full <Engine.is_nearly_full>` (SQLite).
-    ``first_reading``: of the clocks, by an earlier process of the same service; with it the engine
-    notices that the wall clock was set before it was opened (SQLite).
-    ``on_failure`` is called for each failure of the database.
-    Raises ValueError for a bad URL, and Unavailable if the engine cannot be opened.
+    ``wipe``: deleted data is overwritten in the file. ``min_free_space``: bytes; with fewer on its
+    disk the engine :attr:`is nearly full <Engine.is_nearly_full>`. ``first_reading``: of the
+    clocks, by an earlier process of the same service, to notice that the wall clock was set before.
+    (These three are for SQLite.) ``on_failure``: called for each failure of the database.
     """
     store = parse_store(text)
     if isinstance(store, SqliteUrl):
@@ -161,5 +155,5 @@ def _switch(name: str, text: str) -> bool:
 
 
 def _redacted(text: str) -> str:
-    """A bad URL as it may be logged: without what may be a password."""
+    """Return a bad URL for error texts, without what may be a password."""
     return repr(re.sub(r"//.*(?:@|%40)", "//…@", text, flags=re.DOTALL))

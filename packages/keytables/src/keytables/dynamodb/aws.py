@@ -1,5 +1,4 @@
-"""What a client is opened with: region, servers, credentials and TLS, as AWS's environment and
-files say where the caller does not.
+"""Region, servers, credentials and TLS of a client, from the environment and files of AWS.
 
 botocore reads them. It is an optional dependency: without it keys, region, endpoint and CA bundle
 come from the environment, and what only botocore can do (profiles, roles, other partitions) is
@@ -57,7 +56,7 @@ LoadCredentials: TypeAlias = Callable[[], LoadedCredentials | None]
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """What a client is opened with. ``load`` loads the credentials again."""
+    """``load`` loads the credentials again."""
 
     region: str
     endpoints: Sequence[Endpoint]
@@ -72,7 +71,7 @@ def resolve_configuration(
     tls: ssl.SSLContext | None,
     load: LoadCredentials | None,
 ) -> Configuration:
-    """Find what is not given (a region is not if it is empty).
+    """Find what is not given (or empty, for the region).
 
     Raises Unavailable: no such region, no credentials (servers on this machine need none).
     """
@@ -100,10 +99,7 @@ def resolve_configuration(
 
 
 def region_endpoint(region: str) -> Endpoint:
-    """Return the endpoint of a region, or what the environment and files of AWS have instead.
-
-    Raises Unavailable: no such region.
-    """
+    """Return a region's endpoint, or the configured one. Raises Unavailable: no such region."""
     session = _botocore_session()
     if session is None:
         return _endpoint_of_environment(region)
@@ -134,10 +130,10 @@ def region_endpoint(region: str) -> Endpoint:
 
 
 def find_credentials(region: str, *, instance_role: bool) -> LoadedCredentials | None:
-    """Ask botocore's chain of providers, from its beginning; without botocore, the environment.
+    """Return the credentials of botocore's provider chain; without botocore, of the environment.
 
-    ``instance_role``: also ask the instance this runs on for the credentials of its role. Raises
-    Unavailable: there are some, and they cannot be loaded.
+    ``instance_role``: also those of this instance's role. Raises Unavailable: they cannot be
+    loaded.
     """
     session = _botocore_session()
     if session is None:
@@ -166,7 +162,7 @@ def find_credentials(region: str, *, instance_role: bool) -> LoadedCredentials |
 
 
 def _configured(variable: str) -> str | None:
-    """Return a variable of AWS's environment and files, by botocore's name of it."""
+    """Return a setting of AWS's environment and files, by botocore's name."""
     session = _botocore_session()
     if session is None:
         return os.environ.get(_VARIABLES[variable])
@@ -182,7 +178,7 @@ def _configured(variable: str) -> str | None:
 
 
 def _botocore_session() -> "Session | None":
-    """Return a new session; None where botocore is not installed and the environment suffices."""
+    """Return a new session; None: botocore is not installed, and the environment suffices."""
     try:
         from botocore.session import Session  # noqa: PLC0415 - optional, as above
     except ModuleNotFoundError:

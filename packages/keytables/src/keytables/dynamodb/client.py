@@ -47,9 +47,9 @@ from keytables.errors import Unavailable
 OPEN_TIMEOUT: Final = 60.0
 """Seconds for finding credentials and endpoint."""
 CLOSE_TIMEOUT: Final = 5.0
-"""Seconds for which ``close`` waits for calls that have begun."""
+"""Seconds for which ``close`` waits for running calls."""
 MAX_SKEW: Final = 60.0
-"""Seconds of difference from the server's clock that do not explain a refused signature."""
+"""Seconds of clock difference that do not explain a refused signature."""
 
 
 class ApiResponse(msgspec.Struct, frozen=True, gc=False):
@@ -60,8 +60,6 @@ class ApiResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApiClient(Protocol):
-    """What the engine needs of a client."""
-
     async def call(
         self,
         operation: str,
@@ -70,7 +68,7 @@ class ApiClient(Protocol):
         table: str | None = None,
         time_limit: float = CALL_TIMEOUT,
     ) -> ApiResponse:
-        """Call an operation with a JSON body, again if need be, for ``time_limit`` seconds in all.
+        """Call an operation with a JSON body, with retries, for ``time_limit`` seconds in all.
 
         ``table`` is for error texts. Raises Throttled, Unavailable, AccessRefused; ServiceError for
         what the caller has to interpret.
@@ -78,9 +76,8 @@ class ApiClient(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait for the calls that have begun, but not long; then close all connections.
-
-        Idempotent. Calls after it fail with Unavailable.
+        """Wait a moment for running calls, then close. Idempotent. Later calls fail with
+        Unavailable.
         """
         ...
 
@@ -102,9 +99,9 @@ class Client:
         self._refresher = CredentialRefresher(
             configuration.loaded, configuration.load, self._set_credentials, refresh
         )
-        self._calls = 0  # that have begun and not ended
-        self._closing = False  # no call begins any more
-        self._closed = False  # and none goes on
+        self._calls = 0  # running
+        self._closing = False  # no new calls
+        self._closed = False  # running calls end too
         self._idle: asyncio.Future[None] | None = None
 
     @classmethod
@@ -125,14 +122,13 @@ class Client:
     ) -> Self:
         """Find the servers and credentials. Nothing is sent yet.
 
-        ``region`` may be empty: the one the environment and files of AWS name, else us-east-1.
-        ``endpoint``: URL of a server in place of the region's, or of several, separated by commas.
-        ``connections`` per server; ``max_waiting``: calls that wait for one, further ones are
-        Throttled. ``clock``: requests are signed by it. ``tls`` and ``credentials`` (blocking;
-        called again before they expire) replace what the environment and botocore say.
-
-        Raises Unavailable: no such region, no credentials (servers on this machine need none),
-        botocore is needed and not installed. ValueError: no such URL.
+        ``region``: empty for the one of AWS's environment and files, else us-east-1. ``endpoint``:
+        URL of a server in place of the region's, or several, separated by commas. ``connections``:
+        per server. ``max_waiting``: calls that wait for one; further ones are Throttled. ``clock``:
+        for signatures. ``tls``, ``credentials`` (blocking; called again before they expire): in
+        place of the environment's and botocore's. Raises Unavailable: no such region, no
+        credentials (servers on this machine need none), botocore is needed and not installed;
+        ValueError: no such URL.
         """
         endpoints = None if endpoint is None else parse_endpoints(endpoint)
         resolve = functools.partial(resolve_configuration, region, endpoints, tls, credentials)
@@ -232,9 +228,7 @@ class Client:
         signer: Signer,
         deadline: float,
     ) -> float:
-        """Repair what can be, and return the delay before the next attempt. Raises the error that
-        the call ends with.
-        """
+        """Return the delay before the next attempt, or raise the error that the call ends with."""
         now = self._loop.time()
         if isinstance(result, HttpResponse):
             error = read_error(result)
@@ -255,7 +249,7 @@ class Client:
         return state.on_not_sent(result, now)
 
     def _correct_clock(self, refused_skew: float, date: bytes) -> bool:
-        """Sign by the server's clock; returns False if the refused signature was made by it."""
+        """Sign by the server's clock; return False if the refused signature was made by it."""
         try:
             skew = parsedate_to_datetime(date.decode("latin-1")).timestamp() - self._clock()
         except ValueError:

@@ -1,6 +1,4 @@
-"""Values and items in DynamoDB's JSON.
-
-An attribute value is an object of one member, its type: ``{"S": "text"}``, ``{"N": "5"}``.
+"""Values and items in DynamoDB's JSON: a value is an object of one member, as ``{"N": "5"}``.
 
 Rule: what is read equals what was written; only a float without a fraction may be read as an
 integer.
@@ -30,7 +28,7 @@ _NULL: Final[AttributeValue] = {"NULL": True}
 
 
 def dumps(value: object) -> bytes:
-    """Return JSON. Raises SchemaError for text that UTF-8 cannot encode."""
+    """Raises SchemaError for text that UTF-8 cannot encode."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -38,7 +36,7 @@ def dumps(value: object) -> bytes:
 
 
 def loads(body: bytes) -> dict[str, Any]:
-    """Return the object of a response. Raises Unavailable when it is none."""
+    """Raises Unavailable if a response is no JSON object."""
     try:
         response = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -81,10 +79,9 @@ def encode_item(item: Item) -> dict[str, AttributeValue]:
 
 
 def encode_value(value: Value, name: str, depth: int = 1) -> AttributeValue | None:
-    """Return a value in DynamoDB's form, ``None`` for the empty set, which cannot be stored.
+    """Return a value in DynamoDB's form; None for the empty set, which cannot be stored.
 
-    Raises SchemaError naming ``name``, the attribute or parameter it came under, ``depth`` levels
-    deep.
+    Raises SchemaError for ``name``, the attribute or parameter; ``depth``: level of the value.
     """
     if type(value) is str:
         return {"S": value}
@@ -129,7 +126,7 @@ def _encode_inner(value: Value, name: str, depth: int) -> AttributeValue:
 
 
 def decode_item(encoded: AttributeMap) -> Item:
-    """Return an item of a response. Raises Unavailable for what no item can hold."""
+    """Raises Unavailable for what no item can hold."""
     found: Item = {}
     for name, value in encoded.items():
         if "S" in value:
@@ -142,10 +139,7 @@ def decode_item(encoded: AttributeMap) -> Item:
 
 
 def decode_value(encoded: AttributeValue) -> Value:
-    """Return a value of a response. Raises Unavailable for what no item can hold.
-
-    Sets of numbers and bytes, which only other programs write, are frozensets of these.
-    """
+    """Raises Unavailable for an unknown type. Sets of any type are returned as frozensets."""
     [(tag, held)] = encoded.items()
     match tag:
         case "S" | "BOOL":
@@ -204,7 +198,7 @@ def equal_items(left: AttributeMap, right: AttributeMap) -> bool:
 
 
 def equal_values(left: AttributeValue, right: AttributeValue) -> bool:
-    """Whether two values are equal and of the same type, with everything in them."""
+    """Whether two values are equal and of the same type, at every level."""
     [(tag, held)], [(other_tag, wanted)] = left.items(), right.items()
     if tag != other_tag:
         return False

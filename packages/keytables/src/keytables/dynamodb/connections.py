@@ -27,14 +27,14 @@ from keytables.retries import CircuitBreaker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """What a connection may take. Times are in seconds."""
+    """Limits of a connection; times in seconds."""
 
     connect_timeout: float = 1.5
-    """For connecting, the TLS handshake included."""
+    """For connecting, with the TLS handshake."""
 
     idle_timeout: float = 15.0
-    """After which an unused connection is closed: sooner than servers do, because a request that
-    is sent while the server closes leaves it unknown whether it was applied."""
+    """Of an unused connection: shorter than servers', because a request that is sent while the
+    server closes may or may not have been applied."""
 
     max_response: int = 64 << 20
     """Bytes of the largest response, head and body together. DynamoDB's hold at most 16 MB of
@@ -48,8 +48,8 @@ class NotSent(Exception):  # noqa: N818 - named for what happened
 class ResponseLost(Exception):  # noqa: N818
     """The request was sent, and no complete response arrived: it may have been applied.
 
-    ``stale``: the connection had served requests before, and the server closed it without a byte
-    of a response, as it does with one that was idle for too long.
+    ``stale``: the server closed a connection that had served requests before, without a byte of a
+    response, as after idling for too long.
     """
 
     def __init__(self, reason: str, *, stale: bool = False) -> None:
@@ -66,9 +66,7 @@ class HttpResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Connection(asyncio.Protocol):
-    """One connection. It calls ``on_free`` whenever it can take the next request, and ``on_closed``
-    once, with itself.
-    """
+    """Calls ``on_free`` each time it can take a request, and ``on_closed`` once, with itself."""
 
     def __init__(
         self,
@@ -193,7 +191,6 @@ class Connection(asyncio.Protocol):
     # -- after a response ------------------------------------------------------------------------
 
     def _finish(self, parser: HttpResponseParser) -> None:
-        """Hand over the response; the connection is free for the next request."""
         if self._parser is None:
             return
         self._complete = False
@@ -220,8 +217,8 @@ class Connection(asyncio.Protocol):
         self._timer = self._loop.call_at(at, self._on_timer)
 
     def _on_timer(self) -> None:
-        """The timer is set once and not for each request, so the deadline may have moved since."""
         self._timer = None
+        # Set once, not for each request: the deadline may have moved since.
         if self._deadline > self._loop.time():
             self._set_timer(self._deadline)
         elif self._future is None:
@@ -234,15 +231,14 @@ class Connection(asyncio.Protocol):
 
 
 class PoolExhausted(NotSent):
-    """There are too many requests for the connections the pool may have."""
+    """Too many requests for the connections of the pool."""
 
 
 class ConnectionPool:
-    """Connections to ``host``:``port``, at most ``size``; over TLS if ``tls`` is given.
+    """At most ``size`` connections to ``host``:``port``; over TLS if ``tls`` is given.
 
-    ``max_waiting``: callers that may wait for one at a time. They get connections in the order they
-    asked. A connection that is being made is not given up with its caller; if it fails, the error
-    goes to the caller that has waited longest.
+    At most ``max_waiting`` callers wait, first come, first served. A connection attempt goes on
+    when its caller is cancelled; its failure goes to the caller that has waited longest.
     """
 
     def __init__(
@@ -274,7 +270,6 @@ class ConnectionPool:
         return None
 
     def release(self, connection: Connection) -> None:
-        """Take back a connection that is free."""
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():
@@ -288,8 +283,8 @@ class ConnectionPool:
     async def acquire(self, seconds: float) -> Connection:
         """Wait for a connection that is free or new.
 
-        Raises NotSent: cannot connect, or not in time. Raises PoolExhausted: too many callers are
-        waiting already, or all connections were busy all the time.
+        Raises NotSent: cannot connect, or not in time; PoolExhausted: too many callers are waiting,
+        or all connections stayed busy.
         """
         waiting = self._waiting
         if self._closed:
@@ -397,7 +392,7 @@ class ConnectionPool:
 
 
 RETRY_INTERVAL: Final = 5.0
-"""Seconds between two attempts at a host that fails."""
+"""Seconds between two attempts at a failing host."""
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -418,7 +413,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the server is on this machine, by its name."""
+        """Whether the host name is one of this machine."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -426,7 +421,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def parse_endpoints(urls: str) -> list[Endpoint]:
-    """Read one URL, or those of several hosts, separated by commas. Raises ValueError."""
+    """Read one URL, or several, separated by commas. Raises ValueError."""
     return list(dict.fromkeys(map(parse_endpoint, urls.split(","))))
 
 
@@ -446,7 +441,7 @@ def parse_endpoint(url: str) -> Endpoint:
 
 
 class Host:
-    """One server: its connections, and the signer of the requests to it. ``now``: loop time."""
+    """``now``: loop time."""
 
     def __init__(
         self,
@@ -462,16 +457,16 @@ class Host:
         self.sign_with(credentials)
 
     def sign_with(self, credentials: Credentials, *, skew: float = 0.0) -> None:
-        """Sign requests from now on with these credentials, by a clock that is ahead of ours."""
+        """Sign later requests with these. ``skew``: seconds the server's clock is ahead of ours."""
         self.signer = Signer(
             credentials, region=self.region, authority=self.endpoint.authority, skew=skew
         )
 
 
 class HostRotation:
-    """The hosts of one database, in rotation. DynamoDB and most servers of its protocol have one
-    address; the nodes of a ScyllaDB cluster (Alternator) have one each. A host that fails is
-    skipped until it answers again, but never all of them.
+    """The hosts of a database, in rotation: one for DynamoDB, one per node for Alternator.
+
+    A failing host is skipped until it answers again, unless all fail.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
@@ -479,7 +474,6 @@ class HostRotation:
         self._position = 0
 
     def next(self) -> Host:
-        """Return the host for the next attempt: any of them where all fail."""
         hosts = self.hosts
         if len(hosts) == 1:
             return hosts[0]

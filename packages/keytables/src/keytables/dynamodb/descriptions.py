@@ -1,4 +1,4 @@
-"""What DynamoDB says about a table, and the request that creates one.
+"""Descriptions of tables by DynamoDB, and the request that creates a table.
 
 Declared and existing tables are compared in one form, so that an error tells what differs.
 """
@@ -44,8 +44,6 @@ class IndexProjection(msgspec.Struct, rename="pascal"):
 
 
 class IndexDescription(msgspec.Struct, rename="pascal"):
-    """An index, as far as it matters here."""
-
     index_name: str
     key_schema: list[KeyElement]
     projection: IndexProjection = msgspec.field(default_factory=IndexProjection)
@@ -60,8 +58,6 @@ class BillingModeSummary(msgspec.Struct, rename="pascal"):
 
 
 class TableDescription(msgspec.Struct, rename="pascal"):
-    """A table, as far as it matters here."""
-
     table_status: str
     attribute_definitions: list[AttributeDefinition] = []
     key_schema: list[KeyElement] = []
@@ -72,9 +68,8 @@ class TableDescription(msgspec.Struct, rename="pascal"):
     billing_mode_summary: BillingModeSummary = msgspec.field(default_factory=BillingModeSummary)
 
     def is_usable(self, table: Table) -> bool:
-        """Return whether the table and its declared indexes can be used, also while they are being
-        changed. Indexes that are not declared may take hours to be filled.
-        """
+        """Return whether the table and its declared indexes are usable, even during changes."""
+        # Indexes that are not declared may take hours to be filled.
         declared = {index.name for index in table.indexes}
         indexes = (one for one in self.global_secondary_indexes if one.index_name in declared)
         statuses = (self.table_status, *(index.index_status for index in indexes))
@@ -82,15 +77,13 @@ class TableDescription(msgspec.Struct, rename="pascal"):
 
     @property
     def capacity(self) -> Capacity | None:
-        """What the table itself is provisioned for."""
+        """The capacity of the table itself; None: it is billed by use."""
         if self.billing_mode_summary.billing_mode == "PAY_PER_REQUEST":
             return None
         return self.provisioned_throughput.capacity
 
     def capacity_change(self, capacity: Capacity) -> dict[str, object]:
-        """Return the members of UpdateTable that set a capacity of the table and its indexes; none
-        where nothing changes, or the table is billed by use.
-        """
+        """Return the members of UpdateTable that set a capacity; none: unchanged, billed by use."""
         if self.capacity is None:
             return {}
         change: dict[str, object] = {}
@@ -108,8 +101,6 @@ class TableDescription(msgspec.Struct, rename="pascal"):
 
 
 class TimeToLive(msgspec.Struct, rename="pascal"):
-    """Whether the database deletes expired items, and by which attribute."""
-
     time_to_live_status: str = "DISABLED"
     attribute_name: str | None = None
 
@@ -170,9 +161,7 @@ def creation_request(table: Table, capacity: Capacity | None) -> dict[str, objec
 
 
 def check_same(table: Table, found: TableDescription) -> None:
-    """Raise SchemaError unless an existing table has the declared keys and indexes. It may have
-    more indexes.
-    """
+    """Raise SchemaError unless a table has the declared keys and, at least, the indexes."""
     kinds = {one.attribute_name: one.attribute_type for one in found.attribute_definitions}
     declared = {
         "keys": _keys(_key_schema(table.partition, table.sort), _kinds(table)),

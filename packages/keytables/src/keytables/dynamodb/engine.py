@@ -1,8 +1,8 @@
 """The DynamoDB engine: opens the client, creates and drops tables, hands out handles.
 
-Rules: all handles of a table share the sequence of its writes and what is known of its late puts,
-and nothing is sent once the store is closed. A table that exists is taken as it is, or refused; one
-that is as declared is only looked at, so that the permission to look is enough.
+Rule: all handles of a table share the sequence of its writes and its unsettled puts, and nothing is
+sent once the store is closed. A table that is as declared is only described, so that the permission
+to do that is enough.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from keytables.errors import (
 from keytables.schema import Capacity, Table
 
 MAX_WAITING_CALLS: Final = 10_000
-"""Calls that wait for a connection, as long as one may take; further ones are Throttled."""
+"""Calls that may wait for a connection; further ones are Throttled."""
 
 TABLE_CALL_TIMEOUT: Final = 20.0
 """Seconds for a call that creates, describes or changes a table."""
@@ -59,12 +59,11 @@ _TRANSIENT_STATUSES: Final = ("CREATING", "UPDATING", "DELETING", "ACTIVE")
 
 
 class DynamoEngine(Engine):
-    """Tables in DynamoDB, or in a database that speaks its protocol: those whose names there begin
-    with ``prefix``.
+    """Tables in DynamoDB, or in a database with its protocol. ``prefix`` begins their names there.
 
-    ``on_failure`` is called for the calls that failed after all their attempts: Unavailable, and
-    Throttled where the database refuses calls.
-    Belongs to the event loop it was opened on. ``alternator``: the database is ScyllaDB.
+    ``on_failure``: called for each call that failed after all its attempts (Unavailable, and
+    Throttled by the database). ``alternator``: the database is ScyllaDB. Belongs to the event loop
+    it was opened on.
     """
 
     def __init__(
@@ -101,11 +100,10 @@ class DynamoEngine(Engine):
     ) -> Self:
         """Find credentials and the database; nothing is read or written yet.
 
-        ``region`` empty: the one of the AWS environment, else us-east-1. ``endpoint``: URL of a
-        server in place of the region's, or of several, separated by commas. ``prefix``: begins the
-        names of all tables there. ``connections`` at most to one server. ``alternator``: the
-        database is ScyllaDB. Raises Unavailable: no such region, no credentials, or botocore is
-        needed and not installed; ValueError: no such URL.
+        ``region``: empty for the one of the AWS environment, else us-east-1. ``endpoint``: URL of a
+        server in place of the region's, or several, separated by commas. ``connections``: at most,
+        per server. Raises Unavailable: no such region, no credentials, or botocore is needed and
+        not installed; ValueError: no such URL.
         """
         client = await Client.open(
             region=region,
@@ -187,11 +185,7 @@ class DynamoEngine(Engine):
         return (await self._describe_existing(name)).capacity
 
     async def set_capacity(self, name: str, capacity: Capacity) -> None:
-        """Change the capacity of a table and its indexes, where it is another.
-
-        The database may take some minutes more to do so. Raises Throttled when it allows no more
-        changes for now.
-        """
+        """The database may take minutes to do it. Raises Throttled: no more changes for now."""
         attempts = self._attempts()
         while True:
             change = (await self._describe_existing(name)).capacity_change(capacity)
@@ -242,7 +236,7 @@ class DynamoEngine(Engine):
         return decode_response(body, CreateTableResponse).table_description
 
     async def _enable_time_to_live(self, table: str, attribute: str, *, is_new: bool) -> None:
-        """Let the database delete expired items. Without that they are absent all the same."""
+        """Let the database delete expired items, which are hidden in any case."""
         change: dict[str, object] = {
             "TimeToLiveSpecification": {"Enabled": True, "AttributeName": attribute}
         }
@@ -322,13 +316,11 @@ _VERDICTS: Final = frozenset(
         "UnknownOperationException",
     }
 )
-"""Codes that the engine acts on; the others mean what `to_keytables_error` says."""
+"""Codes that the engine acts on; `to_keytables_error` translates the others."""
 
 
 class ReportingClient:
-    """Calls as `client` does, and reports each that failed after all its attempts: Throttled by the
-    database, or Unavailable, and AccessRefused among it.
-    """
+    """Reports each call that failed after all attempts: Unavailable, or Throttled by the server."""
 
     def __init__(self, client: ApiClient, on_failure: OnFailure) -> None:
         self._client = client

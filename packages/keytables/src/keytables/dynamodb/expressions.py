@@ -1,10 +1,10 @@
-"""Conditions and updates as DynamoDB's expressions, and what an update leaves.
+"""Conditions and updates as DynamoDB's expressions, and whether an update was applied.
 
-DynamoDB evaluates a comparison as :mod:`keytables.expressions` requires: it is false for an absent
+DynamoDB evaluates comparisons as :mod:`keytables.expressions` requires: false for an absent
 attribute and for one of another type. ``!=`` is written as ``NOT … = …``.
 
-Rules: an expired item is treated as absent, by the clock of the caller. Whether an update was
-applied can be read from the item, so that one whose response was lost is recognised.
+Rule: an expired item is treated as absent, by the clock of the caller. Whether an update was
+applied can be read from the item, so one whose response was lost is recognised.
 """
 
 from collections.abc import Mapping
@@ -40,8 +40,7 @@ _OR, _AND, _NOT = 0, 1, 2
 class Placeholders:
     """The placeholders of one request: a name can be any text, so none is written out.
 
-    ``empty``: the parameters whose value is the empty set in this request. It cannot be sent, and
-    nothing stored equals it.
+    ``empty``: parameters whose value is the empty set, which cannot be sent, nor equals any value.
     """
 
     def __init__(self, empty: AbstractSet[str] = frozenset()) -> None:
@@ -76,7 +75,7 @@ class Placeholders:
 
 
 def condition_text(condition: Condition, to: Placeholders, outer: int = _OR) -> str:
-    """Return a condition as an operand of ``outer``, as if nothing ever expired."""
+    """Return a condition as an operand of ``outer``, without regard to expiry."""
     match condition:
         case Exists(attribute):
             return f"attribute_exists({to.name(attribute)})"
@@ -124,7 +123,7 @@ def is_ordered(value: AttributeValue) -> bool:
 
 
 def holds_for_missing_item(condition: Condition | None) -> bool:
-    """Return whether a condition holds where there is no item; the absence of one always does."""
+    """Return whether a condition holds for a missing item; None always does."""
     match condition:
         case Not(inner):
             return not holds_for_missing_item(inner)
@@ -148,9 +147,7 @@ def write_condition(table: Table, condition: Condition, to: Placeholders) -> str
 def update_condition(
     table: Table, condition: Condition | None, to: Placeholders, *, creates: bool
 ) -> str | None:
-    """Return the condition of an update, if it needs one: it changes no expired item, and creates
-    none by only removing things.
-    """
+    # An update changes no expired item, and creates none by only removing attributes.
     terms: list[str] = []
     if table.expiry is not None:
         terms.append(_not_expired(table, to))
@@ -183,11 +180,7 @@ def _expired(table: Table, to: Placeholders) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UpdateActions:
-    """What an update does to which attribute, in DynamoDB's terms.
-
-    ``sets``, ``adds`` and ``deletes``: attributes to the placeholders of values, none of which is
-    the empty set.
-    """
+    """An update: attributes to placeholders of values, none of which is the empty set."""
 
     sets: Mapping[str, str]
     removes: tuple[str, ...]
@@ -208,7 +201,6 @@ class UpdateActions:
     def new_item(
         self, key: AttributeMap, values: Mapping[str, AttributeValue]
     ) -> dict[str, AttributeValue]:
-        """Return the item that the update creates where there is none."""
         given = {**self.sets, **self.adds}
         return {**key, **{name: values[placeholder] for name, placeholder in given.items()}}
 

@@ -1,8 +1,8 @@
 """Queries and scans: their requests, and one page from as many responses as it takes.
 
-Rules: ``limit`` counts the items that the caller gets, not those the database read. DynamoDB takes
-at most one comparison of the sort key: a bound that it includes and the range excludes is left out
-of the result here.
+Rule: ``limit`` counts the items that the caller gets, not those that were read. DynamoDB takes at
+most one comparison of the sort key: a bound that it includes and the range excludes is filtered
+here.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from keytables.schema import Cursor, Index, Page, Range, Table
 from keytables.values import Item, Scalar
 
 MAX_REQUESTS: Final = 20
-"""Requests for one page. Where so many find too little, the page is short."""
+"""Requests for one page at most; it may then be short."""
 
 LARGE_LIMIT: Final = 500
 """Items requested where the first request found too few live ones, or where each is looked up."""
@@ -82,9 +82,7 @@ def key_range(sort: Range, check: KeyCheck) -> KeyRange | None:
 
 
 def _is_less(left: Scalar, right: Scalar) -> bool:
-    """Compare two keys of one type as DynamoDB does: text by its UTF-8 bytes, which is the order of
-    code points, and so of Python's.
-    """
+    # DynamoDB orders text by its UTF-8 bytes: by code points, as Python does.
     return left < right  # type: ignore[operator]
 
 
@@ -92,11 +90,10 @@ def _is_less(left: Scalar, right: Scalar) -> bool:
 
 
 class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page is read with. ``head``: JSON without its closing brace.
+    """``head``: the JSON of a request without its closing brace. ``start``: the key to begin after.
 
-    ``start``: the key to begin after. ``position``: the attributes that a cursor consists of;
-    ``excluded``: values of the first of them to be left out. ``lacks_expiry``: the response does
-    not tell which items have expired, so they are looked up.
+    ``position``: the attributes of a cursor; ``excluded``: values of the first that are left out.
+    ``lacks_expiry``: the response does not show which items have expired, so they are looked up.
     """
 
     operation: str
@@ -108,8 +105,6 @@ class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryPlan:
-    """Makes the requests for queries of one table, or of one of its indexes."""
-
     def __init__(self, client: TableClient, index: Index | None = None) -> None:
         table = client.table
         keyed: Table | Index = table if index is None else index

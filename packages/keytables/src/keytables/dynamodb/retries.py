@@ -25,7 +25,7 @@ MIN_REMAINING: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and how long things are tried. Times are in seconds."""
+    """Limits of attempts; times in seconds."""
 
     backoff: Backoff = Backoff(0.025, 1.0)  # noqa: RUF009 - it is immutable
     attempts: int = 4
@@ -45,9 +45,7 @@ class RetryPolicy:
 
 
 class Attempts:
-    """The attempts of one thing until a deadline, a time of the event loop; at most ``most``, if
-    given.
-    """
+    """At most ``most`` attempts, until ``deadline``, a time of the event loop."""
 
     __slots__ = ("_backoff", "_deadline", "_failures", "_most")
 
@@ -72,10 +70,10 @@ class Attempts:
 
 
 class ServiceError(Exception):
-    """The database rejected the request itself, for a reason that the engine has to interpret.
+    """The database rejected the request, for a reason that the engine has to interpret.
 
-    ``code`` is without the prefix of its namespace, ``body`` the whole response. ``maybe_applied``:
-    an earlier attempt of this call may have been applied.
+    ``code``: without its namespace. ``body``: the whole response. ``maybe_applied``: an earlier
+    attempt of this call may have been applied.
     """
 
     def __init__(
@@ -95,8 +93,6 @@ class ServiceError(Exception):
 
 
 class ErrorKind(Enum):
-    """What an error response means for the call."""
-
     REJECTED = auto()  # the request itself: for the engine to interpret
     THROTTLED = auto()  # not applied, for lack of capacity
     TRANSIENT = auto()  # not applied, for another reason that passes
@@ -107,9 +103,7 @@ class ErrorKind(Enum):
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
-    """``code`` is without the prefix of its namespace; ``HTTP`` and the status where the response
-    is not DynamoDB's. ``message`` may repeat what was sent.
-    """
+    """``code``: without its namespace, or as ``HTTP 502``. ``message`` may repeat what was sent."""
 
     kind: ErrorKind
     code: str
@@ -165,7 +159,7 @@ _KINDS: Final = {
 
 
 def read_error(response: HttpResponse) -> ErrorResponse:
-    """Classify a response that is no success, by its code, or by its status where it has none."""
+    """Classify an error response by its code, or by its status where it has none."""
     status = response.status
     try:
         error = _decode_body(response.body)
@@ -188,11 +182,11 @@ def read_error(response: HttpResponse) -> ErrorResponse:
 
 
 class RetryState:
-    """The failures of one call so far: each returns the delay before the next attempt, in seconds,
-    or raises the error that the call ends with.
+    """The failures of one call: each method returns the seconds until the next attempt, or raises
+    the error that the call ends with.
 
-    ``deadline`` and ``now`` are times of the event loop. Error texts contain no message of the
-    server, which may repeat what was sent.
+    ``deadline``, ``now``: times of the event loop. Errors contain no message of the server, which
+    may repeat what was sent.
     """
 
     __slots__ = ("_attempts", "_subject", "_used", "maybe_applied")
@@ -214,7 +208,7 @@ class RetryState:
         """An earlier attempt may have been applied."""
 
     def first_use(self, remedy: str) -> bool:
-        """Return whether a remedy was not used in this call yet; each is used once."""
+        """Return whether a remedy is new to this call; each is used once."""
         if remedy in self._used:
             return False
         self._used.add(remedy)

@@ -1,8 +1,7 @@
 """Signed requests: the credentials, their refresh, and AWS Signature Version 4.
 
-Rule: everything a request means is signed: its host, time, operation and body.
-
-Source: AWS IAM user guide, "Create a signed AWS API request".
+Rule: a signature covers the host, time, operation and body of a request. Source: AWS IAM user
+guide, "Create a signed AWS API request".
 """
 
 import asyncio
@@ -25,7 +24,6 @@ CREDENTIALS_HELP: Final = (
     "AWS_SESSION_TOKEN), by AWS_PROFILE and the files ~/.aws/credentials and ~/.aws/config, by "
     "AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE, or by the role of the container or instance."
 )
-"""How credentials are given, for error texts."""
 
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 SERVICE: Final = "dynamodb"
@@ -38,8 +36,6 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """The keys that requests are signed with; not shown by ``repr``."""
-
     access_key: str
     secret_key: str
     token: str | None = None
@@ -59,11 +55,8 @@ class Credentials:
 class Signer:
     """Renders the requests to one host, signed with one set of usable credentials.
 
-    ``authority``: the value of the Host header. ``skew``: seconds by which the server's clock is
-    ahead of ours.
-
-    What stays the same for a day (the signing key) or for a second (the date) is kept: a request
-    costs three hashes.
+    ``authority``: value of the Host header. ``skew``: seconds the server's clock is ahead of ours.
+    The signing key is kept for a day, the date for a second: a request costs three hashes.
     """
 
     def __init__(
@@ -123,7 +116,7 @@ def never_expires(_: float) -> bool:
 
 
 class LoadedCredentials(msgspec.Struct, frozen=True):
-    """Credentials, and whether they expire within so many seconds (it does not block to tell)."""
+    """Credentials, and whether they expire within so many seconds (which does not block)."""
 
     credentials: Credentials
     expires_within: Callable[[float], bool]
@@ -148,9 +141,8 @@ class RefreshTimes:
 class CredentialRefresher:
     """Loads new credentials before the present ones expire, or when the server refuses them.
 
-    ``load`` blocks, so it runs in a thread, once at a time; calls go on with the present ones. It
-    raises Unavailable, or returns None where there are none any more. ``on_change`` is called with
-    what was loaded.
+    ``load`` blocks: it runs in a thread, once at a time, while calls go on. It raises Unavailable,
+    or returns None where there are none any more. ``on_change`` receives what was loaded.
     """
 
     def __init__(
@@ -171,7 +163,7 @@ class CredentialRefresher:
         self._timer = self._loop.call_later(times.check_interval, self._check)
 
     async def renew(self, refused: Credentials, seconds: float) -> bool:
-        """Wait for other credentials than the refused ones; return whether there are any."""
+        """Wait for credentials other than the refused ones; return whether there are any."""
         if self._loaded.credentials == refused:
             if self._loading is None and self._loop.time() < self._loaded_at + self._times.cooldown:
                 return False
@@ -201,7 +193,7 @@ class CredentialRefresher:
             log.warning("the AWS credentials could not be renewed: %s", error or "there are none")
             return
         self._loaded = loaded
-        # Those that never live long, or are handed out again, are not loaded at every check.
+        # Credentials that are short-lived, or returned unchanged, are not loaded at every check.
         self._margin = self._times.margin
         while self._margin > self._times.check_interval and loaded.expires_within(self._margin):
             self._margin /= 2
@@ -209,9 +201,7 @@ class CredentialRefresher:
 
 
 def run_in_thread(work: Callable[[], _T]) -> "asyncio.Future[_T]":
-    """Run in a daemon thread: unlike those of the loop's executor, nothing waits for it at exit,
-    however long it blocks.
-    """
+    """Run in a daemon thread, which the exit of the process does not wait for."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
 

@@ -1,8 +1,8 @@
 """A table in DynamoDB.
 
-Rules: what can be refused without the database is refused before anything is sent. A read of the
-table is strongly consistent and waits for the writes of this process to what it reads. (Indexes
-know only eventual consistency.)
+Rule: what can be refused without the database is refused before anything is sent. A read of the
+table is strongly consistent and waits for this process's writes to what it reads; a read of an
+index is eventually consistent.
 """
 
 import time
@@ -45,7 +45,7 @@ SIGNATURE_VALID: Final = 300.0
 """Seconds for which AWS accepts a signature (Signature Version 4)."""
 SIGNATURE_VALID_IN_ALTERNATOR: Final = 900.0
 MARGIN: Final = 30.0
-"""Seconds by which the clock that a request was signed by may be ahead."""
+"""Seconds by which the signing clock may be ahead."""
 
 SETTLE_TIME: Final = SIGNATURE_VALID + MARGIN
 SETTLE_TIME_OF_ALTERNATOR: Final = SIGNATURE_VALID_IN_ALTERNATOR + MARGIN
@@ -54,11 +54,10 @@ MAX_KEYS: Final = 100_000
 
 
 class UnsettledPuts:
-    """The keys whose puts may take effect after their result, for `settle_time` seconds each: of an
-    attempt that was given up nobody knows whether the database will carry it out, but it does so
-    while its signature is valid, or never.
+    """Keys whose puts may take effect for ``settle_time`` seconds after their result: the database
+    may carry out an abandoned attempt while its signature is valid.
 
-    With more than `max_keys` of them, every key counts as one for that time.
+    With more than ``max_keys`` of them, every key counts as one for that time.
     """
 
     def __init__(
@@ -74,17 +73,16 @@ class UnsettledPuts:
         self._all_until = 0.0
 
     def add(self, key: KeyTuple) -> None:
-        """A put of this item was repeated or given up just now."""
         now = self._now()
         self._drop_settled(now)
-        self._until.pop(key, None)  # so that the order stays that of the times
+        self._until.pop(key, None)  # keeps the dict ordered by time
         if len(self._until) >= self._max_keys:
             self._all_until = now + self.settle_time
             self._until.clear()
         self._until[key] = now + self.settle_time
 
     def among(self, keys: Iterable[KeyTuple]) -> frozenset[KeyTuple]:
-        """Those of the keys whose puts may take effect late."""
+        """Return those of the keys whose puts may take effect late."""
         if not self._until and not self._all_until:
             return frozenset()
         now = self._now()
@@ -107,8 +105,6 @@ class UnsettledPuts:
 
 
 class DynamoTable(TableHandle):
-    """A table in DynamoDB. Made by the engine."""
-
     def __init__(
         self, client: TableClient, sequencer: WriteSequencer, late_puts: UnsettledPuts
     ) -> None:
@@ -118,7 +114,7 @@ class DynamoTable(TableHandle):
         self._key_names = table.key_names
         self._key_checks = key_checks(table)
         self._check_key = key_tuple_check(table)
-        # Of further attributes, whose values are not free: keys of indexes, and the expiry.
+        # Of the other attributes with a fixed type: keys of indexes, and the expiry.
         self._value_checks: dict[str, ValueCheck] = {}
         if table.expiry is not None:
             self._value_checks[table.expiry] = partial(expiry_time, name=table.expiry)
@@ -305,7 +301,7 @@ class DynamoTable(TableHandle):
         await self._client.call(operation, body)
 
     def _key_of(self, item: Item) -> KeyTuple:
-        """Return the checked key of an item whose attributes are valid for index and expiry."""
+        """Return the checked key of an item; its keys of indexes and its expiry are checked too."""
         names, checks = self._key_names, self._key_checks
         key: KeyTuple = (checks[0](item.get(names[0])),)
         if len(names) > 1:

@@ -1,5 +1,4 @@
-"""The client of one table: calls about it, batches of items, and the database's verdicts as errors
-of :mod:`keytables.errors`.
+"""Calls about one table, batches of items, and errors of the database as :mod:`keytables.errors`.
 
 Rule: what the database leaves unprocessed is requested again, until nothing is left or time is up.
 """
@@ -32,7 +31,7 @@ MAX_BATCH_BYTES: Final = 15 << 20
 
 
 class TableClient:
-    """Calls about one table. ``name``: its name in the database, with the prefix of the store."""
+    """``name``: the table's name in the database, with the prefix of the store."""
 
     def __init__(
         self,
@@ -65,9 +64,7 @@ class TableClient:
     async def call(
         self, operation: str, body: bytes, *, time_limit: float = CALL_TIMEOUT
     ) -> ApiResponse:
-        """Call an operation. Raises ServiceError for a condition that does not hold, and a
-        KeytablesError for anything else.
-        """
+        """Raises ServiceError for a condition that does not hold, otherwise a KeytablesError."""
         try:
             return await self._client.call(operation, body, table=self.name, time_limit=time_limit)
         except ServiceError as error:
@@ -88,10 +85,7 @@ class TableClient:
         return item
 
     async def rejecting_item(self, error: ServiceError, key: bytes) -> AttributeMap | None:
-        """Return the item for which the condition of a write did not hold.
-
-        Where the server does not send it with the error, it is the item at present.
-        """
+        """Return the item that failed a condition: sent with the error, or as it is at present."""
         item: AttributeMap | None = loads(error.body).get("Item")
         if item is not None:
             self._shows_rejecting_item = True
@@ -104,8 +98,8 @@ class TableClient:
     async def get_all(
         self, keys: Sequence[AttributeMap], names: Sequence[str] = ()
     ) -> list[AttributeMap]:
-        """Return the items of different keys that exist, expired or not; with ``names`` only these
-        attributes of them. Raises Throttled.
+        """Return the items, or these attributes, of different keys, expired or not. Raises
+        Throttled.
         """
         options: dict[str, object] = {"ConsistentRead": True}
         if names:
@@ -129,8 +123,8 @@ class TableClient:
         return found
 
     def write_requests(self, writes: Sequence[object]) -> list[bytes]:
-        """Return the requests that apply these writes, members of BatchWriteItem, to different
-        items. Raises SchemaError.
+        """Return requests for these members of BatchWriteItem, of different items. Raises
+        SchemaError.
         """
         found: list[bytes] = []
         for start in range(0, len(writes), MAX_BATCH_WRITES):
@@ -189,7 +183,6 @@ def encode_key_value(value: Scalar) -> AttributeValue:
 
 
 def to_keytables_error(error: ServiceError, operation: str, table: str) -> KeytablesError:
-    """Return the error of the table interface for a verdict of the database."""
     subject = f"{operation} on table {table!r}"
     match error.code:
         case "ResourceNotFoundException":

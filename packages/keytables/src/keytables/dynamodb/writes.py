@@ -1,8 +1,8 @@
-"""Writes on their way to the database: order, requests, and what became of a conditional one.
+"""Writes on their way to the database: order, requests, and the outcome of conditional ones.
 
 Rule: writes of one item reach the database one after the other, in the order submitted; those of
-different items at the same time. A write whose response was lost is known by what it left: when its
-condition fails in a later attempt, and the item is as this write leaves it, the write was applied.
+different items at the same time. A write whose response was lost is recognised by its effect: if
+its condition fails in a later attempt, and the item is as this write leaves it, it was applied.
 """
 
 import asyncio
@@ -58,10 +58,10 @@ _T = TypeVar("_T")
 
 
 class InFlightLimit:
-    """How much one engine may have on its way: so many writes, of so many bytes.
+    """Limits the writes that one engine has in flight, and their bytes.
 
     A write may be larger than what is left, but none begins when nothing is left. ``max_wait``:
-    seconds that a write waits for earlier ones; after that it is Throttled, and not sent.
+    seconds a write waits for earlier ones; then it is Throttled, unsent.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class InFlightLimit:
         self._closed = False
 
     def acquire(self, writes: int, size: int) -> None:
-        """Count writes in. Raises Throttled, and Unavailable once the limit is closed."""
+        """Raises Throttled, and Unavailable once the limit is closed."""
         if self._closed:
             raise Unavailable("the store is closed")
         if self._writes <= 0 or self._bytes <= 0:
@@ -89,21 +89,21 @@ class InFlightLimit:
 
 
 class WriteSequencer:
-    """The writes of one table that are not complete, and the reads that wait for them."""
+    """The incomplete writes of one table. Reads wait for those submitted before them."""
 
     def __init__(self, limit: InFlightLimit) -> None:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._last: dict[Scalar, dict[KeyTuple, asyncio.Task[None]]] = {}
-        """The last write of each item, by partitions."""
+        """The last write of each item, by partition."""
 
     def submit(
         self, keys: Sequence[KeyTuple], size: int, write: Callable[[], Awaitable[_T]]
     ) -> asyncio.Future[_T]:
-        """Call ``write``, which writes the items of these keys, once earlier writes are complete.
+        """Call ``write`` once earlier writes of the items of these keys are complete.
 
-        It goes on when the future is cancelled. Raises Throttled and Unavailable; the future may
-        fail with Throttled too, if the earlier writes take too long.
+        Cancelling the future does not stop it. Raises Throttled and Unavailable; the future fails
+        with Throttled if the earlier writes take too long.
         """
         self._limit.acquire(len(keys), size)
         earlier: set[asyncio.Task[None]] = set()
@@ -118,19 +118,16 @@ class WriteSequencer:
         return result
 
     async def wait_for_item(self, key: KeyTuple) -> None:
-        """Wait for the writes of an item submitted until now."""
         partition = self._last.get(key[0])
         if partition is not None and (task := partition.get(key)) is not None:
             await asyncio.wait((task,))
 
     async def wait_for_partition(self, value: Scalar) -> None:
-        """Wait for the writes of a partition submitted until now."""
         partition = self._last.get(value)
         if partition is not None:
             await asyncio.wait(set(partition.values()))
 
     async def wait_for_all(self) -> None:
-        """Wait for every write submitted until now."""
         if self._last:
             await asyncio.wait({task for tasks in self._last.values() for task in tasks.values()})
 
@@ -204,10 +201,7 @@ class TimedRequest(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CompiledExpression:
-    """Everything of a request but the key or item, and the values.
-
-    ``params``: parameters and their placeholders. ``actions``: those of an update.
-    """
+    """A request without its key or item, and values. ``params``: parameters and placeholders."""
 
     begin: bytes
     params: tuple[tuple[str, str], ...]
@@ -253,8 +247,6 @@ class BoundExpression(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _ParameterUse:
-    """What the value of a parameter must be fit for."""
-
     ordered: bool = False
     members: bool = False
     checks: list[ValueCheck] = field(default_factory=list)
@@ -293,10 +285,7 @@ class WriteTemplate:
         self._compile(frozenset())
 
     def bind(self, values: Values | None) -> BoundExpression:
-        """Return the expression with these values, which may be changed after the call.
-
-        Raises SchemaError for one that is missing or does not fit.
-        """
+        """Return the expression with a copy of these values. Raises SchemaError for bad ones."""
         given = _NO_VALUES if values is None else values
         encoded: dict[str, AttributeValue] = {}
         empty: frozenset[str] = frozenset()
@@ -391,7 +380,7 @@ MAX_ATTEMPTS: Final = 10
 class _ConditionalWrite(ABC):
     """A write that has a condition, of the caller's or for expiry, or that returns an item.
 
-    ``key``: the item's key as a member in JSON; ``item``: the whole item as JSON, for a put.
+    ``key``: as a member in JSON; ``item``: the whole item as JSON, for a put.
     """
 
     __slots__ = ("expression", "key", "maybe_applied", "request", "table", "template")
@@ -417,7 +406,7 @@ class _ConditionalWrite(ABC):
         return len(self.request.begin) + len(self.request.end)
 
     async def __call__(self) -> Item | None:
-        """Do the write; return what it was asked to. Raises KeytablesError."""
+        """Do the write and return its result. Raises KeytablesError."""
         table, template, request = self.table, self.template, self.request
         try:
             for _ in range(MAX_ATTEMPTS):
@@ -465,9 +454,7 @@ class _ConditionalWrite(ABC):
         expired: bool,  # noqa: ARG002
         now: float,  # noqa: ARG002
     ) -> tuple[bool, Item | None]:
-        """Do what this write does where there is no item, or an expired one. Returns whether that
-        completes it, and its result; if it does not, the write is tried again.
-        """
+        """Handle a missing or expired item; return whether this ends the write, and its result."""
         return False, None
 
     async def _rejecting_item(self, error: ServiceError) -> AttributeMap | None:
@@ -486,8 +473,6 @@ class PutItem(_ConditionalWrite):
 
 
 class DeleteItem(_ConditionalWrite):
-    """Deletes an item if the condition holds, and returns it if asked for."""
-
     __slots__ = ()
 
     operation = "DeleteItem"
@@ -504,8 +489,6 @@ class DeleteItem(_ConditionalWrite):
 
 
 class UpdateItem(_ConditionalWrite):
-    """Changes attributes of an item if the condition holds."""
-
     __slots__ = ()
 
     operation = "UpdateItem"

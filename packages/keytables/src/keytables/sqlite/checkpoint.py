@@ -12,7 +12,7 @@ _STEP: Final = 2_000
 """Pages (of 4 KiB) by which the log grows between two checkpoints."""
 
 _LIMIT: Final = 16_000
-"""Pages at which writers wait for the checkpoint."""
+"""Pages of the log at which writers wait for the checkpoint."""
 
 
 class Checkpointer:
@@ -58,9 +58,7 @@ class Checkpointer:
             self._due = pages  # another checkpoint is running: retry at the next commit
 
     def complete(self) -> bool:
-        """Copy all of the log now, so that it can start over, unless readers need it. Returns
-        whether that was possible. Called by the holder of the write lock. Blocks.
-        """
+        """Copy all of the log, unless readers need it; return whether that was possible. Blocks."""
         return self._checkpoint(self._writer)
 
     def stop(self) -> None:

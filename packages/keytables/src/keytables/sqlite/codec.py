@@ -1,9 +1,7 @@
 """Items as rows: the columns of keys, expiry and indexes, and the whole item as a blob.
 
-Rule: the item that is read equals the one that was written, types included.
-
-The blob is MessagePack of the whole item, keys included; a set of text is the extension type 1
-holding the sorted members.
+Rule: the item read equals the one written, types included. The blob is MessagePack of the whole
+item, keys included; a set of text is the extension type 1 holding the sorted members.
 """
 
 from typing import Final, TypeAlias, cast
@@ -46,7 +44,7 @@ _decode = msgspec.msgpack.Decoder(dict, ext_hook=_decode_extension).decode
 
 
 def unpack(blob: bytes) -> Item:
-    """Return the item of a blob, a new object each time. Raises Unavailable: it is damaged."""
+    """Return a new item. Raises Unavailable: the blob is damaged."""
     try:
         return cast(Item, _decode(blob))
     except Exception as error:
@@ -102,11 +100,7 @@ def _encodable(value: Value) -> object:
 
 
 class RowCodec:
-    """Encodes the items of one table.
-
-    ``indexed``: the indexed attributes that have a column besides the key. ``blob_column``: the
-    position of the blob in a row.
-    """
+    """``indexed``: indexed attributes with their own column. ``blob_column``: index in a row."""
 
     def __init__(self, table: Table, indexed: tuple[Key, ...]) -> None:
         self._keys = tuple(zip(table.key_names, key_checks(table), strict=True))

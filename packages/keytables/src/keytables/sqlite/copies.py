@@ -1,10 +1,9 @@
 """Copies of a store, made while it is in use, and put in its place; what of a store is damaged.
 
-Rule: a copy is one state of the store, with everything that was committed before it began, and no
-writer waits for it. A file of a store is replaced as a whole, and never while a process has the
-store open; if that is interrupted, the store cannot be opened until it was repeated.
-
-A copy is a single file: it has no log, and nothing is written beside it when it is read.
+Rule: a copy is one state of the store, with everything committed before it began, and no writer
+waits for it. A store's file is replaced as a whole, and never while a process has it open; if that
+is interrupted, the store cannot be opened until it is repeated. A copy is a single file without a
+log, and reading it writes nothing beside it.
 """
 
 import os
@@ -34,11 +33,10 @@ from keytables.sqlite.database import (
 from keytables.sqlite.locks import UsageLock
 
 STEP_PAGES: Final = 1024
-"""Pages (of 4 KiB) after which the copy is put on the disk: an fsync of all of it at the end would
-hold up those of the writers (measured on 350 MB: one write took 220 ms, in place of 15)."""
+"""Pages (of 4 KiB) between two syncs of the copy: one fsync at the end would hold up those of the
+writers (measured on 350 MB: one write took 220 ms instead of 15)."""
 
 _BESIDE: Final = ("-wal", "-shm")
-"""What belongs to a file while it is in use."""
 
 
 def copy_store(
@@ -47,11 +45,11 @@ def copy_store(
     *,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> None:
-    """Copy the store at ``path``, which processes may be using, to the new file ``target``.
+    """Copy the store at ``path``, which may be in use, to the new file ``target``. Blocks.
 
-    ``on_progress`` is called with the pages copied so far, and all pages; what it raises ends the
-    copying. Blocks. ``target`` does not exist after an error. Raises Unavailable: there is no such
-    store, or it cannot be read, or the copy cannot be written.
+    ``on_progress`` is called with the pages copied and all pages; what it raises ends the copying.
+    ``target`` does not exist after an error. Raises Unavailable: no store, or it cannot be read, or
+    the copy cannot be written.
     """
     path, target = os.fspath(path), os.fspath(target)
     check_sqlite()
@@ -70,10 +68,7 @@ def copy_store(
 
 
 def check_copy(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Read the whole copy, and return the names of its tables. Blocks.
-
-    Raises Unavailable: it is damaged, or no store.
-    """
+    """Read a whole copy; return its tables. Blocks. Raises Unavailable: damaged or no store."""
     path = os.fspath(path)
     check_sqlite()
     with _translated(f"cannot read {path}"), closing(open_to_read(path)) as copy:
@@ -93,12 +88,12 @@ def replace_store(
     keep_in: str | os.PathLike[str],
     on_locked: Callable[[], None] = lambda: None,
 ) -> None:
-    """Put a copy of a copy in the place of the store at ``path``. Blocks.
+    """Put a copy of ``copy`` in the place of the store at ``path``. Blocks.
 
-    The folder ``keep_in``, which must not exist, is created if there is a store now; its files are
-    moved there. ``on_locked`` is called when the new file is on the disk and no process can open
-    the store; until then, and if it raises, nothing is changed. Raises Unavailable: a process has
-    the store open, or something cannot be written.
+    The files of an old store are moved to the folder ``keep_in``, which must not exist.
+    ``on_locked`` is called when the new file is on the disk and no process can open the store;
+    until then, and if it raises, nothing is changed. Raises Unavailable: the store is in use, or
+    something cannot be written.
     """
     store, kept = Path(path), Path(keep_in)
     draft = store.with_name(f".{store.name}.{secrets.token_hex(8)}")
@@ -121,7 +116,6 @@ def replace_store(
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -210,8 +204,7 @@ _MAX_FAULTS: Final = 100
 """Faults of one table that SQLite is asked for."""
 
 _INTERRUPT_INTERVAL: Final = 100_000
-"""Instructions of SQLite between two looks at the clock. While it looks, Python can raise what a
-signal leads to."""
+"""Instructions of SQLite between two checks of the time, when Python can also handle signals."""
 
 _UNREADABLE: Final = "it cannot be read"
 
@@ -226,13 +219,10 @@ _INDEX_FAULT: Final = re.compile(r"missing from index|entries in index|non-uniqu
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
-    """The result of :func:`check_store`.
-
-    ``damage``: what is damaged, a sentence each. ``log_damage``: the one of them that is of the
-    log, if there is one: what cannot be read of it is dropped when the store is opened next.
-    ``is_complete``: whether all of the store was read in the time. ``is_unclean``: whether the last
-    process that had it open did not close it. ``is_in_use``: a process has it open; then its log
-    was not checked.
+    """``damage``: what is damaged, a sentence each. ``log_damage``: the one about the log; its
+    unreadable part is dropped when the store is opened next. ``is_complete``: all was read in time.
+    ``is_unclean``: the last process did not close the store. ``is_in_use``: a process has it open,
+    so its log was not checked.
     """
 
     damage: tuple[str, ...] = ()
@@ -290,12 +280,11 @@ def check_store(path: str | os.PathLike[str], *, timeout: float) -> StoreCheck:
 
 
 def _log_damage(connection: apsw.Connection, log: Path) -> str:
-    """Say how many transactions of the log SQLite does not read, as they are behind a frame that is
-    damaged; empty if there are none. One may be what was being written when the power was cut.
+    """Return how many transactions of the log are unreadable behind a damaged frame, as a sentence;
+    empty if none. One may be what was being written when the power was cut.
 
-    The format is that of https://sqlite.org/fileformat2.html#walformat: a header of 32 bytes with
-    two salts, then frames, each of 24 bytes and a page. A frame with other salts was left behind
-    when the log started over.
+    Format (https://sqlite.org/fileformat2.html#walformat): a header of 32 bytes with two salts,
+    then frames of 24 bytes and a page. Other salts: left over from before the log started over.
     """
     page_size: int = connection.execute("PRAGMA page_size").get
     frames_read, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
@@ -336,8 +325,8 @@ def find_damage(
 ) -> bool:
     """Call ``found`` with what is damaged in the file, a sentence each.
 
-    Returns whether all of it was read before the ``deadline`` of the monotonic clock. Raises errors
-    of SQLite that are no damage.
+    Returns whether all was read before ``deadline``, a monotonic time. Raises SQLite's other
+    errors.
     """
     connection.set_progress_handler(lambda: monotonic() > deadline, _INTERRUPT_INTERVAL)
     try:
@@ -373,7 +362,7 @@ def _trees(connection: apsw.Connection) -> dict[int, str]:
 
 
 def _faults(connection: apsw.Connection, pragma: str) -> list[str]:
-    """What a check of SQLite says, a line each; empty if there is nothing."""
+    """Return the lines of a check of SQLite; none if all is well."""
     lines: list[str] = []
     try:
         for (text,) in connection.execute(f"PRAGMA {pragma}"):

@@ -52,7 +52,7 @@ far more than one of the usual size changes."""
 
 
 class MissingIndex(Unavailable):
-    """A statement names an index that does not exist. Never leaves the engine."""
+    """A statement names a missing index. Never leaves the engine."""
 
 
 class StoreClosed(Unavailable):
@@ -64,10 +64,7 @@ class StoreLocked(Unavailable):
 
 
 def translate(error: apsw.Error, table: str = "", errno: int = 0) -> KeytablesError:
-    """Return the KeytablesError for an error of SQLite.
-
-    ``errno`` is that of the operating system, where SQLite has one.
-    """
+    """Return the KeytablesError for an error of SQLite; ``errno``: the system's, if it has one."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return Throttled(f"the store is locked: {error}")
     if isinstance(error, apsw.ConnectionClosedError):
@@ -103,10 +100,10 @@ class Database:
     """The connections of one process to one file.
 
     ``writer`` changes it, ``reader`` reads it, ``checkpointer`` copies the log into the file;
-    ``lock`` is held during a write transaction, ``space`` is made before its commit. With ``wipe``
-    deleted data is overwritten. Opening blocks, for at most ``opening_timeout`` seconds while other
-    processes create the file; do it in a thread. Raises Unavailable, and StoreLocked when the file
-    is locked for longer.
+    ``lock`` is held during a write transaction, ``space`` is made before its commit. ``wipe``:
+    deleted data is overwritten. Opening blocks, up to ``opening_timeout`` seconds while other
+    processes create the file. Raises Unavailable, and StoreLocked when the file is locked for
+    longer.
     """
 
     def __init__(
@@ -145,7 +142,7 @@ class Database:
         self.space.make_reserve()
 
     def close(self) -> None:
-        """Close everything; SQLite copies the log into the file if this is the last process."""
+        """SQLite copies the log into the file if this is the last process."""
         if self._wipe:
             self._truncate_log()
         self.close_readers()
@@ -214,7 +211,7 @@ class Database:
         reader.execute("PRAGMA query_only = ON")
 
     def _is_created(self) -> bool:
-        """Whether the file is complete: then opening does not need the lock."""
+        """Whether the file is complete; opening then needs no lock."""
         writer = self.writer
         writer.execute("BEGIN")  # one snapshot: another process may be creating the file
         try:
@@ -236,10 +233,7 @@ class Database:
 
 
 def check_owner(connection: apsw.Connection, path: str) -> int:
-    """The version of the file's format; 0 of an empty file.
-
-    Raises Unavailable: it is a database of another program, or of a newer version.
-    """
+    """Return the format's version (0: empty). Raises Unavailable: another program's, or newer."""
     execute = connection.execute
     owner = execute("PRAGMA application_id").get
     version: int = execute("PRAGMA user_version").get
@@ -257,8 +251,7 @@ def check_owner(connection: apsw.Connection, path: str) -> int:
 def open_usage_lock(path: str) -> UsageLock:
     """Declare that this process has the store open, until the lock is closed.
 
-    Raises StoreLocked: the store is being replaced or checked; Unavailable: the former was
-    interrupted.
+    Raises StoreLocked: it is being replaced or checked; Unavailable: a replacement was interrupted.
     """
     try:
         usage = UsageLock(path)
@@ -274,14 +267,14 @@ def open_usage_lock(path: str) -> UsageLock:
 
 
 def open_to_read(path: str) -> apsw.Connection:
-    """A connection that changes neither the file nor, when it is the last one, its log."""
+    """Return a connection that changes neither the file nor, on closing last, its log."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(_READING_TIMEOUT)
     return connection
 
 
 def check_sqlite() -> None:
-    """Raises Unavailable: this SQLite may not be used with a store."""
+    """Raises Unavailable: SQLite is too old."""
     version = apsw.sqlite_lib_version()
     if tuple(map(int, version.split("."))) < OLDEST_SQLITE:
         needed = ".".join(map(str, OLDEST_SQLITE))
@@ -292,10 +285,7 @@ def check_sqlite() -> None:
 
 
 def create_private(path: str) -> None:
-    """Create a file that only its owner may read; SQLite gives its log and index the same mode.
-
-    Raises FileExistsError and other OSErrors.
-    """
+    """Create a file for its owner only, as SQLite then does with its log. Raises OSError."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
@@ -312,15 +302,14 @@ def _check_folder(path: Path) -> None:
 
 
 def reason_of(error: apsw.Error) -> str:
-    """Why SQLite refused a file, in words."""
     if isinstance(error, apsw.NotADBError):
         return "it is not a database"
     return f"{type(error).__name__}: {error}"
 
 
 class Failures:
-    """Calls ``on_failure``, if there is one, on ``loop``: once for each failure of the database,
-    not for conditions, mistakes of a caller and a closed store.
+    """Calls ``on_failure`` on ``loop`` once for each failure of the database: not for conditions,
+    mistakes of a caller, or a closed store.
     """
 
     def __init__(
@@ -329,7 +318,7 @@ class Failures:
         self._loop, self._on_failure = loop, on_failure
 
     def report(self, error: Exception) -> None:
-        """Report what is a failure of the database. Called on the loop."""
+        """Report a failure of the database, ignore other errors. Called on the loop."""
         if self._on_failure is None or isinstance(error, MissingIndex | StoreClosed):
             return
         failure = described(error)
@@ -342,6 +331,5 @@ class Failures:
             self._loop.call_exception_handler(context)
 
     def report_from_thread(self, error: Exception) -> None:
-        """The same, called in another thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.report, error)

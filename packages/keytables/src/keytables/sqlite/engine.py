@@ -1,6 +1,6 @@
 """The embedded engine: opens a file, creates, opens and drops its tables.
 
-Rule: the catalog in the file is the truth about its tables; a declaration that differs is refused.
+Rule: the catalog in the file decides about its tables; a declaration that differs is refused.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ _OPENING_INTERVAL: Final = 0.1
 class SqliteEngine(Engine):
     """Tables in one SQLite file, which several processes may use at once.
 
-    Belongs to the event loop it was opened on. Beside the file are its ``-wal`` and ``-shm``, and
-    the lock files ``-queue``, ``-turn``, ``-open`` and, after a bulk load, ``-indexes``, and
-    ``-reserve`` for a full disk. Open it after a fork, never before.
+    Belongs to the event loop it was opened on. Beside the file are ``-wal`` and ``-shm``, the lock
+    files ``-queue``, ``-turn``, ``-open`` and, after a bulk load, ``-indexes``, and ``-reserve``
+    for a full disk. Open it after a fork, never before.
     """
 
     def __init__(
@@ -89,15 +89,14 @@ class SqliteEngine(Engine):
 
         ``sweep_interval``: seconds between two removals of expired items, at random by ±50 %.
         ``lock_timeout``: seconds a write waits for other processes before it is Throttled, at most
-        twice that; also the longest wait of ``close`` for another process. ``opening_timeout``:
-        seconds to wait for another program that has the file locked. ``max_waiting``,
-        ``max_waiting_bytes``: the writes that may be incomplete; further ones are Throttled.
-        ``wipe``: deleted data is overwritten in the file, and ``close`` empties the log unless
-        another process is writing. ``min_free_space``: bytes on the disk and in the file, with
-        fewer of which it ``is_nearly_full``; 0 for never. ``first_reading``: what the clocks are
-        compared with to notice that the wall clock was set; without it, this moment's. Raises
-        Unavailable: the folder cannot be created, or the file is not writable, not a database, of
-        another program, of a newer version, or locked; or SQLite is too old.
+        twice that; also the longest wait of ``close`` for them. ``opening_timeout``: seconds to
+        wait for another program that has the file locked. ``max_waiting``, ``max_waiting_bytes``:
+        incomplete writes; further ones are Throttled. ``wipe``: deleted data is overwritten in the
+        file, and ``close`` empties the log unless another process is writing. ``min_free_space``:
+        bytes on the disk and in the file, with fewer of which it ``is_nearly_full``; 0 for never.
+        ``first_reading``: clocks to compare with, to notice that the wall clock was set; else this
+        moment's. Raises Unavailable: the folder cannot be created, or the file is not writable, not
+        a database, of another program or a newer version, or locked; or SQLite is too old.
         """
         failures = Failures(asyncio.get_running_loop(), on_failure)
         database = await _open_database(path, wipe=wipe, opening_timeout=opening_timeout)
@@ -198,9 +197,7 @@ class SqliteEngine(Engine):
             raise self._read_failure(error) from error
 
     async def sweep(self) -> int:
-        """Remove all items that are expired by now, of all open tables; return how many. The clock
-        is not doubted.
-        """
+        """Remove all expired items, even if the clock may be wrong; return how many."""
         return await self._expired.remove_all()
 
     async def close(self) -> None:
@@ -222,7 +219,7 @@ class SqliteEngine(Engine):
             self._closing.set_result(None)
 
     async def _attempt(self, close: Callable[[], Awaitable[bool | None]]) -> bool | None:
-        """Close one part: whatever it raises, the others are closed too."""
+        """Close one part; report what it raises, so that the others are closed too."""
         try:
             return await close()
         except Exception as error:  # noqa: BLE001 - reported to the owner of the engine
@@ -254,10 +251,7 @@ class SqliteEngine(Engine):
 async def _open_database(
     path: str | os.PathLike[str], *, wipe: bool, opening_timeout: float
 ) -> Database:
-    """Open the file, as soon as no other program has it locked.
-
-    The waiting is done here, where it can be cancelled.
-    """
+    """Open the file, retrying here, cancellably, while another program has it locked."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + opening_timeout
     while True:

@@ -1,13 +1,12 @@
 """File locks between processes: a fair one among writers, one that is only tried, and one that
-says whether a store is in use.
+tells whether a store is in use.
 
 Rule: a writer that has just released the fair lock cannot acquire it before a writer that waits.
 
 SQLite's busy handler sleeps and retries, so an occasional writer loses against a busy one for
-seconds. The fair lock is two file locks. The *turn* is held while a transaction is open. To acquire
-it, a writer must first hold the *queue*, which it keeps until it has the turn: a busy writer that
-has released the turn finds the queue locked, and has to wait. Both are ``flock``s, which the kernel
-releases when a process dies, however it dies.
+seconds. The fair lock is two ``flock``s, which the kernel releases when a process dies. The *turn*
+is held while a transaction is open. To acquire it, a writer first locks the *queue*, until it has
+the turn: a busy writer that has released the turn finds the queue locked, and has to wait.
 
 An ``flock`` belongs to the open file, so open these after a fork, never before.
 """
@@ -21,10 +20,7 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
 class FairLock:
-    """The right to write to the database at ``path``.
-
-    Raises OSError when its lock files cannot be opened.
-    """
+    """The right to write to the database at ``path``. Raises OSError: no lock files."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -73,7 +69,7 @@ class FileLock:
         self._descriptor: int | None = None
 
     def try_acquire(self) -> bool:
-        """Acquire the lock if it is free. Raises OSError when the file cannot be opened."""
+        """Raises OSError when the file cannot be opened."""
         if self._descriptor is not None:
             return False
         descriptor = open_lock_file(self._path)
@@ -94,19 +90,19 @@ class FileLock:
 class UsageLock:
     """Shared by all that have the store at ``path`` open, exclusive for what replaces its file.
 
-    The lock file is empty, except from ``mark`` to ``clear_mark``: a process that opens the store
-    sees by it that a replacement was interrupted. Raises OSError when the file cannot be opened.
+    The lock file is empty, except from ``mark`` to ``clear_mark`` (both synced): a process that
+    opens the store then knows of an interrupted replacement. Raises OSError: it cannot be opened.
     """
 
     def __init__(self, path: str) -> None:
         self._descriptor = open_lock_file(f"{path}-open")
 
     def try_share(self) -> bool:
-        """Hold it beside others, unless the store is being replaced."""
+        """Acquire it shared, unless the store is being replaced."""
         return _try_lock(self._descriptor, fcntl.LOCK_SH)
 
     def try_exclude(self) -> bool:
-        """Hold it alone, unless a process has the store open."""
+        """Acquire it exclusively, unless a process has the store open."""
         return _try_lock(self._descriptor)
 
     def is_marked(self) -> bool:
@@ -114,12 +110,10 @@ class UsageLock:
         return os.fstat(self._descriptor).st_size > 0
 
     def mark(self) -> None:
-        """Note, on the disk, that the file is being replaced."""
         os.pwrite(self._descriptor, b"being replaced\n", 0)
         os.fsync(self._descriptor)
 
     def clear_mark(self) -> None:
-        """Note, on the disk, that the file is whole."""
         os.ftruncate(self._descriptor, 0)
         os.fsync(self._descriptor)
 
@@ -128,10 +122,8 @@ class UsageLock:
 
 
 def open_lock_file(path: str) -> int:
-    """Open a lock file. One that root creates belongs to the owner of the folder: the service has
-    to open it too.
-    """
     descriptor = os.open(path, _FLAGS, 0o600)
+    # What root creates belongs to the owner of the folder: the service has to open it too.
     if os.geteuid() == 0:
         folder = os.stat(os.path.dirname(path) or ".")
         if os.fstat(descriptor).st_uid != folder.st_uid:

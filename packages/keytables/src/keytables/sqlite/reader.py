@@ -1,8 +1,7 @@
 """Pages of queries, read on the event loop; in a thread where a whole table has to be read.
 
 Rule: a page holds the loop for about a millisecond at most. A query whose index is missing delays
-only its caller: it runs in a thread with a connection of its own, both created for the first of
-them.
+only its caller: it runs in a thread with a connection of its own, both created on first use.
 """
 
 import asyncio
@@ -29,16 +28,13 @@ _PAGE_BYTES: Final = 512 << 10
 a cursor."""
 
 _RECOVERY_TIMEOUT: Final = 5.0
-"""Seconds a read waits while another process recovers the log of a process that died."""
+"""Seconds a read waits while another process recovers the log of a dead one."""
 
 _INTERRUPT_INTERVAL: Final = 0.02
 
 
 class Reader:
-    """The reads of one process, with ``connection`` on the loop; the file is at ``path``.
-
-    Each read that fails is reported to ``failures``.
-    """
+    """Reads with ``connection`` on the loop; reports each read that fails to ``failures``."""
 
     def __init__(self, connection: apsw.Connection, path: str, failures: Failures) -> None:
         self.connection, self._failures = connection, failures
@@ -58,18 +54,13 @@ class Reader:
     async def page_in_thread(
         self, sql: str, values: KeyTuple, limit: int | None, table: str
     ) -> Page:
-        """Return a page of a query that may take long."""
         rows = _page_rows(limit)
         return await self.run_in_thread(
             lambda connection: _collect(connection, sql, values, rows), table
         )
 
     async def retry(self, read: Callable[[], _T], table: str) -> _T:
-        """Return what ``read`` returns; errors of SQLite are translated.
-
-        A reader is never blocked by writers, only for a moment while the log is recovered after a
-        process died.
-        """
+        """Return what ``read`` returns; errors of SQLite are translated."""
         deadline = monotonic() + _RECOVERY_TIMEOUT
         while True:
             try:
@@ -78,6 +69,7 @@ class Reader:
                 self._failures.report(error)
                 raise
             except apsw.Error as error:
+                # Writers never block a reader; only the recovery of a dead process's log does.
                 if isinstance(error, apsw.BusyError) and monotonic() < deadline:
                     await asyncio.sleep(0.005)
                     continue
@@ -86,7 +78,7 @@ class Reader:
                 raise failure from error
 
     async def run_in_thread(self, read: Callable[[apsw.Connection], _T], table: str) -> _T:
-        """Call ``read`` in the thread, one call at a time; errors of SQLite are translated."""
+        """Call ``read`` in the thread, one at a time; errors of SQLite are translated."""
         if self._is_closed:
             raise StoreClosed("the store is closed")
         if self._executor is None:

@@ -27,7 +27,7 @@ from keytables.errors import StorageFull
 from keytables.sqlite.locks import open_lock_file
 
 NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of the operating system that say that there is no space (for this user)."""
+"""Errors of the operating system for a lack of space (or quota)."""
 
 CHUNK: Final = 1 << 20
 """Bytes by which the file grows, and to which a checkpoint cuts it."""
@@ -36,31 +36,30 @@ RESERVE: Final = 4 << 20
 """Bytes of the reserve."""
 
 SMALL: Final = 512
-"""Bytes of a write that may be made out of the reserve, at most."""
+"""Bytes of the largest write that may use the reserve."""
 
 _LOG: Final = 1 << 20
-"""Bytes of the log that are allocated when the reserve is given back."""
+"""Bytes of the log to allocate when the reserve is released."""
 
 _HYSTERESIS: Final = 1.25
-"""Factor of the minimum that must be free again before it no longer counts as nearly full."""
+"""Factor of the minimum that must be free again to end "nearly full"."""
 
 _INTERVAL: Final = 1.0
 _SHORT_INTERVAL: Final = 0.2
 _NEAR: Final = 8
-"""Seconds between two looks at what is free, and with less than so many times the minimum."""
+"""Seconds between two checks of free space; the short ones below ``_NEAR`` times the minimum."""
 
 
 def free_space(path: str) -> int:
-    """Bytes that are free on the disk for a process without privileges. Raises OSError."""
+    """Return the bytes free for a process without privileges. Raises OSError."""
     found = os.statvfs(os.path.dirname(path) or ".")
     return found.f_bavail * found.f_frsize
 
 
 class FileSpace:
-    """The size of the file at ``path``, and its reserve.
+    """The size of the file at ``path``, and its reserve; other processes manage the same files.
 
-    Used by the opening thread, then by that of the writer. ``add`` connections that write to the
-    file. Other processes do the same to the same files.
+    Used by the opening thread, then by the writer's. ``add`` connections that write to the file.
     """
 
     def __init__(self, path: str) -> None:
@@ -74,10 +73,7 @@ class FileSpace:
         self._page_size = connection.execute("PRAGMA page_size").get
 
     def prepare_commit(self, cursor: apsw.Cursor, is_small: Callable[[], bool]) -> None:
-        """Make the file as large as the transaction of ``cursor`` will make it.
-
-        Raises StorageFull, and errors of SQLite.
-        """
+        """Make the file as large as the commit needs. Raises StorageFull, and errors of SQLite."""
         needed = cursor.execute("PRAGMA page_count").get * self._page_size
         size = os.stat(self._path).st_size
         if needed <= size:
@@ -96,7 +92,7 @@ class FileSpace:
             raise StorageFull(f"the file cannot grow: {error}") from error
 
     def make_reserve(self) -> bool:
-        """Make the reserve if there is space for it; return whether it is whole."""
+        """Make the reserve if there is space for it; return whether it is complete."""
         try:
             if os.stat(self._reserve).st_size >= RESERVE:
                 return True
@@ -113,14 +109,12 @@ class FileSpace:
                 raise
             finally:
                 os.close(descriptor)
-        except OSError as error:  # unless it is for want of space, there is none and need not be
+        except OSError as error:  # other errors: go without a reserve
             return error.errno not in NO_SPACE
         return True
 
     def release_reserve(self) -> bool:
-        """Give the reserve back to the disk, and some of it to the log. Returns whether there was
-        one.
-        """
+        """Free the reserve, and allocate some of it for the log. Returns whether there was one."""
         with contextlib.suppress(OSError):
             descriptor = os.open(self._reserve, os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -144,10 +138,9 @@ class FileSpace:
 
 
 class FreeSpace:
-    """Whether there is less free than ``minimum`` bytes, on the disk and in the file of ``reader``.
+    """Whether less than ``minimum`` bytes are free, on the disk and in the file of ``reader``.
 
-    Deleted rows leave their space in the file, which serves the next ones. With a minimum of 0 it
-    looks only when it is asked to ``check``.
+    Deleted rows leave space in the file for the next ones. Without a minimum only ``check`` looks.
     """
 
     def __init__(self, space: FileSpace, path: str, reader: apsw.Connection, minimum: int) -> None:
@@ -156,22 +149,20 @@ class FreeSpace:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Look for the first time, and from now on at intervals."""
+        """Look now, and from now on at intervals."""
         if self._minimum:
             await self.look()
             self._task = asyncio.get_running_loop().create_task(self._look_often())
 
     async def look(self) -> None:
-        """Look at what is free. What cannot be read leaves it as it was: writes fail themselves."""
+        """Look at what is free; after an error nothing changes, as writes fail themselves."""
         with contextlib.suppress(OSError, apsw.Error):
             free = await self._free()
             self.is_low = free < self._minimum * (_HYSTERESIS if self.is_low else 1)
             self._is_near = free < self._minimum * _NEAR
 
     async def check(self) -> None:
-        """Raise StorageFull if the file has no space and cannot grow. With a minimum ``is_low`` has
-        said so before.
-        """
+        """Without a minimum: raise StorageFull if the file is full and cannot grow."""
         if not self._minimum:
             with contextlib.suppress(OSError, apsw.Error):
                 if await self._free() >= CHUNK:

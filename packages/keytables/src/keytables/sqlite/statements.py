@@ -2,12 +2,11 @@
 
 Rule: SQL text is built from declarations only; every value of a request is bound.
 
-Columns of a table: ``id`` (the rowid), ``p`` and ``s`` (its key, ``s`` only with a sort key), ``x``
-(the expiry, NULL for never), ``a0``, ``a1`` … (indexed attributes that are not keys of the table),
-``b`` (the whole item). A rowid table with a unique index on the key costs half of one clustered by
-its key: 4 KB items would lie in its inner pages. Key columns have no declared type, so SQLite keeps
-text, numbers and bytes as they are; it compares text by its UTF-8 bytes, and integers and floats by
-value.
+Columns: ``id`` (the rowid), ``p`` and ``s`` (the key, ``s`` only with a sort key), ``x`` (the
+expiry, NULL for never), ``a0``, ``a1`` … (indexed attributes that are not keys of the table), ``b``
+(the whole item). A rowid table with a unique index on the key costs half of one clustered by its
+key: 4 KB items would lie in its inner pages. Key columns have no declared type, so SQLite keeps
+text, numbers and bytes as they are; it compares text by UTF-8 bytes, numbers by value.
 """
 
 from dataclasses import dataclass
@@ -105,8 +104,6 @@ _LAST_CHARACTER = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class SortBounds:
-    """A lower and an upper bound, each optional, and their values."""
-
     lower: _Operator = ""
     low: Scalar = 0
     upper: _Operator = ""
@@ -144,7 +141,7 @@ class Queries:
 
     At most one lower and one upper bound reach SQLite, so it starts reading at the first row of the
     result. Expired rows are not filtered: NULL is selected in place of their blob (which is then
-    not read from the file), so that the reader counts every row that is examined, and can stop.
+    not read), so that the reader counts every row examined, and can stop.
     """
 
     def __init__(self, statements: Statements) -> None:
@@ -183,8 +180,7 @@ class Queries:
     ) -> Query:
         """Return the query of one partition of an index.
 
-        It fails where that index is missing, unless ``use_index`` is false: then it reads every
-        row, and sorts.
+        It fails where that index is missing, unless ``use_index`` is false: it then sorts all rows.
         """
         sql, checks = self._sql, self._index_checks[index.name]
         checked = checks[0](partition)

@@ -1,13 +1,11 @@
 """Removal of expired items.
 
-Rule: it delays no other write. Expired items are absent for every read already, so they are deleted
-a few at a time, between other writes, and processes that share a file do it at different times.
-
-A timer's sweep deletes nothing while the clock may be wrong (:mod:`keytables.clock_guard`).
+Rule: it delays no other write. Expired items are hidden from reads already, so they are deleted a
+few at a time, between other writes, and at different times by processes that share a file. A timed
+sweep deletes nothing while the clock may be wrong (:mod:`keytables.clock_guard`).
 
 Items must be removed faster than they can expire, or the file grows: a sweep that finds as many as
-it takes continues at once. Its transaction is still smaller than those of other writes may be, and
-the loop runs between two of its writes.
+it takes continues at once. The loop still runs between two of its writes.
 """
 
 import asyncio
@@ -34,17 +32,17 @@ SWEEP_WRITES: Final = 4
 """Writes submitted together: about 1.5 ms of a transaction."""
 
 _MAX_KEPT: Final = 1000
-"""Rows of one table that cannot be deleted, after which a sweep of it ends."""
+"""Rows that cannot be deleted, after which a sweep of their table ends."""
 
 _PAUSE: Final = 0.01
 """Seconds until the next query after one that found few."""
 
 
 class ExpiredItems:
-    """The expired items of all tables that are open, which are in ``tables`` by name.
+    """The expired items of all open tables (``tables``, by name).
 
-    Once a write failed in a table, its rows are deleted one by one: those that lie in a damaged
-    page stay, and do not keep the others.
+    Once a write failed in a table, its rows are deleted one by one: those in a damaged page stay,
+    and do not keep the others from being deleted.
     """
 
     def __init__(self, queue: WriteQueue, reader: Reader, clock: Clock) -> None:
@@ -54,7 +52,6 @@ class ExpiredItems:
         """Tables in which a write failed, to the ids of rows that cannot be deleted."""
 
     async def remove_all(self) -> int:
-        """Remove the items that are expired by now; return how many."""
         total = 0
         while count := await self.remove_some():
             total += count
@@ -89,7 +86,7 @@ class ExpiredItems:
             return await self._remove_singly(statements)
 
     async def _remove_singly(self, statements: Statements) -> int:
-        """The same, each row by a write of its own, until some are removed or none are left."""
+        """Remove each row by its own write, until some are removed or none are left."""
         name, now, connection = statements.table.name, self._clock(), self._reader.connection
         kept = self._failing[statements]
         while len(kept) < _MAX_KEPT:
@@ -125,9 +122,7 @@ def _delete_id(statements: Statements, number: int, now: float, cursor: apsw.Cur
 
 
 class Sweeper:
-    """A timer that calls ``remove_some`` about every ``interval`` seconds, until it returns 0. It
-    goes on whatever a sweep raises.
-    """
+    """Calls ``remove_some`` about every ``interval`` seconds until it returns 0, despite errors."""
 
     def __init__(
         self,
@@ -162,7 +157,6 @@ class Sweeper:
         self._set_timer()
 
     async def close(self) -> None:
-        """Cancel the timer and a running sweep."""
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()

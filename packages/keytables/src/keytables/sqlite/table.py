@@ -1,7 +1,7 @@
 """One table of a SQLite file.
 
-Rule: what can be refused is refused before anything is queued. A read returns at once, on the event
-loop, unless a write of this process to what it reads is not committed yet.
+Rule: what can be refused is refused before anything is queued. A read returns at once, on the loop,
+unless a write of this process to what it reads is not committed yet.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ from keytables.values import Item, KeyTuple, Scalar, Values
 
 
 class Indexes:
-    """The indexes of all tables of one file: dropped during a bulk load, and created where they are
-    missing. One table is loaded at a time.
+    """The indexes of all tables of one file: dropped during a bulk load, of one table at a time,
+    and created where they are missing.
 
     Updating an index for every row of a bulk load costs several times what creating it afterwards
-    does: the rows arrive in another order, and each of them changes another page. Results never
-    depend on whether an index exists. A process that opens a table whose indexes are missing
-    creates them, unless the one that dropped them is alive: then that one will.
+    does: the rows arrive in another order, and each changes another page. Results never depend on
+    whether an index exists. A process that opens a table creates its missing indexes, unless the
+    process that dropped them is alive and will do so.
     """
 
     def __init__(self, database: Database, queue: WriteQueue) -> None:
@@ -62,9 +62,7 @@ class Indexes:
 
     @asynccontextmanager
     async def loading(self, statements: Statements) -> AsyncIterator[None]:
-        """See ``TableHandle.loading``. After an error inside, the next process that opens the table
-        creates the indexes.
-        """
+        """See ``TableHandle.loading``. After an error, the next opening creates the indexes."""
         if not self._try_acquire():
             yield
             return
@@ -93,7 +91,7 @@ class Indexes:
         return [sql for name, sql in statements.indexes.items() if name not in existing]
 
     async def _create(self, statements: Statements) -> None:
-        """Create them one by one, so that other processes can write in between."""
+        # One by one, so that other processes can write in between.
         for sql in self._missing(statements):
             await self._run(statements, partial(_execute, sql))
 
@@ -117,7 +115,7 @@ def _drop_if_empty(statements: Statements, cursor: apsw.Cursor) -> bool:
 
 
 _BATCH_ROWS: Final = 32
-"""Rows of a batch that are one operation: a quarter of a millisecond of the loop."""
+"""Rows of a batch per operation: a quarter of a millisecond of the loop."""
 
 _DELETE_SIZE: Final = 64
 _UPDATE_SIZE: Final = 256
@@ -125,8 +123,6 @@ _UPDATE_SIZE: Final = 256
 
 
 class SqliteTable(TableHandle):
-    """A table in a SQLite file. Created by the engine."""
-
     def __init__(
         self,
         table: Table,

@@ -1,10 +1,10 @@
 """The kinds of writes, and the queue in which they wait for their commit.
 
-Rule: writes to one partition are applied in the order submitted. A put or delete that the next
-write to its key overwrites, and that is not applied yet, may be left out: both are completed by the
-same commit, so no caller can see a difference.
+Rule: writes to one partition are applied in the order submitted. A put or delete that is not
+applied yet may be left out when the next write to its key overwrites it: the same commit completes
+both, so no caller sees a difference.
 
-Nothing here touches the disk or waits; :mod:`keytables.sqlite.writer` takes the writes from here.
+Nothing here touches the disk or waits; :mod:`keytables.sqlite.writer` applies the writes.
 """
 
 import asyncio
@@ -24,25 +24,21 @@ from keytables.sqlite.statements import Statements
 from keytables.values import Item, KeyTuple, Scalar, Value, Values
 
 _MIN_ROW_SIZE: Final = 400
-"""Bytes that a row of a batch counts for at least: smaller ones take as long."""
+"""Bytes that a row of a batch counts for at least: smaller rows take as long."""
 
 
 class Completion(Protocol):
-    """What receives the result of an operation: a future, or something that acts like one."""
-
     def done(self) -> bool: ...
     def set_result(self, result: object, /) -> None: ...
     def set_exception(self, error: Exception, /) -> None: ...
 
 
 class Operation(ABC):
-    """A write from its submission to its completion.
+    """A write from its submission to its completion: it changes a bounded number of rows inside an
+    open transaction, or raises and changes nothing.
 
-    ``partition`` is the key of ``pending``, if it has one. ``size`` is in bytes. ``table`` is for
-    error messages. ``waiters`` are reads that wait for the completion.
-
-    It is applied inside an open transaction, changes a bounded number of rows, and either takes
-    effect or raises and changes nothing.
+    ``partition``: the key of ``pending``, if it has one. ``size``: bytes. ``table``: for errors.
+    ``waiters``: reads that wait for the completion.
     """
 
     __slots__ = (
@@ -57,7 +53,7 @@ class Operation(ABC):
     )
 
     is_slow = False
-    """Whether it may take long, and so runs in the thread, in a transaction of its own."""
+    """Whether it may take long: it then runs in the thread, in a transaction of its own."""
 
     completion: Completion
     error: Exception | None
@@ -71,25 +67,19 @@ class Operation(ABC):
 
     @abstractmethod
     def apply(self, cursor: apsw.Cursor) -> object:
-        """Make the change and return the result."""
+        """Return the result of the change."""
 
     def replace_with(self, _newer: "Operation") -> bool:
-        """Become the next write to the partition, if that leaves the same rows and results.
-
-        Returns whether it did; then the newer one is not applied.
-        """
+        """Become the newer write if that leaves the same rows and results; return whether so."""
         return False
 
 
 Pending: TypeAlias = dict[Scalar, Operation]
-"""Of one table: partitions to the last write to each that is not completed."""
+"""Of one table: partitions to the last incomplete write to each."""
 
 
 class PutRow(Operation):
-    """Store a row, replacing one with the same key.
-
-    ``sort_column`` is the position of the last column of the key.
-    """
+    """``sort_column``: position in the row of the last column of the key."""
 
     __slots__ = ("is_applied", "row", "sort_column", "sql")
 
@@ -119,16 +109,15 @@ class PutRow(Operation):
 
 
 class DeleteRow(PutRow):
-    """Delete a row, if it exists. ``row`` holds the key only."""
+    """``row`` holds the key only."""
 
     __slots__ = ()
 
 
 class PutRows(Operation):
-    """Store several rows of several partitions: a part of a batch.
+    """Rows of several partitions, part of a batch: a third of the cost of one operation each.
 
-    ``blob_column`` is the position of the item's blob in a row. Measured, one operation for many
-    rows costs a third of one for each.
+    ``blob_column``: position of the item's blob in a row.
     """
 
     __slots__ = ("rows", "sql")
@@ -168,8 +157,6 @@ class RunFunction(Operation):
 
 
 class _ConditionalOperation(Operation):
-    """A write that reads the stored item first."""
-
     __slots__ = ("clock", "condition", "key", "returning", "statements", "values")
 
     def __init__(
@@ -257,9 +244,7 @@ class UpdateRow(_ConditionalOperation):
 
 
 class CompletionCounter:
-    """One future for ``count`` operations. It is done when the last of them is, with the first
-    error.
-    """
+    """One future for ``count`` operations, done after the last of them, with the first error."""
 
     __slots__ = ("_count", "_error", "_future")
 
@@ -287,8 +272,6 @@ class CompletionCounter:
 
 
 class FanOutFuture:
-    """Passes the result of one operation on to several completions."""
-
     __slots__ = ("completions",)
 
     def __init__(self, first: Completion) -> None:
@@ -309,7 +292,7 @@ class FanOutFuture:
 
 
 def clone_error(error: Exception) -> Exception:
-    """Return an equal error, because each ``raise`` adds to the traceback of the one it raises."""
+    # Each ``raise`` adds to the traceback of the error it raises.
     clone = type(error).__new__(type(error), *error.args)
     clone.__dict__.update(error.__dict__)
     clone.__cause__ = error
@@ -317,11 +300,11 @@ def clone_error(error: Exception) -> Exception:
 
 
 class WriteQueue:
-    """The writes of one process that are not completed.
+    """The incomplete writes of one process; those over ``max_waiting`` or ``max_waiting_bytes`` are
+    Throttled.
 
-    ``max_waiting`` and ``max_waiting_bytes`` bound them; further ones are Throttled. ``on_work``
-    schedules a transaction, never starts it at once. It is called when a write comes to an idle
-    queue, and by :meth:`finish` when more are waiting.
+    ``on_work`` schedules a transaction, and never starts it at once. It is called when a write
+    comes to an idle queue, and by :meth:`finish` when more are waiting.
     """
 
     def __init__(
@@ -340,7 +323,7 @@ class WriteQueue:
         self._idle_waiters: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
-        """How many writes are not completed, those that were replaced included."""
+        """The number of incomplete writes, including replaced ones."""
         return self._count
 
     def submit(self, operation: Operation) -> "asyncio.Future[Any]":
@@ -349,7 +332,6 @@ class WriteQueue:
         return future
 
     def submit_to(self, completion: Completion, operation: Operation) -> None:
-        """Queue a write whose result ``completion`` receives."""
         if self.is_closed:
             completion.set_exception(StoreClosed("the store is closed"))
             return
@@ -385,7 +367,6 @@ class WriteQueue:
         fan_out.completions.append(completion)
 
     def wait_for(self, operation: Operation) -> "asyncio.Future[None]":
-        """Return a future that is done when ``operation``, which is not completed, is."""
         waiter = self._loop.create_future()
         if operation.waiters is None:
             operation.waiters = []
@@ -393,7 +374,6 @@ class WriteQueue:
         return waiter
 
     def complete(self, operation: Operation, error: Exception | None) -> None:
-        """Give an operation its result, or ``error``."""
         self._count -= 1
         self._bytes -= operation.size
         pending = operation.pending
@@ -415,7 +395,7 @@ class WriteQueue:
             _wake(operation.waiters)
 
     def fail(self, operations: Iterable[Operation], failure: Exception) -> None:
-        """Give each of them an error of its own, for a failure of their transaction."""
+        """Give each its own error, for a failure of their transaction."""
         kind: type[KeytablesError] = Unavailable
         if isinstance(failure, Throttled | StorageFull):
             kind = type(failure)
@@ -426,10 +406,7 @@ class WriteQueue:
             self.complete(operation, error)
 
     def finish(self, batch: Iterable[Operation], failure: Exception | None = None) -> None:
-        """End a transaction: complete its writes, then ask for the next one, or become idle.
-
-        ``failure`` is that of the transaction.
-        """
+        """End a transaction (``failure``: it failed): complete its writes, go on or become idle."""
         if failure is None:
             for operation in batch:
                 self.complete(operation, operation.error)

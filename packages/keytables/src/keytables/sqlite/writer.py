@@ -42,25 +42,25 @@ Job: TypeAlias = Callable[[], Exception | None]
 
 _FIRST_WAIT: Final = 0.001
 _MAX_INTERVAL: Final = 0.016
-"""Seconds after which the loop waits for a job first, and between two waits at most."""
+"""Seconds until the loop first waits for a job, and at most between two waits."""
 
 _WAIT: Final = 0.0003
 """Seconds of one wait."""
 
 
 class WorkerThread:
-    """A daemon thread that runs one job at a time for one event loop. The loop notices the end of a
+    """A daemon thread that runs one job at a time for one event loop, which notices the end of a
     job within milliseconds, even if it is never idle.
 
-    A thread that returns from the disk needs the interpreter lock. A busy event loop releases that
-    lock only for the microsecond of its poll, and acquires it again before the thread has woken;
-    each release also restarts the interval after which the interpreter would force a switch.
-    Measured, a commit was then noticed up to ten seconds late. So while a job is running, the loop
-    now and then waits for it a fraction of a millisecond *without* the interpreter lock. An idle
-    loop pays nothing: the job ends before the first of these waits.
+    A thread that returns from the disk needs the interpreter lock. A busy loop releases it only for
+    the microsecond of its poll, and has it again before the thread wakes; each release also
+    restarts the interval after which the interpreter forces a switch. Measured, a commit was
+    noticed up to ten seconds late. So while a job runs, the loop now and then waits for it a
+    fraction of a millisecond *without* the interpreter lock. On an idle loop the job ends before
+    the first of these waits.
 
     ``ThreadPoolExecutor`` cannot replace it: it has no such wait, and the interpreter does not exit
-    before its threads end, while a job of this one may be blocked by another process for good.
+    before its threads end, while another process may block a job of this one for good.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
@@ -80,16 +80,15 @@ class WorkerThread:
         return self._on_done is not None
 
     def submit(self, job: Job, on_done: Callable[[Exception | None], None]) -> None:
-        """Run ``job`` in the thread, then call ``on_done`` with its error on the loop."""
+        """Run ``job`` in the thread, then ``on_done`` with its error on the loop."""
         assert self._on_done is None, "one job at a time"
         self._timer = self._loop.call_later(_FIRST_WAIT, self._wait, _FIRST_WAIT)
         self._on_done = on_done
         self._jobs.put(job)
 
     def stop(self, on_abandoned: Callable[[], None] | None = None) -> None:
-        """End the thread after its job, without waiting for it.
-
-        If a job is running, the thread then calls ``on_abandoned``; the process may exit before.
+        """End the thread after its job, without waiting; after an unfinished job it calls
+        ``on_abandoned``, unless the process exits before.
         """
         if self._timer is not None:
             self._timer.cancel()
@@ -138,19 +137,19 @@ TIME_SLICE: Final = 0.0005
 """Seconds for which statements run on the loop without a break."""
 
 PAUSE: Final = 0.002
-"""Seconds between two transactions of a burst, in which writes gather: under load each fsync serves
-more of them (measured: a third less CPU for each)."""
+"""Seconds between two transactions of a burst, in which writes gather: each fsync then serves more
+of them (measured: a third less CPU per write)."""
 
 BURST: Final = 8
 BURST_INTERVAL: Final = 0.005
 """It is a burst after ``BURST`` transactions more than one per ``BURST_INTERVAL`` seconds. Before
-that a pause would only delay: with few writes at a time there is nothing to gather."""
+that a pause would only delay."""
 
 _WRITE_A_PAGE: Final = f"PRAGMA user_version = {FILE_VERSION}"
-"""Changes nothing, but its page is in the log all the same."""
+"""Changes nothing, but writes its page to the log."""
 
 _ABANDON_TIMEOUT: Final = 0.1
-"""Seconds that ``close`` waits for a thread that is not waiting for another process."""
+"""Seconds that ``close`` waits for a thread that no other process blocks."""
 
 _LOCKED: Final = "other processes kept the store locked"
 
@@ -162,9 +161,9 @@ MAX_BATCH_BYTES: Final = 4 << 20
 class Writer:
     """Applies the writes of ``queue`` to the database.
 
-    ``lock_timeout``: seconds a write waits for other processes; one that came while others were
-    waiting already, at most twice that. Reported to ``failures``: each transaction that fails, and
-    each failure of the database that one write meets.
+    ``lock_timeout``: seconds a write waits for other processes (at most twice that if others were
+    waiting already). ``failures`` gets each transaction that fails, and each failure of the
+    database that a single write meets.
     """
 
     def __init__(
@@ -196,11 +195,10 @@ class Writer:
         self._pause_until = self._burst_until = 0.0
 
     async def close(self, on_abandoned: Callable[[], None]) -> bool:
-        """Complete everything submitted, then stop the threads.
+        """Complete everything submitted, stop the threads, and return whether that succeeded.
 
-        Returns whether that succeeded. If another process does not release the lock within
-        ``lock_timeout``, the thread that waits for it is abandoned, with the connection and the
-        lock; if it ever ends, it calls ``on_abandoned``.
+        If another process keeps the lock for ``lock_timeout``, the thread that waits for it is
+        abandoned with the connection and the lock; it calls ``on_abandoned`` if it ever ends.
         """
         queue, thread = self.queue, self._thread
         queue.is_closed = True
@@ -278,7 +276,7 @@ class Writer:
             self._apply()
 
     def _set_timeout(self) -> None:
-        """Fail what waits for longer than ``lock_timeout`` (and at most twice that)."""
+        """Fail what waits for longer than ``lock_timeout`` (at most twice that)."""
         self._overdue = self._loop.call_later(
             self._lock_timeout, self._on_timeout, len(self.queue.waiting)
         )
@@ -335,10 +333,7 @@ class Writer:
         self._thread.submit(self._commit, self._on_committed)
 
     def _note_error(self, operation: Operation, error: Exception) -> bool:
-        """Keep the error of one operation; return whether the transaction can go on.
-
-        Only the caller of this operation receives it, also if it is a defect of ours.
-        """
+        """Keep the error for the operation's caller; return whether the transaction goes on."""
         operation.error = error
         if isinstance(error, apsw.Error):
             operation.error = self._translate(error, operation.table)
@@ -384,10 +379,9 @@ class Writer:
         return None
 
     def _write_over_failed_commit(self) -> None:
-        """What a failed commit has left in the log may be complete but for the sync. Nobody reads
-        it now, but a recovery would take it for committed, such as a message that was acked
-        meanwhile, whose deletion had nothing to write. So the log gets another page in its place;
-        if that fails too, the next transaction writes it.
+        """A failed commit may have left all but the sync in the log. A recovery would take that for
+        committed: for example a message that was acked since, whose deletion had nothing to write.
+        So another page replaces it in the log, now or in the next transaction.
         """
         with contextlib.suppress(apsw.Error):
             with self._connection:
@@ -401,7 +395,7 @@ class Writer:
         return any(operation.size <= SMALL for operation in self._batch)
 
     def _fail(self, error: Exception) -> Exception:
-        """Undo the transaction, and release the lock. In the thread."""
+        """Undo the transaction and release the lock. In the thread."""
         if isinstance(error, apsw.Error):
             error = self._translate(error)
         try:
@@ -438,7 +432,7 @@ class Writer:
         self.queue.finish(batch)
 
     def _on_broken(self, error: Exception | None) -> None:
-        """Fail the last of the batch, which ended the transaction, and apply the others again."""
+        """Fail the last of the batch, which ended the transaction; apply the others again."""
         if isinstance(error, StorageFull):
             self._repeat_without_space(error)
             return
@@ -461,7 +455,7 @@ class Writer:
         self._max_batch, self._full_attempts = MAX_BATCH, 0
 
     def _repeat_without_space(self, error: StorageFull) -> None:
-        """Let the batch, or what of it is small, be the next one; fail the rest."""
+        """Repeat the batch, or its small writes, in the next transaction; fail the rest."""
         self._full_attempts += 1
         batch, repeated = self._take_batch(), []
         if self._full_attempts == 1:
@@ -479,7 +473,7 @@ class Writer:
         self._requeue(repeated)
 
     def _requeue(self, operations: list[Operation]) -> None:
-        """Apply them again, before all others, in a transaction of their own."""
+        """Apply them again, first and in a transaction of their own."""
         for operation in operations:
             operation.error = operation.result = None
         self.queue.waiting.extendleft(reversed(operations))
@@ -487,7 +481,7 @@ class Writer:
         self._schedule()
 
     def _abandon_transaction(self, error: Exception) -> None:
-        """Fail all waiting and applied writes with an error that no single one of them caused."""
+        """Fail all waiting and applied writes, for an error that none of them caused."""
         with contextlib.suppress(Exception):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
