@@ -1,9 +1,7 @@
-"""The commands that end: those that work on the store, and those of the shell that have none.
+"""One-shot commands and their arguments; their modules are imported on use: `--help` is fast.
 
-They are declared here; what they run is imported when it runs, so that `--help` is fast.
-
-Rule: a run may be stopped anywhere, and the service and other runs may go on beside it; what one
-run leaves undone, the next one does. What they do to the tables is in `autopush.store`.
+Rule: a run may be interrupted anywhere, and may run beside the service and other runs; the next one
+completes what was left undone. What they do to the tables is in `autopush.store`.
 """
 
 import argparse
@@ -22,37 +20,31 @@ DAEMON_FILES: Final = {
     "connection": (IniFile.SHARED, IniFile.CONNECTION),
     "endpoint": (IniFile.SHARED, IniFile.ENDPOINT),
 }
-"""The ini files that each daemon reads."""
 
 Run: TypeAlias = Callable[[Settings, argparse.Namespace], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A subcommand. Its flags are the options of the table that name it, and one for each file."""
+    """A subcommand. Its flags: the options that name it, one for each ini file, and its own."""
 
     name: str
     summary: str
     run: Run
-    """Gets the settings, and the values of what `add_arguments` added; returns the exit code, or
-    raises StartupError: it cannot begin, and nothing was changed.
-    """
+    """Returns the exit code; raises StartupError, with nothing changed, if it cannot begin."""
     files: tuple[IniFile, ...] = tuple(IniFile)
-    """The ini files it reads."""
     add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
-    """Adds arguments and flags that are no settings."""
+    """Adds arguments and flags that are not settings."""
     usage: str = ""
-    """How its arguments are written, such as `UAID…`."""
+    """Its positional arguments in usage lines, such as `UAID…`."""
     text_flags: tuple[str, ...] = ()
-    """Those of its own flags whose values may begin with a dash."""
+    """Its own flags whose values may begin with a dash."""
     of_commands: tuple[str, ...] = ()
-    """The commands whose options it takes, where it has none of its own. It loads the settings
-    itself, and is run with the defaults.
-    """
+    """Commands whose options it takes. It loads the settings itself; `run` gets the defaults."""
 
 
 def _loaded(module: str, function: str) -> Run:
-    """What runs a command: a function of a module that is imported then."""
+    """A `run` that imports its module when it is called."""
 
     def run(settings: Settings, arguments: argparse.Namespace) -> int:
         found: Run = getattr(import_module(f"autopush.commands.{module}"), function)

@@ -1,7 +1,6 @@
 """`autopush backup`, `restore` and `check`: the files of the embedded store and of the keys.
 
-A backup is a folder in FOLDER, named by date and time, with the files of a data folder and a list
-of them:
+A backup is a folder in FOLDER, named by date and time:
 
     autopush-20261122T164512Z/
         autopush.sqlite     the store, one file without a log
@@ -9,9 +8,9 @@ of them:
         keys/auth_key
         backup.json         when and by which version it was made; size and SHA-256 of each file
 
-Rule: a folder of that name is a whole backup that was read again and checked; what is being written
-has another name. Nothing is changed by a restore before the whole backup was checked, or while a
-process has the store open; neither the store that was there nor any key is lost.
+Rule: a folder with such a name is a complete, verified backup; an unfinished one has another name.
+A restore changes nothing before the whole backup is verified, or while a process has the store
+open; it loses neither the previous store nor any key.
 """
 
 import argparse
@@ -56,26 +55,26 @@ _TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class SavedFile(msgspec.Struct, frozen=True):
-    """What the list says of a file."""
+    """A file's entry in the manifest."""
 
     size: int
     sha256: str
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The list of a backup. The names of its files are relative to its folder."""
+    """`backup.json`; the names of files are relative to its folder."""
 
     format: int
     made: str
-    """Date and time, in UTC."""
+    """ISO 8601, UTC."""
     version: str
     files: dict[str, SavedFile]
 
 
 def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = time.time) -> int:
-    """Write a backup, check it, and remove old ones if that is asked for.
+    """Write and verify a backup, then remove old ones if asked to.
 
-    Exit code 1: there is a new backup, and an old one could not be removed.
+    Returns 1 if the backup was written but an old one could not be removed.
     """
     store = embedded_store(settings, "back up")
     folder = Path(arguments.folder)
@@ -106,7 +105,7 @@ def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
 
 
 def embedded_store(settings: Settings, action: str) -> Path:
-    """The file of the embedded store."""
+    """The file of the embedded store; raises StartupError for any other store."""
     place = parse_store(settings.store_url)
     if isinstance(place, SqliteUrl):
         return Path(place.path)
@@ -123,13 +122,13 @@ def backups_in(folder: Path) -> list[Path]:
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """The SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def file_date(now: float) -> str:
-    """A time as part of a name."""
+    """UTC, such as 20261122T164512Z."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
@@ -143,7 +142,7 @@ def _write(settings: Settings, store: Path, draft: Path, now: float, *, quiet: b
             bar.update(done - bar.n)
 
         copy_store(store, draft / STORE_FILE, on_progress=on_progress)
-    # After the store, so that a key that is added meanwhile is not missing.
+    # Copied after the store, so that a key added meanwhile is included.
     for name in PURPOSES:
         source = key_file(settings.data, name)
         if not getattr(settings, name) and source.exists():
@@ -159,7 +158,7 @@ def _write(settings: Settings, store: Path, draft: Path, now: float, *, quiet: b
 
 
 def _finish(draft: Path, folder: Path, manifest: Manifest) -> Path:
-    """Write the list, put everything on the disk, and give the folder its name."""
+    """Write the manifest, sync everything to disk, and rename the folder to its final name."""
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
     _write_private(draft / MANIFEST, text + b"\n")
     for name in (draft / "keys", draft):
@@ -203,17 +202,17 @@ def _reason(error: OSError | KeytablesError) -> str:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """What was being written or removed by a run that was killed."""
+    """Remove what a killed run was writing or removing."""
     for name in folder.iterdir():
         if _UNFINISHED.fullmatch(name.name):
             shutil.rmtree(name)
 
 
 def _remove_old(folder: Path, newest: Path, keep: int, *, quiet: bool) -> None:
-    # By its name `newest` is not that, if the clock was wrong when another one was made.
+    # `newest` may not sort last: the clock may have been wrong for another one.
     old = (backup for backup in backups_in(folder)[:-keep] if backup != newest)
     for backup in old:
-        # Under another name first: a removal that is interrupted leaves no half backup.
+        # Renamed first: an interrupted removal must not leave half a backup.
         doomed = folder / f".autopush-{secrets.token_hex(8)}"
         backup.rename(doomed)
         shutil.rmtree(doomed)
@@ -223,7 +222,7 @@ def _remove_old(folder: Path, newest: Path, keep: int, *, quiet: bool) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Create the folder unless it is there, and let no other backup be written to it."""
+    """Create the folder if it is missing, and lock it against other backups."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -243,7 +242,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Have SIGTERM end the work as an exception does, so that nothing half-written is left."""
+    """Turn SIGTERM into SystemExit, so that an unfinished backup is removed."""
 
     def stop(*_: object) -> None:
         raise SystemExit(_TERMINATED)
@@ -258,11 +257,9 @@ def _ended_by_sigterm() -> Iterator[None]:
 # ── Restore ───────────────────────────────────────────────────────────────────────────────────────
 
 _FILES: Final = {STORE_FILE, *(f"keys/{name}" for name in PURPOSES)}
-"""What a backup may hold."""
 
 
 def restore(settings: Settings, arguments: argparse.Namespace, clock: Clock = time.time) -> int:
-    """Check a backup and put it in place."""
     started = time.monotonic()
     store, backup = embedded_store(settings, "restore"), Path(arguments.backup)
     manifest = _checked(backup, settings.router_tablename)
@@ -295,13 +292,13 @@ def restore(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
 
 
 def _free_name(path: Path) -> Path:
-    """The path, or it with a number where there is one already."""
+    """The path, with a number appended if it exists."""
     names = (path.with_name(f"{path.name}-{number}") if number else path for number in count())
     return next(name for name in names if not name.exists())
 
 
 def _checked(backup: Path, router_table: str) -> Manifest:
-    """The list of a backup whose files are all as they were written."""
+    """The manifest of a backup, after verifying all its files; StartupError if one is damaged."""
     try:
         manifest = msgspec.json.decode((backup / MANIFEST).read_bytes(), type=Manifest)
     except (FileNotFoundError, NotADirectoryError):
@@ -339,7 +336,6 @@ def _checked(backup: Path, router_table: str) -> Manifest:
 
 
 def _hint(folder: Path) -> str:
-    """Names the newest backup in the folder, if there are any."""
     found = backups_in(folder) if folder.is_dir() else []
     return f"; the newest in it is {found[-1].name}" if found else ""
 
@@ -368,7 +364,7 @@ LOG_NOT_CHECKED: Final = "its log was not checked, as a process has it open"
 
 
 def check(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Check the store and print the result; exit code 1: damaged, or not all of it was read."""
+    """Returns 1 if the store is damaged or was not read completely."""
     store = embedded_store(settings, "check")
     if not store.exists():
         raise StartupError(f"there is no store at {store}")
@@ -393,7 +389,7 @@ def check(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 def to_document(found: StoreCheck) -> dict[str, object]:
-    """What `--json` prints, beside the store."""
+    """The members of the `--json` object except `store`."""
     return {
         "ok": found.is_complete and not found.damage,
         "damage": list(found.damage),
@@ -405,7 +401,6 @@ def to_document(found: StoreCheck) -> dict[str, object]:
 
 
 def advice(found: StoreCheck) -> Sequence[str]:
-    """What to do, a sentence each."""
     texts = []
     if any(damage != found.log_damage for damage in found.damage):
         texts.append(RESTORE)

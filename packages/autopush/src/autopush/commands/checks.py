@@ -1,9 +1,6 @@
-"""The checks that a start must pass, which look at this machine alone: its files and addresses.
+"""Checks before a start, of this machine alone; daemons, `settings` and `doctor` run them.
 
-`autopush serve` and the other daemons run them first, `autopush settings` runs them after it has
-printed the settings, and `autopush doctor` runs them before its own (`autopush.commands.doctor`).
-
-Rule: a check changes nothing, shows no secret, and raises StartupError for what stops the start.
+Rule: a check changes nothing, shows no secret, and raises StartupError for what prevents the start.
 Its findings are what else an operator should know.
 """
 
@@ -28,7 +25,7 @@ from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.version import VERSION, how_to_install
 
 FEW_DAYS: Final = 14
-"""Days before the end of a certificate from which it is a warning."""
+"""Days before its expiry from which a certificate is a warning."""
 AS_USER: Final = "Run this as the user that the service runs as"
 RENEW: Final = "Renew the certificate, then send SIGHUP to the service"
 _OTHERS: Final = 0o077
@@ -36,17 +33,14 @@ _OWN_BRIDGES: Final = ("adm", "apns", "fcm", "gcm")
 
 
 class Level(StrEnum):
-    """What a finding means for the service."""
-
     OK = "OK"
     WARN = "WARN"
-    """It works, and may not do so under load, in a cluster or for long."""
+    """Works, but may not under load, in a cluster or for long."""
     FAIL = "FAIL"
-    """It does not work."""
 
 
 class Finding(NamedTuple):
-    """One line. `advice`: what to do; empty where all is well."""
+    """`advice`: what to do; empty if all is well."""
 
     level: Level
     found: str
@@ -69,7 +63,7 @@ def fail(found: str, advice: str) -> Finding:
 
 
 class PortUse(StrEnum):
-    """Who listens on a port that the service is to listen on."""
+    """Who uses a port that the service needs."""
 
     FREE = "free"
     OURS = "in use by this service"
@@ -81,16 +75,16 @@ class PortUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is examined: the settings of a command and what was found before the checks."""
+    """What the checks examine: the settings of a command, and findings made before."""
 
     settings: Settings
     clock: Clock
     warnings: Sequence[str] = ()
-    """Those of loading the settings."""
+    """From loading the settings."""
     ports: Mapping[str, PortUse] = field(default_factory=dict)
     """By purpose: see `Settings.listeners`."""
     is_live: bool = False
-    """Providers of bridges are asked whether they accept the credentials."""
+    """Whether to ask providers of bridges if they accept the credentials."""
 
     @property
     def is_running(self) -> bool:
@@ -102,9 +96,7 @@ Findings = Iterator[Finding] | AsyncIterator[Finding]
 
 
 class Check(NamedTuple):
-    """A row of the list of checks. `advice`: what to do when it raises StartupError; `timeout`:
-    seconds.
-    """
+    """`advice`: what to do when it raises StartupError; `timeout`: seconds."""
 
     name: str
     run: Callable[[Subject], Findings]
@@ -113,7 +105,7 @@ class Check(NamedTuple):
 
 
 def check_settings(subject: Subject) -> Iterator[Finding]:
-    """What loading the settings has warned about."""
+    """Passes on the warnings of loading the settings."""
     given = len(subject.settings.sources)
     yield ok(f"autopush {subject.settings.command}; options set: {given}")
     for warning in subject.warnings:
@@ -124,7 +116,7 @@ def check_settings(subject: Subject) -> Iterator[Finding]:
 
 
 def check_installation(subject: Subject) -> Iterator[Finding]:
-    """SQLite is new enough, and every module that an option needs is there."""
+    """SQLite is new enough, and every module that an option needs is installed."""
     yield ok(f"autopush {VERSION}")
     if subject.settings.is_embedded:
         yield _check_sqlite()
@@ -137,7 +129,7 @@ def check_installation(subject: Subject) -> Iterator[Finding]:
 
 
 def needed_extras(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Extras of the distribution, the option that needs each, and their modules."""
+    """Yields an extra of the distribution, the option that needs it, and its modules."""
     own = [row for row in OPTIONS if row.bridge in _OWN_BRIDGES and getattr(settings, row.name)]
     if settings.has_endpoint and (own or settings.wake_pem):
         option = own[0].name if own else "wake_pem"
@@ -151,10 +143,10 @@ def needed_extras(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module, which may be one of a package, can be imported."""
+    """Whether a module, also one inside a package, can be imported."""
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even its package
+    except ModuleNotFoundError:  # its package is missing
         return False
 
 
@@ -175,7 +167,7 @@ def _check_sqlite() -> Finding:
 
 
 def check_data_folder(subject: Subject) -> Iterator[Finding]:
-    """It may be written by this user, and read by no other."""
+    """This user can write the data folder, and no other can read it."""
     settings, folder = subject.settings, subject.settings.data
     if not settings.needs_data_folder:
         yield ok("not needed: the store and all keys are elsewhere")
@@ -197,19 +189,19 @@ def check_data_folder(subject: Subject) -> Iterator[Finding]:
 
 
 def existing_folder(folder: Path) -> Path:
-    """The folder, or the nearest one above it that there is."""
+    """The folder, or its nearest existing parent."""
     folder = folder.absolute()
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def check_logs(subject: Subject) -> Iterator[Finding]:
-    """The file of the logs can be appended to."""
+    """The log file can be appended to."""
     output = subject.settings.log_output
     if output in ("stdout", "stderr", "none"):
         yield ok(f"log_output {output}")
         return
     path = Path(output).expanduser().absolute()
-    # One that is missing is created, also at the end of a link.
+    # A missing file is created, also as the target of a symlink.
     needed = path if path.exists() else path.resolve().parent
     if path.is_dir():
         raise StartupError(f"log_output: cannot log to {output}: it is a folder")
@@ -222,7 +214,7 @@ def check_logs(subject: Subject) -> Iterator[Finding]:
 
 
 def check_keys(subject: Subject) -> Iterator[Finding]:
-    """Each key is configured, or in a file that can be read."""
+    """Each key is configured, or its file can be read or created."""
     settings = subject.settings
     for name in ("crypto_key", *(["auth_key"] if settings.has_endpoint else [])):
         path = key_file(settings.data, name)
@@ -242,7 +234,7 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
 
 
 def check_tls(subject: Subject) -> Iterator[Finding]:
-    """The files of TLS can be read and belong together; certificates are valid and for the host."""
+    """TLS files are readable and match; certificates are valid and for the host."""
     settings, certificates = subject.settings, Certificates(subject.settings)
     if not any((settings.ssl_cert, settings.router_ssl_cert, settings.router_ssl_ca)):
         yield ok("not configured: the ports do not speak TLS")
@@ -274,13 +266,13 @@ def _check_certificate(option: str, tls: ServerTls, host: str, now: float) -> It
 
 
 def is_for(name: str, host: str) -> bool:
-    """Whether a certificate's name is that of the host (RFC 9525: `*` is one label)."""
+    """Whether a certificate's name matches the host (RFC 9525: `*` is one label)."""
     name, host = name.lower(), host.lower()
     return name in (host, "*." + host.partition(".")[2])
 
 
 def check_bridges(subject: Subject) -> Iterator[Finding]:
-    """The credentials of every configured bridge can be read; none is asked."""
+    """The credentials of every configured bridge can be read; no provider is asked."""
     settings = subject.settings
     if not settings.has_endpoint:
         yield ok("only endpoint nodes have bridges")
@@ -297,7 +289,7 @@ def check_bridges(subject: Subject) -> Iterator[Finding]:
 
 
 def check_addresses(subject: Subject) -> Iterator[Finding]:
-    """The addresses to listen on are those of this machine."""
+    """The addresses to listen on belong to this machine."""
     settings = subject.settings
     options = {"host": settings.host}
     if settings.has_sockets and settings.router_host:
@@ -317,13 +309,10 @@ START_CHECKS: Final = (
     Check("bridges", check_bridges, "Correct its option, or remove it"),
     Check("addresses", check_addresses, "Set it to an address of this machine"),
 )
-"""In the order in which they run and are printed."""
 
 
 def start_problems(settings: Settings, clock: Clock) -> Iterator[str]:
-    """What would stop the start of a daemon, without asking anything but this machine: a line each,
-    with the place of the option where it is that of one.
-    """
+    """What would prevent a daemon's start, a line each, with the place of the option at fault."""
     for check in START_CHECKS:
         try:
             findings = check.run(Subject(settings, clock))

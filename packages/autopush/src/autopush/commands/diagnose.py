@@ -1,7 +1,7 @@
 """`autopush diagnose URL`: what the service knows of an endpoint, and whether a push would arrive.
 
-Also `endpoint_diagnostic`, as in the original, with its texts and exit codes. It changes nothing,
-and prints no token of a device, no credentials and no message.
+Also `endpoint_diagnostic`, with the texts and exit codes of the original. Read-only; prints no
+device token, credentials or message.
 """
 
 import argparse
@@ -48,7 +48,7 @@ _ENDPOINT: Final = re.compile(
 
 
 class EndpointUrl(NamedTuple):
-    """An endpoint URL taken apart; `version` is None where the URL names none."""
+    """`version` is None if the URL names none."""
 
     is_simplepush: bool
     version: str | None
@@ -56,7 +56,7 @@ class EndpointUrl(NamedTuple):
 
 
 def parse_endpoint_url(text: str) -> EndpointUrl | None:
-    """The endpoint in a URL of any host, None when there is none."""
+    """Accepts any host; None if the URL contains no endpoint."""
     found = _ENDPOINT.search(text.strip())
     if found is None:
         return None
@@ -64,7 +64,7 @@ def parse_endpoint_url(text: str) -> EndpointUrl | None:
 
 
 class Arrival(StrEnum):
-    """When a push that is sent now gets to the user agent."""
+    """When a push sent now reaches the user agent."""
 
     NOW = "now"
     LATER = "later"
@@ -73,7 +73,7 @@ class Arrival(StrEnum):
 
 
 class Rule(Enum):
-    """What decides; each with the name that `--json` prints, and when the push arrives."""
+    """The deciding fact: its name in `--json`, and when the push arrives."""
 
     TOKEN_OF_OTHER_KEYS = ("token of other keys", Arrival.NEVER)
     OTHER_VERSION = ("token of another version", Arrival.NEVER)
@@ -98,9 +98,7 @@ class Rule(Enum):
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What is known of an endpoint. `node`: what the node on record answered, if there is one;
-    `bridges`: the router types of the bridges that are configured.
-    """
+    """`node`: the answer of the node on record, if any; `bridges`: the configured router types."""
 
     url: EndpointUrl
     endpoint: Endpoint | None
@@ -110,7 +108,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(NamedTuple):
-    """What would become of a push, and why, in a sentence or two."""
+    """What happens to a push; `text` explains it in a sentence or two."""
 
     rule: Rule
     text: str
@@ -155,7 +153,7 @@ _NODE_RULES: Final = {
 
 
 def judge(facts: Facts) -> Verdict:
-    """The first rule that applies, as a push would meet it."""
+    """The first rule that applies, in the order in which a push is checked."""
     if facts.endpoint is None:
         return Verdict(
             Rule.TOKEN_OF_OTHER_KEYS,
@@ -249,7 +247,7 @@ def _judge_connecting(facts: Facts, user: UserInspection) -> Verdict:
 # ── The command ───────────────────────────────────────────────────────────────────────────────────
 
 MAX_LISTED: Final = 50
-"""Channels that are printed; `--json` has them all."""
+"""Channels printed; `--json` lists all."""
 
 NO_ENDPOINT: Final = "Not a valid endpoint"
 INVALID_TOKEN: Final = "Invalid Token"  # noqa: S105 - what the original prints
@@ -262,12 +260,12 @@ _PLAIN: Final = frozenset(
         *("app_id", "rel_channel"),
     )
 )
-"""Attributes of a router record, and members of its data, whose values are shown."""
+"""Attributes of a router record, also nested ones, whose values are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that is printed. `age_at`: the time that ages are counted back from."""
+    """`age_at`: the time that ages are relative to, in epoch seconds."""
 
     facts: Facts
     verdict: Verdict
@@ -275,15 +273,13 @@ class Report:
 
 
 def diagnose(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Print what is known of the endpoint; exit code 1: it is none, or not of this service, or its
-    user is gone.
-    """
+    """Returns 1 if the URL is no endpoint of this service, its user is gone or the store failed."""
     url = parse_endpoint_url(arguments.url)
     if url is None:
         print_error(NO_ENDPOINT)
         return INCOMPLETE
     if not (settings.crypto_key or key_file(settings.data, "crypto_key").exists()):
-        check_store_exists(settings)  # of a wrong data folder that is the better message
+        check_store_exists(settings)  # the clearer message for a wrong data folder
     keys = existing_crypto_keys(settings.crypto_key, settings.data)
     ring = KeyRing(keys)
     try:
@@ -346,7 +342,7 @@ async def _inspect(settings: Settings, endpoint: Endpoint, now: float) -> UserIn
 async def _ask_node(
     settings: Settings, keys: Sequence[str], user: UserInspection
 ) -> NodeAnswer | None:
-    """What the node on record says; waits `request_timeout` seconds at most."""
+    """The answer of the node on record, within `request_timeout` seconds."""
     if user.record is None or user.record.node_id is None:
         return None
     try:
@@ -375,7 +371,7 @@ async def _ask_node(
 
 
 def shown_row(row: Item) -> dict[str, object]:
-    """A router record without what could be used in its user's name."""
+    """A router record with the values of `_PLAIN` only, since others may be secret."""
     return {name: _shown(name, value) for name, value in sorted(row.items())}
 
 
@@ -388,7 +384,7 @@ def _shown(name: str, value: Value) -> object:
 
 
 def to_lines(report: Report) -> list[str]:
-    """The report for people; its first parts are those of the original."""
+    """The report as text; it begins like that of the original."""
     facts, verdict = report.facts, report.verdict
     endpoint, user = facts.endpoint, facts.user
     if endpoint is None:
@@ -462,7 +458,7 @@ def _age(seconds: float) -> str:
 
 
 def to_document(report: Report) -> dict[str, object]:
-    """The report for programs; ages are in seconds."""
+    """The report as JSON; ages are in seconds."""
     facts, verdict = report.facts, report.verdict
     document: dict[str, object] = {
         "rule": verdict.rule.title,

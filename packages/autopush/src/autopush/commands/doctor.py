@@ -1,7 +1,6 @@
-"""`autopush doctor`: does this machine offer what the service needs, and does it work?
+"""`autopush doctor`: checks of the system, the network and the store, after those of a start.
 
-After the checks that a start must pass come those that look at the system, the network and the
-store. It changes nothing but rows of its own in the store, which it deletes, and prints no secret.
+It writes only rows of its own to the store, which it deletes, and prints no secret.
 """
 
 import argparse
@@ -69,7 +68,7 @@ TIMEOUT: Final = 4.0
 
 
 class ProbeFailed(Exception):  # noqa: N818 - named for what happened
-    """There was no answer; the text says why."""
+    """No response; the text says why."""
 
     def __init__(self, reason: str, *, refused: bool = False) -> None:
         super().__init__(reason)
@@ -80,10 +79,10 @@ class ProbeFailed(Exception):  # noqa: N818 - named for what happened
 async def fetch(
     url: str, headers: Mapping[str, str] | None = None, *, verify: bool = True
 ) -> HttpResponse:
-    """GET this URL (http, https, ws or wss). `verify`: check the server's certificate.
+    """GET an http, https, ws or wss URL. `verify`: check the server's certificate.
 
     Raises:
-        ProbeFailed: no answer within `TIMEOUT`, or none that is HTTP.
+        ProbeFailed: no HTTP response within `TIMEOUT`.
     """
     url = url.replace("ws", "http", 1) if url.startswith("ws") else url
     client = HttpClient(
@@ -105,7 +104,7 @@ async def fetch(
 
 
 def certificate_expiry(response: HttpResponse) -> float | None:
-    """When the server's certificate ends (epoch seconds); None without one that was checked."""
+    """Expiry of the server's certificate (epoch seconds); None unless one was verified."""
     ends = (response.certificate or {}).get("notAfter")
     return ssl.cert_time_to_seconds(ends) if isinstance(ends, str) else None
 
@@ -113,11 +112,11 @@ def certificate_expiry(response: HttpResponse) -> float | None:
 # ── The system ────────────────────────────────────────────────────────────────────────────────────
 
 LITTLE_SPACE: Final = 1 << 30
-"""Bytes free, below which a disk is a warning."""
+"""Free bytes below which there is a warning."""
 NO_SPACE: Final = 100 << 20
-"""Bytes free, below which it is a failure: SQLite's log alone may take that much."""
+"""Free bytes below which the check fails: SQLite's log alone may need that much."""
 SPARE_FILES: Final = 256
-"""Open files of a worker that are no WebSockets: the store, links to nodes, requests."""
+"""Descriptors of a worker beside its WebSockets: the store, links to nodes, requests."""
 FEW_FILES: Final = 10_000
 
 NETWORK_FILE_SYSTEMS: Final = frozenset(
@@ -127,7 +126,7 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
         "smbfs",
     )
 )
-"""Where processes do not share the memory of SQLite's log."""
+"""Where processes cannot share the memory that SQLite's write-ahead log needs."""
 FLEETING_FILE_SYSTEMS: Final = {
     "tmpfs": "it is in memory and lost at a restart of the machine",
     "ramfs": "it is in memory and lost at a restart of the machine",
@@ -139,7 +138,7 @@ LOCAL_PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def check_disk(subject: Subject) -> Iterator[Finding]:
-    """There is space, and what the service writes is kept."""
+    """There is free space, on a file system that is local and persistent."""
     settings = subject.settings
     if not (settings.needs_data_folder or settings.is_embedded):
         yield ok("nothing is kept on this machine")
@@ -166,7 +165,7 @@ def check_disk(subject: Subject) -> Iterator[Finding]:
 
 
 def file_system(folder: Path, mounts: str) -> str:
-    """The type of the file system of a folder; `mounts`: the text of /proc/self/mountinfo."""
+    """A folder's file system type; `mounts`: the text of /proc/self/mountinfo."""
     best, kind = -1, ""
     path = folder.resolve()
     for line in mounts.splitlines():
@@ -181,7 +180,7 @@ def file_system(folder: Path, mounts: str) -> str:
 
 
 def check_limits(subject: Subject) -> Iterator[Finding]:
-    """The system allows as many connections as the settings do."""
+    """The system's limits allow the configured number of connections."""
     settings = subject.settings
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = settings.max_connections + SPARE_FILES if settings.has_sockets else 0
@@ -223,11 +222,9 @@ def _numbers(path: Path) -> list[int]:
 # ── The ports ─────────────────────────────────────────────────────────────────────────────────────
 
 _LOOPBACKS: Final = {"0.0.0.0": LOOPBACK, "::": "::1", "0:0:0:0:0:0:0:0": "::1"}  # noqa: S104
-"""Where a port that listens on every interface is reached."""
+"""Where to reach a port that listens on every interface."""
 _SILENT: Final = ("proxied", "memory")
-"""Purposes that cannot be asked which program it is: before the first request a proxy says who the
-client is; the other is for debugging alone.
-"""
+"""Ports that cannot be asked for `/status`: one expects a PROXY header, one is for debugging."""
 _REFUSALS: Final = {
     errno.EADDRINUSE: PortUse.OTHER,
     errno.EACCES: PortUse.FORBIDDEN,
@@ -254,9 +251,7 @@ async def look_at_ports(settings: Settings) -> dict[str, PortUse]:
 
 
 def check_ports(subject: Subject) -> Iterator[Finding]:
-    """Every port is free, or the service listens there; other nodes can reach the internal port,
-    and the public cannot.
-    """
+    """Ports are free or used by the service; nodes, but not the public, reach the internal port."""
     settings = subject.settings
     for purpose, option in settings.listeners.items():
         use = subject.ports.get(purpose)
@@ -304,7 +299,7 @@ async def _look_at(settings: Settings, purpose: str) -> PortUse:
 
 
 def service_version(body: bytes) -> str:
-    """The version that `/status` of this service, or of the original, answers; else empty."""
+    """The version in a `/status` response of this service or the original; else empty."""
     try:
         document = json.loads(body)
     except ValueError:
@@ -316,7 +311,6 @@ def service_version(body: bytes) -> str:
 
 
 def _try_to_bind(host: str, port: int) -> PortUse:
-    """Bind it without listening."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -343,9 +337,7 @@ CREATED: Final = "The next start of the service creates it"
 
 
 async def check_store(subject: Subject) -> AsyncIterator[Finding]:
-    """It opens, has its tables, and lets every operation of the service work on them. What the
-    check writes is under a UAID of its own, and deleted.
-    """
+    """The store opens, has its tables, and allows every operation that the service needs."""
     settings = subject.settings
     place = parse_store(settings.store_url)
     if isinstance(place, SqliteUrl):
@@ -377,14 +369,12 @@ def _file_state(path: str) -> "StoreCheck | None":
 
     try:
         return check_file(path, timeout=0)
-    except KeytablesError:  # opening it says why
+    except KeytablesError:  # reported when it is opened
         return None
 
 
 def is_used_by_listener(path: str, state: "StoreCheck | None", ports: Sequence[int]) -> bool:
-    """Whether a process that listens on one of the ports has the embedded store open, as far as
-    this user may know it.
-    """
+    """Whether a process that listens on one of `ports` has the store open; True if unknown."""
     if state is None or not state.is_in_use:
         return False
     sockets = _listening_sockets(ports)
@@ -399,7 +389,7 @@ def is_used_by_listener(path: str, state: "StoreCheck | None", ports: Sequence[i
 
 
 def _listening_sockets(ports: Sequence[int]) -> set[str]:
-    """The sockets that listen on these ports, as links in /proc name them."""
+    """Sockets that listen on `ports`, as /proc/PID/fd names them."""
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -451,13 +441,13 @@ async def _is_key_lost(engine: Engine, plan: TablePlan, settings: Settings) -> b
         keys = existing_crypto_keys(settings.crypto_key, settings.data)
     except StartupError:
         if key_file(settings.data, "crypto_key").exists():
-            return False  # the check of keys says what is wrong with it
+            return False  # reported by the check of keys
         keys = ()
     return await are_keys_lost(engine, plan, key_fingerprints(keys))
 
 
 def missing_tables(plan: TablePlan, names: Sequence[str], now: float) -> list[str]:
-    """The tables that the service needs at this time and that there are not."""
+    """Tables that the service needs now and that do not exist."""
     needed = [plan.router, plan.storage]
     if plan.rotating:
         needed.append(Month.at(now).table(plan.message))
@@ -475,16 +465,16 @@ def _current(plan: TablePlan, names: Sequence[str], now: float) -> str:
 # ── The public URLs ───────────────────────────────────────────────────────────────────────────────
 
 MAX_SKEW: Final = 30.0
-"""Seconds that a clock may be off: senders choose the expiry of VAPID tokens by theirs."""
+"""Seconds a clock may be off: senders set the expiry of VAPID tokens by theirs."""
 NOTED_SKEW: Final = 5.0
-"""Seconds from which nodes disagree about TTLs."""
+"""Seconds from which there is a warning, since nodes disagree about TTLs."""
 STATUS: Final = "/status"
 
 BEHIND_A_PROXY: Final = "Check the DNS name, the firewall and the proxy in front of the service"
 
 
 async def check_endpoint_url(subject: Subject) -> AsyncIterator[Finding]:
-    """This service answers at the URL that endpoints begin with."""
+    """This service answers at the public endpoint URL."""
     url = subject.settings.public_endpoint_url
     for finding in _check_host(url, "application servers", "endpoint_url"):
         yield finding
@@ -507,7 +497,7 @@ async def check_endpoint_url(subject: Subject) -> AsyncIterator[Finding]:
 
 
 async def check_websocket_url(subject: Subject) -> AsyncIterator[Finding]:
-    """A WebSocket can be opened at the URL that user agents connect to, and is closed again."""
+    """A WebSocket can be opened at the public URL."""
     settings = subject.settings
     if not settings.has_sockets and not settings.websocket_url:
         yield ok("not checked: connection nodes are elsewhere, and websocket_url is not given")
@@ -559,7 +549,7 @@ def _check_expiry(answer: HttpResponse, subject: Subject) -> Iterator[Finding]:
 
 
 async def check_clock(subject: Subject) -> AsyncIterator[Finding]:
-    """The clock agrees with those of the public URL and of the database."""
+    """The clock agrees with the Date headers of the public URL and the database."""
     compared = False
     for name, url in clock_urls(subject.settings).items():
         try:
@@ -574,7 +564,6 @@ async def check_clock(subject: Subject) -> AsyncIterator[Finding]:
 
 
 def clock_urls(settings: Settings) -> dict[str, str]:
-    """Where a Date header is asked for: the public URL, and the database."""
     urls = {"the public URL": settings.public_endpoint_url + STATUS}
     place = parse_store(settings.store_url)
     if isinstance(place, DynamoUrl):
@@ -585,7 +574,7 @@ def clock_urls(settings: Settings) -> dict[str, str]:
 
 
 def judge_clock(name: str, ahead: float) -> Finding:
-    """What it means to be so many seconds ahead of another clock, whose times are whole seconds."""
+    """`ahead`: seconds ahead of the other clock, which is known in whole seconds."""
     if abs(ahead) < NOTED_SKEW:
         return ok(f"within {NOTED_SKEW:g} s of that of {name}")
     way = "ahead of" if ahead > 0 else "behind"
@@ -599,9 +588,7 @@ def judge_clock(name: str, ahead: float) -> Finding:
 
 
 async def check_credentials(subject: Subject) -> AsyncIterator[Finding]:
-    """With `--live`, the providers of bridges accept the credentials: they issue access tokens.
-    Nothing is sent to a device.
-    """
+    """With `--live`, providers issue access tokens; nothing is sent to a device."""
     if not subject.is_live or not subject.settings.has_endpoint:
         yield ok("not asked whether they accept the credentials: --live does")
         return
@@ -631,18 +618,16 @@ CHECKS: Final = (
     Check("WebSocket URL", check_websocket_url),
     Check("clock", check_clock, timeout=12.0),
 )
-"""All checks, in the order in which they run and are printed."""
+"""In the order in which they run and are printed."""
 
 
 class Line(NamedTuple):
-    """A finding and the check that it is of."""
-
     check: str
     finding: Finding
 
 
 def run(_: Settings, arguments: argparse.Namespace) -> int:
-    """Print what is found; exit code 1 when something does not work."""
+    """Print the findings; returns 1 if a check failed."""
     logs.configure(output="none")
     command = arguments.daemon or "serve"
     try:
@@ -666,7 +651,7 @@ async def _run(loaded: Loaded, arguments: argparse.Namespace) -> int:
 
 
 async def examine(subject: Subject, checks: Sequence[Check]) -> AsyncIterator[Line]:
-    """Run the checks one after the other."""
+    """Run the checks in turn; an error or a timeout becomes a finding."""
     for check in checks:
         findings: list[Finding] = []
         try:
@@ -685,7 +670,7 @@ async def examine(subject: Subject, checks: Sequence[Check]) -> AsyncIterator[Li
 
 
 async def _collect(found: Findings, findings: list[Finding]) -> None:
-    """What was found before a failure counts too."""
+    """Appends one by one: findings before a failure count too."""
     if isinstance(found, AsyncIterator):
         async for finding in found:
             findings.append(finding)  # noqa: PERF401 - see above
@@ -703,7 +688,7 @@ def _print(line: Line) -> None:
 
 
 def _report(lines: Sequence[Line], command: str, *, as_json: bool, printed: bool = False) -> int:
-    """Print what is not yet printed and the sum; returns the exit code."""
+    """Print the remaining lines and the totals; returns the exit code."""
     counts = {level: sum(line.finding.level is level for line in lines) for level in Level}
     if as_json:
         print(json.dumps(to_document(lines, command), indent=2))

@@ -1,6 +1,4 @@
-"""`autopush keys`: `rotate` makes a new first key, with the old ones still accepted; `accept` goes
-on with a store whose crypto key is lost.
-"""
+"""`autopush keys`: `rotate` puts a new key first, `accept` keeps a store whose key is lost."""
 
 import argparse
 import time
@@ -38,12 +36,11 @@ SEVERAL_NODES: Final = {
 
 
 def keys(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Do what is asked for; see `rotate` and `accept`."""
     return (accept if arguments.action == "accept" else rotate)(settings, arguments)
 
 
 def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Rotate a key file of the data folder, and print what is left to do."""
+    """Rotate a key file of the data folder and print what is left to do; old keys stay valid."""
     name: str = arguments.name
     configured: Sequence[str] = getattr(settings, name)
     if configured:
@@ -62,8 +59,9 @@ def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 def accept(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Note the present crypto keys in the store, whatever keys its subscriptions were made with; a
-    new one if the key file is missing.
+    """Record the current crypto keys in the store, whichever its subscriptions were made with.
+
+    Creates a missing key file.
     """
     if arguments.name != "crypto_key" or arguments.prepare:
         raise StartupError("keys accept: the store knows the crypto_key only; it has no --prepare")

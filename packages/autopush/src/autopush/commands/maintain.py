@@ -1,8 +1,7 @@
-"""`autopush maintain`, `drop-user` and `delete-uaids`: monthly tables, and dropping user agents.
+"""`autopush maintain`, `drop-user` and `delete-uaids`: monthly tables, removal of user agents.
 
-A dry run reads what the real run would and prints what that would do. What could not be done is
-printed as an error and makes the exit code 1; running it again does the rest. What is printed
-identifies a user agent, but holds nothing that could be used in its name.
+A dry run does the same reads and prints what would be written. Failures are printed and make the
+exit code 1; the next run retries. The output identifies user agents but holds no credentials.
 """
 
 import argparse
@@ -48,7 +47,7 @@ from keytables import Capacity, Engine, KeytablesError
 
 
 async def open_removal(settings: Settings, engine: Engine) -> UserRemover:
-    """What removes user agents from the tables of this engine."""
+    """Raises StartupError if the store or its router table cannot be opened."""
     try:
         removal = await UserRemover.open(engine, table_plan(settings), key_hash=settings.key_hash)
     except KeytablesError as error:
@@ -60,23 +59,19 @@ async def open_removal(settings: Settings, engine: Engine) -> UserRemover:
 
 
 class Output:
-    """Prints results and progress, unless the command is to be quiet."""
+    """Prints results and progress, unless `quiet`."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
 
     def print(self, text: str) -> None:
-        """One line of the result."""
         if not self._quiet:
             print(text, flush=True)
 
     async def drop(
         self, batches: AsyncGenerator[RemovalStep, None], total: int
     ) -> tuple[RemovalStep, bool]:
-        """Run all batches, with a progress bar where standard error is a terminal.
-
-        Returns their sum, and whether none failed; a failure is printed.
-        """
+        """Run all batches; returns their sum and whether none failed. A failure is printed."""
         looked_at = dropped = 0
         try:
             with progress_bar(total, " user agents", quiet=self._quiet) as bar:
@@ -98,13 +93,10 @@ class Output:
 
 
 def maintain(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Maintain the tables, then drop user agents not seen for months."""
     return run_until_signal(_Maintenance(settings, arguments, time.time).run())
 
 
 class _Maintenance:
-    """One run."""
-
     def __init__(self, settings: Settings, arguments: argparse.Namespace, clock: Clock) -> None:
         self._settings = settings
         self._arguments = arguments
@@ -121,7 +113,7 @@ class _Maintenance:
         return 0 if is_complete else INCOMPLETE
 
     async def _maintain_tables(self, engine: Engine) -> bool:
-        """Returns whether all plan_rotation were taken; those that failed are printed."""
+        """Returns whether every step succeeded; failures are printed."""
         plan, arguments = table_plan(self._settings), self._arguments
         if not plan.rotating:
             self._output.print("tables: message tables do not rotate, nothing to do")
@@ -153,7 +145,7 @@ class _Maintenance:
         return is_complete
 
     async def _drop_users(self, engine: Engine) -> bool:
-        """Returns whether all were dropped; what failed is printed."""
+        """Returns whether all were dropped; a failure is printed."""
         arguments = self._arguments
         removal = await open_removal(self._settings, engine)
         last = max(arguments.months_ago, arguments.up_to)
@@ -209,7 +201,7 @@ def _month_text(month: Month) -> str:
 
 
 def drop_user(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Drop the named user agents; exit code 1: one had no record, or could not be dropped."""
+    """Returns 1 if a user agent had no record or could not be dropped."""
     return run_until_signal(_drop_user(settings, arguments.uaids, dry_run=arguments.dry_run))
 
 
@@ -245,7 +237,7 @@ def _record_text(described: maintenance.UserSummary) -> str:
 
 
 def delete_uaids(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Drop the user agents of a list, which is read and checked as a whole before."""
+    """Drop the user agents of a list; the whole list is validated first."""
     return run_until_signal(_delete_uaids(settings, arguments, _read_list(arguments.file)))
 
 
@@ -278,7 +270,7 @@ def _read_list(file: str) -> list[str]:
 
 
 def parse_list(lines: Iterable[str], name: str) -> list[str]:
-    """The UAIDs of a list, each once."""
+    """The distinct UAIDs of a list, in its order; raises StartupError at a malformed line."""
     found: dict[str, None] = {}
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()

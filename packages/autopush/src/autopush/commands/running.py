@@ -1,6 +1,6 @@
-"""What the commands that work on the store share: signals, the open store, output, progress.
+"""Shared by the one-shot commands: signals, the open store, output, progress.
 
-Results are printed to standard output; errors and progress go to standard error.
+Results go to standard output, errors and progress to standard error.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ from keytables import Engine
 from keytables.stores import SqliteUrl, parse_store
 
 INCOMPLETE: Final = 1
-"""Exit code when something is left to do, or could not be done."""
+"""Exit code: something is left to do or failed."""
 STARTUP_FAILED: Final = 3
-"""Exit code when a command, or the service, cannot start with its settings."""
+"""Exit code: a command or the service cannot start."""
 STANDARD_INPUT: Final = "-"
-"""What names standard input where a file is expected."""
+"""A file argument that means standard input."""
 
 
 # ── Signals ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def run_until_signal(work: Coroutine[object, object, int]) -> int:
-    """Run `work` to its end, or to its next wait after SIGINT or SIGTERM; a second signal kills.
+    """Run `work` until it ends, or SIGINT or SIGTERM cancels it at its next wait.
 
-    Returns the exit code of `work`, or 128 and the number of the signal that ended it.
+    Returns the exit code of `work`, or 128 plus the signal's number.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_until_signal(work))
@@ -65,7 +65,7 @@ async def _until_signal(work: Coroutine[object, object, int]) -> int:
 
 @asynccontextmanager
 async def opened_engine(settings: Settings, clock: Clock) -> AsyncIterator[Engine]:
-    """The engine of the configured store; an embedded one that is missing is not created."""
+    """The engine of the configured store; raises StartupError if an embedded one is missing."""
     check_store_exists(settings)
     if settings.no_aws:
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
@@ -77,7 +77,7 @@ async def opened_engine(settings: Settings, clock: Clock) -> AsyncIterator[Engin
 
 
 def check_store_exists(settings: Settings) -> None:
-    """Make sure that an embedded store is there."""
+    """Raise StartupError if the file of an embedded store is missing."""
     place = parse_store(settings.store_url)
     if isinstance(place, SqliteUrl) and not os.path.exists(place.path):
         raise StartupError(f"there is no store at {place.path}")
@@ -87,13 +87,12 @@ def check_store_exists(settings: Settings) -> None:
 
 
 def print_error(text: str) -> None:
-    """One line on standard error."""
     print(f"autopush: {text}", file=sys.stderr, flush=True)
 
 
 def progress_bar(total: int | None, unit: str, *, quiet: bool = False) -> "tqdm[NoReturn]":
-    """A bar on standard error, where that is a terminal."""
-    # One thread draws: neither a lock between processes nor a monitor thread is of use.
+    """A progress bar on standard error, if that is a terminal."""
+    # One thread draws: no lock between processes and no monitor thread are needed.
     tqdm.set_lock(threading.RLock())
     tqdm.monitor_interval = 0
     disable = True if quiet else None

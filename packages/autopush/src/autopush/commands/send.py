@@ -1,7 +1,4 @@
-"""`autopush send ENDPOINT`: one push from the shell, to any push service of RFC 8030.
-
-It needs nothing of the service's settings: it is an application server.
-"""
+"""`autopush send ENDPOINT`: one push from an application server, to any service of RFC 8030."""
 
 import argparse
 import asyncio
@@ -37,9 +34,9 @@ from autopush.webpush.syntax import decode_base64url
 from autopush.webpush.vapid import make_authorization
 
 TIMEOUT: Final = 15.0
-"""Seconds to connect, and then for the answer."""
+"""Seconds to connect, and again for the response."""
 TOKEN_LIFETIME: Final = 600
-"""Seconds that the VAPID token is valid, which allows for clocks that differ by some minutes."""
+"""Seconds the VAPID token is valid; allows for clocks that differ by some minutes."""
 MAX_FILE: Final = 65_536
 SHOWN_HEADERS: Final = ("Location", "TTL", "Retry-After")
 
@@ -50,15 +47,13 @@ class _Keys(msgspec.Struct):
 
 
 class _Subscription(msgspec.Struct):
-    """What `JSON.stringify(subscription)` gives in a browser."""
+    """A browser's `JSON.stringify(subscription)`."""
 
     endpoint: str
     keys: _Keys | None = None
 
 
 class PushRequest(NamedTuple):
-    """A push, ready to be sent."""
-
     url: SplitResult
     headers: Mapping[str, str]
     body: bytes
@@ -70,7 +65,7 @@ class _ErrorDocument(msgspec.Struct):
 
 
 def send(_: Settings, arguments: argparse.Namespace) -> int:
-    """Send the push and print the answer; exit code 1: it was refused, or there was no answer.
+    """Send a push and print the response; returns 1 if it was refused or there was none.
 
     Raises:
         StartupError: a file cannot be read, or a key or the endpoint is malformed.
@@ -84,7 +79,7 @@ def send(_: Settings, arguments: argparse.Namespace) -> int:
         print_error(f"cannot send to {request.url.netloc}: {error}")
     else:
         for line in describe(answer):
-            # The answer may be anyone's: nothing in it is to control the terminal.
+            # The response is untrusted: it must not control the terminal.
             print(
                 "".join(
                     char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line
@@ -98,11 +93,7 @@ def send(_: Settings, arguments: argparse.Namespace) -> int:
 
 
 def build(arguments: argparse.Namespace, clock: Clock) -> PushRequest:
-    """The push that these arguments ask for; without keys of the subscription it is empty.
-
-    Raises:
-        StartupError: as `send`.
-    """
+    """The push for these arguments; raises StartupError as `send` does."""
     endpoint, keys = _recipient(arguments)
     url = _parse_endpoint(endpoint)
     headers = {"TTL": str(arguments.ttl)}
@@ -135,7 +126,6 @@ def build(arguments: argparse.Namespace, clock: Clock) -> PushRequest:
 
 
 def _recipient(arguments: argparse.Namespace) -> tuple[str, SubscriptionKeys | None]:
-    """The endpoint, and the keys of the subscription if they were given."""
     endpoint, p256dh, auth = arguments.endpoint, arguments.p256dh, arguments.auth
     if arguments.subscription is not None:
         file = arguments.subscription
@@ -175,7 +165,7 @@ def _parse_endpoint(endpoint: str) -> SplitResult:
 
 
 def read_vapid_key(file: str) -> EllipticCurvePrivateKey:
-    """The private key in a file: PEM, or 32 bytes as base64url.
+    """A P-256 private key: PEM, or 32 bytes as base64url.
 
     Raises:
         StartupError: the file cannot be read, or holds no such key.
@@ -190,7 +180,7 @@ def read_vapid_key(file: str) -> EllipticCurvePrivateKey:
             number = decode_base64url(raw.decode("ascii").strip())
             if len(number) == 32:
                 return derive_private_key(int.from_bytes(number, "big"), SECP256R1())
-    except (ValueError, TypeError):  # TypeError: it has a password
+    except (ValueError, TypeError):  # TypeError: the key has a password
         pass
     raise StartupError(
         f"{file}: expected a P-256 private key, as PEM without password or 32 bytes as base64url"
@@ -215,11 +205,7 @@ def _read(file: str) -> bytes:
 
 
 async def post(request: PushRequest) -> HttpResponse:
-    """Send it.
-
-    Raises:
-        HttpError: no connection, or no answer in time.
-    """
+    """Raises HttpError if there is no connection, or no response in time."""
     url = request.url
     client = HttpClient(
         client_tls() if url.scheme == "https" else None, ClientLimits(connect_timeout=TIMEOUT)
@@ -238,7 +224,7 @@ async def post(request: PushRequest) -> HttpResponse:
 
 
 def describe(answer: HttpResponse) -> list[str]:
-    """The answer in lines: status, headers, and of a refusal its errno with what to do."""
+    """Lines with status and headers, and for a refusal its errno and advice."""
     lines = [f"{answer.status} {reason_phrase(answer.status)}"]
     lines += [
         f"{name}: {value}" for name in SHOWN_HEADERS if (value := answer.headers.get(name.lower()))

@@ -1,6 +1,6 @@
-"""`autopush settings`: the settings that a command would have, and where each comes from.
+"""`autopush settings`: the effective settings of a command and where each comes from.
 
-It stops at what would stop the start: an unknown option, a value that cannot be used.
+An unknown option or an invalid value is an error, as at the start of that command.
 
 Rule: no secret is printed, not even its length.
 """
@@ -27,13 +27,11 @@ from autopush.settings.value_types import Value
 
 SECRET: Final = "(secret)"  # noqa: S105
 VALUE_WIDTH: Final = 44
-"""Columns for values; longer ones move only their own source."""
+"""Columns for values; a longer one shifts only its own line."""
 
 
 def show(_: Settings, arguments: argparse.Namespace) -> int:
-    """Print the settings and what would stop the start, or write the samples; exit code 3: the
-    command would not start. `files`: the ini files that each command reads.
-    """
+    """Print the settings and what prevents the start, or write samples; 3: it would not start."""
     if arguments.sample is not None:
         if arguments.json or arguments.daemon:
             raise StartupError("--sample writes every option of every command: give no other flag")
@@ -53,11 +51,11 @@ def show(_: Settings, arguments: argparse.Namespace) -> int:
 
 
 def _print(text: str) -> None:
-    """Print, also for a reader such as `head` that closes its end early."""
+    """Print; a reader such as `head` may close the pipe early."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # Python would report it once more when it flushes standard output at the exit.
+        # Otherwise Python reports it again when it flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -66,9 +64,7 @@ def _print(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveValue:
-    """What an option is worth. `value`: None where it cannot be known before the start; then the
-    default in words says what it will be.
-    """
+    """`value` is None if it is known only at the start; `default_text` then describes it."""
 
     option: Option
     value: Value
@@ -76,7 +72,7 @@ class EffectiveValue:
 
 
 def effective_values(settings: Settings) -> Iterator[EffectiveValue]:
-    """The options of the command of `settings`, in the order of the table."""
+    """Those of the options of `settings.command`, in the order of the table."""
     for option in OPTIONS:
         if settings.command in option.commands:
             source = settings.sources.get(option.name, Source())
@@ -91,7 +87,7 @@ def _value(option: Option, source: Source, settings: Settings) -> Value:
 
 
 def render_text(settings: Settings) -> str:
-    """Three columns: option, value, and `default` or the place."""
+    """Three columns: option, value, and where it was set or `default`."""
     values = list(effective_values(settings))
     given = sum(value.source.kind != "default" for value in values)
     width = max(len(value.option.name) for value in values)
@@ -108,9 +104,7 @@ def render_text(settings: Settings) -> str:
 
 
 def render_json(settings: Settings) -> str:
-    """An object with a member for each option: `value`, `source` and `place`, and `default` in
-    words where the value is null.
-    """
+    """For each option `value`, `source` and `place`; if `value` is null, `default` in words."""
     options = {}
     for member in effective_values(settings):
         document = {
@@ -128,13 +122,13 @@ def render_json(settings: Settings) -> str:
 
 
 def sample_files(only: str | None) -> dict[str, str]:
-    """The sample files by name; `only`: those of one format."""
+    """By name. `only`: `toml` or `ini`; None for both."""
     ini = {file.file_name: render_sample(file) for file in IniFile} if only != "toml" else {}
     return ini | ({TOML_FILE: render_toml_sample()} if only != "ini" else {})
 
 
 def write_samples(folder: str, samples: Mapping[str, str]) -> None:
-    """Write them into the folder, or print them when it is `-`. No file is overwritten."""
+    """Write into `folder`, or print if it is `-`. StartupError instead of overwriting a file."""
     if folder == "-":
         _print("\n".join(samples.values()).rstrip())
         return

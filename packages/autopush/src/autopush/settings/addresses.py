@@ -10,14 +10,14 @@ from autopush.settings.declaration import StartupError
 LOOPBACK: Final = "127.0.0.1"
 EVERY_INTERFACE: Final = "0.0.0.0"  # noqa: S104 - what the original listens on
 ALL_INTERFACES: Final = frozenset({EVERY_INTERFACE, "::", "0:0:0:0:0:0:0:0"})
-"""Addresses to listen on that stand for every address of the machine."""
+"""Listen addresses that mean every interface."""
 
 
 def ipv4_address(host: str) -> str:
-    """The first IPv4 address of a host; an address stays as it is. May wait for a name server.
+    """The first IPv4 address of a host; an IP address is returned unchanged. May block on DNS.
 
     Raises:
-        StartupError: it has none.
+        StartupError: the host has none.
     """
     if _address(host) is not None:
         return host
@@ -32,10 +32,9 @@ def ipv4_address(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this machine alone can reach the host under that name or address: one that resolves
-    to 127.0.1.1, as a Debian machine's own name may, or to ::1. May wait for a name server.
+    """Whether a host is or resolves to loopback, as a Debian machine's own name may.
 
-    A name that cannot be resolved is not known to be one.
+    False for a name that cannot be resolved. May block on DNS.
     """
     if (address := _address(host)) is not None:
         return address.is_loopback
@@ -48,8 +47,8 @@ def is_loopback(host: str) -> bool:
 
 
 def literal_loopback(host: str) -> str:
-    """The loopback address that the host is on every machine (`localhost`, RFC 6761 section 6.3);
-    empty for any other, even one that this machine resolves to loopback.
+    """The loopback address that a host means on every machine (`localhost`: RFC 6761, section 6.3);
+    empty for others, even if this machine resolves them to loopback.
     """
     if host.lower() == "localhost" or host.lower().endswith(".localhost"):
         return LOOPBACK
@@ -58,9 +57,9 @@ def literal_loopback(host: str) -> str:
 
 
 def own_address(host: str) -> str:
-    """The address of that name which this machine has and other machines can reach; the first, as
-    this machine resolves it, if there is one of IPv4 and one of IPv6. Empty if there is none, or
-    if others may reach another one: there are several of a kind. May wait for a name server.
+    """The address of this machine, not loopback, that a name resolves to; the first if there is one
+    of IPv4 and one of IPv6. Empty if there is none or several of a family: others may reach another
+    one. May block on DNS.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -79,7 +78,7 @@ def own_address(host: str) -> str:
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address with or without brackets and zone; None for a name."""
+    """An address, also in brackets or with a zone; None for a name."""
     try:
         return ipaddress.ip_address(text.strip("[]").partition("%")[0])
     except ValueError:

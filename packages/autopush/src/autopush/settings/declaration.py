@@ -1,4 +1,4 @@
-"""What a row of the table of options says, and which rows the original autopush had."""
+"""The declaration of an option, and the names and variables of the original autopush."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -27,13 +27,13 @@ OBSOLETE: Final[Mapping[str, str]] = {
     "senderid_expry": "",
     "use_cryptography": "",
 }
-"""Options that have no meaning any more, and those in their place. In a file they are accepted."""
+"""Obsolete options → their replacements. Accepted in files, with a warning."""
 
 NEVER_OPTIONS: Final[Mapping[str, str]] = {
     "gcm_apikey": 'the key is written as senderid_list = {"SENDER ID": {"auth": "KEY"}}',
     "fcm_apikey": "the key is written as fcm_auth = KEY, with fcm_senderid = SENDER ID",
 }
-"""Names that only the documentation of the original has, and what to write instead."""
+"""Names that only the original's documentation has → what to write instead."""
 
 _NAMES: Final = """
     _no_sslcontext_cache adm_creds apns_creds auth_key auto_ping_interval auto_ping_timeout
@@ -59,13 +59,12 @@ VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Option → its environment variables.
 
-HOST and ENV mean something to other programs too and are not read; PORT and DEBUG only by the
-daemons that the original has.
+HOST and ENV are not read, as other programs use them; PORT and DEBUG only by the original daemons.
 """
 
 
 def reason_for_absence(name: str) -> str | None:
-    """Why a name that is no option here stands in a file of the original; None when it does not."""
+    """Why a name of the original is not an option here; None for an unknown name."""
     if (instead := OBSOLETE.get(name)) is not None:
         return "is obsolete and does nothing" + (f"; see {instead}" if instead else "")
     if (instead := NEVER_OPTIONS.get(name)) is not None:
@@ -77,20 +76,20 @@ T = TypeVar("T")
 
 DAEMONS: Final = ("serve", "connection", "endpoint")
 ORIGINAL_DAEMONS: Final = ("connection", "endpoint")
-"""Those that the original has too."""
+"""Daemons that the original has too."""
 NODES: Final = ("serve", "connection")
 """Commands that accept WebSockets."""
 ENDPOINTS: Final = ("serve", "endpoint")
 """Commands that accept messages from application servers."""
 TOOLS: Final = ("maintain", "drop-user", "delete-uaids", "diagnose", "backup", "restore", "check")
-"""Commands that work on the store and end."""
+"""One-shot commands that work on the store."""
 ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)
-"""Commands that have a store."""
+"""Commands with all options of the store."""
 SHELL_TOOLS: Final = ("send", "keys")
-"""Commands that need none."""
+"""Other one-shot commands."""
 
 _VALUE_TYPES: Final = {bool: BOOLEAN, bool | None: BOOLEAN, str: TEXT, Path: FOLDER}
-"""The types of fields that are not annotated with a `ValueType`."""
+"""For fields without a `ValueType`."""
 
 
 class StartupError(Exception):
@@ -110,19 +109,17 @@ class IniFile(StrEnum):
 
 
 _FILES: Final = {NODES: IniFile.CONNECTION, ENDPOINTS: IniFile.ENDPOINT}
-"""The sample file of options of one kind of daemon, by the daemons that have the option."""
+"""The daemons that have an option → the sample file that shows it."""
 
 
 class Source(NamedTuple):
-    """Where a value comes from. `kind`: default, file, environment or flag; `place`: PATH:LINE, the
-    name of a variable, or a flag.
-    """
+    """`kind`: default, file, environment or flag; `place`: PATH:LINE, a variable or a flag."""
 
     kind: str = "default"
     place: str = ""
 
     def of(self, option: str) -> str:
-        """The option's place as messages name it."""
+        """The option's place, for messages."""
         if self.kind == "file":
             return f"{self.place}: {option}"
         return f"environment variable {self.place}" if self.kind == "environment" else self.place
@@ -130,30 +127,27 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A row of the table."""
-
     name: str
     value_type: ValueType
     default: Value
     group: str
     help: str
     commands: tuple[str, ...]
-    """The commands that have the option."""
     file: IniFile
-    """The sample file that shows it; follows from `commands` when not given."""
+    """The sample file that shows it; by default derived from `commands`."""
     bare_env: tuple[str, ...]
     """Variables without the prefix AUTOPUSH_, as in the original."""
     default_text: str = ""
-    """Describes a default that is computed, where the value itself would not help."""
+    """Describes the default where the value itself would not help."""
     effective: Callable[[Any], Value] | None = None
-    """What the `Settings` make of the option, where the default is computed."""
+    """The value in use, where the default is computed."""
     short: str = ""
     daemon_env: str = ""
-    """A variable that only the daemons of the original read, since other programs use it too."""
+    """A variable that only the original's daemons read, since other programs use it too."""
     secret: bool = False
     """Its value is never shown."""
     bridge: str = ""
-    """The module of `autopush.bridges` that a value of this option puts into service."""
+    """The module of `autopush.bridges` that this option enables."""
 
     @property
     def flag(self) -> str:
@@ -161,7 +155,7 @@ class Option:
 
     @property
     def off_flag(self) -> str:
-        """The flag that switches a boolean off again."""
+        """The flag that negates a boolean."""
         return "--" + self.flag[5:] if self.name.startswith("no_") else "--no-" + self.flag[2:]
 
     @property
@@ -195,13 +189,13 @@ def show_value(value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Options that are shown together, and the commands that most of them belong to."""
+    """Options shown together, and the commands that most of them belong to."""
 
     title: str
     commands: tuple[str, ...] = DAEMONS
 
     def of(self, *commands: str) -> "Group":
-        """The group, with options of other commands."""
+        """The same group, for options of other commands."""
         return Group(self.title, commands)
 
     def option(self, default: T, about: str, **details: Any) -> T:
@@ -214,7 +208,7 @@ class Group:
 
 
 def declared_options(settings: type) -> tuple[Option, ...]:
-    """The rows of a dataclass, in its order."""
+    """The options of a dataclass, in field order."""
     hints = get_type_hints(settings, include_extras=True)
     rows = []
     for declared in fields(settings):

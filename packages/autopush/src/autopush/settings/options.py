@@ -1,11 +1,10 @@
 # ruff: noqa: RUF009 - a group's `option` is `dataclasses.field` with its own metadata
-"""The table of options, which is also the typed value that the service reads.
+"""The table of options, which is also the typed settings object.
 
-An option is one field of `Settings`: its annotation is the type of its value, its group's `option`
-says the rest. Files, environment variables, flags, `--help`, the sample files and the page of the
-documentation follow from it. Times are seconds, sizes are bytes.
-
-Values that depend on other options when they are not given are computed here.
+An option is one field of `Settings`: its annotation is its type, its group's `option` says the
+rest. Files, environment variables, flags, `--help`, the sample files and the page of the
+documentation follow from it. Times are seconds, sizes are bytes. Defaults that depend on other
+options are computed here.
 """
 
 import re
@@ -82,12 +81,12 @@ WEBSOCKET_PORT: Final = 8080
 ENDPOINT_PORT: Final = 8082
 ONE_YEAR: Final = 31_536_000
 BROADCAST_INTERVAL: Final = 300.0
-"""`auto_ping_interval` where there are broadcasts."""
+"""Default of `auto_ping_interval` with broadcasts."""
 STORE_FILE: Final = "autopush.sqlite"
 DEFAULT_UNITS: Final = 5
-"""Capacity of a table that has provisioned capacity and no option that says how much."""
+"""Read or write units of a provisioned table without an option for them."""
 NO_FOLDER: Final = Path("/nonexistent")
-"""The data folder where none is given and there is no home folder."""
+"""The data folder if none is given and there is no home folder."""
 
 _REACHABLE: Final = "the hostname"
 _KEPT: Final = "created at the first start and kept in the data folder"
@@ -99,7 +98,7 @@ _OPTIONAL_LISTENERS: Final = {
     "metrics": "metrics_port",
     "memory": "memusage_port",
 }
-"""What is listened on only where its option has a port."""
+"""Purpose → the option without whose value nothing listens."""
 
 Units = Annotated[int | None, whole_number(1, 1_000_000, "UNITS")]
 Count = Annotated[int, whole_number(0)]
@@ -134,12 +133,9 @@ def _throughput(table: str, way: str) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of one process."""
-
     command: str = "serve"
-    """The command that was started."""
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
-    """Where each given option was given; the strongest place only, of a list the first line."""
+    """The strongest place of each given option; for a list its first line."""
 
     host: HostName = ADDRESSES.option(
         LOOPBACK,
@@ -703,7 +699,7 @@ class Settings:
     # ── What follows from the options ─────────────────────────────────────────────────────────────
 
     def located(self, problem: str) -> str:
-        """The text of a StartupError, with the place of the option whose name it begins with."""
+        """The text of a StartupError; `Source.of` replaces an option name at its start."""
         found = _ABOUT_AN_OPTION.match(problem)
         source = found and self.sources.get(found[1])
         return source.of(found[1]) + problem[found.end(1) :] if found and source else problem
@@ -720,7 +716,7 @@ class Settings:
 
     @property
     def listeners(self) -> dict[str, str]:
-        """What this process listens on, and the option that has its port."""
+        """Purpose of each port this process listens on → its option."""
         purposes: dict[str, str] = {}
         if self.has_sockets:
             purposes |= {"websocket": "port", "router": "router_port"}
@@ -733,13 +729,13 @@ class Settings:
 
     @property
     def worker_router_ports(self) -> Sequence[int]:
-        """The internal ports of all workers but the first; 0 is any free one."""
+        """The internal ports of all workers but the first; 0 is any free port."""
         first, number = self.worker_router_port, self.workers - 1
         return range(first, first + number) if first else [0] * number
 
     @property
     def trusted_networks(self) -> tuple[str, ...]:
-        """`trusted_proxies` with its default, without the word for none."""
+        """`trusted_proxies` with its default, without `none`."""
         networks = self.trusted_proxies or LOOPBACK_NETWORKS
         return tuple(network for network in networks if network != NO_NETWORK)
 
@@ -764,43 +760,41 @@ class Settings:
 
     @property
     def errors_page(self) -> str:
-        """The page that explains errors, without fragment."""
         return self.errors_url or f"{self.public_endpoint_url}/errors"
 
     @property
     def on_every_interface(self) -> bool:
-        """Whether the ports listen on all addresses of this machine."""
         return self.host in ALL_INTERFACES
 
     @cached_property
     def router_address(self) -> str:
-        """`router_host` with its default: `host`, unless that is every interface. Then it is where
-        other nodes look for this one; only if this machine has no such address, every interface.
+        """`router_host` with its default: `host`, or if that is every interface, the address at
+        which other nodes reach this one; every interface if there is no such address.
         """
         if self.router_host or not self.on_every_interface:
             return self.router_host or self.host
         if self._is_its_only_node:
             return LOOPBACK
-        # By "localhost" no other machine reaches this one: listening elsewhere only exposes it.
+        # Other machines cannot reach "localhost": listening elsewhere would only expose it.
         name = self.node_name
         return literal_loopback(name) or own_address(name) or self.host
 
     @property
     def _is_its_only_node(self) -> bool:
-        """Whether its workers are all that call each other, as far as the settings say."""
+        """Whether, by the settings, only the workers of this machine call each other."""
         return not (self.in_cluster or self.router_hostname)
 
     @property
     def router_is_everywhere(self) -> bool:
-        """Whether the internal port listens on all addresses without having been told to."""
+        """Whether the internal port listens on every interface without a `router_host`."""
         return not self.router_host and self.router_address in ALL_INTERFACES
 
     @cached_property
     def reachable_host(self) -> str:
-        """`hostname` with its default, as an IPv4 address with `resolve_hostname`.
+        """`hostname` with its default; with `resolve_hostname`, its IPv4 address.
 
         Raises:
-            StartupError: it is to be resolved, and has no IPv4 address.
+            StartupError: it is to be resolved and has no IPv4 address.
         """
         host = self.hostname or (socket.gethostname() if self.on_every_interface else self.host)
         return ipv4_address(host) if self.resolve_hostname else host
@@ -818,21 +812,20 @@ class Settings:
 
     @property
     def node_host(self) -> str:
-        """The host part of this node's internal URL."""
         return url_host(self.node_name)
 
     @property
     def in_cluster(self) -> bool:
-        """Whether there may be nodes of the service on other machines."""
+        """Whether there may be nodes on other machines."""
         return self.command == "connection" or not self.is_embedded
 
     @property
     def node_is_local(self) -> bool:
-        """Whether this node's internal URL means another machine on every other machine."""
+        """Whether this node's internal URL is loopback, so that other machines cannot reach it."""
         return is_loopback(self.node_name)
 
     def node_url(self, port: int) -> str:
-        """The internal URL of the worker with that router port; it always names the port."""
+        """The internal URL of the worker with that router port, which is always included."""
         return f"{self.node_scheme}://{self.node_host}:{port}"
 
     @property
@@ -875,7 +868,6 @@ class Settings:
 
     @property
     def store_place(self) -> str:
-        """The store as messages to the operator name it."""
         return f"{self.data / STORE_FILE}" if self.store_is_in_data_folder else self.store_url
 
     @property
@@ -893,7 +885,7 @@ class Settings:
 
     @property
     def rotates(self) -> bool:
-        """Whether there is a message table for each month: `no_table_rotation`, negated."""
+        """Whether each month has its own message table."""
         return not (self.is_embedded if self.no_table_rotation is None else self.no_table_rotation)
 
     @property
@@ -920,9 +912,9 @@ class Settings:
         return self.log_level or ("debug" if self.debug else "info")
 
     def with_ports(self, **ports: int) -> Self:
-        """The same settings with the ports that were bound, for when some were 0."""
+        """These settings with the bound ports in place of 0."""
         return replace(self, **ports)  # type: ignore[arg-type]  # names of ports only
 
 
 OPTIONS: Final = declared_options(Settings)
-"""The table, in the order in which help and documentation show it."""
+"""In the order of help and documentation."""

@@ -1,4 +1,4 @@
-"""The table written out: the page of the documentation, and the sample files."""
+"""Renders the table of options: the page of the documentation, and the sample files."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from autopush.settings.value_types import BOOLEAN, TEXT
 
 
 def render_reference() -> str:
-    """A Markdown table for each group of options, in the syntax of MyST."""
+    """A MyST Markdown table for each group of options."""
     parts = []
     for title, options in groupby(OPTIONS, key=lambda option: option.group):
         head = f"## {title}\n\n| option, flag, environment | default | meaning |\n|---|---|---|"
@@ -23,7 +23,7 @@ def render_reference() -> str:
 
 
 def option_anchor(name: str) -> str:
-    """The fragment of an option in the page of the settings."""
+    """The URL fragment of an option on the settings page."""
     return f"option-{name.replace('_', '-')}"
 
 
@@ -52,7 +52,7 @@ def _row(option: Option) -> str:
 
 
 def _about(option: Option) -> str:
-    """What it is, and what its value has to be."""
+    """The help text, with the values that are expected."""
     about = option.help[0].upper() + option.help[1:]
     is_plain = option.value_type in (BOOLEAN, TEXT)
     return about if is_plain else f"{about}; {option.value_type.expected}"
@@ -61,8 +61,8 @@ def _about(option: Option) -> str:
 def render_sample(file: IniFile) -> str:
     """An ini file with the options of `file`, commented out.
 
-    A line without its comment sign states the default; where that is computed, or there is none,
-    the value is empty, which counts as not given.
+    Uncommented, a line sets the default; one that is computed or absent is left empty, which counts
+    as not given.
     """
     aliases = {name for _, other, name in FILE_ALIASES if other is file}
     return _render_sample(
@@ -74,7 +74,7 @@ def render_sample(file: IniFile) -> str:
 
 
 def render_toml_sample() -> str:
-    """The TOML file with every option, as `render_sample` does it."""
+    """The TOML file with every option; see `render_sample`."""
     return _render_sample(
         TOML_FILE,
         "--config",

@@ -1,8 +1,7 @@
-"""Where settings come from: built-in defaults, files, environment variables, flags.
+"""Merges settings from defaults, files, environment variables and flags; the last source wins.
 
-Rule: a later source replaces an earlier one, an empty text counts as not given, and a value that
-cannot be used stops the start with one line that names its place and shows no secret. No message
-repeats text of a file, which could be a secret in the wrong place.
+Rule: an empty text counts as not given. A value that cannot be used prevents the start with one
+line that names its place; it shows neither a secret nor a name that could be a misplaced key.
 """
 
 import argparse
@@ -41,14 +40,12 @@ from autopush.settings.options import (
 from autopush.settings.value_types import Value
 
 SEARCH_PATHS: Final = ("/etc/{}", "configs/{}", "~/.{}", "./.{}")
-"""Where each file is looked for; every one that exists is read, later ones are stronger."""
+"""Every one that exists is read; later ones are stronger."""
 TOML_FILE: Final = "autopush.toml"
-"""The file of newcomers, read by every command and after the ini files."""
+"""Read by every command, after the ini files."""
 
 FILE_ALIASES: Final = {("serve", IniFile.ENDPOINT, "port"): "endpoint_port"}
-"""Names that mean something else to a command that reads them in that file: both daemons of the
-original have a `port`, and `serve` is both.
-"""
+"""(command, file, name) → option: both of the original's daemons have a `port`; `serve` is both."""
 
 _BY_NAME: Final = {option.name: option for option in OPTIONS}
 _WITHOUT_OPTION: Final = {
@@ -56,22 +53,20 @@ _WITHOUT_OPTION: Final = {
     for name in VARIABLES.keys() - _BY_NAME.keys()
     for variable in (f"AUTOPUSH_{name.upper()}", *VARIABLES[name])
 }
-"""Variables of the original → the option they belong to, which is none here."""
+"""Variables of the original → their option, which does not exist here."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HARMLESS: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
-"""A name that may be repeated in a message: a key that was put in its place does not match."""
+"""A name that may be shown in a message; a misplaced key does not match."""
 _DESTINATION: Final = "option "
-"""Begins the names of options in a namespace of argparse: those of arguments cannot clash."""
+"""Prefix of options in the argparse namespace, so that arguments cannot clash."""
 
 
 _Given = Iterator[tuple[Option, str, Source]]
-"""What a source gives: the option, the text of its value, and where it stands."""
+"""Options, each with the text of its value and its place."""
 
 
 class FileEntry(NamedTuple):
-    """What stands on a line of a file. `value`: text, another value of TOML, or None for an option
-    of an ini file without a value.
-    """
+    """`value`: text, another TOML value, or None for an ini option without a value."""
 
     line: int
     name: str
@@ -79,8 +74,6 @@ class FileEntry(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The settings, and warnings for the operator about how they were given."""
-
     settings: Settings
     warnings: tuple[str, ...]
 
@@ -96,11 +89,11 @@ def load(
     """Read and merge every source.
 
     Args:
-        arguments: the parsed flags that `add_flags` has added.
-        environ: environment variables; those of this process when None.
-        command: the command they are for.
-        files: which of the ini files the command reads.
-        search_paths: where to search, `{}` standing for the file's name.
+        arguments: the parsed flags of `add_flags`.
+        environ: environment variables; None for those of this process.
+        command: the command that the settings are for.
+        files: the ini files that the command reads.
+        search_paths: where to look, with `{}` for the name of the file.
 
     Raises:
         StartupError: an unreadable file, an unknown option, a value that cannot be used.
@@ -123,7 +116,7 @@ def load(
         values.setdefault("endpoint_port", values["port"])
     if original_files and command in ORIGINAL_DAEMONS:
         values.setdefault("host", EVERY_INTERFACE)
-    # Every value comes from the parser of its own field, which the tests hold to the field's type.
+    # Each value comes from the parser of its field; tests check that against the field's type.
     settings = Settings(command=command, sources=sources, **cast(dict[str, Any], values))
     check_together(settings)
     warnings += warnings_together(settings)
@@ -133,7 +126,7 @@ def load(
 
 
 def _parse(given: _Given) -> dict[str, tuple[Value, Source]]:
-    """The values of one source; a list has the members of all places that give it."""
+    """The values of one source; a list that is given in several places is concatenated."""
     values: dict[str, tuple[Value, Source]] = {}
     for option, text, source in given:
         text = text.strip()
@@ -167,7 +160,7 @@ def _from_files(
     original_files: list[str],
     warnings: list[str],
 ) -> Iterator[_Given]:
-    """Each file that there is, weakest first. `original_files` gets the paths of the ini files."""
+    """Every existing file, weakest first; the paths of ini files are added to `original_files`."""
 
     def texts(file_name: str, named: str | None) -> Iterator[tuple[str, str]]:
         for path in search_paths:
@@ -270,10 +263,7 @@ def add_flags(
     *commands: str,
     files: Sequence[IniFile] = tuple(IniFile),
 ) -> None:
-    """Add a flag for each option of one of the `commands`, and one for each file it reads.
-
-    Values stay text here and are parsed together with those of the other sources.
-    """
+    """Add a flag for each option of the `commands` and for each file; `load` parses the values."""
     mine = [option for option in OPTIONS if not set(commands).isdisjoint(option.commands)]
     for title, options in groupby(mine, key=lambda option: option.group):
         group = parser.add_argument_group(title)
@@ -312,10 +302,10 @@ def _from_flags(arguments: argparse.Namespace, command: str) -> _Given:
 
 
 def with_dashes(argv: Sequence[str], text_flags: Iterable[str] = ()) -> list[str]:
-    """`--max_data=1` as `--max-data=1`: option names may be written as in the files.
+    """Accept option names as in files: `--max_data=1` becomes `--max-data=1`.
 
-    A key may begin with a dash, which argparse would take for a flag: it is joined to its own flag.
-    So are the values of `text_flags`.
+    Keys and the values of `text_flags` may begin with a dash, which argparse would take for a flag:
+    they are joined to their flag with `=`.
     """
     joined = {option.flag for option in OPTIONS if option.secret} | {*text_flags}
     words: list[str] = []
@@ -341,21 +331,21 @@ _KINDS: Final[Mapping[type, str]] = {dict: "a table", list: "an array"}
 
 
 def read_text(path: str, *, must_exist: bool) -> str:
-    """The text of a file; empty when it is missing and may be."""
+    """The text of a file; empty if it is missing and `must_exist` is false."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
     except UnicodeDecodeError:
         raise StartupError(f"cannot read {path}: it is not UTF-8 text") from None
     except OSError as error:
-        # A folder that may not be searched is not passed over: there could be a file in it.
+        # A folder without permission is an error: the file may be in it.
         if isinstance(error, (FileNotFoundError, NotADirectoryError)) and not must_exist:
             return ""
         raise StartupError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _option_name(key: str) -> str:
-    """`--max-data`, as the original allows it in its files, is `max_data`."""
+    """The original's files may write `--max-data` for `max_data`."""
     return key.lstrip("-").replace("-", "_")
 
 
@@ -373,7 +363,6 @@ class _IniParser(ConfigParser):
 
 
 def ini_entries(path: str, text: str) -> list[FileEntry]:
-    """The options of an ini file, in the order of its lines."""
     parser = _IniParser()
 
     def lines() -> Iterator[str]:
@@ -397,7 +386,6 @@ def ini_entries(path: str, text: str) -> list[FileEntry]:
 
 
 def toml_entries(path: str, text: str) -> list[FileEntry]:
-    """The options of a TOML file; an option of JSON may be a table."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -419,8 +407,8 @@ def _toml_refusal(path: str, text: str, complaint: str) -> str:
 
 
 def _line_of(name: str, text: str) -> int:
-    """The first line that begins with a top-level name or its table, which tomllib does not say. A
-    line of a text in triple quotes that looks the same is taken for it.
+    """The first line that begins with a top-level name or its table, which tomllib does not report;
+    a similar line in a multi-line string may be mistaken for it.
     """
     begin = re.compile(rf"""\s*\[*\s*["']?{re.escape(name)}["']?\s*[].=]""")
     lines = enumerate(text.splitlines(), 1)
@@ -428,11 +416,10 @@ def _line_of(name: str, text: str) -> int:
 
 
 def option_texts(option: Option, value: object) -> list[str]:
-    """A value of a file as the texts that the option's type parses; a list has one for each member.
+    """The texts that the option's type parses; a list has one for each member.
 
     Raises:
-        ValueError: it is a table, an array or a date where none can be, or is missing; the text
-            says what was expected.
+        ValueError: no value, or one of a wrong type; the text says what was expected.
     """
     value_type = option.value_type
     match value:
@@ -455,7 +442,7 @@ def option_texts(option: Option, value: object) -> list[str]:
     raise ValueError(f"expected {value_type.expected}, got {got}")
 
 
-# ── Options that exclude, need or outdo each other ────────────────────────────────────────────────
+# ── Options that exclude, require or override each other ──────────────────────────────────────────
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("gcm_ttl", "gcm_dryrun", "gcm_collapsekey"), ("senderid_list",)),
@@ -470,7 +457,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "megaphone_poll_interval": ("megaphone_api_url",),
     "ssl_dh_param": ("ssl_key",),
 }
-"""Options that do nothing unless one of others is given."""
+"""Option → others, one of which must be given for it to have an effect."""
 
 MAX_PORT: Final = 65_535
 
@@ -480,12 +467,7 @@ _BOTO_PROXY: Final = re.compile(r"^\s*proxy\s*[=:]", re.MULTILINE)
 
 
 def check_together(settings: Settings) -> None:
-    """Refuse what cannot work.
-
-    Raises:
-        StartupError: no folder for data, two listeners on one port, no port for endpoint URLs,
-            client certificates without TLS, or a hostname that is to be resolved and cannot be.
-    """
+    """Raise StartupError for settings that cannot work, such as two listeners on one port."""
     if settings.data is NO_FOLDER and settings.needs_data_folder:
         raise StartupError("no home folder to keep data in; name a folder with --data")
     listeners = [(name, getattr(settings, name)) for name in settings.listeners.values()]
@@ -508,7 +490,7 @@ def check_together(settings: Settings) -> None:
 
 
 def warnings_together(settings: Settings) -> Iterator[str]:
-    """Options of the command that were changed and do nothing, or keep nodes from each other."""
+    """Options that have no effect, or that keep nodes from reaching each other."""
     given = {
         option.name
         for option in OPTIONS
@@ -522,7 +504,7 @@ def warnings_together(settings: Settings) -> Iterator[str]:
     if "fcm_auth" in given and settings.fcm_creds and settings.fcm_version:
         place = settings.sources["fcm_auth"].of("fcm_auth")
         yield f"{place}: does nothing with fcm_creds, unless fcm_version is 0"
-    # Behind something that terminates TLS (router_scheme) loopback is right.
+    # Behind a proxy that terminates TLS (router_scheme), loopback is correct.
     listens_locally = settings.has_sockets and settings.in_cluster and not settings.router_scheme
     if "router_host" in given and listens_locally and is_loopback(settings.router_host):
         place, name = settings.sources["router_host"].of("router_host"), settings.node_name
@@ -537,7 +519,7 @@ def warnings_together(settings: Settings) -> Iterator[str]:
 def store_warnings(
     settings: Settings, files: Sequence[str], environ: Mapping[str, str]
 ) -> Iterator[str]:
-    """Where the original would have kept its tables, which knows DynamoDB alone.
+    """Warn if the original, which knows only DynamoDB, would have kept its tables elsewhere.
 
     `files`: its ini files that were read.
     """
@@ -554,7 +536,7 @@ def store_warnings(
         path = os.path.expanduser(path)
         try:
             text = Path(path).read_text("utf-8", "replace")
-        except OSError:  # it is not needed, so it may be missing or of another user
+        except OSError:  # optional: it may be missing or unreadable
             continue
         if _BOTO_PROXY.search(text):
             yield (

@@ -1,6 +1,6 @@
-"""How the text of an option's value is parsed, and what a user has to write.
+"""Parsers of option values, and what they expect.
 
-Rule: a parser depends on nothing but its text; it returns the value or raises ValueError.
+Rule: a parser depends only on its text; it returns the value or raises ValueError.
 """
 
 import re
@@ -14,14 +14,12 @@ from urllib.parse import urlsplit
 import orjson
 
 _UNITS: Final = {"s": 1, "min": 60, "h": 3600}
-"""Seconds of the times that a rate can be of."""
+"""Seconds in each unit of a rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`count` times in a `unit` of time. So many at once are admitted too, if there were none
-    before.
-    """
+    """`count` per `unit`, which is also the largest burst."""
 
     count: int
     unit: str
@@ -35,13 +33,11 @@ class Rate:
 
 
 NamedObjects = Mapping[str, Mapping[str, object]]
-"""Objects by name, as a JSON object has them: for example credentials by application."""
+"""JSON objects by name, such as credentials by application."""
 
 NamedTexts = Mapping[str, tuple[str, ...]]
-"""Lists of texts by name."""
 
 Value = str | int | float | bool | Path | Rate | tuple[str, ...] | NamedObjects | NamedTexts | None
-"""What a parsed value can be."""
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
@@ -51,7 +47,7 @@ _HOST: Final = re.compile(
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
-# 65 bytes of which the first is 4: an uncompressed point.
+# An uncompressed point: 65 bytes, the first of which is 4.
 _PUBLIC_KEY: Final = re.compile(r"B[A-P][A-Za-z0-9_-]{85}=?")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
@@ -63,7 +59,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """`parse` raises ValueError, whose text is not shown to the user; `expected` is."""
+    """If `parse` raises ValueError, the user is shown `expected`, not its text."""
 
     metavar: str
     expected: str
@@ -71,7 +67,7 @@ class ValueType:
     is_flag: bool = False
     is_list: bool = False
     explains: bool = False
-    """The text of the ValueError says what is wrong and repeats no secret: it is shown instead."""
+    """The text of the ValueError is shown instead of `expected`; it holds no secret."""
 
 
 def _valid(text: str, is_valid: bool) -> str:
@@ -81,7 +77,7 @@ def _valid(text: str, is_valid: bool) -> str:
 
 
 def whole_number(lowest: int, highest: int | None = None, metavar: str = "NUMBER") -> ValueType:
-    """Decimal digits, between bounds that are included."""
+    """Decimal digits; both bounds are inclusive."""
 
     def parse(text: str) -> int:
         value = int(_valid(text, text.isascii() and text.isdecimal() and len(text) < 19))
@@ -93,15 +89,11 @@ def whole_number(lowest: int, highest: int | None = None, metavar: str = "NUMBER
 
 
 def choice(*words: str) -> ValueType:
-    """One of these words."""
     return _text("|".join(words), f"{', '.join(words[:-1])} or {words[-1]}", words.__contains__)
 
 
 def url(*schemes: str, assumed: str = "") -> ValueType:
-    """An absolute URL without user, query and fragment; its value is canonical.
-
-    `assumed`: the scheme of a text that has none.
-    """
+    """An absolute URL without user, query and fragment, made canonical; `assumed`: its scheme."""
 
     def parse(text: str) -> str:
         if assumed and "://" not in text:
@@ -202,10 +194,8 @@ def _parse_store(text: str) -> str:
 
 
 def is_host(text: str) -> bool:
-    """A host name, IPv4 or IPv6 address, the last with or without brackets.
-
-    No resolver takes a name with an empty label, or one of more than 63 characters.
-    """
+    """A host name or an IPv4 or IPv6 address, the last also in brackets."""
+    # No resolver takes a label that is empty or longer than 63 characters.
     is_resolvable = all(0 < len(label) < 64 for label in text.split("."))
     return is_resolvable and len(text) <= 255 and _HOST.fullmatch(text) is not None
 
@@ -216,17 +206,17 @@ def is_fernet_key(text: str) -> bool:
 
 
 def is_auth_key(text: str) -> bool:
-    """Any text without spaces; it is used as the bytes it is written with."""
+    """Printable ASCII without spaces, whose bytes are the key."""
     return text.isascii() and text.isprintable() and bool(text) and " " not in text
 
 
 def is_sender(text: str) -> bool:
-    """A public key of VAPID as senders write it, or the `sub` of their tokens."""
+    """A VAPID public key in base64url, or the `sub` of a token."""
     return _PUBLIC_KEY.fullmatch(text) is not None or text.startswith(("mailto:", "https:"))
 
 
 def is_network(text: str) -> bool:
-    """An address, a network with the number of its bits, or the word that stands for no network."""
+    """An address, a network in CIDR notation, or `none`."""
     try:
         return text == NO_NETWORK or bool(ip_network(text))
     except ValueError:
@@ -240,12 +230,12 @@ def join_url(scheme: str, host: str, port: int | None, path: str = "") -> str:
 
 
 def url_host(host: str) -> str:
-    """A host as URLs have it: lower-case, IPv6 in brackets."""
+    """Lower-case, IPv6 in brackets."""
     host = host.strip("[]").lower()
     return f"[{host}]" if ":" in host else host
 
 
-# ── The types of fields of `Settings`: of Python, and of the text ─────────────────────────────────
+# ── Annotated types of the fields of `Settings` ───────────────────────────────────────────────────
 
 TEXT: Final = ValueType("TEXT", "a text", str)
 BOOLEAN: Final = ValueType("BOOLEAN", "true or false", _parse_boolean, is_flag=True)
@@ -313,9 +303,7 @@ _PATH: Final = re.compile(r"[\w./~ -]{1,200}\.(json|pem|p8|key|crt|cert)")
 
 
 def shown_path(text: str) -> str:
-    """A path for a message, after a space; empty where it is not surely one, since it could be a
-    key that was put in its place.
-    """
+    """A path for a message, after a space; empty if it may be a misplaced key."""
     try:
         is_path = _PATH.fullmatch(text) is not None or Path(text).expanduser().exists()
     except (OSError, ValueError, RuntimeError):  # too long, a NUL, no such home folder

@@ -1,11 +1,11 @@
-"""How metrics leave the service: Prometheus reads them, statsd and Datadog are sent them.
+"""Exports metrics: Prometheus reads them, statsd and Datadog are sent them.
 
-Each worker sends what it has recorded itself; the first one also sends the gauges of all workers
-together. Names begin with `autopush.`, labels become tags, and metrics of a process have the tag
-`worker`. Prometheus gets the sums of all workers from any of them.
+Each worker sends what it has recorded; the first one also sends the gauges summed over all workers.
+Names begin with `autopush.`, labels become tags, and metrics of a process have the tag `worker`.
+Any worker gives Prometheus the sums of all.
 
-Rule: counts are sent until the server has taken them, as far as that can be known. So Datadog gets
-those of an outage when it is over; only the values of histograms are lost.
+Rule: counts are sent until the server has taken them, as far as that can be known. An outage of
+Datadog loses only the values of histograms.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from autopush.telemetry.metrics import Kind, Metric, Metrics, SharedMetrics
 
 NAMESPACE: Final = "autopush"
 STATSD_INTERVAL: Final = 1.0
-"""Seconds. A statsd server adds up what it gets in ten."""
+"""Seconds; a statsd server sums over ten."""
 MAX_DATAGRAM: Final = 1432
-"""Bytes that fit into a frame of Ethernet, with the headers of IP and UDP."""
+"""Bytes that fit into an Ethernet frame, with the headers of IP and UDP."""
 STOP_TIMEOUT: Final = 2.0
-"""Seconds that the end of the process waits for the last request."""
+"""Seconds to wait for the last request at shutdown."""
 PROMETHEUS_TYPE: Final = CONTENT_TYPE_LATEST
 MAX_LINES: Final = 32
-"""Of one piece for Prometheus, which takes a few tenths of a millisecond to render."""
+"""Lines of one chunk for Prometheus, which takes a few tenths of a millisecond to render."""
 TIMEOUT: Final = 10.0
 """Seconds for a connection, and for a response."""
 SERIES_IN_A_REQUEST: Final = 1000
-"""Datadog takes 500 kB in one request; a series has about 200 bytes."""
+"""Datadog takes 500 kB in one request; a series is about 200 bytes."""
 
 _TYPES: Final = {Kind.COUNTER: "c", Kind.GAUGE: "g", Kind.HISTOGRAM: "ms"}
-"""Of statsd, where all histograms are timers."""
+"""Of statsd, where histograms are timers."""
 _DATADOG_COUNT: Final = 1
 _DATADOG_GAUGE: Final = 3
 
@@ -50,8 +50,8 @@ _log = logs.get(__name__)
 
 
 class Change(NamedTuple):
-    """What happened to a series: by how much a counter grew, what a gauge is, which values a
-    histogram got, and which part of them (`rate`) these are.
+    """`values`: a counter's increase, a gauge's value or a histogram's new values; `rate`: the
+    share of the observed values that these are.
     """
 
     metric: Metric
@@ -69,14 +69,14 @@ class Change(NamedTuple):
 
     @property
     def scaled_values(self) -> Sequence[float]:
-        """The values; times in milliseconds."""
+        """`values`, with times in milliseconds."""
         if self.metric.kind is Kind.HISTOGRAM and self.metric.unit == "seconds":
             return [value * 1000 for value in self.values]
         return self.values
 
 
 class Changes:
-    """What one worker has recorded since the last call of `confirm`."""
+    """What one worker has recorded since the last `confirm`."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -85,7 +85,6 @@ class Changes:
         self._now = self._sent
 
     def collect(self) -> list[Change]:
-        """All changes so far."""
         self._now = self._metrics.published()
         values = self._values()
         changes: list[Change] = []
@@ -102,7 +101,7 @@ class Changes:
         return changes + self._gauges()
 
     def confirm(self) -> None:
-        """What `collect` returned last has arrived."""
+        """The changes that `collect` returned last were delivered."""
         self._sent = self._now
 
     def _values(self) -> dict[int, list[float]]:
@@ -133,8 +132,6 @@ def _cells(metrics: Metrics) -> Iterator[tuple[int, Metric, Mapping[str, str]]]:
 
 
 class Sender(Protocol):
-    """A server that takes changes."""
-
     interval: float
     """Seconds between two calls."""
 
@@ -145,7 +142,7 @@ class Sender(Protocol):
 
 
 class Exporter:
-    """Sends what a worker records, from `start` to `stop`. To be made before histograms are."""
+    """Sends what a worker records, from `start` to `stop`. To be created before histograms are."""
 
     def __init__(self, metrics: Metrics, sender: Sender) -> None:
         metrics.samples = []
@@ -161,7 +158,7 @@ class Exporter:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Send what is left, within a few seconds."""
+        """Send what is left, for at most `STOP_TIMEOUT` seconds."""
         self._stopping.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=STOP_TIMEOUT)
@@ -179,7 +176,7 @@ class Exporter:
     async def _send(self, changes: Sequence[Change]) -> None:
         try:
             await self._sender.send([each for each in changes if not _has_values(each)])
-            # Now: counts that have arrived must not be sent again if the values are refused.
+            # Here: counts that were delivered must not be resent if the values are refused.
             self._changes.confirm()
             await self._sender.send([each for each in changes if _has_values(each)])
         except (OSError, HttpError) as error:
@@ -196,7 +193,7 @@ def _has_values(change: Change) -> bool:
 
 
 class Statsd:
-    """Sends datagrams in the form of DogStatsD, which statsd servers know too."""
+    """Sends DogStatsD datagrams, which statsd servers accept too."""
 
     interval = STATSD_INTERVAL
 
@@ -217,7 +214,7 @@ class Statsd:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(*self._address, type=socket.SOCK_DGRAM)
         # IPv4 first: `localhost` may be ::1 too, where statsd servers do not listen by default, and
-        # nobody says that nothing arrives.
+        # lost datagrams go unnoticed.
         found.sort(key=lambda entry: entry[0] != socket.AF_INET)
         host, port, *_ = found[0][4]
         return str(host), int(port)
@@ -228,7 +225,7 @@ class Statsd:
 
 
 def datagrams(changes: Sequence[Change]) -> Iterator[bytes]:
-    """Lines, as many in a datagram as fit."""
+    """As many lines in a datagram as fit."""
     datagram = b""
     for change in changes:
         rate = "" if change.rate == 1.0 else f"|@{change.rate:.6g}"
@@ -247,7 +244,7 @@ def datagrams(changes: Sequence[Change]) -> Iterator[bytes]:
 
 
 class Datadog:
-    """Posts to the API of Datadog. `url`: its start; `host`: the name of this machine there."""
+    """`url`: base URL of the API; `host`: this machine's name there."""
 
     def __init__(
         self,
@@ -315,31 +312,28 @@ class Datadog:
 # ── Prometheus ────────────────────────────────────────────────────────────────────────────────────
 
 _Series = tuple[Sequence[str], Sequence[float]]
-"""The values of the labels of a series that is shown, and its cells."""
+"""Label values and cells of a series."""
 
 
 def prometheus_text(shared: SharedMetrics) -> Iterator[bytes]:
-    """The metrics of all workers, in pieces that together are the response.
-
-    A series with labels is shown once it is not zero; all other metrics always are.
-    """
+    """The metrics of all workers, in chunks; a series with labels is left out while it is zero."""
     for metric in shared.table:
         series = list(_series(shared, metric))
         step = max(1, MAX_LINES // metric.width)
         yield _text(metric, series[:step])
         for start in range(step, len(series), step):
-            # The library begins with two lines on the metric: those are there already.
+            # Without the two header lines, which the first chunk has.
             yield _text(metric, series[start : start + step]).split(b"\n", 2)[2]
 
 
 def prometheus_name(metric: Metric) -> str:
-    """The name of a metric, with its unit, and with `_total` if it is a counter."""
+    """With the unit, and with `_total` for a counter."""
     name = _base_name(metric)
     return f"{name}_total" if metric.kind is Kind.COUNTER else name
 
 
 class _OneFamily:
-    """What the library takes for a collector."""
+    """A collector, as the library expects it."""
 
     def __init__(self, family: MetricFamily) -> None:
         self._family = family
@@ -387,6 +381,6 @@ def _series(shared: SharedMetrics, metric: Metric) -> Iterator[_Series]:
 
 
 def _buckets(metric: Metric, cells: Sequence[float]) -> list[tuple[str, float]]:
-    """Upper bounds, and how many values are up to each of them."""
+    """Upper bounds with cumulative counts."""
     bounds = [*map(floatToGoString, metric.buckets), "+Inf"]
     return list(zip(bounds, accumulate(cells[:-1]), strict=True))

@@ -1,7 +1,7 @@
 """Renders log records: JSON in the shape of mozlog, or text for people.
 
-Rule: whatever a record holds, it becomes one line of printable characters (in text, a traceback
-follows on lines of its own), and fields that are named like a secret lose their value.
+Rule: every record becomes one line of printable characters (in text, a traceback follows on lines
+of its own), and fields that are named like a secret are redacted.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 NAMESPACE: Final = "autopush"
-"""The standard library's name for the parent of all loggers of this service."""
+"""The parent of all loggers of this service."""
 REDACTED: Final = "[redacted]"
 SECRET_FIELDS: Final = frozenset(
     {"auth_key", "authorization", "cookie", "crypto_key", "key_hash", "proxy_authorization"}
@@ -27,13 +27,11 @@ _PRIORITIES: Final = (
     (logging.WARNING, 4),
     (logging.INFO, 6),
 )
-"""Of syslog(3), by the lowest level that has them; 7 is debugging."""
+"""Lowest level → priority of syslog(3); 7 is debugging."""
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object. `logger`: the program with its version; `hostname`: empty for the name of
-    this machine.
-    """
+    """`logger`: the program with its version; `hostname`: empty for this machine's name."""
 
     def __init__(self, logger: str, hostname: str = "") -> None:
         super().__init__()
@@ -96,13 +94,13 @@ class JournalFormatter(logging.Formatter):
 
 
 def with_priority(text: str, level: int) -> str:
-    """The lines of a text as the journal reads them: it takes each for an entry of its own."""
+    """Prefix each line with its priority: the journal takes each for an entry."""
     priority = next((number for lowest, number in _PRIORITIES if level >= lowest), 7)
     return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
 
 
 def is_journal(descriptor: int) -> bool:
-    """Whether what is written there goes to systemd's journal (systemd.exec(5))."""
+    """Whether the descriptor leads to systemd's journal (systemd.exec(5))."""
     try:
         found = os.fstat(descriptor)
     except OSError:
@@ -111,7 +109,7 @@ def is_journal(descriptor: int) -> bool:
 
 
 def render(formatter: logging.Formatter, record: logging.LogRecord) -> bytes:
-    """The line of a record; of one that cannot be rendered without its arguments and fields."""
+    """The line of a record; if it cannot be rendered, without arguments and fields."""
     try:
         text = formatter.format(record)
     except Exception as error:  # noqa: BLE001 - a log call never raises
@@ -123,15 +121,12 @@ def render(formatter: logging.Formatter, record: logging.LogRecord) -> bytes:
 
 
 def new_record(name: str, level: int, event: str, **fields: object) -> logging.LogRecord:
-    """A record of a logger of that name."""
     values = {"name": name, "levelno": level, "levelname": logging.getLevelName(level)}
     return logging.makeLogRecord({**values, "msg": event, "fields": fields})
 
 
 def redact(fields: Mapping[str, object]) -> dict[str, object]:
-    """The last defence, not the first: a copy in which no field named like a secret has a value, at
-    any depth.
-    """
+    """A copy in which fields named like a secret are redacted, at any depth; callers log none."""
     copy: dict[str, object] = {}
     for name, value in fields.items():
         is_secret = str(name).lower().replace("-", "_") in SECRET_FIELDS
@@ -157,7 +152,7 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
 
 
 def _source(record: logging.LogRecord) -> str:
-    """The part of the service that logged, or `python:` and the name of a library's logger."""
+    """The logger's name below `autopush`, or `python:` and the name of a library's logger."""
     namespace, dot, name = record.name.partition(".")
     return name if namespace == NAMESPACE and dot else f"python:{record.name}"
 

@@ -1,5 +1,6 @@
-"""Handlers of `logging` for two services: Sentry gets errors with a traceback, a delivery stream of
-Amazon Data Firehose all lines. Each sends in a thread, with a bounded queue in front of it.
+"""Logging handlers for Sentry (errors with a traceback) and Amazon Data Firehose (all lines).
+
+Each sends in a thread, with a bounded queue in front of it.
 """
 
 import logging
@@ -22,22 +23,22 @@ _log: Final = logging.getLogger(__name__)
 # ── Sentry ────────────────────────────────────────────────────────────────────────────────────────
 
 REPORTS_PER_MINUTE: Final = 10
-"""Of one type of exception."""
+"""For each type of exception."""
 SENTRY_TIMEOUT: Final = 2.0
-"""Seconds that the end of the process waits for reports to be sent."""
+"""Seconds to wait for pending reports at shutdown."""
 
 _SENDERS: Final = ("sentry_sdk", "urllib3")
-"""Loggers of what sends: a failure to send must not be sent."""
+"""Loggers used while sending: a failure to send must not be reported."""
 _OF_REQUEST: Final = ("request_id", "method", "uri")
-"""What of `client_info` leaves."""
+"""Members of `client_info` that are reported."""
 
 
 class CrashReports(logging.Handler):
-    """Sends a report of each record that has an exception, from `start` on.
+    """Reports each record that has an exception, from `start` on.
 
-    Rule: what leaves is the traceback without variables and source lines, the text of the
-    exception, and the fields of the record without those of the client. No integration of the SDK
-    is used, so it sees neither requests nor the command line.
+    Rule: a report holds the traceback without variables and source lines, the text of the
+    exception, and the record's fields without those of the client. No integration of the SDK is
+    used, so it sees neither requests nor the command line.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class CrashReports(logging.Handler):
         self._limiter = RepeatLimiter(REPORTS_PER_MINUTE, 60.0, monotonic=monotonic)
 
     def start(self) -> None:
-        """Open the client: after a fork, since it has a thread."""
+        """To be called after a fork, since the client has a thread."""
         if self._client is None:
             self._client = self._connect()
 
@@ -66,12 +67,12 @@ class CrashReports(logging.Handler):
         try:
             self._report(self._client, record, error, count)
         except Exception as failure:  # noqa: BLE001 - a log call never raises
-            # Without the exception, so that it does not come here again.
+            # Without `exc_info`, so that this is not reported too.
             reason = type(failure).__name__
             _log.error("An error cannot be reported to Sentry: %s", reason)
 
     def close(self) -> None:
-        """Send what waits, for at most `SENTRY_TIMEOUT` seconds."""
+        """Send pending reports, for at most `SENTRY_TIMEOUT` seconds."""
         super().close()
         if self._client is not None:
             client, self._client = self._client, None
@@ -96,9 +97,7 @@ class CrashReports(logging.Handler):
 
 
 def open_crash_reports(dsn: str, *, release: str, environment: str, hostname: str) -> CrashReports:
-    """Reports to the project of that DSN.
-
-    :raises ModuleNotFoundError: the SDK is not installed
+    """:raises ModuleNotFoundError: the SDK is not installed
     :raises ValueError: not a DSN
     """
     import sentry_sdk  # noqa: PLC0415 - an optional dependency
@@ -145,10 +144,10 @@ def _scrub(event: "Event", _: "Hint") -> "Event":
 # ── Firehose ──────────────────────────────────────────────────────────────────────────────────────
 
 SEPARATOR: Final = b"\x1e"
-"""Before each record, so that readers can tell the records of a file apart (RFC 7464)."""
+"""Precedes each record, so that readers can tell the records of a file apart (RFC 7464)."""
 MAX_RECORDS: Final = 500
 MAX_BYTES: Final = 3 * 1024 * 1024
-"""Of the records of one batch: in base64, as they are sent, just 4 MiB, the limit."""
+"""Of one batch: in base64, as it is sent, 4 MiB, the limit."""
 MAX_RECORD_BYTES: Final = 1_000 * 1024
 FLUSH_INTERVAL: Final = 30.0
 """Seconds that a line waits for others at most."""
@@ -166,7 +165,7 @@ class _Record(TypedDict):
 
 
 class FirehoseClient(Protocol):
-    """The one call of botocore's client that is needed."""
+    """The part of botocore's client that is used."""
 
     def put_record_batch(
         self,
@@ -177,9 +176,9 @@ class FirehoseClient(Protocol):
 
 
 class DeliveryStream(logging.Handler):
-    """Sends each record's line, from `start` on, to the delivery stream of that name.
+    """Sends each record's line to a delivery stream, from `start` on.
 
-    `capacity`: lines that may wait; `connect` is called in the thread. Lost lines are logged at
+    `capacity`: lines that may wait. `connect` is called in the thread. Lost lines are logged at
     most every `REPORT_INTERVAL`, and at the end.
     """
 
@@ -193,7 +192,7 @@ class DeliveryStream(logging.Handler):
         pauses: Backoff = PAUSES,
     ) -> None:
         super().__init__()
-        # What it reports itself would only be lost too.
+        # Its own reports would be lost too.
         self.addFilter(lambda record: record.name != __name__)
         self._stream = stream
         self._connect = connect
@@ -204,8 +203,8 @@ class DeliveryStream(logging.Handler):
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
-        self._dropped = 0  # counted by those who log
-        self._undelivered = 0  # counted by the thread
+        self._dropped = 0  # counted by logging threads
+        self._undelivered = 0  # counted by the sending thread
         self._reported = 0
         self._reports = RepeatLimiter(1, REPORT_INTERVAL)
 
@@ -215,7 +214,6 @@ class DeliveryStream(logging.Handler):
         return self._dropped + self._undelivered
 
     def start(self) -> None:
-        """Send in a thread from now on."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="firehose", daemon=True)
             self._thread.start()
@@ -225,14 +223,14 @@ class DeliveryStream(logging.Handler):
             self.put(render(self.formatter, record))
 
     def put(self, line: bytes) -> None:
-        """Send a line some time later."""
+        """Queue a line; dropped if the queue is full or the line too long."""
         if self._lines.qsize() < self._capacity and len(line) < MAX_RECORD_BYTES:
             self._lines.put(SEPARATOR + line)
         else:
             self._dropped += 1
 
     def close(self) -> None:
-        """Send what waits, each batch once, for at most `CLOSE_TIMEOUT`."""
+        """Send pending lines, each batch once, for at most `CLOSE_TIMEOUT` seconds."""
         super().close()
         if self._thread is not None:
             self._closing.set()
@@ -284,7 +282,7 @@ class DeliveryStream(logging.Handler):
         self._report(cause)
 
     def _put(self, batch: list[bytes]) -> tuple[list[bytes], str]:
-        """The records that were not taken, and the code of an error."""
+        """Returns the records that were not taken, and the code of an error."""
         if self._client is None:
             self._client = self._connect()
         answer = self._client.put_record_batch(
@@ -307,8 +305,7 @@ class DeliveryStream(logging.Handler):
 
 
 def open_stream(name: str, *, capacity: int) -> DeliveryStream:
-    """The delivery stream of that name. Region, endpoint and credentials are those of AWS's
-    environment and files, which are read when the first batch is sent.
+    """Region, endpoint and credentials come from AWS's environment and files, at the first batch.
 
     :raises ModuleNotFoundError: botocore is not installed
     """
@@ -317,7 +314,7 @@ def open_stream(name: str, *, capacity: int) -> DeliveryStream:
 
     def connect() -> FirehoseClient:
         session = botocore.session.get_session()
-        # Retries are made here, of what failed only.
+        # `_send` retries, and only what failed.
         config = Config(
             connect_timeout=CALL_TIMEOUT,
             read_timeout=CALL_TIMEOUT,

@@ -5,8 +5,8 @@ Rule: a log call never blocks and never raises.
     log = logs.get(__name__)
     log.info("Session", uaid_hash=…, connection_time=…)
 
-Records of libraries take the same way. `QueueHandler` renders a record where it is made, so that
-its fields cannot change before it is written; a thread of `QueueListener` writes the lines.
+Records of libraries are handled alike. `QueueHandler` renders a record in the calling thread, so
+that its fields cannot change before it is written; a thread of `QueueListener` writes the lines.
 """
 
 import logging
@@ -36,20 +36,19 @@ from autopush.telemetry.log_format import (
 CAPACITY: Final = 20_000
 """Lines that may wait to be written."""
 FLUSH_TIMEOUT: Final = 2.0
-"""Seconds that the end of the process waits for lines to be written."""
+"""Seconds to wait for pending lines at shutdown."""
 REPORT_INTERVAL: Final = 10.0
 """Seconds between two reports of lost lines."""
 
 MAX_KINDS: Final = 1000
-"""Kinds of events that a `RepeatLimiter` knows at once; with more all are forgotten."""
+"""Kinds of events that a `RepeatLimiter` tracks; one more clears them all."""
 
 TALKATIVE: Final = ("botocore", "google", "hpack", "urllib3")
-"""Libraries that log URLs, headers or credentials below the level of a warning."""
+"""Libraries that log URLs, headers or credentials below WARNING."""
 
 _DESCRIPTORS: Final = {"stdout": 1, "stderr": 2}
 
 _teardown: Final = ExitStack()
-"""Undoes what `configure` did."""
 
 # Silent until `configure`: `logging` would print warnings of a logger without a handler.
 logging.getLogger(NAMESPACE).addHandler(logging.NullHandler())
@@ -58,7 +57,7 @@ logging.getLogger(NAMESPACE).addHandler(logging.NullHandler())
 class Log:
     """Logs events with fields: scalars or lists; `client_info` and `timings` are flattened.
 
-    `exc_info` is what `logging` means by it: an exception, or True for the one being handled.
+    `exc_info` is as in `logging`: an exception, or True for the one being handled.
     """
 
     __slots__ = ("_logger",)
@@ -73,7 +72,7 @@ class Log:
 
     @property
     def is_verbose(self) -> bool:
-        """Whether `debug` writes: for fields that are not to be collected otherwise."""
+        """Whether `debug` writes; for fields that are collected only then."""
         return self._logger.isEnabledFor(logging.DEBUG)
 
     def debug(self, event: str, /, **fields: object) -> None:
@@ -99,7 +98,7 @@ class Log:
     def exception(
         self, event: str, /, *, error: BaseException | None = None, **fields: object
     ) -> None:
-        """An error with its traceback: that of `error`, or of the exception being handled."""
+        """An error with the traceback of `error`, or of the exception being handled."""
         self.error(event, **fields, exc_info=error or True)
 
     def _emit(self, level: int, event: str, fields: dict[str, object]) -> None:
@@ -117,7 +116,7 @@ class Log:
 
 
 def get(name: str) -> Log:
-    """The log of a part of the service: a module's `__name__`, or a name below `autopush`."""
+    """`name`: a module's `__name__`, or a name below `autopush`."""
     is_full = name.partition(".")[0] == NAMESPACE
     return Log(logging.getLogger(name if is_full else f"{NAMESPACE}.{name}"))
 
@@ -126,7 +125,7 @@ _log: Final = get(__name__)
 
 
 class FailureLog:
-    """Logs that something fails, once, and that it works again."""
+    """Logs the first of several failures in a row, and the recovery."""
 
     def __init__(self, log: Log, failing: str, working: str) -> None:
         self._log = log
@@ -135,13 +134,11 @@ class FailureLog:
         self._is_failing = False
 
     def failed(self, **fields: object) -> None:
-        """It failed: a warning, if it worked before."""
         if not self._is_failing:
             self._log.warning(self._failing, **fields)
         self._is_failing = True
 
     def succeeded(self) -> None:
-        """It worked."""
         if self._is_failing:
             self._log.info(self._working)
         self._is_failing = False
@@ -170,8 +167,8 @@ class RepeatLimiter:
         self._windows: dict[int | str, _Window] = {}
 
     def admit(self, kind: int | str) -> dict[str, int] | None:
-        """Whether to report this event: None if not; else the fields for its line, `suppressed` if
-        events of its kind were not reported since the last one.
+        """None if the event is not to be logged; else more fields for its line: `suppressed`, the
+        number of events of its kind left out since the last line, if any.
         """
         now = self._monotonic()
         window = self._windows.get(kind)
@@ -190,12 +187,11 @@ class RepeatLimiter:
 
 
 class LineHandler(QueueHandler):
-    """Writes each record as one line to a file descriptor. `path`: the file behind it, which
-    `reopen` opens again.
+    """Writes each record as one line to a file descriptor. `path`: its file, for `reopen`.
 
-    Before `start` a line is written at once, if the descriptor takes it without blocking; from then
-    on lines wait in a bounded queue for a thread. What finds no room is dropped and counted, and
-    the number is reported as soon as lines can be written again.
+    Before `start` a line is written at once, if that does not block; from then on a thread writes
+    from a bounded queue. Lines without room are dropped, counted, and reported once lines can be
+    written.
     """
 
     queue: SimpleQueue[bytes | threading.Event | None]
@@ -218,8 +214,8 @@ class LineHandler(QueueHandler):
         self._capacity = capacity
         self._monotonic = monotonic
         self._listener: _LineListener | None = None
-        self._dropped = 0  # counted by those who log
-        self._unwritten = 0  # counted by the one who writes
+        self._dropped = 0  # counted by logging threads
+        self._unwritten = 0  # counted by the writing thread
         self._reported = 0
         self._reported_at = -REPORT_INTERVAL
 
@@ -229,19 +225,18 @@ class LineHandler(QueueHandler):
         return self._dropped + self._unwritten
 
     def start(self) -> None:
-        """Write in a thread from now on."""
         if self._listener is None:
             self._listener = _LineListener(self)
             self._listener.start()
 
     def reopen(self) -> None:
-        """Continue in a new file of that name: the old one was renamed.
+        """Open `path` again, after log rotation has renamed the file.
 
-        :raises OSError: it cannot be opened; the old one stays in use
+        :raises OSError: it cannot be opened; the old file stays in use
         """
         if self._path:
             descriptor = _open_file(self._path)
-            # One step for the thread, which may be writing.
+            # Atomic for the thread, which may be writing.
             os.dup2(descriptor, self._descriptor, inheritable=False)
             os.close(descriptor)
 
@@ -258,7 +253,7 @@ class LineHandler(QueueHandler):
             self._dropped += 1
 
     def write(self, line: bytes) -> None:
-        """Write a line, and how many were lost before it when that is due."""
+        """Write a line, and a report of lost lines if one is due."""
         if not self._put(line):
             self._unwritten += 1
         elif self.lost > self._reported:
@@ -268,7 +263,7 @@ class LineHandler(QueueHandler):
                 self._report()
 
     def wait_until_written(self, timeout: float) -> bool:
-        """Wait for everything logged so far; False when that took longer than `timeout` seconds."""
+        """Wait for everything logged so far; False after `timeout` seconds."""
         if self._listener is None:
             return True
         written = threading.Event()
@@ -276,7 +271,7 @@ class LineHandler(QueueHandler):
         return written.wait(timeout)
 
     def close(self) -> None:
-        """Write what waits, for at most `FLUSH_TIMEOUT`; `logging` calls this at exit too."""
+        """Write pending lines, for at most `FLUSH_TIMEOUT`; `logging` calls this at exit too."""
         super().close()
         if not self.wait_until_written(FLUSH_TIMEOUT):
             return  # the reader is stuck: the thread, a daemon, still uses the descriptor
@@ -311,7 +306,7 @@ class LineHandler(QueueHandler):
 
 
 class _LineListener(QueueListener):
-    """Takes lines in place of records, and events to be set when their turn comes."""
+    """Handles lines in place of records, and sets an event when its turn comes."""
 
     def __init__(self, handler: LineHandler) -> None:
         super().__init__(handler.queue)
@@ -325,7 +320,7 @@ class _LineListener(QueueListener):
 
 
 def _takes_a_line(descriptor: int) -> bool:
-    """Whether a write of up to PIPE_BUF bytes, 4096, would not block now."""
+    """Whether a write of up to PIPE_BUF (4096) bytes would not block now."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return any(event & select.POLLOUT for _, event in poll.poll(0))
@@ -343,12 +338,11 @@ def configure(
     capacity: int = CAPACITY,
     handlers: Sequence[logging.Handler] = (),
 ) -> None:
-    """Send all logs to `output`: stdout, stderr, none, or the name of a file to append to; and to
-    `handlers`, as those of `log_handlers`.
+    """Send all logs to `output` (stdout, stderr, none, or a file to append to) and `handlers`.
 
-    `human`: as text; None means, when the output is a terminal. `hostname`: what records name in
-    place of this machine. Without `background` no thread is started, so that the process may still
-    fork; see `start_background`.
+    `human`: text instead of JSON; None: if the output is a terminal. `hostname`: named in records
+    in place of this machine. Without `background` no thread is started, so that the process may
+    still fork; see `start_background`.
 
     :raises OSError: the file cannot be opened; the logs stay as they were
     """
@@ -376,12 +370,12 @@ def configure(
 
 
 def lost() -> int:
-    """Lines that this process has lost so far, on the way to the output or to Firehose."""
+    """Lines that this process has lost so far, to the output or to Firehose."""
     return sum(getattr(handler, "lost", 0) for handler in logging.getLogger().handlers)
 
 
 def start_background() -> None:
-    """Write and send in threads from now on; a process that forks calls this in its children."""
+    """Start the threads of the handlers; a process that forks calls this in its children."""
     for handler in logging.getLogger().handlers:
         start = getattr(handler, "start", None)
         if start is not None:
@@ -389,9 +383,7 @@ def start_background() -> None:
 
 
 def reopen() -> None:
-    """Continue in a new file where logs go to a file, which was renamed by a program that rotates
-    logs.
-    """
+    """Open the log file again, after log rotation has renamed it."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LineHandler):
             try:
@@ -411,7 +403,7 @@ def print_error(text: str) -> None:
 
 
 def shutdown() -> None:
-    """Write what is waiting, and leave `logging` as it was before `configure`."""
+    """Write pending lines, and leave `logging` as it was before `configure`."""
     _teardown.close()
 
 

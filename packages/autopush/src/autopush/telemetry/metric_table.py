@@ -1,7 +1,7 @@
-"""The table of metrics: exporters, dashboards and the reference of the documentation follow it.
+"""The table of metrics: exporters, dashboards and the documentation follow it.
 
-Names and labels are those of the original and of its successor where they have the metric. A metric
-that nothing records, or that the documentation does not have, fails the tests.
+Names and labels are those of the original or its successor where they have the metric. Tests fail
+for a metric that is not recorded or not documented.
 """
 
 from typing import Final
@@ -10,13 +10,12 @@ from .metrics import OTHER, Kind, Metric
 from .user_agent_names import BROWSER_FAMILIES, OS_FAMILIES
 
 BRIDGES: Final = ("adm", "apns", "fcm", "gcm", "stub", OTHER)
-"""The router types of users behind a bridge; those of other distributions are `OTHER`."""
+"""Router types behind a bridge; those of other distributions are `OTHER`."""
 PLATFORMS: Final = ("webpush", "simplepush", *BRIDGES)
-"""All router types."""
 NO_ROUTER: Final = "none"
-"""The router of a push that was refused before it was known whose it is."""
+"""The router of a push that was refused before its user was known."""
 VAPID: Final = ("True", "False")
-"""Whether the sender was identified, in the words of the original."""
+"""Whether the sender was identified, as the original spells it."""
 REFUSED_CODES: Final = (
     "400",
     "401",
@@ -30,7 +29,6 @@ REFUSED_CODES: Final = (
     "503",
     OTHER,
 )
-"""HTTP statuses of refused pushes."""
 BRIDGE_REASONS: Final = (
     "busy",
     "credentials",
@@ -43,7 +41,7 @@ BRIDGE_REASONS: Final = (
     "unregistered",
     OTHER,
 )
-"""Why a bridge did not take a message; `delivery/bridged.py` says which errors have which."""
+"""Why a bridge did not take a message; `delivery/bridged.py` maps the errors."""
 LIMITS: Final = (
     "address_connections",
     "allowed_senders",
@@ -62,16 +60,16 @@ LIMITS: Final = (
     "tcp_connections",
     "vapid_required",
 )
-"""Of the settings, by what they limit."""
+"""Limits of the settings, named by what they limit."""
 STORE_FAILURE_KINDS: Final = ("full", "damaged", "io", "busy", "refused", "unavailable")
-"""`store/failures.py` says which errors are of which kind."""
+"""`store/failures.py` maps the errors."""
 DROP_CODES: Final = ("100", "101", "102", "103")
-"""The original's numbers of the reasons why a user is dropped."""
+"""The original's codes of why a user is dropped."""
 LATENCIES: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of buckets, in seconds."""
 
 METRICS: Final[list[Metric]] = []
-"""All of them, in the order of the documentation."""
+"""In the order of the documentation."""
 
 
 def _counter(name: str, about: str, unit: str = "", /, **labels: tuple[str, ...]) -> Metric:
@@ -140,7 +138,7 @@ POLL_ERRORS: Final = ("timeout", "connect", "io", "unknown")
 MEGAPHONE_ERROR: Final = _counter(
     "megaphone.updater.error", "requests for the broadcasts that failed", reason=POLL_ERRORS
 )
-# The original has the label `host` too, of the Host header: it has as many values as clients like.
+# Without the original's label `host`, whose values (of the Host header) clients choose.
 _BASE: Final = {
     "ua_os_family": OS_FAMILIES,
     "ua_browser_family": BROWSER_FAMILIES,

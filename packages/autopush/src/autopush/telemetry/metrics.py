@@ -1,12 +1,12 @@
-"""Counters, gauges and histograms of a service, in memory that its workers share.
+"""Counters, gauges and histograms, in memory that the workers of a service share.
 
-A series is an attribute of an object in the worker that records it. The worker publishes them to
-cells of its own a few times a second, and any worker reads the cells of all: what an exporter says
-is true of the whole service. The cells are laid out once, from the table of metrics, before the
+A worker records to plain attributes and copies them to cells of its own a few times a second;
+adding to a cell directly would take twice as long. Any worker reads the cells of all, so an
+exporter reports the whole service. The cells are laid out from the table of metrics before the
 first worker starts; so every label has a closed set of values.
 
-Rule: recording is an addition. It does not lock, wait or fail, so it may stand on the way of a
-message and in code without I/O. (Adding to a cell directly would take twice as long.)
+Rule: recording is an addition that never locks, waits or fails, so it may stand in hot paths and in
+code without I/O.
 """
 
 import mmap
@@ -20,20 +20,18 @@ from math import prod
 from typing import Final, TypeVar
 
 OTHER: Final = "other"
-"""A label's value for what is in none of its other values, where the metric declares it."""
+"""A label's value for unlisted values, if the metric declares it."""
 
 MAX_SAMPLES: Final = 10_000
-"""Values of histograms that wait for an exporter; more are counted, but not kept."""
+"""Histogram values kept for an exporter; more are only counted."""
 
 _CELL: Final = 8
-"""Bytes of a cell, which is a C double."""
+"""Bytes of a cell, a C double."""
 
 Labels = Mapping[str, str]
 
 
 class Kind(StrEnum):
-    """What a metric is, in the words of Prometheus."""
-
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -41,12 +39,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A row of the table of metrics.
-
-    `name`: as statsd and Datadog know it, without the namespace. `labels`: each with its values.
-    `buckets`: upper bounds of a histogram, in the metric's unit. `unit`: `seconds`, `bytes` or
-    none. `per_worker`: what it says is of one process, so exporters show each worker's; such a
-    metric has no labels and is no histogram.
+    """`name`: in statsd and Datadog, without the namespace. `labels`: each with its values.
+    `buckets`: upper bounds of a histogram, in `unit`. `unit`: `seconds`, `bytes` or none.
+    `per_worker`: of one process, shown for each worker; such a metric has no labels and is no
+    histogram.
     """
 
     name: str
@@ -59,20 +55,17 @@ class Metric:
 
     @property
     def width(self) -> int:
-        """Cells of one series: a histogram has one for each bucket, one for what is above, and the
-        sum.
-        """
+        """Cells of a series: a histogram has one per bucket, one for larger values, and the sum."""
         return len(self.buckets) + 2 if self.kind is Kind.HISTOGRAM else 1
 
     @property
     def size(self) -> int:
-        """Cells of all series."""
         return self.width * prod(map(len, self.labels.values()))
 
     def place(self, labels: Labels) -> int:
-        """The first cell of a series, from the metric's first one.
+        """Offset of a series' first cell from the metric's first one.
 
-        :raises KeyError: these are not its labels, or a value is unknown and there is no `OTHER`
+        :raises KeyError: wrong labels, or an unknown value without `OTHER`
         """
         if labels.keys() != self.labels.keys():
             raise KeyError(f"{self.name} has the labels {list(self.labels)}, not {list(labels)}")
@@ -91,7 +84,7 @@ class Metric:
 
 
 class SharedMetrics:
-    """The cells of all workers of a service. Made before they are forked."""
+    """The cells of all workers; to be created before they are forked."""
 
     def __init__(self, table: Sequence[Metric], workers: int) -> None:
         self.table = table
@@ -107,13 +100,13 @@ class SharedMetrics:
         self._recorded_here: dict[int, Metrics] = {}
 
     def of_worker(self, index: int) -> "Metrics":
-        """What the worker of that index records with, in its own process."""
+        """What that worker records with, in its own process."""
         cells = self._cells[index * self._size : (index + 1) * self._size]
         metrics = self._recorded_here[index] = Metrics(self, cells, index)
         return metrics
 
     def place(self, metric: Metric) -> int:
-        """The metric's first cell, from the first one of a worker."""
+        """Offset of the metric's first cell from the first one of a worker."""
         return self._places[metric.name]
 
     def per_worker(self, metric: Metric) -> list[float]:
@@ -132,7 +125,7 @@ class SharedMetrics:
         return [sum(cells) for cells in zip(*slices, strict=True)]
 
     def clear_gauges(self, worker: int) -> None:
-        """The worker has ended: what its gauges say is not true any more. Counters stay."""
+        """Zero the gauges of a worker that has ended; counters stay."""
         ended = self._recorded_here.pop(worker, None)
         if ended is not None:
             ended.publish()
@@ -143,15 +136,13 @@ class SharedMetrics:
                     self._cells[cell] = 0.0
 
     def _publish(self, metric: Metric) -> None:
-        """What this process itself has recorded is true at once."""
+        """Bring the cells of this process itself up to date."""
         for metrics in self._recorded_here.values():
             metrics.publish_series(metric)
 
 
 class Counter:
-    """A number that only grows. Where each tenth of a microsecond counts, `value += 1` is an `add`
-    at a third of its cost.
-    """
+    """Only grows. In hot paths use `value += 1`, at a third of the cost of `add`."""
 
     __slots__ = ("value",)
 
@@ -159,12 +150,11 @@ class Counter:
         self.value = value
 
     def add(self, number: float = 1.0) -> None:
-        """Count so many more."""
         self.value += number
 
 
 class Gauge(Counter):
-    """A number that is what it is now; `add` takes negative ones too."""
+    """A current value; `add` takes negative numbers too."""
 
     __slots__ = ()
 
@@ -176,24 +166,24 @@ _Number = TypeVar("_Number", Counter, Gauge)
 
 
 class Histogram:
-    """How often values fell into each bucket, and their sum."""
+    """Counts per bucket, and the sum of the values."""
 
     __slots__ = ("_buckets", "counts", "sum")
 
     def __init__(self, buckets: Sequence[float], counts: list[float], total: float) -> None:
         self._buckets = buckets
         self.counts = counts
-        """Of each bucket, and of what is above."""
+        """One per bucket, and one for larger values."""
         self.sum = total
 
     def observe(self, value: float) -> None:
-        """Record one value, in the metric's unit."""
+        """`value` is in the metric's unit."""
         self.counts[bisect_left(self._buckets, value)] += 1.0
         self.sum += value
 
 
 class SampledHistogram(Histogram):
-    """One that keeps the values themselves as well. `place`: its first cell."""
+    """Also keeps the values themselves. `place`: its first cell."""
 
     __slots__ = ("_place", "_samples")
 
@@ -219,8 +209,8 @@ _Recorded = TypeVar("_Recorded", bound="Counter | Histogram")
 
 
 class Series(dict[str | tuple[str, ...], _Recorded]):
-    """The series of a metric by the value of its label, or those of its labels in the order of the
-    table. One is looked up when it is first recorded; an unknown value counts as `OTHER`.
+    """The series of a metric by label value, or by the tuple of values in the order of the table;
+    looked up at first use. An unknown value counts as `OTHER`.
     """
 
     def __init__(self, metric: Metric, find: Callable[..., _Recorded]) -> None:
@@ -233,42 +223,38 @@ class Series(dict[str | tuple[str, ...], _Recorded]):
         values = (key,) if isinstance(key, str) else key
         found = self._find(self._metric, **dict(zip(labels, values, strict=True)))
         if all(value in known for value, known in zip(values, labels.values(), strict=True)):
-            self[key] = found  # and no other: there may be any number of unknown values
+            self[key] = found  # not unknown values: there may be any number
         return found
 
 
 def unshared_metrics(table: Sequence[Metric]) -> "Metrics":
-    """Metrics that nobody reads, for a process that is no worker."""
+    """Metrics for a process that is not a worker; nobody reads them."""
     return SharedMetrics(table, 1).of_worker(0)
 
 
 class Metrics:
-    """What one worker records. A series is looked up once, and recorded to often."""
+    """What one worker records. Look a series up once and keep it."""
 
     def __init__(self, shared: SharedMetrics, cells: "memoryview[float]", worker: int) -> None:
         self.shared = shared
         self.worker = worker
         self.samples: list[tuple[int, float]] | None = None
-        """The first cell of a histogram's series, and a value: kept for an exporter that needs the
-        values themselves, None where there is none. To be set before histograms are looked up.
+        """First cells of histogram series, each with a value, for an exporter that needs the
+        values; else None. To be set before histograms are looked up.
         """
         self._cells = cells
         self._series: dict[str, dict[int, Counter | Histogram]] = {}
 
     def counter(self, metric: Metric, **labels: str) -> "Counter":
-        """A series of a counter."""
         return self._number(metric, Kind.COUNTER, Counter, labels)
 
     def counters(self, metric: Metric) -> "Series[Counter]":
-        """The series of a counter, by the values of its labels."""
         return Series(metric, self.counter)
 
     def gauge(self, metric: Metric, **labels: str) -> "Gauge":
-        """A series of a gauge."""
         return self._number(metric, Kind.GAUGE, Gauge, labels)
 
     def histogram(self, metric: Metric, **labels: str) -> "Histogram":
-        """A series of a histogram."""
         series, place = self._find(metric, Kind.HISTOGRAM, labels)
         found = series.get(place)
         if found is None:
@@ -282,21 +268,19 @@ class Metrics:
         return found
 
     def histograms(self, metric: Metric) -> "Series[Histogram]":
-        """The series of a histogram, by the values of its labels."""
         return Series(metric, self.histogram)
 
     def published(self) -> list[float]:
-        """All cells, in the order of the table, up to date."""
+        """All cells, up to date, in the order of the table."""
         self.publish()
         return [*self._cells]
 
     def publish(self) -> None:
-        """Let other workers see what was recorded."""
+        """Copy what was recorded to the shared cells."""
         for series in self._series.values():
             self._publish(series)
 
     def publish_series(self, metric: Metric) -> None:
-        """Let them see that of one metric."""
         self._publish(self._series.get(metric.name, {}))
 
     def _publish(self, series: Mapping[int, "Counter | Histogram"]) -> None:
@@ -312,9 +296,9 @@ class Metrics:
         series, place = self._find(metric, kind, labels)
         found = series.get(place)
         if found is None:
-            # Not from 0: a worker that takes the place of another counts on.
+            # Not from 0: a replacement worker continues the counts.
             value = self._cells[place]
-            # Python adds whole numbers to each other in less time than to fractions.
+            # Python adds ints faster than floats.
             found = series[place] = number(int(value) if value.is_integer() else value)
         assert isinstance(found, number)
         return found
@@ -322,9 +306,7 @@ class Metrics:
     def _find(
         self, metric: Metric, kind: Kind, labels: Labels
     ) -> tuple[dict[int, "Counter | Histogram"], int]:
-        """The metric's series that were looked up so far, by their first cells, and the first cell
-        of this one.
-        """
+        """The metric's known series by first cell, and the first cell of this one."""
         if metric.kind is not kind:
             raise TypeError(f"{metric.name} is a {metric.kind}")
         found = self._series.setdefault(metric.name, {})

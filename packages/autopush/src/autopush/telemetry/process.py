@@ -1,9 +1,8 @@
-"""What a worker's process uses, how late its event loop is, and which workers of the service serve.
+"""Resource use and event loop lag of a worker, and which workers of the service are ready.
 
-All of it is sampled every few seconds. The same timer shows the other workers what this one has
-recorded, and that its event loop runs.
+One timer samples these, publishes the metrics of the worker and sets its heartbeat.
 
-Rule: a worker that ended, that is stopped or whose event loop is stuck counts as missing within
+Rule: a worker that ended, is stopped or whose event loop is stuck counts as missing within
 `MISSING_AFTER` seconds, whichever worker is asked. So times are those of the monotonic clock, which
 all processes of a machine share.
 """
@@ -34,16 +33,14 @@ from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 INTERVAL: Final = 5.0
 """Seconds between two samples."""
 LAG_INTERVAL: Final = 0.25
-"""Seconds between two measurements of the loop. A timer wheel could not measure it: its timeouts
-are a quarter of a second late themselves.
-"""
+"""Seconds between measurements of the loop. Not a timer wheel: its timeouts are 0.25 s late."""
 MISSING_AFTER: Final = 5.0
 """Seconds without a heartbeat after which a worker counts as missing."""
 
 RESERVE: Final = 2
-"""Descriptors kept for libuv: one for a connection, and the one that it keeps itself."""
+"""Descriptors kept for libuv: one for a connection, and its own spare one."""
 REPORT_INTERVAL: Final = 60.0
-"""Seconds between two lines while no descriptor is left."""
+"""Seconds between two log lines while no descriptor is left."""
 
 _SHORTAGES: Final = frozenset((errno.EMFILE, errno.ENFILE))
 _PROC: Final = Path("/proc/self")
@@ -52,17 +49,17 @@ _log = logs.get(__name__)
 
 
 def is_shortage(error: BaseException | None) -> bool:
-    """Whether a call has failed because no descriptor is left."""
+    """Whether a call failed for lack of a file descriptor."""
     return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 
 class DescriptorShortage:
     """Logs that no file descriptor is left, once a minute, and then frees a reserve.
 
-    libuv accepts connections with a descriptor that it keeps for this, closes them at once and
-    reports nothing; so a shortage is detected by polling, and by the errors of other calls. If
-    another thread takes libuv's descriptor while it is free, libuv retries without a pause until it
-    can open one: hence the reserve, which the poll that finds none left closes.
+    libuv accepts such connections with a spare descriptor, closes them at once and reports nothing;
+    so a shortage is detected by polling, and by errors of other calls. If another thread takes the
+    spare while it is free, libuv retries without a pause until it can open one: hence the reserve,
+    which the poll that fails closes.
     """
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -70,7 +67,7 @@ class DescriptorShortage:
         self._reserve: list[int] = []
 
     def check(self) -> bool:
-        """Whether no descriptor is left; then it is logged, and the reserve is closed."""
+        """Whether no descriptor is left; if so, log it and close the reserve."""
         try:
             while len(self._reserve) < RESERVE:
                 self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
@@ -83,12 +80,11 @@ class DescriptorShortage:
         return False
 
     def close(self) -> None:
-        """Close the reserve."""
         while self._reserve:
             os.close(self._reserve.pop())
 
     def note(self, error: OSError) -> None:
-        """Log that a call failed with that error, unless a line has said so."""
+        """Log the error, at most once in `REPORT_INTERVAL`."""
         count = self._lines.admit(error.errno or 0)
         if count is not None:
             _log.error(
@@ -100,9 +96,7 @@ class DescriptorShortage:
 
 
 class ProcessMetrics:
-    """Records them from `start` to `close`. `sampled`: more gauges, each with the function that
-    returns its value.
-    """
+    """`sampled`: more gauges, each with the function that returns its value."""
 
     def __init__(
         self,
@@ -136,18 +130,17 @@ class ProcessMetrics:
         self._counting: asyncio.Future[int] | None = None
 
     def start(self) -> None:
-        """Take the first sample now."""
+        """Takes the first sample at once."""
         self._sample_at = self._monotonic()
         self._sample(self._shortage.check())
         self._wait()
 
     def set_ready(self, is_ready: bool) -> None:
-        """Show every worker whether this one serves."""
+        """Publish whether this worker is ready."""
         self._ready.set(is_ready)
         self._metrics.publish()
 
     def close(self) -> None:
-        """Take no more samples."""
         if self._timer is not None:
             self._timer.cancel()
         self._shortage.close()
@@ -181,7 +174,7 @@ class ProcessMetrics:
         self._max_files.set(most)
         for gauge, value in self._sampled:
             gauge.set(value())
-        if is_out_of_files:  # what /proc says cannot be read, but this is known
+        if is_out_of_files:  # /proc cannot be read now, but the number is known
             self._open_files.set(most)
             return
         self._memory.set(resident_memory())
@@ -196,7 +189,7 @@ class ProcessMetrics:
 
 
 def ready_workers(shared: SharedMetrics, now: float) -> int:
-    """How many workers serve; `now` is the monotonic clock's."""
+    """`now` is the time of the monotonic clock."""
     heartbeats = shared.per_worker(WORKER_HEARTBEAT)
     ready = shared.per_worker(WORKER_READY)
     return sum(
@@ -206,7 +199,7 @@ def ready_workers(shared: SharedMetrics, now: float) -> int:
 
 
 def resident_memory() -> int:
-    """Bytes of this process in RAM; 0 where the system is not Linux."""
+    """In bytes; 0 if the system is not Linux."""
     try:
         pages = int((_PROC / "statm").read_text("ascii").split()[1])
     except FileNotFoundError:
@@ -215,7 +208,7 @@ def resident_memory() -> int:
 
 
 def open_files() -> int:
-    """How many file descriptors this process has open; 0 where the system is not Linux."""
+    """The number of open file descriptors; 0 if the system is not Linux."""
     try:
         return len(os.listdir(_PROC / "fd")) - 1  # without that of the listing itself
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""What a User-Agent header says, in the names that logs and metrics use.
+"""Names for logs and metrics from a User-Agent header.
 
-A table of the user agents that have push, and of what else is seen: libraries for the same are many
-times its size, and none is needed to tell these apart. Rule: metrics take only the families
-`OS_FAMILIES` and `BROWSER_FAMILIES`; everything else goes to logs.
+The tables cover user agents that have push and other common ones; libraries are many times larger.
+
+Rule: metrics take only `OS_FAMILIES` and `BROWSER_FAMILIES`; all other families go only to logs.
 """
 
 import re
@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 OTHER_FAMILY: Final = "Other"
 OS_FAMILIES: Final = ("Windows", "Firefox OS", "Linux", "Mac OS X", OTHER_FAMILY)
-"""Of the original: Android is Linux if the header says so, which Firefox's does not."""
+"""As in the original: Android is Linux if the header says so, which Firefox's does not."""
 BROWSER_FAMILIES: Final = ("Chrome", "Firefox", "Safari", "Opera", OTHER_FAMILY)
 
 MAX_HEADER: Final = 512
-"""Characters of a header that are read; longer ones come from no browser."""
+"""Characters of a header that are read; browsers send fewer."""
 MAX_VERSION: Final = 24
 CACHED_HEADERS: Final = 2048
 
@@ -24,7 +24,7 @@ _VERSION: Final = r"[/ :]?(\d[\w.]*)?"
 _SYSTEMS: Final = [
     (re.compile(pattern), family)
     for pattern, family in (
-        # Windows Phone says Android and iPhone too, and everything says what it descends from.
+        # Order matters: Windows Phone names Android and iPhone too, others name their ancestors.
         (r"Windows Phone(?: OS)?" + _VERSION, "Windows Phone"),
         (r"Windows NT" + _VERSION, "Windows"),
         (r"Windows" + _VERSION, "Windows"),
@@ -40,10 +40,10 @@ _SYSTEMS: Final = [
         (r"^Mozilla/[\d.]+ \((?:Mobile|Tablet);()", "Firefox OS"),
     )
 ]
-"""The first that matches counts."""
+"""The first match wins."""
 
 _WINDOWS: Final = {"10.0": "10", "6.3": "8.1", "6.2": "8", "6.1": "7", "6.0": "Vista"}
-"""The names of versions of Windows NT; 11 calls itself 10."""
+"""Windows NT version → name; Windows 11 reports 10.0."""
 
 _BROWSERS: Final = [
     (re.compile(pattern), family)
@@ -63,7 +63,7 @@ _BROWSERS: Final = [
         (r"Safari/()", "Safari"),
     )
 ]
-"""The first that matches counts."""
+"""The first match wins."""
 
 _FIRST_PRODUCT: Final = re.compile(r"([A-Za-z][\w.+-]{0,31})(?:/([\w.+-]+))?")
 
@@ -72,8 +72,8 @@ _DESKTOP: Final = frozenset({"Windows", "Mac OS X", "Linux", "Chrome OS", "FreeB
 
 
 class UserAgentNames(NamedTuple):
-    """`name`: of the browser; of another program what its header begins with, say a UnifiedPush
-    distributor's. `category`: desktop, mobile or other. Versions are "" where none is said.
+    """`name`: the browser, or the first product of another program's header, such as a UnifiedPush
+    distributor. `category`: desktop, mobile or other. Unknown versions are empty.
     """
 
     name: str = OTHER_FAMILY
@@ -87,7 +87,7 @@ class UserAgentNames(NamedTuple):
 
 
 def parse_user_agent(header: str) -> UserAgentNames:
-    """The names in a User-Agent header, "" if there was none."""
+    """`header` is empty if there was none."""
     return _parse(header[:MAX_HEADER])
 
 
