@@ -58,7 +58,9 @@ class Checkpointer:
             self._due = pages  # another checkpoint is running: retry at the next commit
 
     def complete(self) -> bool:
-        """Copy all of the log, unless readers need it; return whether that was possible. Blocks."""
+        """Copy all of the log, unless readers need it; return whether that was possible. Called by
+        the holder of the write lock. Blocks.
+        """
         return self._checkpoint(self._writer)
 
     def stop(self) -> None:
