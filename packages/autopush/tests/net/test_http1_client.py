@@ -130,8 +130,11 @@ async def test_requests_at_the_same_time_wait_for_the_connections_there_may_be(
     server: Server,
 ) -> None:
     client = HttpClient(None, ClientLimits(max_connections=3, busy_timeout=30))
-    responses = await asyncio.gather(*(client.request("POST", server.url) for _ in range(64)))
-    assert [response.status for response in responses] == [200] * 64
+    server.answers = [None]
+    sent = asyncio.gather(*(client.request("POST", server.url) for _ in range(64)))
+    await server.until(lambda it: len(it.heads) == 3)
+    server.release.set()
+    assert [response.status for response in await sent] == [200] * 64
     assert server.most_open == 3
     await client.close()
 
