@@ -210,6 +210,15 @@ class Engine(ABC):
         """Return the names of all tables, sorted."""
 
     @property
+    def parts(self) -> int:
+        """Number of parts that are written independently of each other."""
+        return 1
+
+    def part_of(self, partition: Scalar) -> int:  # noqa: ARG002
+        """Return the part with the items of this partition key, of every table; from 0."""
+        return 0
+
+    @property
     def is_nearly_full(self) -> bool:
         """Whether less space is free than is kept for deletions and small writes.
 
