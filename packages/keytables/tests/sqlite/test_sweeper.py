@@ -9,7 +9,8 @@ import pytest
 from keytables import Clock, Key, KeytablesError, OnFailure, Table, Unavailable
 from keytables.clock_guard import ClockGuard, read_clocks
 from keytables.sqlite.database import Failures
-from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, Sweeper
+from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES
+from keytables.sweeper import Sweeper
 from support.clocks import ManualClock
 from support.fake_loop import FakeLoop
 from support.sqlite_store import Connections, OpenSqlite, select
@@ -27,7 +28,14 @@ def sweeper_of(
     on_failure: OnFailure | None = None,
 ) -> Sweeper:
     guard, failures = ClockGuard(clock, steady), Failures(loop, on_failure)
-    return Sweeper(loop, remove_some, interval, guard=guard, failures=failures)
+    return Sweeper(
+        loop,
+        remove_some,
+        interval,
+        full=SWEEP_ROWS * SWEEP_WRITES,
+        guard=guard,
+        report=failures.report,
+    )
 
 
 def rows(path: Path, name: str = "expiring") -> int:
@@ -95,7 +103,7 @@ async def test_a_sweep_continues_while_it_finds_many(
             done.set()
         return found.pop(0) if found else 0
 
-    monkeypatch.setattr("keytables.sqlite.sweeper.asyncio.sleep", counted)
+    monkeypatch.setattr("keytables.sweeper.asyncio.sleep", counted)
     sweeper = sweeper_of(asyncio.get_running_loop(), some, 0.001)
     await done.wait()
     assert pauses == 1

@@ -22,10 +22,11 @@ from keytables.sqlite.database import Database, Failures, StoreLocked, translate
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.space import FreeSpace
 from keytables.sqlite.statements import Statements
-from keytables.sqlite.sweeper import SWEEP_ROWS, ExpiredItems, Sweeper
+from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, ExpiredItems
 from keytables.sqlite.table import Indexes, SqliteTable
 from keytables.sqlite.write_queue import RunFunction
 from keytables.sqlite.writer import Writer
+from keytables.sweeper import Sweeper
 
 OPENING_TIMEOUT: Final = 60.0
 """Seconds to wait for another program that has the file locked: longer than its backup takes."""
@@ -64,8 +65,9 @@ class SqliteEngine(Engine):
             asyncio.get_running_loop(),
             self._expired.remove_some,
             sweep_interval,
+            full=SWEEP_ROWS * SWEEP_WRITES,
             guard=guard,
-            failures=failures,
+            report=failures.report,
         )
         self._closing: asyncio.Future[None] | None = None
 

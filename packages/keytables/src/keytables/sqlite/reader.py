@@ -15,8 +15,9 @@ import apsw
 
 from keytables.checks import check_limit
 from keytables.errors import KeytablesError
+from keytables.packing import unpack
 from keytables.schema import Cursor, Page
-from keytables.sqlite.codec import Row, unpack
+from keytables.sqlite.codec import Row
 from keytables.sqlite.database import Failures, StoreClosed, translate
 from keytables.values import Item, KeyTuple
 

@@ -9,19 +9,12 @@ key: 4 KB items would lie in its inner pages. Key columns have no declared type,
 text, numbers and bytes as they are; it compares text by UTF-8 bytes, numbers by value.
 """
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from keytables.checks import (
-    KeyCheck,
-    check_bound,
-    check_position,
-    check_range,
-    index_checks,
-    key_checks,
-)
+from keytables.bounds import Operator, sort_bounds
+from keytables.checks import check_position, index_checks, key_checks
 from keytables.errors import SchemaError
-from keytables.schema import Cursor, Index, Key, Range, Table
+from keytables.schema import Cursor, Index, Range, Table
 from keytables.values import KeyTuple, Scalar
 
 
@@ -96,36 +89,6 @@ class Statements:
         return " AND ".join(f"{self.columns[key.name]} IS NOT NULL" for key in keys)
 
 
-_Operator: TypeAlias = Literal["", ">", ">=", "<", "<="]
-"""How a key compares to a bound; empty: there is no bound."""
-
-_LAST_CHARACTER = 0x10FFFF
-
-
-@dataclass(frozen=True, slots=True)
-class SortBounds:
-    lower: _Operator = ""
-    low: Scalar = 0
-    upper: _Operator = ""
-    high: Scalar = 0
-
-    @property
-    def values(self) -> tuple[Scalar, ...]:
-        return (self.low,) * bool(self.lower) + (self.high,) * bool(self.upper)
-
-    def after(self, position: Scalar, *, descending: bool) -> "SortBounds":
-        """Return the rest of the range after ``position``, which lies in it."""
-        if descending:
-            return SortBounds(self.lower, self.low, "<", position)
-        return SortBounds(">", position, self.upper, self.high)
-
-    def without_start(self, *, descending: bool) -> "SortBounds":
-        """Return the range without the bound at which reading starts."""
-        if descending:
-            return SortBounds(self.lower, self.low)
-        return SortBounds(upper=self.upper, high=self.high)
-
-
 class Query(NamedTuple):
     """A statement and its values. It selects the blob and the columns of the order.
 
@@ -150,7 +113,7 @@ class Queries:
         self._blob = "b" if table.expiry is None else "iif(x IS NULL OR x > ?, b, NULL)"
         self._key_names, self._key_checks = table.key_names, key_checks(table)
         self._index_checks = {index.name: index_checks(index) for index in table.indexes}
-        self._partition_sql: dict[tuple[_Operator, _Operator, bool], str] = {}
+        self._partition_sql: dict[tuple[Operator, Operator, bool], str] = {}
 
     def partition(
         self, partition: Scalar, sort: Range | None, after: Cursor | None, *, descending: bool
@@ -220,7 +183,7 @@ class Queries:
         )
         return Query(sql, position)
 
-    def _select_partition(self, lower: _Operator, upper: _Operator, descending: bool) -> str:
+    def _select_partition(self, lower: Operator, upper: Operator, descending: bool) -> str:
         if self._sql.table.sort is None:
             return f"SELECT {self._blob} FROM {self._sql.name} WHERE p = ?"  # noqa: S608
         return (
@@ -230,50 +193,5 @@ class Queries:
         )
 
 
-_NO_BOUNDS = SortBounds()
-
-
-def sort_bounds(sort: Range | None, key: Key | None, check: KeyCheck) -> SortBounds:
-    """Return the bounds of a range of keys that ``check`` accepts. Raises SchemaError."""
-    if sort is None:
-        return _NO_BOUNDS
-    check_range(sort, key)
-    if sort.prefix is not None:
-        if not sort.prefix:
-            return _NO_BOUNDS
-        start, end = check(sort.prefix), after_prefix(sort.prefix)
-        return SortBounds(">=", start) if end is None else SortBounds(">=", start, "<", end)
-    lower: _Operator = ""
-    upper: _Operator = ""
-    low: Scalar = 0
-    high: Scalar = 0
-    if sort.gt is not None:
-        lower, low = ">", check_bound(sort.gt, check)
-    elif sort.ge is not None:
-        lower, low = ">=", check_bound(sort.ge, check)
-    if sort.lt is not None:
-        upper, high = "<", check_bound(sort.lt, check)
-    elif sort.le is not None:
-        upper, high = "<=", check_bound(sort.le, check)
-    return SortBounds(lower, low, upper, high)
-
-
-def after_prefix(prefix: str | bytes) -> str | bytes | None:
-    """Return the least text (or bytes) after all that start with ``prefix``; None: there is none.
-
-    Text sorts by its UTF-8 bytes, which is the order of code points.
-    """
-    if isinstance(prefix, bytes):
-        stripped = prefix.rstrip(b"\xff")
-        return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
-    text = prefix.rstrip(chr(_LAST_CHARACTER))
-    if not text:
-        return None
-    following = ord(text[-1]) + 1
-    if following == 0xD800:  # surrogates cannot be encoded
-        following = 0xE000
-    return text[:-1] + chr(following)
-
-
-def _compared(column: str, operator: _Operator) -> str:
+def _compared(column: str, operator: Operator) -> str:
     return f" AND {column} {operator} ?" if operator else ""

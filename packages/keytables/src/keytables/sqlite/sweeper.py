@@ -1,26 +1,19 @@
 """Removal of expired items.
 
 Rule: it delays no other write. Expired items are hidden from reads already, so they are deleted a
-few at a time, between other writes, and at different times by processes that share a file. A timed
-sweep deletes nothing while the clock may be wrong (:mod:`keytables.clock_guard`).
-
-Items must be removed faster than they can expire, or the file grows: a sweep that finds as many as
-it takes continues at once. The loop still runs between two of its writes.
+few at a time, between other writes, and at different times by processes that share a file
+(:mod:`keytables.sweeper`). The loop still runs between two of its writes.
 """
 
 import asyncio
-import contextlib
-import random
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, cast
 
 import apsw
 
-from keytables.clock_guard import ClockGuard
 from keytables.engine import Clock
-from keytables.errors import KeytablesError, StorageFull, Unavailable
-from keytables.sqlite.database import Failures, StoreClosed
+from keytables.errors import StorageFull, Unavailable
+from keytables.sqlite.database import StoreClosed
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.statements import Statements
 from keytables.sqlite.write_queue import RunFunction, WriteQueue
@@ -33,9 +26,6 @@ SWEEP_WRITES: Final = 4
 
 _MAX_KEPT: Final = 1000
 """Rows that cannot be deleted, after which a sweep of their table ends."""
-
-_PAUSE: Final = 0.01
-"""Seconds until the next query after one that found few."""
 
 
 class ExpiredItems:
@@ -119,47 +109,3 @@ def _column(connection: apsw.Connection, sql: str, values: tuple[float, int]) ->
 def _delete_id(statements: Statements, number: int, now: float, cursor: apsw.Cursor) -> int:
     cursor.execute(statements.delete_expired_id, (now, number))
     return cursor.connection.changes()
-
-
-class Sweeper:
-    """Calls ``remove_some`` about every ``interval`` seconds until it returns 0, despite errors."""
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        remove_some: Callable[[], Awaitable[int]],
-        interval: float,
-        *,
-        guard: ClockGuard,
-        failures: Failures,
-    ) -> None:
-        self._guard, self._failures = guard, failures
-        self._loop, self._remove_some, self._interval = loop, remove_some, interval
-        self._task: asyncio.Task[None] | None = None
-        self._set_timer()
-
-    def _set_timer(self) -> None:
-        delay = self._interval * random.uniform(0.5, 1.5)  # noqa: S311 - not for cryptography
-        self._timer = self._loop.call_later(delay, self._start)
-
-    def _start(self) -> None:
-        self._task = self._loop.create_task(self._sweep())
-
-    async def _sweep(self) -> None:
-        try:
-            while not self._guard.jump() and (count := await self._remove_some()):
-                if count < SWEEP_ROWS * SWEEP_WRITES:
-                    await asyncio.sleep(_PAUSE)
-        except KeytablesError:
-            pass  # reported where it was read or written; the next sweep tries again
-        except Exception as error:  # noqa: BLE001 - without this it would never sweep again
-            self._failures.report(error)
-        self._set_timer()
-
-    async def close(self) -> None:
-        self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        self._timer.cancel()

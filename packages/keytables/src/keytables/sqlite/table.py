@@ -16,8 +16,9 @@ from keytables.checks import check_batch, key_tuple_check
 from keytables.engine import Clock, TableHandle, refused_write
 from keytables.errors import KeytablesError, SchemaError, Unavailable
 from keytables.expressions import MAX_COMPILED, Change, Condition, Returning, Update, compile_update
+from keytables.packing import unpack
 from keytables.schema import Cursor, Page, Range, Table
-from keytables.sqlite.codec import RowCodec, unpack
+from keytables.sqlite.codec import RowCodec
 from keytables.sqlite.database import Database, MissingIndex, translate
 from keytables.sqlite.locks import FileLock
 from keytables.sqlite.reader import Reader

@@ -18,7 +18,8 @@ import apsw
 from keytables.checks import PLAIN_TYPES, snapshot
 from keytables.errors import ConditionFailed, KeytablesError, StorageFull, Throttled, Unavailable
 from keytables.expressions import Change, Condition, Returning, compile_condition
-from keytables.sqlite.codec import Row, RowCodec, unpack
+from keytables.packing import unpack
+from keytables.sqlite.codec import Row, RowCodec
 from keytables.sqlite.database import StoreClosed, described
 from keytables.sqlite.statements import Statements
 from keytables.values import Item, KeyTuple, Scalar, Value, Values

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keytables import MAX_ITEM_SIZE, Item, ItemTooLarge
 from keytables.checks import item_size
-from keytables.sqlite.codec import pack, unpack
+from keytables.packing import pack, unpack
 from support.soak import times
 from support.table_values import items, texts
 

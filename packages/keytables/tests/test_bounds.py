@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keytables import Key, Range
-from keytables.sqlite.statements import SortBounds, after_prefix, sort_bounds
+from keytables.bounds import SortBounds, after_prefix, sort_bounds
 
 texts = st.text(st.characters(codec="utf-8") | st.sampled_from("\ud7ff\ue000\U0010ffff"))
 

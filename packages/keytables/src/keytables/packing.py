@@ -1,0 +1,86 @@
+"""Items as bytes, for engines that store an item whole.
+
+Rule: the item read equals the one written, types included. It is MessagePack of the whole item,
+keys included; a set of text is the extension type 1 holding the sorted members.
+"""
+
+from typing import Final, cast
+
+import msgspec
+
+from keytables.checks import PLAIN_TYPES, check_names, check_size, snapshot
+from keytables.errors import SchemaError, Unavailable
+from keytables.values import MAX_ITEM_SIZE, Item, Value
+
+_SET: Final = 1
+
+# The size of an item is at most four times that of its blob (an empty list in a list is one byte of
+# the blob and counts as four), so a smaller blob needs no exact count.
+_CERTAINLY_SMALL: Final = MAX_ITEM_SIZE // 4
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def _decode_extension(code: int, data: memoryview) -> frozenset[str]:
+    if code != _SET:
+        raise ValueError(f"unknown extension type {code} in an item")
+    return frozenset(msgspec.msgpack.decode(data, type=list[str]))
+
+
+_decode = msgspec.msgpack.Decoder(dict, ext_hook=_decode_extension).decode
+
+
+def unpack(blob: bytes) -> Item:
+    """Return a new item. Raises Unavailable: the blob is damaged."""
+    try:
+        return cast(Item, _decode(blob))
+    except Exception as error:
+        raise Unavailable("an item of the store is damaged") from error
+
+
+def pack(item: Item) -> bytes:
+    """Return the blob of an item. Raises SchemaError and ItemTooLarge."""
+    if "" in item:
+        check_names(item)
+    encoded: dict[str, object] | None = None
+    if not PLAIN_TYPES.issuperset(map(type, item.values())):
+        for name, value in item.items():
+            if type(value) not in PLAIN_TYPES and not _is_plain_map(value):
+                if encoded is None:
+                    encoded = dict(item)
+                checked = snapshot(value, name)
+                if checked == frozenset():
+                    del encoded[name]
+                else:
+                    encoded[name] = _encodable(checked)
+    try:
+        blob = _encode(item if encoded is None else encoded)
+    except OverflowError:
+        raise SchemaError("an integer of the item is not within 64 bits") from None
+    except UnicodeEncodeError:
+        raise SchemaError("text of the item holds a surrogate, which UTF-8 has not") from None
+    if len(blob) > _CERTAINLY_SMALL:
+        check_size(item)
+    return blob
+
+
+def _is_plain_map(value: Value) -> bool:
+    """Whether a value is a map that needs neither a check nor a copy, as most maps are."""
+    if type(value) is not dict:
+        return False
+    for key, member in value.items():
+        if type(key) is not str or not key or type(member) not in PLAIN_TYPES:
+            return False
+    return True
+
+
+def _encodable(value: Value) -> object:
+    if type(value) in PLAIN_TYPES:
+        return value
+    if isinstance(value, frozenset):
+        return msgspec.msgpack.Ext(_SET, _encode(sorted(value)))
+    if isinstance(value, dict):
+        return {key: _encodable(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_encodable(member) for member in value]
+    return value
