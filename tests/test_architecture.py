@@ -137,7 +137,7 @@ MECHANISMS = {
         r"import collections\.OrderedDict|\.popitem|\.move_to_end|class \w*(RecentlyUsed|Bounded)",
         {
             "autopush.recently_used": "",
-            "autopush.api.push": "a queue: the next key to serve comes first",
+            "autopush.fair_queue": "a queue: the next key to serve comes first",
             "autopush.net.client_limits": "by weight: who has held bytes for longest gives them up",
             "autopush.net.http_server": "connections by idle time",
             "autopush.net.listener": "handshakes by age",

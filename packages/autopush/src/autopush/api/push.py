@@ -10,7 +10,6 @@ user agent is not connected.
 """
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
@@ -23,6 +22,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterResponse
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.router import CachedUser, DeliveryResult, Recipient, UserAgentRouter
+from autopush.fair_queue import FairQueue
 from autopush.limits import PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
@@ -366,8 +366,6 @@ MAX_WAITING: Final = 10_000
 MAX_WAITING_OF_USER: Final = 500
 """The same for messages to one user."""
 
-Waiting = deque[tuple[Credentials, asyncio.Future[Claims]]]
-
 
 class SignatureQueue:
     """Verifies the signatures of new senders in slices of less than a millisecond (`TIME_SLICE`).
@@ -387,35 +385,28 @@ class SignatureQueue:
     ) -> None:
         self._verifier = verifier
         self._time_slice = time_slice
-        self._max_waiting = max_waiting
-        self._max_waiting_of_user = max_waiting_of_user
-        self._waiting: OrderedDict[str, Waiting] = OrderedDict()  # the next one to serve is first
-        self._count = 0
+        self._waiting = FairQueue[tuple[Credentials, asyncio.Future[Claims]]](
+            max_waiting, max_waiting_of_user
+        )
 
     async def verify(self, credentials: Credentials, uaid: str) -> Claims:
         """The verified claims. `uaid`: the recipient's.
 
         :raises PushError: 401/109, not signed by that key; 503/201, too many are waiting
         """
-        of_user = self._waiting.get(uaid)
-        if self._count >= self._max_waiting or (
-            of_user is not None and len(of_user) >= self._max_waiting_of_user
-        ):
-            raise PushError(Errno.BACK_OFF, "Too many signatures to verify")
         loop = asyncio.get_running_loop()
-        if not self._count:
-            loop.call_soon(self._run_slice)
-        if of_user is None:
-            of_user = self._waiting[uaid] = deque()
         future: asyncio.Future[Claims] = loop.create_future()
-        of_user.append((credentials, future))
-        self._count += 1
+        is_idle = not self._waiting
+        if not self._waiting.add(uaid, (credentials, future)):
+            raise PushError(Errno.BACK_OFF, "Too many signatures to verify")
+        if is_idle:
+            loop.call_soon(self._run_slice)
         return await future
 
     def _run_slice(self) -> None:
         end = perf_counter() + self._time_slice
-        while self._count:
-            credentials, future = self._next()
+        while self._waiting:
+            credentials, future = self._waiting.take()
             try:
                 # The first of several messages with the same new token verifies it for all.
                 known = self._verifier.known(credentials)
@@ -427,14 +418,6 @@ class SignatureQueue:
             else:
                 if not future.done():
                     future.set_result(claims)
-            if perf_counter() >= end and self._count:
+            if perf_counter() >= end and self._waiting:
                 asyncio.get_running_loop().call_soon(self._run_slice)
                 return
-
-    def _next(self) -> tuple[Credentials, asyncio.Future[Claims]]:
-        uaid, of_user = self._waiting.popitem(last=False)
-        self._count -= 1
-        waiting = of_user.popleft()
-        if of_user:
-            self._waiting[uaid] = of_user
-        return waiting
