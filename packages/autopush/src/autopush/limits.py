@@ -1,13 +1,14 @@
 """Limits on what user agents and application servers may do, and how often.
 
-    user agents   messages, registrations, new records       message_rate, registration_rate,
-                                                             new_user_agents_rate
+    user agents   new connections, messages, registrations,  connection_rate, message_rate,
+                  new records                                registration_rate, new_user_agents_rate
+                  hellos in progress                         HELLOS_IN_PROGRESS
     senders       pushes to an endpoint, and with a key;     endpoint_rate, sender_rate,
                   whether they may send at all               vapid_required, allowed_senders
     both          what is stored for one user agent          max_stored_messages, max_stored_bytes
 
-Connections and buffered bytes are limited in :mod:`autopush.net.client_limits`. Each worker has its
-own limits. Refusals are counted, and logged at most once a minute per limit.
+Open connections and buffered bytes are limited in :mod:`autopush.net.client_limits`. Each worker
+has its own limits. Refusals are counted, and logged at most once a minute per limit.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
+from autopush.fair_queue import FairQueue
 from autopush.protocol.effects import Row, TooOften
 from autopush.recently_used import RecentlyUsed
 from autopush.settings.value_types import Rate
@@ -131,6 +133,7 @@ class UserAgentLimits:
         if message_rate is not None:
             self.message_batch = max(1, min(MAX_BATCH, message_rate.count // 50))
             batches = Rate(message_rate.count // self.message_batch, message_rate.unit)
+        self.hellos = HelloQueue()
         self._messages = _UserAgentRates(batches, monotonic)
         self._registrations = _UserAgentRates(registration_rate, monotonic)
         self._new_user_agents = new_user_agents
@@ -152,6 +155,50 @@ class UserAgentLimits:
             self._refusals.add("new_user_agents", address_key)
             return TooOften(TOO_MANY_USER_AGENTS, wait)
         return None
+
+    def count_late_hello(self, address_key: str) -> None:
+        """A hello that could not be carried out in time was answered with a close."""
+        self._refusals.add("hellos", address_key)
+
+
+HELLOS_IN_PROGRESS: Final = 256
+"""A small share of the writes and calls that a store lets wait (20,000 and 10,000), and enough for
+its group commits."""
+MAX_WAITING_HELLOS: Final = 50_000
+
+StartHello = Callable[[], asyncio.Task[None] | None]
+"""Returns the task that carries out a hello; None if its user agent has left."""
+
+
+class HelloQueue:
+    """Bounds the hellos in progress, so that pushes and registrations are answered while very many
+    user agents come back at once. Further hellos wait, and client addresses take turns.
+    """
+
+    def __init__(
+        self, *, most: int = HELLOS_IN_PROGRESS, max_waiting: int = MAX_WAITING_HELLOS
+    ) -> None:
+        self._most = most
+        self._waiting = FairQueue[StartHello](max_waiting)
+        self._in_progress = 0
+
+    def add(self, address_key: str, start: StartHello) -> bool:
+        """Call `start` now or later; False if too many are waiting."""
+        if self._in_progress >= self._most:
+            return self._waiting.add(address_key, start)
+        self._start(start)
+        return True
+
+    def _start(self, start: StartHello) -> None:
+        task = start()
+        if task is not None:
+            self._in_progress += 1
+            task.add_done_callback(self._on_done)
+
+    def _on_done(self, _task: asyncio.Task[None]) -> None:
+        self._in_progress -= 1
+        while self._waiting and self._in_progress < self._most:
+            self._start(self._waiting.take())
 
 
 class _UserAgentRates:

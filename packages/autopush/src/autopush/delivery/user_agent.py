@@ -8,6 +8,7 @@ effect in the order they were sent.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from autopush.delivery.node import ConnectionNode
@@ -33,6 +34,7 @@ from autopush.protocol.effects import (
     StoreRequest,
     StoreResult,
     Subscribe,
+    TimerReason,
     Unsubscribe,
 )
 from autopush.protocol.session import Session
@@ -219,7 +221,15 @@ class UserAgentConnection(WebSocketProtocol):
             if isinstance(request, Registration) and self._is_refused(request):
                 continue
             self._block_input_while_waiting()
-            asyncio.get_running_loop().create_task(self._execute(request))
+            if not isinstance(request, Identify):
+                asyncio.get_running_loop().create_task(self._execute(request))
+            elif not self._node.limits.hellos.add(self._address_key, partial(self._start, request)):
+                self._carry_out(self.session.on_failure(request, StoreFailure.OVERLOADED))
+
+    def _start(self, hello: Identify) -> asyncio.Task[None] | None:
+        if not self.is_connected:
+            return None
+        return asyncio.get_running_loop().create_task(self._execute(hello))
 
     def _carry_out_now(self, effects: Sequence[Effect]) -> list[StoreRequest]:
         """Returns the store requests, which are still to be executed."""
@@ -363,7 +373,10 @@ class UserAgentConnection(WebSocketProtocol):
         self._session_timers = (*(timer for timer in self._session_timers if timer.pending), timer)
 
     def _on_session_timer(self, wanted: SetTimer) -> None:
-        self._carry_out(self.session.on_timer(wanted.reason, self._node.clock()))
+        effects = self.session.on_timer(wanted.reason, self._node.clock())
+        if effects and wanted.reason is TimerReason.CLOSE:
+            self._node.limits.count_late_hello(self._address_key)
+        self._carry_out(effects)
 
     def _on_hello_timeout(self) -> None:
         self._carry_out(self.session.on_hello_timeout())

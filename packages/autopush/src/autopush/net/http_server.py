@@ -17,6 +17,7 @@ from autopush.net.client_limits import (
     TOO_MUCH,
     BufferedBytes,
     ConnectionLimits,
+    ConnectionRate,
     ConnectionRefused,
     TrustedProxies,
     unmapped,
@@ -66,7 +67,8 @@ class HttpServer:
     `error_response(status, reason)` makes the server's own answers; `reason` is a few words.
     `proxies` determine `Request.client_address`. `connection_limits` and `buffered` are shared with
     other servers of the worker; `max_connections` returns the current limit of this server alone,
-    without upgraded connections. `clock` (seconds since the epoch) is for the Date header.
+    without upgraded connections, and `connection_rate` is its own too. `clock` (seconds since the
+    epoch) is for the Date header.
     """
 
     handler: Handler
@@ -79,6 +81,7 @@ class HttpServer:
     connection_limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     buffered: BufferedBytes = field(default_factory=BufferedBytes)
     max_connections: Callable[[], int] | None = None
+    connection_rate: ConnectionRate | None = None
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
@@ -234,7 +237,8 @@ class HttpConnection(asyncio.Protocol):
             if not has_room:
                 raise server.connection_limits.refusal("connections", parser.peer)
             if self._counted_as is None:
-                self._counted_as = server.connection_limits.count(parser.peer)
+                limits = server.connection_limits
+                self._counted_as = limits.count(parser.peer, server.connection_rate)
         except ConnectionRefused as refusal:
             self._refuse(refusal)
             return
@@ -516,7 +520,9 @@ class HttpConnection(asyncio.Protocol):
             data = render_upgrade(upgrade)
             # A trusted proxy's connection carries many clients' requests, a WebSocket only one's.
             if request.client_address != request.peer:
-                counted_as = server.connection_limits.recount(counted_as, request.client_address)
+                counted_as = server.connection_limits.recount(
+                    counted_as, request.client_address, server.connection_rate
+                )
                 self._counted_as = counted_as
             protocol = upgrade.protocol_factory(counted_as)
         except ConnectionRefused as refusal:

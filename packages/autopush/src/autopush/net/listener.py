@@ -20,7 +20,12 @@ from dataclasses import KW_ONLY, dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final, Protocol
 
-from autopush.net.client_limits import ConnectionLimits, ConnectionRefused, unmapped
+from autopush.net.client_limits import (
+    ConnectionLimits,
+    ConnectionRate,
+    ConnectionRefused,
+    unmapped,
+)
 from autopush.net.timers import Timer, TimerWheel
 
 HEADER_TIMEOUT: Final = 5.0
@@ -64,6 +69,7 @@ class Listener:
     handshake_timeout: float = 10.0
     shutdown_timeout: float = 5.0
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    connection_rate: ConnectionRate | None = None
     on_refused: Callable[[str, str, int], object] | None = None
 
     def __post_init__(self) -> None:
@@ -127,7 +133,7 @@ class Listener:
 
     def _take(self, sock: socket.socket, peer: str) -> None:
         try:
-            key = self.limits.count("" if self.proxied else peer)
+            key = self.limits.count("" if self.proxied else peer, self.connection_rate)
         except ConnectionRefused:
             sock.close()
             return
@@ -191,7 +197,7 @@ class _PendingConnection:
         listener, client = self._listener, self._peer
         if listener.proxied:
             source = await self._receive_header()
-            self._counted_as = listener.limits.recount("", source)
+            self._counted_as = listener.limits.recount("", source, listener.connection_rate)
             client = source or client
         await self._loop.connect_accepted_socket(
             lambda: listener.protocol(client, self._hand_over),

@@ -355,6 +355,7 @@ class Worker:
         if allowed := settings.max_connections:
             left = lambda: allowed + PAGES_MARGIN - len(registry.sockets)  # noqa: E731
         websockets = self._serve("websocket", upgrades, Limits(max_body=MAX_PAGE_BODY), left)
+        websockets.connection_rate = TokenBuckets(settings.connection_rate).take
         node_api = self._serve(
             "router",
             NodePort(
@@ -427,6 +428,7 @@ class Worker:
             handshake_timeout=self._settings.open_handshake_timeout,
             shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
             limits=http.connection_limits,
+            connection_rate=http.connection_rate,
             on_refused=_log_proxy_refused,
         )
         listener.start()

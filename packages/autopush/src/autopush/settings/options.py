@@ -369,6 +369,11 @@ class Settings:
         "connections of one address to one worker at once, of an IPv6 network of 64 bits; none of "
         "a trusted proxy; 0 sets no limit",
     )
+    connection_rate: OptionalRate = LIMITS.of(*NODES).option(
+        Rate(6000, "min"),
+        "connections that one address opens to the WebSocket port of one worker, of an IPv6 "
+        "network of 64 bits; none of a trusted proxy",
+    )
     max_buffered_bytes: Annotated[int, whole_number(1_048_576, metavar="BYTES")] = LIMITS.option(
         67_108_864,
         "bytes of unfinished requests and WebSocket messages that one worker holds; beyond it the "
