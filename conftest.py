@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["support.chromium"]
+"""For its fixture `browser`."""
+
 # On a machine that is busy any example may take long.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

@@ -1,26 +1,32 @@
 """Headless Chromium for tests, driven over its own DevTools protocol; it needs `websockets` only.
 
-    async with running_chromium() as browser:
+    async def test_the_page_has_a_title(browser: Chromium) -> None:
         page = await browser.open("http://localhost:8082/")
         await page.until("document.querySelector('#done')")
         title = await page.evaluate("document.title")
+
+One process serves all tests of a run and ends with it. The fixture `browser` is for one test: its
+tabs share storage, permissions and service workers with those of no other test.
 
 Every wait is for an event and has a time limit, after which it raises an error that names the
 event.
 """
 
 import asyncio
+import atexit
 import base64
 import contextlib
+import functools
 import itertools
 import json
-import os
-import signal
+import subprocess
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from support.tools import need
@@ -30,6 +36,7 @@ Json = dict[str, Any]
 TIMEOUT = 30.0  # seconds for one command or one wait
 INSTALL = "apt-get install --no-install-recommends chromium"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+LOCAL = "EXCLUDE localhost, EXCLUDE 127.0.0.1"
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -46,10 +53,14 @@ FLAGS = (
     "--hide-scrollbars",
     "--mute-audio",
     "--password-store=basic",
-    # Whatever is not on this machine does not exist for it.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+    # Whatever is not on this machine does not exist for it; `push.example` is this machine under a
+    # name that is no secure context.
+    f"--host-resolver-rules=MAP push.example 127.0.0.1, MAP * ~NOTFOUND, {LOCAL}",
     "--remote-debugging-port=0",
 )
+
+# The shell ends the browser and its helpers when its own input ends, and that ends with the run.
+KEEPER = '"$@" & read -r _; kill -9 0'
 
 
 class ChromiumError(Exception):
@@ -157,10 +168,11 @@ class Page:
 
 
 class Chromium:
-    """A running browser; `running_chromium` makes one."""
+    """The browser of one test, as Chromium's incognito windows are one."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
+        self._context = ""
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Json]] = {}
         self._listeners: dict[tuple[str, str | None], list[Callable[[Json], object]]] = {}
@@ -191,9 +203,16 @@ class Chromium:
         """Call the listener with the parameters of each event of that name."""
         self._listeners.setdefault((method, session), []).append(listener)
 
+    async def begin(self) -> None:
+        """Begin a profile of its own, which ends with the connection."""
+        made = await self.command("Target.createBrowserContext", {"disposeOnDetach": True})
+        self._context = made["browserContextId"]
+
     async def open(self, url: str = "about:blank") -> Page:
         """A new tab; with a URL, once that is loaded."""
-        target = await self.command("Target.createTarget", {"url": "about:blank"})
+        target = await self.command(
+            "Target.createTarget", {"url": "about:blank", "browserContextId": self._context}
+        )
         attached = await self.command(
             "Target.attachToTarget", {"targetId": target["targetId"], "flatten": True}
         )
@@ -204,10 +223,16 @@ class Chromium:
             await page.goto(url)
         return page
 
-    async def grant(self, origin: str, *permissions: str) -> None:
-        """Grant permissions to an origin, for example `notifications`; all others are denied."""
+    async def set_permission(self, origin: str, permission: str, setting: str) -> None:
+        """Set a permission of an origin, for example `notifications`, to granted or denied."""
         await self.command(
-            "Browser.grantPermissions", {"origin": origin, "permissions": list(permissions)}
+            "Browser.setPermission",
+            {
+                "origin": origin,
+                "permission": {"name": permission},
+                "setting": setting,
+                "browserContextId": self._context,
+            },
         )
 
     async def close(self) -> None:
@@ -234,52 +259,49 @@ class Chromium:
                 answer.set_exception(ChromiumError("Chromium ended"))
 
 
-@contextlib.asynccontextmanager
-async def running_chromium(*flags: str) -> AsyncIterator[Chromium]:
-    """Start a headless Chromium with a profile of its own, and end it."""
-    program = find_chromium()
-    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
-        process = await asyncio.create_subprocess_exec(
-            program,
-            *FLAGS,
-            *flags,
-            f"--user-data-dir={profile}",
-            "about:blank",
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert process.stderr is not None
-        drain: asyncio.Task[None] | None = None
+@pytest.fixture
+async def browser() -> AsyncIterator[Chromium]:
+    """Chromium, as one that was started for this test alone."""
+    async with connect(_debugging_url(), max_size=None, ping_interval=None, proxy=None) as socket:
+        chromium = Chromium(socket)
         try:
-            url = await asyncio.wait_for(_debugging_url(process.stderr), TIMEOUT)
-            drain = asyncio.create_task(_drain(process.stderr))
-            async with connect(url, max_size=None, ping_interval=None, proxy=None) as socket:
-                browser = Chromium(socket)
-                try:
-                    yield browser
-                finally:
-                    await browser.close()
+            await chromium.begin()
+            yield chromium
         finally:
-            # Its helper processes are in the session started above.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-            if drain is not None:
-                await drain
+            await chromium.close()
 
 
-async def _debugging_url(stderr: asyncio.StreamReader) -> str:
+@functools.cache
+def _debugging_url() -> str:
+    """Where the run's Chromium takes commands."""
+    program = find_chromium()
+    profile = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
+    process = subprocess.Popen(
+        [
+            *("/bin/sh", "-c", KEEPER, "chromium", program),
+            *(*FLAGS, f"--user-data-dir={profile.name}", "about:blank"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+    def end() -> None:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+        profile.cleanup()
+
+    atexit.register(end)
+    assert process.stderr is not None
     said = []
-    async for line in stderr:
-        text = line.decode(errors="replace").strip()
-        _, mark, url = text.partition("DevTools listening on ")
+    for line in process.stderr:
+        _, mark, url = line.strip().partition("DevTools listening on ")
         if mark:
+            threading.Thread(target=process.stderr.read, name="chromium", daemon=True).start()
             return url
-        said.append(text)
-    raise ChromiumError("Chromium did not start:\n" + "\n".join(said[-10:]))
-
-
-async def _drain(stream: asyncio.StreamReader) -> None:
-    while await stream.read(65536):
-        pass
+        said.append(line)
+    raise ChromiumError("Chromium did not start:\n" + "".join(said[-10:]))

@@ -155,7 +155,7 @@ class Site:
         page = await browser.open()
         page.on("Log.entryAdded", lambda event: complaints.append(event["entry"]["text"]))
         page.on("Runtime.exceptionThrown", lambda event: complaints.append(str(event)))
-        await browser.grant(self.url.rstrip("/"), "notifications")
+        await browser.set_permission(self.url.rstrip("/"), "notifications", "granted")
         await self.push.install(page)
         await page.goto(self.url)
         return page, complaints

@@ -6,16 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from autopush.webpush.errors import ERRORS
-from support.chromium import Chromium, Page, running_chromium
+from support.chromium import Chromium, Page
 from support.start_page_server import Site, start_page_site
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Chromium]:
-    async with running_chromium() as started:
-        yield started
 
 
 @pytest.fixture

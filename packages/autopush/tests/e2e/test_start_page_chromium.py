@@ -11,7 +11,7 @@ import pytest
 
 from autopush.webpush import vapid
 from autopush.webpush.syntax import decode_any_base64, encode_base64url
-from support.chromium import Chromium, Page, running_chromium
+from support.chromium import Chromium, Page
 from support.start_page_server import Site, start_page_site
 
 pytestmark = pytest.mark.browser
@@ -25,12 +25,6 @@ EXAMPLE_RECEIVER = (
     "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
 )
 WEBPUSH = 'import("/start/webpush.js")'
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Chromium]:
-    async with running_chromium() as started:
-        yield started
 
 
 @pytest.fixture
@@ -311,14 +305,7 @@ async def test_blocked_notifications_are_explained_with_what_to_do(
     browser: Chromium, site: Site
 ) -> None:
     page = await browser.open()
-    await browser.command(
-        "Browser.setPermission",
-        {
-            "permission": {"name": "notifications"},
-            "setting": "denied",
-            "origin": site.url.rstrip("/"),
-        },
-    )
+    await browser.set_permission(site.url.rstrip("/"), "notifications", "denied")
     await page.goto(site.url)
     await reaches(page, "subscribe", "failed")
     assert "Notifications are blocked" in await said(page, "subscribe")
@@ -335,16 +322,16 @@ async def test_a_browser_that_cannot_reach_its_push_service_says_so(
     assert "could not subscribe: push service error" in await said(page, "subscribe")
 
 
-async def test_an_insecure_context_is_explained_with_what_to_do(site: Site) -> None:
-    rule = "--host-resolver-rules=MAP push.example 127.0.0.1"
-    async with running_chromium(rule) as browser:
-        page = await browser.open(f"http://push.example:{site.port}/")
-        await reaches(page, "subscribe", "failed")
-        assert "secure context" in await said(page, "subscribe")
-        assert await page.evaluate("document.querySelector('#subscribe').disabled")
-        # Copying works all the same.
-        await page.evaluate("document.querySelector('[data-copy]').click()")
-        await page.until("document.querySelector('#copied').textContent === 'Copied'")
+async def test_an_insecure_context_is_explained_with_what_to_do(
+    browser: Chromium, site: Site
+) -> None:
+    page = await browser.open(f"http://push.example:{site.port}/")
+    await reaches(page, "subscribe", "failed")
+    assert "secure context" in await said(page, "subscribe")
+    assert await page.evaluate("document.querySelector('#subscribe').disabled")
+    # Copying works all the same.
+    await page.evaluate("document.querySelector('[data-copy]').click()")
+    await page.until("document.querySelector('#copied').textContent === 'Copied'")
 
 
 async def test_without_scripts_the_addresses_and_instructions_are_readable(

@@ -1,6 +1,5 @@
 """The page of a report in a real browser."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,19 +7,13 @@ from typing import Any
 import pytest
 
 from support.channelstats.weeks import Week
-from support.chromium import Chromium, Page, running_chromium
+from support.chromium import Chromium, Page
 from support.contrast import LOW_CONTRAST
 
 pytestmark = pytest.mark.browser
 
 WIDE, NARROW = 1200, 360
 KINDS = {"global": "", "channel": "CDEV", "user": "UALICE"}
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Chromium]:
-    async with running_chromium() as started:
-        yield started
 
 
 async def opened(browser: Chromium, week: Week, folder: Path, kind: str) -> Page:

@@ -9,7 +9,7 @@ import pytest
 
 from channelstats.views.model import VIEWS
 from support.channelstats.dashboard import TOKEN, Dashboard
-from support.chromium import TIMEOUT, Chromium, Page, running_chromium
+from support.chromium import TIMEOUT, Chromium, Page
 from support.contrast import LOW_CONTRAST
 
 pytestmark = pytest.mark.browser
@@ -40,12 +40,6 @@ class Watch:
         page.on("Log.entryAdded", lambda e: self.complaints.append(str(e["entry"])))
         page.on("Runtime.exceptionThrown", lambda e: self.complaints.append(str(e)))
         page.on("Runtime.consoleAPICalled", lambda e: self.complaints.append(str(e)))
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Chromium]:
-    async with running_chromium() as started:
-        yield started
 
 
 @pytest.fixture
