@@ -1,4 +1,4 @@
-"""The Slack blocks of the worked example."""
+"""The Slack blocks of the worked example under the profile compat; test_digest has the others."""
 
 import json
 from fractions import Fraction

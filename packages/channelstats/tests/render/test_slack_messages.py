@@ -9,10 +9,11 @@ from channelstats.render.slack import (
     MOST_BLOCKS,
     MOST_CHARACTERS,
     SlackBlock,
+    as_content,
     characters_of,
-    content_of,
     first_part,
     messages_of,
+    number_in_words,
     split_blocks,
 )
 from channelstats.views.model import Kind, Report, Span
@@ -60,12 +61,12 @@ def report_for(name: str) -> tuple[Report, Directory]:
 
 
 def test_a_name_alerts_nobody_in_what_notifications_show() -> None:
-    content = content_of(*report_for("<!channel> & co"))
+    content = as_content(*report_for("<!channel> & co"), number_in_words)
     assert content.text == "Report for @&lt;!channel&gt; &amp; co: Sunday"
 
 
 def test_a_message_is_posted_as_it_is() -> None:
-    [message] = messages_of(*report_for("bob"))
+    [message] = messages_of(as_content(*report_for("bob"), number_in_words))
     assert message["text"] == "Report for @bob: Sunday"
     assert (message["unfurl_links"], message["unfurl_media"]) == (False, False)
     assert "parse" not in message

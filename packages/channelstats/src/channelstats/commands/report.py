@@ -47,7 +47,7 @@ from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
 from channelstats.views.report_data import ReportData, load_report_data
-from channelstats.views.reports import ReportKind, Wanted, report_on
+from channelstats.views.reports import ReportKind, Wanted
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
 _PERIOD_FLAGS: Final = ("week", "first", "last", "days")
@@ -140,7 +140,13 @@ async def report(context: CommandContext) -> int:
             names = await load_pseudonyms(tables, pseudonym_secret(settings))
         if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
             period = await _newest_period(context, tables, period)
-        wanted = Wanted(kind, subject, settings.optin_channel, settings.help_channel)
+        wanted = Wanted(
+            kind,
+            subject,
+            settings.optin_channel,
+            settings.help_channel,
+            settings.dashboard_url,
+        )
         files, messages, made = dict[Form, Files](), 0, None
         if Form.JSON in forms and names is None and settings.min_group == 1:
             # It is stored, and then no message is read for it.
@@ -292,7 +298,7 @@ async def _send(
 ) -> None:
     given, wanted, period = context.arguments, made.wanted, made.data.period
     names = shown_names(made.data, made.directory)
-    content = content_of(report_on(made.shown, made.data), names)
+    content = content_of(made.shown, made.data, names)
     title = html.unescape(content.text)
     attachment = None
     if given.attach:

@@ -21,7 +21,7 @@ from channelstats.privacy import Pseudonyms
 from channelstats.render.data import csv_bytes
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory
-from channelstats.render.slack import messages_of
+from channelstats.render.slack import content_of, messages_of
 from channelstats.render.text import text_of
 from channelstats.stats.activity import WEEKDAYS
 from channelstats.stats.conversation import daily_posters
@@ -59,9 +59,9 @@ def render(wanted: Wanted, of: ReportData, known: Directory, form: Form) -> File
         write = _csv if form is Form.CSV else _parquet
         frames = frames_of(wanted, of, names)
         return {f"{name}.{form}": write(frame) for name, frame in frames.items()}
-    made = report_on(wanted, of)
     if form is Form.SLACK:
-        return {"": indented({"messages": messages_of(made, names)})}
+        return {"": indented({"messages": messages_of(content_of(wanted, of, names))})}
+    made = report_on(wanted, of)
     text = html_of(made, names) if form is Form.HTML else text_of(made, names)
     return {"": text.encode()}
 

@@ -1,19 +1,22 @@
-"""A report as Slack blocks, and blocks as messages that Slack takes.
+"""A report as Slack blocks, and blocks as messages that Slack takes: a few sentences, or under the
+profile compat all of it as the original posted it, with emoji that only its workspace had.
 
 Rule: people and channels are mentions, and Slack shows their names; where IDs are not real ones the
 names are text and mention nobody. At most 50 blocks and 10,000 characters a message, fewer than
 Slack's own undocumented limit; a later message is a reply to the first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
+from channelstats.counting import Profile
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
-from channelstats.render.words import figure_text, number_text
+from channelstats.render.words import change_words, figure_text, number_text, plural
 from channelstats.stats.quantities import Change, alone
+from channelstats.views.digest import digest_of
 from channelstats.views.model import (
     NUMERIC,
     Cell,
@@ -29,8 +32,12 @@ from channelstats.views.model import (
     Tile,
     Tiles,
 )
+from channelstats.views.report_data import ReportData
+from channelstats.views.reports import Wanted, report_on
 
 SlackBlock: TypeAlias = dict[str, object]
+NumberText: TypeAlias = Callable[[Change, Kind, str], str]
+"""How a number is written of a kind, with how it changed; the text is what is counted, for one."""
 
 DIVIDER: Final[SlackBlock] = {"type": "divider"}
 LONGEST_TEXT: Final = 3000
@@ -48,8 +55,8 @@ def escaped(text: str) -> str:
 
 
 class _Slack:
-    def __init__(self, names: Directory) -> None:
-        self._names = names
+    def __init__(self, names: Directory, number_text: NumberText) -> None:
+        self._names, self._number_text = names, number_text
 
     def report(self, report: Report) -> Iterator[SlackBlock]:
         title = f"*{self.line(report.title)}*"
@@ -59,6 +66,8 @@ class _Slack:
         for section in report.sections:
             if not section.beyond:
                 yield from self.section(section)
+        if report.dashboard:
+            yield from _texts(f"<{escaped(report.dashboard)}|More in the dashboard>")
 
     def section(self, section: Section) -> Iterator[SlackBlock]:
         if section.rule_before:
@@ -123,9 +132,7 @@ class _Slack:
             url, text = self._names.permalink(value["message"]), escaped(value["text"])
             return f"<{url}|{text}>" if url else text
         change = alone(value) if isinstance(value, int | float) else value
-        if kind in _BOLD:
-            return slack_text(change, label, percentage=kind is Kind.PERCENT)
-        return figure_text(change["cur"], kind)
+        return self._number_text(change, kind, label)
 
     def named(self, of: str, kind: Kind) -> str:
         if kind is Kind.PERSON:
@@ -203,15 +210,21 @@ class Content(msgspec.Struct, frozen=True):
         }
 
 
-def content_of(report: Report, names: Directory) -> Content:
+def content_of(wanted: Wanted, of: ReportData, names: Directory) -> Content:
+    """What is said of a report: all of it under the profile compat, else its digest."""
+    if of.data.options.counting.profile is Profile.COMPAT:
+        return as_content(report_on(wanted, of), names, compat_number)
+    return as_content(digest_of(wanted, of), names, number_in_words)
+
+
+def as_content(report: Report, names: Directory, number_text: NumberText) -> Content:
     title = escaped(line_text(report.title, names))
     text = f"{title}: {report.period}" if report.period else title
-    return Content(text, list(_Slack(names).report(report)))
+    return Content(text, list(_Slack(names, number_text).report(report)))
 
 
-def messages_of(report: Report, names: Directory) -> list[dict[str, object]]:
+def messages_of(content: Content) -> list[dict[str, object]]:
     """The messages of a report, in their order."""
-    content = content_of(report, names)
     return [
         content.message(part, first=number == 0)
         for number, part in enumerate(split_blocks(content.blocks))
@@ -248,8 +261,24 @@ def characters_of(block: SlackBlock) -> int:
     return sum(len(of["text"]) for of in found)
 
 
+# ── numbers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def number_in_words(change: Change, kind: Kind, label: str = "") -> str:
+    """`*12,345* words (23% more)`."""
+    counted = f" {plural(change['cur'], label)}" if label else ""
+    changed = change_words(change, kind)
+    return f"*{figure_text(change['cur'], kind)}*{counted}{f' ({changed})' if changed else ''}"
+
+
+def compat_number(change: Change, kind: Kind, label: str = "") -> str:
+    if kind in _BOLD:
+        return slack_text(change, label, percentage=kind is Kind.PERCENT)
+    return figure_text(change["cur"], kind)
+
+
 def slack_text(change: Change, label: str = "", *, percentage: bool = False) -> str:
-    """A comparison as Slack shows it: `*12,345* (+23%):green_arrow_up: words`.
+    """A comparison as the original posted it: `*12,345* (+23%):green_arrow_up: words`.
 
     ``label`` is for one; anything but 1 gets an `s`.
     """

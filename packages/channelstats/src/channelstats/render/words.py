@@ -19,6 +19,7 @@ NOTHING: Final = "\N{EN DASH}"
 _TEENS: Final = (11, 12, 13)
 _ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
 _MET: Final = {True: ", met", False: ", not met", None: ""}
+_PLURALS: Final = {"person": "people", "reply": "replies"}
 _SHORT: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 
@@ -29,10 +30,8 @@ def ordinal(number: int) -> str:
 
 
 def plural(number: float, word: str) -> str:
-    """message, messages; reply, replies; anything but 1 is many."""
-    if number == 1:
-        return word
-    return f"{word[:-1]}ies" if word[-2:] == "ly" else f"{word}s"
+    """message, messages; person, people; anything but 1 is many."""
+    return word if number == 1 else _PLURALS.get(word, f"{word}s")
 
 
 def number_text(number: float, *, percentage: bool = False) -> str:
@@ -71,6 +70,15 @@ def change_text(change: Change, kind: Kind = Kind.COUNT) -> str:
     if change["state"] == "from_zero":
         return "from 0"
     return f"{change['diff_pct'] or 0:+,.0f}%"
+
+
+def change_words(change: Change, kind: Kind = Kind.COUNT) -> str:
+    """The same in words: `60% more`, `2.5 points less`, `new`, `none before`."""
+    text = change_text(change, kind)
+    if change["state"] in ("up", "down") and text:
+        less = "fewer" if kind is Kind.COUNT else "less"
+        return f"{text[1:]} {'more' if text[0] == '+' else less}"
+    return "none before" if change["state"] == "from_zero" else text
 
 
 def mark_texts(values: Sequence[float], kind: Kind) -> list[str]:

@@ -118,7 +118,7 @@ def message_of(document: bytes, week: Period) -> WeekMessage | None:
     body = (
         f"{_days(week.start, week.last)}: {number_text(number)} {plural(number, 'message')}"
         f"{f' ({change})' if change else ''} by {number_text(posters)} "
-        f"{'person' if posters == 1 else 'people'} in {channels:,} {plural(channels, 'channel')}"
+        f"{plural(posters, 'person')} in {channels:,} {plural(channels, 'channel')}"
     )
     url = f"/report?from={week.start.isoformat()}&to={week.last.isoformat()}"
     return WeekMessage(TITLE, body, url)

@@ -23,7 +23,7 @@ from channelstats.tables.sent_reports import SentKey
 from channelstats.views.goals import Measured, measure_week
 from channelstats.views.model import ChoiceError
 from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportKind, Wanted, report_on
+from channelstats.views.reports import ReportKind, Wanted
 
 LINK, GOALS = "link", "goals"
 """The kinds of the message that links to a channel report, and of that on goals and alerts."""
@@ -114,8 +114,14 @@ class WeeklyRun:
 
     async def _send(self, target: Target, links: str) -> None:
         settings = self._settings
-        wanted = Wanted(target.kind, target.subject, settings.optin_channel, settings.help_channel)
-        content = content_of(report_on(wanted, self._data), self._directory)
+        wanted = Wanted(
+            target.kind,
+            target.subject,
+            settings.optin_channel,
+            settings.help_channel,
+            settings.dashboard_url,
+        )
+        content = content_of(wanted, self._data, self._directory)
         result = await self._sender.send(SendJob(weekly_key(target, self._week), content))
         self._tell_of(target.words, result)
         if target.kind is not ReportKind.CHANNEL or result.state is SendState.BUSY:

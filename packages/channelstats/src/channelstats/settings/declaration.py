@@ -163,6 +163,13 @@ def _parse_api(text: str) -> str:
     return _valid(text, host and is_safe).rstrip("/") + "/"
 
 
+def _parse_web_address(text: str) -> str:
+    parts = urlsplit(text)
+    is_plain = not (parts.query or parts.fragment or parts.username)
+    is_web = parts.scheme in ("https", "http") and parts.hostname and is_plain
+    return _valid(text, is_web and not re.search(r"[\s<>|]", text)).rstrip("/") + "/"
+
+
 def is_loopback(host: str) -> bool:
     """Whether a name or an address means the machine that it is used on."""
     if host.rstrip(".").lower() == "localhost":
@@ -194,6 +201,7 @@ DAYS: Final = _number("DAYS", "a number of days", 0, 36_600)
 COUNT: Final = _number("NUMBER", "a whole number from 1 on", 1, 1_000_000)
 PORT: Final = _number("PORT", "a port, from 0 (any free one) to 65535", 0, 65_535)
 API: Final = ValueType("URL", "https://…, or http:// and an address of this machine", _parse_api)
+WEB_ADDRESS: Final = ValueType("URL", "https://… or http://…, without a query", _parse_web_address)
 SUBDOMAIN: Final = _text(
     "TEXT", "the part before .slack.com of the workspace's address", _SUBDOMAIN.fullmatch
 )

@@ -53,6 +53,9 @@ class Settings:
     channel_stats: str = _REPORTS.option(types.CHANNEL, "", "channel for links to reports")
     optin_channel: str = _REPORTS.option(types.CHANNEL, "", "its members get user reports")
     help_channel: str = _REPORTS.option(types.CHANNEL, "", "channel to ask in, named in reports")
+    dashboard_url: str = _REPORTS.option(
+        types.WEB_ADDRESS, "", "address of the dashboard, for links in Slack"
+    )
     goals: str = _REPORTS.option(types.BOUNDS, "", "figures and where they should be")
     alerts: str = _REPORTS.option(types.BOUNDS, "", "figures and where they should not be")
 

@@ -18,4 +18,5 @@ are IDs in it until a page names them.
     sections      sections that several reports have
     workspace_report: the report on a whole workspace
     reports       every report by its kind; those on one channel and on one person
+    digest        the same in a few sentences, and what to do
 """

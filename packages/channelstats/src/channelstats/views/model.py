@@ -283,12 +283,15 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """``period`` is said below the title, "" for nothing."""
+    """``period`` is said below the title, "" for nothing; so is where the ``dashboard`` shows more,
+    at the end.
+    """
 
     title: Line
     period: str
     lead: tuple[Part, ...]
     sections: tuple[Section, ...]
+    dashboard: str = ""
 
 
 VIEWS: Final[Mapping[str, str]] = {

@@ -38,6 +38,8 @@ from channelstats.stats.rankings import (
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData
+from channelstats.views.model import Choice
+from channelstats.views.registry import view_of
 
 MOVED: Final = ("files", "joins", "leaves")
 """Figures of channels that the document has not."""
@@ -143,6 +145,18 @@ class ReportData:
     def top(self, count: str) -> pl.DataFrame:
         """The messages with the most of something that may be listed."""
         return self.groups.listable(top_messages(self.now.period_messages, count))
+
+    @cached_property
+    def to_do(self) -> Mapping[str, pl.DataFrame]:
+        """The rows of the view To do, by the table: newcomers whom nobody answered, and what others
+        left unanswered.
+        """
+        everything = Choice(self.period.start, self.period.last)
+        view = view_of("todo", self.data, everything, smallest_group=self.smallest_group)
+        rows = {table.name: table.rows for table in view.tables}
+        waiting = rows["newcomers"].filter(answered=0)
+        others = rows["unanswered"].join(waiting, on="person", how="anti", maintain_order="left")
+        return {**rows, "newcomers": waiting, "unanswered": others}
 
     def of_channel(self, table: str, cid: str) -> pl.DataFrame:
         """What a channel's report is made of: `figures` (one row), `people`, `emoji`, `days`,

@@ -63,13 +63,15 @@ class ReportKind(StrEnum):
 
 class Wanted(msgspec.Struct, frozen=True):
     """A report: of which kind and, for a channel or a user, on which ID. Whoever joins
-    ``optin_channel`` gets reports on themselves; in ``help_channel`` people may ask.
+    ``optin_channel`` gets reports on themselves; in ``help_channel`` people may ask;
+    ``dashboard_url`` is where the dashboard is.
     """
 
     kind: ReportKind
     subject: str = ""
     optin_channel: str = ""
     help_channel: str = ""
+    dashboard_url: str = ""
 
     @property
     def name(self) -> str:
@@ -77,31 +79,44 @@ class Wanted(msgspec.Struct, frozen=True):
         return f"{self.kind}-{self.subject}" if self.subject else str(self.kind)
 
 
+def title_of(wanted: Wanted) -> Line:
+    if wanted.kind is ReportKind.CHANNEL:
+        return ("Report on ", Span(wanted.subject, Kind.CHANNEL))
+    if wanted.kind is ReportKind.USER:
+        return ("Report for ", Span(wanted.subject, Kind.PERSON))
+    return ("Workspace report",)
+
+
 def report_on(wanted: Wanted, of: ReportData) -> Report:
     """The report in no form yet; ``of`` serves for many."""
     if wanted.kind is ReportKind.CHANNEL:
-        return _on_channel(of, wanted.subject, wanted.help_channel)
+        return _on_channel(of, wanted)
     if wanted.kind is ReportKind.USER:
         return _on_user(of, wanted)
-    return workspace_report(of, brief=wanted.kind is ReportKind.BRIEF)
+    return workspace_report(of, title_of(wanted), brief=wanted.kind is ReportKind.BRIEF)
 
 
 # ── a channel ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _on_channel(of: ReportData, cid: str, help_channel: str) -> Report:
+def silence_note(of: ReportData, cid: str) -> str:
+    """Why there are no figures of a channel."""
+    if cid in of.groups.posters:
+        smallest = of.groups.smallest
+        return f"Fewer than {smallest} people posted here, so no figures are shown."
+    return "Nothing was posted here in this period."
+
+
+def _on_channel(of: ReportData, wanted: Wanted) -> Report:
+    cid, help_channel = wanted.subject, wanted.help_channel
     figures = of.of_channel("figures", cid)
     lead, sections = coverage_note(of), tuple[Section, ...]()
     if figures.height:
         sections = _channel_sections(of, cid, figures.row(0, named=True), help_channel)
     else:
-        nothing = "Nothing was posted here in this period."
-        if cid in of.groups.posters:
-            smallest = of.groups.smallest
-            nothing = f"Fewer than {smallest} people posted here, so no figures are shown."
-        lead = (Text(((nothing,),)),)
+        lead = (Text(((silence_note(of, cid),),)),)
     return Report(
-        title=("Report on ", Span(cid, Kind.CHANNEL)),
+        title=title_of(wanted),
         period=period_text(of.period.start, of.period.last),
         lead=lead,
         sections=sections,
@@ -160,7 +175,7 @@ def _on_user(of: ReportData, wanted: Wanted) -> Report:
     received = Text(((Span(int(emoji["times"].sum()), Kind.COUNT, "reaction"), " received"),))
     rates = emoji_part(emoji, "The emoji you received most often")
     return Report(
-        title=("Report for ", Span(uid, Kind.PERSON)),
+        title=title_of(wanted),
         period="",
         lead=_account(of, uid),
         sections=present(
@@ -177,12 +192,12 @@ def _on_user(of: ReportData, wanted: Wanted) -> Report:
             ),
             Section("Reactions you received", (received, rates), silent=True),
             *_groups(of, uid),
-            help_section(_why(wanted.optin_channel, of), wanted.help_channel, of),
+            help_section(why_you_get_this(wanted.optin_channel, of), wanted.help_channel, of),
         ),
     )
 
 
-def _why(optin_channel: str, of: ReportData) -> Line:
+def why_you_get_this(optin_channel: str, of: ReportData) -> Line:
     joined: str | Span = "the channel for personal reports"
     if optin_channel:
         joined = channel_called(optin_channel, of)

@@ -19,6 +19,7 @@ from channelstats.views.model import (
     Heat,
     Kind,
     Layout,
+    Line,
     Part,
     Report,
     Section,
@@ -48,7 +49,7 @@ _DETAILS: Final = ("words_per_poster", "thread_messages", "percent", "cpercent")
 """Columns of rankings that the brief report has not."""
 
 
-def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
+def workspace_report(of: ReportData, title: Line, *, brief: bool = False) -> Report:
     """The global report; ``brief`` is its headline only."""
     used = emoji_part(of.emoji, "Most used emoji")
     sections = present(
@@ -62,7 +63,7 @@ def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
         *messages_sections(of.top, of),
     )
     return Report(
-        title=("Workspace report",),
+        title=title,
         period=period_text(of.period.start, of.period.last),
         lead=(_posters(of), _volume(of), *coverage_note(of)),
         sections=sections,

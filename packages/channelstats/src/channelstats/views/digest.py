@@ -1,0 +1,228 @@
+"""A report in a few sentences: what changed, and three things to do. A whole report is too long for
+a channel that people talk in.
+
+Rule: it says nothing that the whole report or the view To do does not say.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice, zip_longest
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlencode
+
+import polars as pl
+
+from channelstats.days import period_text
+from channelstats.stats.messages import REACTED, REPLIED
+from channelstats.views import figures
+from channelstats.views.components import message_cells
+from channelstats.views.figures import Figure
+from channelstats.views.model import Kind, Line, Link, Report, Span, Text
+from channelstats.views.report_data import MOVED, SIZES, ReportData
+from channelstats.views.reports import (
+    ReportKind,
+    Wanted,
+    silence_note,
+    title_of,
+    why_you_get_this,
+)
+from channelstats.views.sections import coverage_note, help_section
+
+TO_DO: Final = 3
+_NAMED: Final = 3
+"""Channels or people in one sentence."""
+
+_COUNTED: Final = {REPLIED: ("reply", "replies"), REACTED: ("reaction", "reactions")}
+_RECEIVED: Final[Mapping[str, str]] = {
+    "thread_responders": "Replies in your threads: ",
+    "reactions_from": "Reactions to your messages: ",
+}
+
+_Row: TypeAlias = dict[str, Any]
+
+
+def digest_of(wanted: Wanted, of: ReportData) -> Report:
+    """The sentences, what there is to do, and whom to ask; ``of`` serves for many."""
+    is_own, why = wanted.kind is ReportKind.USER, tuple[str | Span, ...]()
+    note = coverage_note(of)
+    if is_own:
+        lines, why = _on_user(of, wanted.subject), why_you_get_this(wanted.optin_channel, of)
+    elif wanted.kind is not ReportKind.CHANNEL:
+        lines = _on_workspace(of)
+    elif of.of_channel("figures", wanted.subject).height:
+        lines = _on_channel(of, wanted.subject)
+    else:
+        lines, note = iter([(silence_note(of, wanted.subject),)]), ()
+    parts = [Text(tuple(lines)), *note]
+    if to_do := () if is_own else tuple(_to_do(of, wanted.subject)):
+        parts.append(Text((("To do:",), *to_do)))
+    if asking := help_section(why, wanted.help_channel, of):
+        parts += asking.parts
+    return Report(
+        title=title_of(wanted),
+        period=period_text(of.period.start, of.period.last),
+        lead=tuple(parts),
+        sections=(),
+        dashboard=_address(wanted, of),
+    )
+
+
+def _address(wanted: Wanted, of: ReportData) -> str:
+    """Where the dashboard shows the same; "" where its address is not known."""
+    if not wanted.dashboard_url:
+        return ""
+    chosen = {"from": of.period.start.isoformat(), "to": of.period.last.isoformat()}
+    if wanted.subject:
+        name = "channel" if wanted.kind is ReportKind.CHANNEL else "person"
+        chosen[name] = wanted.subject
+    return f"{wanted.dashboard_url}?{urlencode(chosen)}"
+
+
+# ── sentences ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _on_workspace(of: ReportData) -> Iterator[Line]:
+    def compared(figure: Figure, label: str = "") -> Span:
+        now, before = figure.measure(of.now), figure.measure(of.before)
+        return Span(of.change(now or 0, before), figure.kind, label)
+
+    statistics, before = of.now.statistics, of.before.statistics
+    members: Line = ()
+    if statistics["active_users"]:
+        share = of.change(statistics["% posting"], before["% posting"])
+        members = (", ", Span(share, Kind.PERCENT), " of the members")
+    yield (compared(figures.POSTERS, "person"), " posted", *members, ".")
+    words = compared(figures.WORDS, "word")
+    yield ("They wrote ", compared(figures.MESSAGES, "message"), " with ", words, ".")
+    if largest := _listed(of.channels, "slack_cid", Kind.CHANNEL, "percent", Kind.PERCENT):
+        yield ("Most words are in ", *largest, ".")
+    waited: Line = ()
+    if of.now.waits.height:
+        waited = ("Half of the first replies came within ", compared(figures.FIRST_REPLY), "; ")
+    unanswered = compared(figures.UNANSWERED, "message")
+    yield (*waited, unanswered, " got neither a reply nor a reaction.")
+    if figures.FIRST_TIME.measure(of.now) is not None:
+        yield (compared(figures.FIRST_TIME, "person"), " posted for the first time.")
+    yield from _most_noticed(of.top, of)
+
+
+def _on_channel(of: ReportData, cid: str) -> Iterator[Line]:
+    row = of.of_channel("figures", cid).row(0, named=True)
+    people, messages, words = (
+        Span(row[name], Kind.COUNT, label)
+        for name, label in (("posters", "person"), ("messages", "message"), ("words", "word"))
+    )
+    yield (people, " wrote ", messages, " with ", words, ".")
+    yield ("That is ", Span(row["share_rounded"], Kind.PERCENT), " of all words.")
+    authors = of.of_channel("people", cid)
+    most = _listed(authors, "slack_uid", Kind.PERSON, "words", Kind.COUNT, "word")
+    yield ("Most words are by ", *most, ".")
+    _, joins, leaves = (row[name] for name in MOVED)
+    if joins["cur"] or leaves["cur"]:
+        joined, left = Span(joins, Kind.COUNT, "person"), Span(leaves, Kind.COUNT)
+        yield (joined, " joined, ", left, " left.")
+    yield from _most_noticed(lambda count: of.of_channel(count, cid), of)
+
+
+def _on_user(of: ReportData, uid: str) -> Iterator[Line]:
+    row = next(of.of_person("figures", uid).iter_rows(named=True), None)
+    if row is None or not row["m"]:
+        yield ("You wrote nothing in this period.",)
+    else:
+        messages, words = Span(row["messages"], Kind.COUNT, "message"), row["words"]
+        yield ("You wrote ", messages, " with ", Span(words, Kind.COUNT, "word"), ".")
+        rank, share = Span(row["rank"], Kind.ORDINAL), Span(row["percent_of_words"], Kind.PERCENT)
+        posters = f" of {of.now.volume.posters:,} who posted, with "
+        yield ("By words you are the ", rank, posters, share, " of all words.")
+    places = of.of_person("channels", uid)
+    if places.height:
+        most = _listed(places, "channel", Kind.CHANNEL, "words", Kind.COUNT, "word")
+        yield ("Most of it is in ", *most, ".")
+    for groups in of.of_person("groups", uid).iter_rows(named=True):
+        for name, what in _RECEIVED.items():
+            total, people = (groups[f"{name}_{size}"] for size in SIZES)
+            if total["cur"]:
+                who = Span(people, Kind.COUNT, "person")
+                yield (what, Span(total, Kind.COUNT), ", by ", who, ".")
+    yield from _most_noticed(lambda count: of.of_person(count, uid), of)
+
+
+def _listed(
+    rows: pl.DataFrame, column: str, kind: Kind, number: str, written: Kind, label: str = ""
+) -> Line:
+    """The first rows, each as a name and its number without its change: #general (60.0%)."""
+    found: list[str | Span] = []
+    for name, value in rows.select(column, number).head(_NAMED).iter_rows():
+        of = value["cur"] if isinstance(value, dict) else value
+        found += (", " if found else "", Span(name, kind), " (", Span(of, written, label), ")")
+    return tuple(found)
+
+
+def _most_noticed(top: Callable[[str], pl.DataFrame], of: ReportData) -> Iterator[Line]:
+    """The messages with the most replies and the most reactions."""
+    message = message_cells("slack_cid", "ts", "thread_ts")
+    if of.data.inputs.hides_times:
+        message = pl.lit("")
+    for count, (one, many) in _COUNTED.items():
+        most = top(count).head(1).select("count", "slack_cid", message=message)
+        for number, cid, place in most.iter_rows():
+            link = Link(message=place, text=f"{number:,} {one if number == 1 else many}")
+            where = Span(cid, Kind.CHANNEL)
+            yield ("Most ", many, " to one message: ", Span(link, Kind.MESSAGE), " in ", where, ".")
+
+
+# ── to do ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _to_do(of: ReportData, cid: str) -> Iterator[Line]:
+    """What is first in each table of the view To do, then what is second, of all or of a channel;
+    nothing where a channel has too few posters to be chosen there.
+    """
+    if cid and not of.groups.shows(cid):
+        return
+    rows = {name: frame.filter(channel=cid) if cid else frame for name, frame in of.to_do.items()}
+    found = (
+        [line(row) for row in rows[name].head(TO_DO).iter_rows(named=True)]
+        for name, line in _ITEMS.items()
+    )
+    in_turn = chain.from_iterable(zip_longest(*found))
+    yield from islice((line for line in in_turn if line is not None), TO_DO)
+
+
+def _welcome(row: _Row) -> Line:
+    who, message = Span(row["person"], Kind.PERSON), _message(row, "the first message")
+    return (*_sign("wave"), "Welcome ", who, ": nobody answered ", *message, " yet.")
+
+
+def _answer(row: _Row) -> Line:
+    who, message = Span(row["person"], Kind.PERSON), _message(row, "a message")
+    return (*_sign("eyes"), "Answer ", who, ": nobody noticed ", *message, f" of {row['date']}.")
+
+
+def _write_to(row: _Row) -> Line:
+    who, message = Span(row["person"], Kind.PERSON), _message(row, "the last message")
+    number = Span(row["messages_before"], Kind.COUNT, "message")
+    before = (" in the period before and none now; ", *message, ".")
+    return (*_sign("handshake"), "Write to ", who, ": ", number, *before)
+
+
+def _revive(row: _Row) -> Line:
+    return (*_sign("hourglass"), *_message(row, "the last message"), f" is of {row['date']}.")
+
+
+_ITEMS: Final[Mapping[str, Callable[[_Row], Line]]] = {
+    "newcomers": _welcome,
+    "unanswered": _answer,
+    "lapsed": _write_to,
+    "silent": _revive,
+}
+"""How the rows of the tables of the view To do are said."""
+
+
+def _sign(emoji: str) -> Line:
+    return (Span(emoji, Kind.EMOJI), " ")
+
+
+def _message(row: _Row, text: str) -> Line:
+    """A link to the message of a row, and its channel."""
+    link = Link(message=row.get("message", ""), text=text)
+    return (Span(link, Kind.MESSAGE), " in ", Span(row["channel"], Kind.CHANNEL))

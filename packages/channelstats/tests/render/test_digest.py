@@ -1,0 +1,154 @@
+"""A report in a few sentences, as Slack shows it unless the profile is compat."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from channelstats.privacy import load_pseudonyms
+from channelstats.render.names import Directory, emoji_sign
+from channelstats.render.reports import Form, render, shown_subject
+from channelstats.render.slack import content_of
+from channelstats.render.words import change_words
+from channelstats.stats import Options
+from channelstats.stats.quantities import Quantity, change, not_compared
+from channelstats.views.loading import DashboardData
+from channelstats.views.model import Kind
+from channelstats.views.reports import ReportKind, Wanted
+from support.channelstats.house import House
+from support.channelstats.weeks import Week
+from support.channelstats.weeks import hidden as under_pseudonyms
+
+A, CGEN, CDEV = "UALICE", "CGEN", "CDEV"
+MODERN = Options()
+DASHBOARD = "https://stats.example.org/team/"
+
+
+def modern(week: Week) -> Week:
+    """The same days by the usual profile."""
+    of = week.data.data
+    data = replace(week.data, data=DashboardData(of.inputs, of.period, MODERN))
+    return replace(week, data=data)
+
+
+def lines(week: Week, kind: str, subject: str = "", *, smallest: int = 1) -> list[str]:
+    """The post, line by line."""
+    wanted = Wanted(ReportKind(kind), subject, "stats-optin", "general", DASHBOARD)
+    data = replace(modern(week).data, smallest_group=smallest)
+    blocks = content_of(wanted, data, week.directory).blocks
+    texts = [json.loads(json.dumps(block))["text"]["text"] for block in blocks]
+    return "\n".join(texts).split("\n")
+
+
+def test_the_workspace_is_told_in_about_eight_lines_and_what_to_do(w2: Week) -> None:
+    found = lines(w2, "global")
+    assert found[:2] == [
+        "*Workspace report*",
+        "Sunday 10 March 2024 to Saturday 16 March 2024",
+    ]
+    assert found[2:5] == [
+        "*3* people posted, *100.0%* of the members.",
+        "They wrote *8* messages (60% more) with *40* words (54% more).",
+        "Most words are in <#CGEN|general> (*60.0%*), <#CDEV|dev> (*40.0%*).",
+    ]
+    assert found[-2:] == [
+        "Questions about this report? Ask in <#CGEN|general>.",
+        f"<{DASHBOARD}?from=2024-03-10&amp;to=2024-03-16|More in the dashboard>",
+    ]
+    to_do = found[found.index("To do:") + 1 : -2]
+    assert 1 <= len(to_do) <= 3
+    assert all("https://example.slack.com/archives/" in line for line in to_do)
+    assert len(found) <= 15
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject"), [("global", ""), ("brief", ""), ("channel", CDEV), ("user", A)]
+)
+def test_a_post_has_only_emoji_that_every_workspace_has(
+    weeks: dict[str, Week], kind: str, subject: str
+) -> None:
+    for week in weeks.values():
+        for line in lines(week, kind, subject):
+            named = re.findall(r"(?<![\w/]):([a-z_+-][a-z0-9_+-]*):", line)
+            assert all(map(emoji_sign, named)), line
+            assert len(named) <= 1
+
+
+def test_a_channel_is_told_about_itself_and_what_to_do_in_it(w2: Week) -> None:
+    found = lines(w2, "channel", CDEV)
+    assert found[2:5] == [
+        "*3* people (50% more) wrote *3* messages (50% more) with *16* words (60% more).",
+        "That is *40.0%* (1.5 points more) of all words.",
+        "Most words are by <@UALICE> (*9* words), <@UCARA> (*5* words), <@UBOB> (*2* words).",
+    ]
+    assert "<#CGEN" not in "".join(found[:-2])
+    assert found[-1].endswith("&amp;channel=CDEV|More in the dashboard>")
+
+
+def test_a_silent_channel_is_one_sentence(weeks: dict[str, Week]) -> None:
+    assert lines(weeks["silent"], "channel", CDEV)[2:-2] == [
+        "Nothing was posted here in this period."
+    ]
+
+
+def test_a_person_is_told_what_they_did_and_got_and_nothing_to_do(w2: Week) -> None:
+    found = lines(w2, "user", A)
+    assert found[2:5] == [
+        "You wrote *3* messages (200% more) with *20* words (150% more).",
+        "By words you are the *1st* of 3 who posted, with *50.0%* (19.2 points more) of all words.",
+        "Most of it is in <#CGEN|general> (*11* words), <#CDEV|dev> (*9* words).",
+    ]
+    assert "To do:" not in found
+    assert any(line.startswith("You get this because you are in #stats-optin.") for line in found)
+    assert found[-1].endswith("&amp;person=UALICE|More in the dashboard>")
+
+
+def test_who_wrote_nothing_is_told_so(w2: Week) -> None:
+    assert lines(w2, "user", "UDAVE")[2] == "You wrote nothing in this period."
+
+
+def test_where_nothing_can_be_compared_it_is_said_and_nothing_is(weeks: dict[str, Week]) -> None:
+    found = "\n".join(lines(weeks["after"], "global"))
+    assert "Messages are known up to 2024-03-16: nothing is compared" in found
+    assert not re.search(r"% (more|fewer|less)", found)
+
+
+def test_nobody_is_named_where_too_few_posted(w2: Week) -> None:
+    found = "\n".join(lines(w2, "global", smallest=5))
+    assert "<@" not in found
+    assert "<#CDEV" not in found
+
+
+async def test_under_pseudonyms_nothing_real_is_said_and_nothing_is_linked(
+    w2: Week, empty: House
+) -> None:
+    names = await load_pseudonyms(empty.tables, b"a secret of sixteen")
+    data = under_pseudonyms(modern(w2).data, names)
+    shown = shown_subject(Wanted(ReportKind.GLOBAL, dashboard_url=DASHBOARD), names)
+    text = render(shown, data, w2.directory, Form.SLACK)[""].decode()
+    assert "UALICE" not in text
+    assert "https:" not in text
+
+
+def test_without_its_address_the_dashboard_is_not_linked(w2: Week) -> None:
+    content = content_of(Wanted(ReportKind.GLOBAL), modern(w2).data, Directory())
+    assert "dashboard" not in json.dumps(content.blocks)
+
+
+@pytest.mark.parametrize(
+    ("cur", "prev", "kind", "words"),
+    [
+        (160, 100, Kind.COUNT, "60% more"),
+        (96, 100, Kind.COUNT, "4% fewer"),
+        (30, 40, Kind.SECONDS, "25% less"),
+        (52, 50, Kind.PERCENT, "2.0 points more"),
+        (49, 50, Kind.PERCENT, "1.0 point less"),
+        (5, 0, Kind.COUNT, "none before"),
+        (5, None, Kind.COUNT, "new"),
+        (100, 100, Kind.COUNT, ""),
+    ],
+)
+def test_a_change_in_words(cur: Quantity, prev: Quantity | None, kind: Kind, words: str) -> None:
+    assert change_words(change(cur, prev), kind) == words
+    assert change_words(not_compared(cur), kind) == ""
