@@ -5,6 +5,7 @@ to disk for the real one.
 import json
 import zipfile
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,15 @@ def write_folder(files: dict[str, bytes], folder: Path) -> Path:
     return folder
 
 
-def write_zip(files: dict[str, bytes], path: Path, root: str = "") -> Path:
+def write_zip(
+    files: dict[str, bytes], path: Path, root: str = "", written: datetime | None = None
+) -> Path:
+    """A zip whose files were ``written`` at a time, which is now if none is given."""
+    at = written or datetime.now(UTC)
+    date_time = (at.year, at.month, at.day, at.hour, at.minute, at.second)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
-            archive.writestr(root + name, data)
+            archive.writestr(zipfile.ZipInfo(root + name, date_time), data, zipfile.ZIP_DEFLATED)
     return path
 
 

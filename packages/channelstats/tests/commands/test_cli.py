@@ -18,12 +18,21 @@ from support.channelstats.house import EXAMPLE, NOW
 WEEK = ["--week", "2024-03-12", "--profile", "compat"]
 
 
+UP_TO = (
+    "it has every message up to 2024-03-17 00:00: the day of its newest message; if it was taken "
+    "later, say so with --until DATE"
+)
+
+
 @pytest.fixture
 def data(tmp_path: Path, capfd: Capture) -> list[str]:
     """The flag of a data folder that the worked example is in."""
     flag = ["--data", str(tmp_path / "data")]
     assert main(["import-export", str(EXAMPLE), *flag]) == 0
-    assert capfd.readouterr().err == "imported: 2 channels, 15 messages, 15 new or changed\n"
+    assert capfd.readouterr().err.splitlines() == [
+        "imported: 2 channels, 15 messages, 15 new or changed",
+        UP_TO,
+    ]
     return flag
 
 
@@ -121,6 +130,7 @@ def test_what_is_older_than_it_may_grow_goes_after_an_import(capfd: Capture) -> 
     assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 0
     assert capfd.readouterr().err.splitlines() == [
         "imported: 2 channels, 15 messages, 15 new or changed",
+        UP_TO,
         "removed: 6 messages older than 11 days",
     ]
     assert {str(item["date"]) for item in stored().values()} >= {"2024-03-10", "2024-03-16"}

@@ -2,11 +2,13 @@
 
 import zipfile
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from channelstats.ingest.export_import import ImportOptions
 from channelstats.ingest.sync import Part
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import EXAMPLE, House
@@ -17,15 +19,34 @@ from support.channelstats.workspace import write_zip
 HISTORY = "conversations.history"
 
 
-async def test_an_import_has_read_up_to_its_newest_message(empty: House) -> None:
+async def test_a_folder_has_been_read_up_to_the_end_of_the_day_of_its_newest_message(
+    empty: House,
+) -> None:
     await empty.take_in(EXAMPLE)
-    assert await empty.tables.configuration.last_run() == 1_710_630_900
+    assert await empty.tables.configuration.last_run() == 1_710_633_600
+
+
+async def test_a_zip_has_been_read_up_to_when_its_files_were_written(
+    empty: House, tmp_path: Path
+) -> None:
+    written = datetime(2023, 11, 18, 9, tzinfo=UTC)
+    path = write_zip(workspace(a=[said(0)]).files(), tmp_path / "a.zip", written=written)
+    await empty.take_in(path)
+    assert await empty.tables.configuration.last_run() == 1_700_298_000
+
+
+async def test_the_day_that_is_given_counts(empty: House, tmp_path: Path) -> None:
+    path = write_zip(workspace(a=[said(0)]).files(), tmp_path / "a.zip")
+    await empty.take_in(path, options=ImportOptions(until=date(2023, 11, 18)))
+    assert await empty.tables.configuration.last_run() == 1_700_352_000
 
 
 async def test_an_older_import_takes_no_week_back(empty: House, tmp_path: Path) -> None:
+    found = []
     for number, day in enumerate((9, 2)):
         await empty.take_in(write_zip(workspace(a=[said(day)]).files(), tmp_path / f"{number}.zip"))
-        assert await empty.tables.configuration.last_run() == int(at(9))
+        found.append(await empty.tables.configuration.last_run())
+    assert found[0] == found[1] >= int(at(9))
 
 
 async def test_an_import_without_messages_reads_up_to_nowhere(empty: House, tmp_path: Path) -> None:

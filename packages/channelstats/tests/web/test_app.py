@@ -604,6 +604,15 @@ async def test_days_that_were_not_read_are_no_silence(board: Dashboard) -> None:
     )
 
 
+async def test_to_do_goes_up_to_the_newest_day(board: Dashboard) -> None:
+    board.clock.advance(6 * 86_400)
+    await board.house.tables.configuration.raise_last_run(int(board.clock()) - 3 * 86_400)
+    assert json.loads(await board.text("/todo.json"))["last"] == "2024-03-24"
+    assert json.loads(await board.text("/volume.json"))["last"] == "2024-03-23"
+    board.clock.advance(30 * 86_400)
+    assert "Messages were read up to 2024-03-24. To see newer ones" in await board.text("/todo")
+
+
 # ── before anything is whole ─────────────────────────────────────────────────────────────────────
 
 

@@ -48,6 +48,19 @@ def test_weeks_end_with_the_last_one_that_was_read_whole() -> None:
     assert not NOW.is_behind
 
 
+def test_what_is_to_be_done_goes_up_to_the_newest_day() -> None:
+    def of_list(query: str, now: Now) -> tuple[str, str, str]:
+        found = asked([("weeks", query)] if query else [], now, to_newest=True)
+        return found.first.isoformat(), found.last.isoformat(), found.query()
+
+    old = history("2020-01-01", "2024-03-13")
+    assert of_list("", old) == ("2024-02-15", "2024-03-13", "")
+    assert of_list("1", old) == ("2024-03-07", "2024-03-13", "?weeks=1")
+    assert of_list("1", NOW)[1] == "2024-03-20"
+    # What was read cannot be newer than today.
+    assert of_list("", Now(date(2024, 3, 10), old.history, SUNDAY))[1] == "2024-03-10"
+
+
 def test_where_no_week_was_read_whole_the_one_that_was_read_is_shown() -> None:
     assert days("weeks=1", history("2024-03-11", "2024-03-13")) == ("2024-03-10", "2024-03-16")
 

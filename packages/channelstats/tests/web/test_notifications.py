@@ -91,7 +91,7 @@ async def test_who_subscribes_knows_of_the_week_that_is_there(client: Client, em
     await empty.take_in(EXAMPLE)
     await sent(client, "POST", BROWSER.json)
     [found] = await stored(empty)
-    assert found.announced == "2024-03-03"
+    assert found.announced == "2024-03-10"
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])

@@ -89,8 +89,12 @@ def _wanted(context: CommandContext) -> DemoPlan:
             context.wrong_usage(f"--{name}: expected a number from 1 to {most:,}")
     if context.arguments.store is not None:
         context.wrong_usage("--store: a demo is kept in a folder; name one with --data")
-    last_day = last_day_before(datetime.fromtimestamp(context.clock(), UTC).date())
+    last_day = last_day_before(_today(context))
     return DemoPlan(Size(**given), context.arguments.seed, last_day)
+
+
+def _today(context: CommandContext) -> date:
+    return datetime.fromtimestamp(context.clock(), UTC).date()
 
 
 def _settings(context: CommandContext, folder: Path) -> Settings:
@@ -182,7 +186,14 @@ def _write(context: CommandContext, plan: DemoPlan, path: Path) -> None:
         show(bar, done, total)
 
     try:
-        write_export(part, plan.size, last_day=plan.last_day, seed=plan.seed, progress=on_progress)
+        write_export(
+            part,
+            plan.size,
+            last_day=plan.last_day,
+            seed=plan.seed,
+            taken=_today(context),
+            progress=on_progress,
+        )
         part.rename(path)
     finally:
         bar.close()

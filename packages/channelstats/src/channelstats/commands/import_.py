@@ -7,6 +7,7 @@ Rule: what cannot be used is named, a line each, and the rest is taken in.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from channelstats.commands.context import (
     flag,
     many,
 )
+from channelstats.days import minute_text
 from channelstats.ingest.export_import import ExportImport, ImportOptions
 from channelstats.ingest.migration import Migration, NothingThere, open_source
 from channelstats.ingest.slack_analytics import (
@@ -48,25 +50,37 @@ _OPTIONAL: Final = {
     argument("path", type=Path, metavar="PATH", help="the export: a zip or a folder"),
     flag("--include-private", "private channels too"),
     flag("--include-dms", "direct messages too"),
+    date_argument("--until", "last day that it covers [default: found out from it]"),
     groups=(OptionGroup.COUNTING, OptionGroup.PRIVACY),
 )
 async def import_export(context: CommandContext) -> int:
     given = context.arguments
     await import_archive(
-        context, given.path, private=given.include_private, direct=given.include_dms
+        context,
+        given.path,
+        private=given.include_private,
+        direct=given.include_dms,
+        until=given.until,
     )
     return context.exit_code
 
 
 async def import_archive(
-    context: CommandContext, path: Path, *, private: bool, direct: bool = False
+    context: CommandContext,
+    path: Path,
+    *,
+    private: bool,
+    direct: bool = False,
+    until: date | None = None,
 ) -> None:
     """Import an export with a progress bar, then remove messages that are too old.
 
     :raises ArchiveRefused: it is not an export, or not a safe one
     """
     settings = context.settings
-    options = ImportOptions(private, direct, settings.excluded_channels, settings.excluded_users)
+    options = ImportOptions(
+        private, direct, settings.excluded_channels, settings.excluded_users, until
+    )
 
     with closing(Export.open(path)) as export:
         async with context.taking_in() as tables:
@@ -83,6 +97,9 @@ async def import_archive(
             problems = f", {many(result.problems, 'problem')}" if result.problems else ""
             new = f"{result.changed:,} new or changed{problems}"
             context.say(f"imported: {channels}, {messages}, {new}")
+            if result.read is not None:
+                at = minute_text(result.read.at, context.zone)
+                context.say(f"it has every message up to {at}: {result.read.evidence}")
             for (what, wanted), kinds in _OPTIONAL.items():
                 if number := sum(result.left_out.get(kind, 0) for kind in kinds):
                     context.say(f"left out: {many(number, what)}; {wanted} imports them too")

@@ -249,7 +249,7 @@ async def _say_what_is_missing(
         hint = f"; the newest message is from {newest}: --week {newest}" if newest else ""
         context.say(f"there were no messages from {period.start} to {period.last}{hint}")
     read = await tables.configuration.last_run()
-    until = date_at(min(read, int(context.clock())), context.zone) if read else date.max
+    until = date_at(min(read, int(context.clock())) - 1, context.zone) if read else date.max
     if period.last >= context.today:
         read_days = f"the days up to {until} were read; " if read else ""
         context.say(f"{read_days}{period.last} is not over")

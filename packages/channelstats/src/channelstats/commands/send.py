@@ -76,7 +76,10 @@ async def _unread(context: CommandContext, tables: Tables, week: Period) -> str:
     up_to = f"up to {minute_text(read, context.zone)}" if read else "never as a whole"
     unread = printable(await tables.configuration.unread())
     why = f"; the last sync did not read everything ({unread})" if unread else ""
-    return f"the week ends on {until} and Slack was read {up_to}{why}: run channelstats sync all"
+    return (
+        f"the week ends on {until} and Slack was read {up_to}{why}: run channelstats sync all, or "
+        "import an export that was taken later"
+    )
 
 
 async def _list(context: CommandContext, tables: Tables, week: Period) -> None:

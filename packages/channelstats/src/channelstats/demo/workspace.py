@@ -137,13 +137,21 @@ def export_files(size: Size, *, last_day: date, seed: int) -> Iterator[ExportFil
 
 
 def write_export(
-    path: Path, size: Size, *, last_day: date, seed: int, progress: Progress | None = None
+    path: Path,
+    size: Size,
+    *,
+    last_day: date,
+    seed: int,
+    taken: date | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Write an export: a zip if ``path`` ends with .zip, else a folder. In a zip the files are of
-    the last day, so that its bytes are the same.
+    the midnight of the day it was ``taken``, so that its bytes are the same; of the last day where
+    that is not said.
     """
     is_zip, done = path.suffix.lower() == ".zip", 0
-    made_at = (max(last_day.year, 1980), last_day.month, last_day.day, 0, 0, 0)
+    taken = taken or last_day
+    made_at = (max(taken.year, 1980), taken.month, taken.day, 0, 0, 0)
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") if is_zip else nullcontext() as archive:
         for file in export_files(size, last_day=last_day, seed=seed):

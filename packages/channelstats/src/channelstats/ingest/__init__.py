@@ -6,6 +6,7 @@ order they come.
 
     export_import    an export archive → every table
     export_reader    its channels, read beside storing them
+    export_time      up to when it has every message
     sync             the Web API → every table: users, channels, messages
     sync_messages    its messages, many channels at once
     channel_reading  what the Web API says now about the messages of one channel

@@ -10,7 +10,10 @@ about users and channels, and changes nothing.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import date
+from pathlib import PurePath
 from typing import Final
 
 import msgspec
@@ -19,6 +22,7 @@ from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import seconds
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
+from channelstats.ingest.export_time import Hints, ReadUpTo, read_up_to
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
 from channelstats.ingest.rows import Origin, channel_of, counts_of, latest, members_of, user_of
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
@@ -36,13 +40,15 @@ _READ_AHEAD: Final = 3
 
 class ImportOptions(msgspec.Struct, frozen=True):
     """What to take in: public channels always. Channels (IDs or names) and people (IDs, user names
-    or display names) may be left out.
+    or display names) may be left out. ``until`` is the last day that the export covers; None where
+    that is to be found out.
     """
 
     include_private: bool = False
     include_dms: bool = False
     exclude_channels: frozenset[str] = frozenset()
     exclude_people: frozenset[str] = frozenset()
+    until: date | None = None
 
     @property
     def kinds(self) -> frozenset[ChannelKind]:
@@ -60,7 +66,8 @@ class ImportOptions(msgspec.Struct, frozen=True):
 class ImportResult(msgspec.Struct):
     """What is stored: channels of this run and of interrupted ones before it, messages and changed
     rows of this run, problems met in it, and the newest timestamp, "" without messages;
-    ``left_out`` is how many channels there were of each kind that was not asked for.
+    ``left_out`` is how many channels there were of each kind that was not asked for; ``read``, up
+    to when the export has every message, None without messages.
     """
 
     channels: int = 0
@@ -68,6 +75,7 @@ class ImportResult(msgspec.Struct):
     changed: int = 0
     problems: int = 0
     newest: str = ""
+    read: ReadUpTo | None = None
     left_out: dict[ChannelKind, int] = {}
 
 
@@ -128,13 +136,25 @@ class ExportImport:
         await tables.messages.close_days()
         if result.newest:
             await tables.members_log.add(seconds(result.newest), _members(channels))
-            await configuration.raise_last_run(seconds(result.newest))
+            result.read = self._read_up_to(channels)
+            await configuration.raise_last_run(result.read.at)
         # Files of shared channels are linked to where they come from: most are from here.
         for name, _ in self._workspaces.most_common(1):
             await configuration.put_workspace(name, self._fetched_at)
         await self._checkpoint.clear()
         result.channels, result.problems = len(channels), self._run.problems
         return result
+
+    def _read_up_to(self, channels: list[ExportChannel]) -> ReadUpTo:
+        """Up to when the export has every message of these channels."""
+        hints = Hints(
+            newest=seconds(self._result.newest),
+            newest_day=_newest_day(name for channel in channels for name in channel.days[-1:]),
+            written=self._export.written(),
+            name=self._export.path,
+            given=self._options.until,
+        )
+        return read_up_to(hints, self._run.now, self._tables.zone)
 
     # ── users and channels ───────────────────────────────────────────────────────────────────────
 
@@ -249,6 +269,15 @@ class ExportImport:
         done = self._bytes_done + int(share * self._export.size(channel))
         name, messages = channel_of(channel).name, self._result.messages
         self._run.on_event(StepProgress("messages", done, self._bytes, name, messages))
+
+
+def _newest_day(files: Iterable[str]) -> date | None:
+    """The newest date that files of days are called by."""
+    days = []
+    for name in files:
+        with suppress(ValueError):  # called otherwise: its messages have their own times
+            days.append(date.fromisoformat(PurePath(name).stem))
+    return max(days, default=None)
 
 
 def _members(channels: list[ExportChannel]) -> dict[str, int]:

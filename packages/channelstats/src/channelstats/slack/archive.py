@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 from zipfile import ZipInfo
@@ -73,7 +74,9 @@ class Unreadable(Exception):  # noqa: N818
 class Archive:
     """Files by name: relative to the top, with `/` between parts. ``about`` returns a file's
     unpacked size and what else tells it from others of that name and size; ``fetch`` reads a file,
-    not much beyond the size that is allowed. ``ignored`` are names of what is there and is no file.
+    not much beyond the size that is allowed. ``written`` returns when a file was written, in
+    seconds since the epoch; 0 where nothing reliable says so. ``ignored`` are names of what is
+    there and is no file.
     """
 
     def __init__(
@@ -83,10 +86,12 @@ class Archive:
         fetch: Callable[[str], bytes],
         limits: Limits,
         *,
+        written: Callable[[str], int] = lambda _: 0,
         ignored: Sequence[str] = (),
         close: Callable[[], None] = lambda: None,
     ) -> None:
         self._about, self._fetch, self._most = about, fetch, limits.file_bytes
+        self.written = written
         self.names, self.ignored, self.close = sorted(names), ignored, close
         digest = hashlib.sha256()
         for name in self.names:
@@ -158,6 +163,7 @@ def _open_folder(folder: Path, limits: Limits) -> Archive:
         with os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             return file.read(limits.file_bytes + 1)
 
+    # When they were written is not known: copying a folder gives its files a new time.
     return Archive(files, files.__getitem__, fetch, limits, ignored=ignored)
 
 
@@ -179,7 +185,10 @@ def _open_zip(path: Path, limits: Limits) -> Archive:
         with opened.open(entry) as file:
             return file.read(entry.file_size + 1)  # to its end; without a number all is unpacked
 
-    return Archive(entries, about, fetch, limits, close=opened.close)
+    def written(name: str) -> int:
+        return _time_of(entries[name])
+
+    return Archive(entries, about, fetch, limits, written=written, close=opened.close)
 
 
 # ── what a zip holds ─────────────────────────────────────────────────────────────────────────────
@@ -216,6 +225,14 @@ def _files_of_zip(entries: Sequence[ZipInfo], size: int, limits: Limits) -> dict
             f"unpacks {size} bytes to {total}, more than {limits.ratio} times as many"
         )
     return files
+
+
+def _time_of(entry: ZipInfo) -> int:
+    """Seconds since the epoch; 0 for no date. A zip has no time zone: it is taken to be UTC."""
+    try:
+        return int(datetime(*entry.date_time, tzinfo=UTC).timestamp())
+    except ValueError:
+        return 0
 
 
 def _path(entry: ZipInfo) -> str:

@@ -154,6 +154,10 @@ class Export:
         """How many bytes the files of a channel's days have."""
         return sum(self._archive.size(self._files[name]) for name in channel.days)
 
+    def written(self) -> int:
+        """When its newest file was written, in seconds since the epoch; 0 for not known."""
+        return max(map(self._archive.written, self._files.values()), default=0)
+
     def newest(self, channels: list[ExportChannel], latest: str) -> str:
         """The newest timestamp up to ``latest`` in the last file of every channel; "" for none.
 

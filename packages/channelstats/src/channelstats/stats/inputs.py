@@ -119,11 +119,11 @@ async def load_context(tables: Tables, options: Options) -> ReportContext:
 
 
 def history_of(first_posts: Mapping[str, FirstPost], read_up_to: int, zone: ZoneInfo) -> History:
-    """From the first of all first posts to the date up to which messages were read."""
+    """From the first of all first posts to the last date of which messages were read."""
     begin = min((post.ts for post in first_posts.values()), default=None)
     return History(
         None if begin is None else date_at(begin, zone),
-        date_at(read_up_to, zone) if read_up_to else None,
+        date_at(read_up_to - 1, zone) if read_up_to else None,
     )
 
 

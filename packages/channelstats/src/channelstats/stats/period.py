@@ -121,6 +121,11 @@ class Now:
         return begin + (WEEK - 1) * DAY
 
     @property
+    def newest(self) -> date:
+        """The last day that was read, in part perhaps."""
+        return self.last if self.history.last is None else min(self.history.last, self.today)
+
+    @property
     def oldest_week(self) -> date:
         """The first day of the week that history begins in."""
         if self.history.first is None:

@@ -294,9 +294,13 @@ class Report(msgspec.Struct, frozen=True):
     dashboard: str = ""
 
 
+TO_DO: Final = "todo"
+"""The view of what is to be done now: its weeks end with the last day that was read, not with the
+last whole week."""
+
 VIEWS: Final[Mapping[str, str]] = {
     "overview": "Overview",
-    "todo": "To do",
+    TO_DO: "To do",
     "volume": "Volume",
     "hours": "Hours",
     "channels": "Channels",

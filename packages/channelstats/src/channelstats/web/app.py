@@ -39,7 +39,7 @@ from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subsc
 from channelstats.sending.push_sender import VapidKey, vapid_key
 from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
-from channelstats.views.model import VIEWS, ChoiceError, View
+from channelstats.views.model import TO_DO, VIEWS, ChoiceError, View
 from channelstats.web.auth import (
     Authenticator,
     AuthMiddleware,
@@ -218,7 +218,8 @@ class Dashboard:
         snapshot = await service.snapshot()
         names = await service.names(snapshot)
         now = Now(service.today, snapshot.history, service.settings.first_weekday)
-        found = asked(list(request.query.items()), now, also)
+        to_newest = request.match_info.get("view") == TO_DO
+        found = asked(list(request.query.items()), now, also, to_newest=to_newest)
         channel = await self._channel(names, found.channel)
         person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""
         me = request.cookies.get(ME, "")

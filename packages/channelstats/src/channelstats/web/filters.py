@@ -1,8 +1,8 @@
 """The query of an address: which days, which channel, which person.
 
 Rule: nothing is guessed: what cannot be understood is refused by its name. Periods are whole weeks
-that end with the last whole week that was read; what is before the first message is left out of
-them.
+that end with the last whole week that was read, or with the last day for a list of what is to be
+done; what is before the first message is left out of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,8 +68,15 @@ class Query(msgspec.Struct, frozen=True):
         return f"?{urlencode(shown)}" if shown else ""
 
 
-def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) -> Query:
-    """Understand a query; ``also`` are further parameters, which somebody else reads.
+def asked(
+    query: Sequence[tuple[str, str]],
+    now: Now,
+    also: Sequence[str] = (),
+    *,
+    to_newest: bool = False,
+) -> Query:
+    """Understand a query; ``also`` are further parameters, which somebody else reads. Weeks end
+    with the last whole one; with ``to_newest`` with the last day that was read.
 
     :raises BadQuery: it means nothing
     """
@@ -85,7 +92,7 @@ def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) 
         if len(text) > _LONGEST_NAME:
             raise BadQuery(f"{name}: expected at most {_LONGEST_NAME} characters")
         given[name] = text.strip()
-    first, last, weeks = _days(given, now)
+    first, last, weeks = _days(given, now, now.newest if to_newest else now.last)
     return Query(first, last, weeks, given.get("channel", ""), given.get("person", ""))
 
 
@@ -97,16 +104,18 @@ def whole_number(name: str, text: str, most: int = 9_999_999) -> int:
     return number
 
 
-def _days(given: Mapping[str, str], now: Now) -> tuple[date, date, int]:
-    """The first day, the last day, and how many weeks were asked for; 0 for other days."""
+def _days(given: Mapping[str, str], now: Now, newest: date) -> tuple[date, date, int]:
+    """The first day, the last day, and how many weeks up to ``newest`` were asked for; 0 for other
+    days.
+    """
     weeks, begin, end = (given.get(name, "") for name in ("weeks", "from", "to"))
     if weeks and (begin or end):
         raise BadQuery("weeks: expected without from and to")
     if not (begin or end):
         number = whole_number("weeks", weeks, MOST_DAYS // WEEK) if weeks else USUAL
-        asked_first = now.last - timedelta(number * WEEK - 1)
-        return max(asked_first, min(now.oldest_week, now.last)), now.last, number
-    last = _date("to", end) if end else now.last
+        asked_first = newest - timedelta(number * WEEK - 1)
+        return max(asked_first, min(now.oldest_week, newest)), newest, number
+    last = _date("to", end) if end else newest
     first = _date("from", begin) if begin else last - timedelta(USUAL * WEEK - 1)
     first = max(first, date(_YEARS[0], 1, 1))
     last = last if end else max(first, last)
@@ -116,7 +125,7 @@ def _days(given: Mapping[str, str], now: Now) -> tuple[date, date, int]:
         raise BadQuery(f"from: expected at most {MOST_DAYS} days up to {last}")
     # Days that a preset shows are that preset.
     number, rest = divmod((last - first).days + 1, WEEK)
-    return first, last, number if last == now.last and not rest else 0
+    return first, last, number if last == newest and not rest else 0
 
 
 def _date(name: str, text: str) -> date:

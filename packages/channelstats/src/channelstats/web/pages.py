@@ -24,6 +24,7 @@ from channelstats.stats.period import WEEK, Now, Period
 from channelstats.views.goals import Bound, measured
 from channelstats.views.model import (
     NUMERIC,
+    TO_DO,
     VIEWS,
     Cell,
     Chart,
@@ -102,7 +103,7 @@ def login_page(wrong: str, to: str) -> str:
 
 def _render(name: str, **values: object) -> str:
     template = environment("channelstats.web").get_template(name)
-    return template.render(views=VIEWS, presets=PRESETS, span=_span, **values)
+    return template.render(views=VIEWS, TO_DO=TO_DO, presets=PRESETS, span=_span, **values)
 
 
 class ViewContext:

@@ -1,0 +1,106 @@
+"""Up to when an export has every message: from its name, its files and its newest message."""
+
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channelstats.ingest.export_time import Evidence, Hints, ReadUpTo, read_up_to
+
+ZONE = ZoneInfo("UTC")
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+NOW = at("2026-11-23T15:00")
+FRIDAY = at("2026-11-20T17:32")
+"""The newest message of a team that works from Monday to Friday."""
+
+
+def found(**hints: object) -> tuple[str, Evidence]:
+    read = read_up_to(Hints(**{"newest": FRIDAY, **hints}), NOW, ZONE)  # type: ignore[arg-type]
+    return datetime.fromtimestamp(read.at, UTC).isoformat()[:16], read.evidence
+
+
+def test_a_zip_has_everything_up_to_when_its_files_were_written() -> None:
+    assert found(written=at("2026-11-23T09:14")) == ("2026-11-23T09:14", Evidence.WRITTEN)
+    assert found(written=at("2026-11-20T18:00")) == ("2026-11-20T18:00", Evidence.WRITTEN)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param("1980-01-01T00:00", id="no date"),
+        pytest.param("2026-11-20T17:31", id="before its newest message"),
+        pytest.param("2026-11-25T09:00", id="in the future"),
+    ],
+)
+def test_a_date_that_cannot_be_is_no_hint(written: str) -> None:
+    assert found(written=at(written)) == ("2026-11-21T00:00", Evidence.NEWEST)
+
+
+def test_a_zip_of_another_time_zone_is_of_now_at_the_latest() -> None:
+    assert found(written=at("2026-11-23T20:00")) == ("2026-11-23T15:00", Evidence.WRITTEN)
+
+
+def test_a_long_silence_before_the_files_were_written_is_no_silence() -> None:
+    old = at("2026-10-31T23:50")
+    written = at("2026-11-23T09:14")
+    assert found(newest=old, written=written) == ("2026-11-01T00:00", Evidence.NEWEST)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Acme Slack export Oct 1 2026 - Nov 18 2026.zip",
+        "/home/me/Acme Slack export Oct 1 2026 - Nov 18 2026 (1).zip",
+        "Acme Slack export Oct 1 2026 - Nov 18 2026",
+    ],
+)
+def test_the_days_that_were_chosen_are_in_the_name(name: str) -> None:
+    newest = at("2026-11-16T10:00")
+    assert found(newest=newest, name=name) == ("2026-11-19T00:00", Evidence.NAMED)
+    written = at("2026-11-23T09:14")
+    assert found(newest=newest, name=name, written=written)[0] == "2026-11-19T00:00"
+
+
+def test_a_name_that_says_how_far_it_goes_is_believed_after_a_long_silence() -> None:
+    name, old = "Acme Slack export Jan 1 2024 - Nov 22 2026.zip", at("2026-09-01T10:00")
+    written = at("2026-11-23T09:14")
+    assert found(newest=old, name=name, written=written) == ("2026-11-23T00:00", Evidence.WRITTEN)
+    assert found(newest=old, name=name)[0] == "2026-11-23T00:00"
+
+
+@pytest.mark.parametrize(
+    "name", ["export.zip", "Acme - Foo 40 2026.zip", "a - Nov 18 2025.zip", "a - Nov 45 2026.zip"]
+)
+def test_a_name_that_says_nothing_or_nonsense_is_no_hint(name: str) -> None:
+    assert found(name=name) == ("2026-11-21T00:00", Evidence.NEWEST)
+
+
+def test_a_file_of_a_later_day_says_that_it_was_taken_that_day() -> None:
+    assert found(newest_day=date(2026, 11, 21)) == ("2026-11-22T00:00", Evidence.NEWEST)
+    assert found(newest_day=date(2026, 11, 24)) == ("2026-11-23T15:00", Evidence.NEWEST)
+    assert found(newest_day=date(2027, 1, 1)) == ("2026-11-21T00:00", Evidence.NEWEST)
+
+
+def test_what_is_given_counts() -> None:
+    given = date(2026, 11, 22)
+    written = at("2026-11-20T18:00")
+    assert found(given=given, written=written) == ("2026-11-23T00:00", Evidence.GIVEN)
+    assert found(given=date(2030, 1, 1)) == ("2026-11-23T15:00", Evidence.GIVEN)
+
+
+TIMES = st.integers(at("2020-01-01"), NOW)
+
+
+@given(TIMES, st.dates(), st.integers(0, NOW * 2), st.none() | st.text(max_size=40))
+def test_it_is_never_before_the_newest_message_nor_after_now(
+    newest: int, day: date, written: int, name: str | None
+) -> None:
+    read: ReadUpTo = read_up_to(Hints(newest, day, written, name or ""), NOW, ZONE)
+    assert newest <= read.at <= NOW
