@@ -6,8 +6,10 @@ import apsw
 import pytest
 
 from keytables import Cursor, Index, Key, Kind, Range, Table
+from keytables.sqlite import SqliteEngine
 from keytables.sqlite.statements import Queries, Query, Statements
 from keytables.values import KeyTuple
+from support.sqlite_store import Connections
 
 TABLE = Table(
     "things",
@@ -114,3 +116,22 @@ def test_a_query_of_a_missing_index_fails_unless_it_may_read_every_row(
             plan(connection, query.sql)
         slow = QUERIES.index(index, value, None, None, descending=False, use_index=False)
         assert "SCAN things~1" in plan(connection, slow.sql)
+
+
+async def test_a_statement_is_prepared_once_for_all_values(
+    engine: SqliteEngine, connections: Connections
+) -> None:
+    table = await engine.ensure_table(TABLE)
+    prepared = []
+
+    def authorize(action: int, *_: object) -> int:  # called when a statement is prepared
+        prepared.append(action == apsw.SQLITE_SELECT)
+        return apsw.SQLITE_OK
+
+    connections.reader.authorizer = authorize
+    for user in ("a", "b", "c"):
+        await table.put({"user": user, "place": "p", "end": 2_000_000})
+        await table.get((user, "p"))
+        await table.query(user)
+        await table.query(user, sort=Range(gt="o"))
+    assert sum(prepared) == 3

@@ -176,6 +176,9 @@ class Database:
                 create_private(self.path)
             for _ in range(3):  # one by one, so that all are closed when one fails
                 connections += [apsw.Connection(self.path, statementcachesize=256)]
+                # Otherwise a statement that could use a partial index, as most could that of the
+                # expiry, is prepared again for each new value: that took longer than the read.
+                connections[-1].config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             self.writer, self.reader, self.checkpointer = connections
             self._prepare(timeout)
             if self._wipe:
