@@ -164,7 +164,7 @@ def snapshot(value: object, name: str, depth: int = 1) -> Value:
         return value  # type: ignore[return-value]
     if isinstance(value, float):
         _check_float(value, repr(name))
-        return value
+        return float(value)
     if isinstance(value, list):
         return [_member(inner, name, depth + 1) for inner in value]
     if isinstance(value, Mapping):

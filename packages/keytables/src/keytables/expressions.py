@@ -16,11 +16,10 @@ its UTF-8 bytes. Orderings are for numbers, text and bytes; ``==`` is for every 
 
 import operator
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from keytables.checks import snapshot
 from keytables.errors import SchemaError
@@ -227,12 +226,8 @@ _ABSENT: Final = object()
 
 def _type(value: object) -> type:
     """Return the type as conditions see it: the same for all numbers, another for booleans."""
-    if isinstance(value, bool):
-        return bool
-    for type_ in (str, int, bytes, list, Mapping, AbstractSet):
-        if isinstance(value, type_):
-            return cast(type, type_)
-    return int if isinstance(value, float) else type(value)
+    kind = type(value)
+    return int if kind is float else kind
 
 
 def _equal(left: object, right: object) -> bool:
@@ -241,7 +236,7 @@ def _equal(left: object, right: object) -> bool:
         return False
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(_equal, left, right))
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
+    if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
     return left == right
 

@@ -177,11 +177,9 @@ class _ConditionalOperation(Operation):
         self.waiters = self.error = self.result = None
         self.statements, self.key, self.clock = statements, key, clock
         self.condition = None if condition is None else compile_condition(condition)
-        self.values: dict[str, Value] = {}
-        if values:
-            for name, value in values.items():
-                plain = type(value) in PLAIN_TYPES
-                self.values[name] = value if plain else snapshot(value, name)
+        self.values: dict[str, Value] = dict(values or ())
+        if not PLAIN_TYPES.issuperset(map(type, self.values.values())):
+            self.values = {name: snapshot(value, name) for name, value in self.values.items()}
         self.returning = returning
 
     def read(self, cursor: apsw.Cursor) -> tuple[Item | None, bytes | None]:
