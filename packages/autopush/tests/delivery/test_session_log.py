@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from autopush.delivery.session_log import LINES_PER_SECOND, SessionLog, reason_of_client
+from autopush.delivery.session_log import Clients, SessionLog, reason_of_client
 from autopush.net.client_limits import TOO_MUCH
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
+from autopush.telemetry.logs import LINES_PER_SECOND
 from autopush.telemetry.metric_table import (
     UA_ALREADY_CONNECTED,
     UA_EXPIRATION,
@@ -413,22 +414,29 @@ async def test_no_line_of_a_session_holds_a_secret(
 
 
 async def test_of_each_kind_only_so_many_lines_are_written_and_the_others_counted(
-    harness: Harness, log: LogFile
+    harness: Harness, tmp_path: Path
 ) -> None:
     clock = ManualClock()
-    lines = SessionLog(hashed, harness.metrics, clock)
-    nack = ReportNack("version", None, 301)
-    for _ in range(LINES_PER_SECOND + 7):
+    log = LogFile(tmp_path, monotonic=clock)
+    lines = SessionLog(hashed, harness.metrics)
+
+    def write() -> None:
         lines.registered(UAID, CHANNEL)
         lines.unregistered(UAID, Unsubscribe(CHANNEL, CHANNEL, 200))
-        lines.nacked(UAID, nack)
+        lines.nacked(UAID, ReportNack("version", None, 301))
+        lines.dropped(UAID, DropReason.TOO_MANY_MESSAGES)
+        client = Clients().find("", "")
+        lines.ended(session, client, seconds=1, direct_storage=0, reason="lost", code=1006)
+
+    agent = await harness.identified()
+    session = agent.connection.session
+    for _ in range(LINES_PER_SECOND + 7):
+        write()
     clock.advance(1)
-    lines.registered(UAID, CHANNEL)
-    lines.unregistered(UAID, Unsubscribe(CHANNEL, CHANNEL, 200))
-    lines.nacked(UAID, nack)
-    for event in ("Register", "Unregister", "Nack"):
+    write()
+    for event in ("Register", "Unregister", "Nack", "Dropping User", "Session"):
         *first, last = log.fields(event)
-        assert len(first) == LINES_PER_SECOND
+        assert len(first) == LINES_PER_SECOND, event
         assert not any("suppressed" in fields for fields in first)
         assert last["suppressed"] == 7
-        assert last["uaid_hash"] == hashed(UAID)
+        assert last["uaid_hash"]

@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from autopush.telemetry import logs
 from autopush.telemetry.log_format import REDACTED, SECRET_FIELDS, JsonFormatter, TextFormatter
 from autopush.telemetry.log_handlers import DeliveryStream
-from autopush.telemetry.logs import MAX_KINDS, REPORT_INTERVAL, LineHandler, RepeatLimiter
+from autopush.telemetry.logs import (
+    LINES_PER_SECOND,
+    MAX_KINDS,
+    REPORT_INTERVAL,
+    WARNINGS_PER_SECOND,
+    LineHandler,
+    RepeatLimiter,
+)
 from support.clocks import ManualClock
 
 
@@ -238,7 +245,7 @@ def test_no_line_is_lost_while_files_are_renamed(log_file: Path) -> None:
     configure(log_file)
     log = logs.get("x")
     for number in range(200):
-        log.info("m", number=number)
+        log.debug("m", number=number)
         if number % 10 == 9:
             log_file.rename(log_file.with_suffix(f".{number}"))
             logs.reopen()
@@ -638,10 +645,10 @@ def test_only_the_output_has_priorities_and_not_a_delivery_stream(
 
 PROGRAM = """
 from autopush.telemetry import logs
-logs.configure(output="stdout", human=False)
+logs.configure(output="stdout", level="debug", human=False)
 log = logs.get("x")
 for number in range(500):
-    log.info("m", number=number)
+    log.debug("m", number=number)
 {ending}
 """
 
@@ -691,3 +698,74 @@ def test_the_number_of_kinds_is_bounded() -> None:
     assert limiter.admit(0) is None
     assert limiter.admit("one more") == {}
     assert limiter.admit(0) == {}  # forgotten
+
+
+FLOOD = 2000
+"""Lines a second: 156 million a day were written in the incident that this prevents."""
+
+
+def test_in_a_flood_every_repeated_line_is_limited_and_what_is_missing_counted(
+    log_file: Path,
+) -> None:
+    clock = ManualClock()
+    configure(log_file, level="info", monotonic=clock)
+    ours, library = logs.get("x"), logging.getLogger("library")
+    for _ in range(3):
+        for number in range(FLOOD):
+            ours.info("information", number=number)
+            ours.warning("warning", number=number)
+            ours.error("error", exc_info=OSError())
+            ours.error("error", exc_info=ValueError())
+            library.error("of a library: %s", number)
+        clock.advance(1)
+    ours.info("information")
+    written = [record["Fields"] for record in records(log_file)]
+    assert len(written) == 3 * (LINES_PER_SECOND + 4 * WARNINGS_PER_SECOND) + 1
+    assert written[-1]["suppressed"] == FLOOD - LINES_PER_SECOND
+    counted = sum(fields.get("suppressed", 0) for fields in written)
+    assert counted == 3 * (FLOOD - LINES_PER_SECOND) + 2 * 4 * (FLOOD - WARNINGS_PER_SECOND)
+
+
+def test_a_flood_of_one_kind_hides_no_line_of_another(log_file: Path) -> None:
+    configure(log_file, monotonic=ManualClock())
+    for _ in range(FLOOD):
+        logs.get("x").error("often")
+    logs.get("x").error("once")
+    logs.get("y").error("often")
+    logs.get("x").warning("often")
+    assert [record["Fields"]["message"] for record in records(log_file)][-3:] == [
+        "once",
+        "often",
+        "often",
+    ]
+
+
+def test_a_line_is_counted_once_for_all_handlers(tmp_path: Path, log_file: Path) -> None:
+    second = LineHandler(
+        os.open(tmp_path / "second", os.O_WRONLY | os.O_CREAT),
+        JsonFormatter("x"),
+        close_descriptor=True,
+    )
+    configure(log_file, monotonic=ManualClock(), handlers=[second])
+    for number in range(FLOOD):
+        logs.get("x").error("often", number=number)
+    numbers = [record["Fields"]["number"] for record in records(log_file)]
+    assert numbers == list(range(WARNINGS_PER_SECOND))
+    assert len((tmp_path / "second").read_text().splitlines()) == WARNINGS_PER_SECOND
+
+
+def test_what_a_caller_left_out_itself_is_counted_too(log_file: Path) -> None:
+    clock = ManualClock()
+    configure(log_file, monotonic=clock)
+    for _ in range(WARNINGS_PER_SECOND + 3):
+        logs.get("x").warning("m", suppressed=2)
+    clock.advance(1)
+    logs.get("x").warning("m", suppressed=2)
+    assert records(log_file)[-1]["Fields"]["suppressed"] == 5
+
+
+def test_at_level_debug_every_line_is_written(log_file: Path) -> None:
+    configure(log_file, monotonic=ManualClock())
+    for _ in range(FLOOD):
+        logs.get("x").debug("m")
+    assert len(records(log_file)) == FLOOD

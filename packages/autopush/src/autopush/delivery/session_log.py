@@ -1,13 +1,9 @@
 """What the node logs about sessions, one line for each event.
 
-Events that a user agent can cause at will are limited per second; the next line of the kind says
-how many are missing.
-
 Rule: no line holds a UAID, a message ID, an endpoint or free text of the user agent, except its
 User-Agent and Host headers, shortened.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
@@ -17,7 +13,6 @@ from autopush.net.frames import CloseCode
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.session import Session
 from autopush.telemetry import logs
-from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import MAX_HEADER, UserAgentNames, parse_user_agent
@@ -38,9 +33,6 @@ _DROP_CODES: Final = {
     DropReason.NO_MESSAGE_TABLE: 105,
 }
 """The codes of the original, where it has one."""
-
-LINES_PER_SECOND: Final = 100
-"""Of each kind."""
 
 CLIENTS_KEPT: Final = 2048
 MAX_HOST: Final = 255
@@ -80,13 +72,11 @@ class SessionLog:
         self,
         uaid_hash: Callable[[str], str],
         metrics: Metrics,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hash = uaid_hash
         self._drops = {
             reason: metrics.counter(UA_EXPIRATION, reason=reason.value) for reason in DropReason
         }
-        self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
 
     def registered(self, uaid: str, channel_id: str) -> None:
         self._write("Register", uaid, {"channel_id": channel_id})
@@ -109,7 +99,7 @@ class SessionLog:
         """Also counted."""
         self._drops[reason].add()
         fields = {"code": _DROP_CODES[reason]} if reason in _DROP_CODES else {}
-        _log.info("Dropping User", uaid_hash=self._hash(uaid), reason=reason.value, **fields)
+        self._write("Dropping User", uaid, {"reason": reason.value, **fields})
 
     def ended(
         self,
@@ -151,9 +141,8 @@ class SessionLog:
         )
 
     def _write(self, event: str, uaid: str, fields: Mapping[str, object]) -> None:
-        count = self._limiter.admit(event)
-        if count is not None:
-            _log.info(event, uaid_hash=self._hash(uaid), **fields, **count)
+        if _log.is_informative:
+            _log.info(event, uaid_hash=self._hash(uaid), **fields)
 
 
 def reason_of_client(code: int) -> str:

@@ -41,6 +41,9 @@ class CrashReports(logging.Handler):
     used, so it sees neither requests nor the command line.
     """
 
+    has_own_limit: Final = True
+    """Events of one type; `logs.RepeatFilter` would hide how many there were."""
+
     def __init__(
         self,
         connect: "Callable[[], Client]",

@@ -1,6 +1,6 @@
 """Structured logs on top of the standard library's `logging`.
 
-Rule: a log call never blocks and never raises.
+Rule: a log call never blocks and never raises, and no line is repeated without limit.
 
     log = logs.get(__name__)
     log.info("Session", uaid_hash=…, connection_time=…)
@@ -15,7 +15,7 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from logging.handlers import QueueHandler, QueueListener
@@ -39,6 +39,11 @@ FLUSH_TIMEOUT: Final = 2.0
 """Seconds to wait for pending lines at shutdown."""
 REPORT_INTERVAL: Final = 10.0
 """Seconds between two reports of lost lines."""
+
+LINES_PER_SECOND: Final = 100
+"""Of one kind: of the same logger, level, text and type of exception. Of level debug all."""
+WARNINGS_PER_SECOND: Final = 10
+"""The same for warnings and errors, which are longer and are not meant to recur."""
 
 MAX_KINDS: Final = 1000
 """Kinds of events that a `RepeatLimiter` tracks; one more clears them all."""
@@ -164,9 +169,9 @@ class RepeatLimiter:
         self._limit = limit
         self._interval = interval
         self._monotonic = monotonic
-        self._windows: dict[int | str, _Window] = {}
+        self._windows: dict[Hashable, _Window] = {}
 
-    def admit(self, kind: int | str) -> dict[str, int] | None:
+    def admit(self, kind: Hashable) -> dict[str, int] | None:
         """None if the event is not to be logged; else more fields for its line: `suppressed`, the
         number of events of its kind left out since the last line, if any.
         """
@@ -184,6 +189,34 @@ class RepeatLimiter:
         window.admitted += 1
         suppressed, window.suppressed = window.suppressed, 0
         return {"suppressed": suppressed} if suppressed else {}
+
+
+class RepeatFilter(logging.Filter):
+    """Limits the lines of each kind, also of libraries; see `LINES_PER_SECOND`.
+
+    One filter serves all handlers that write lines, and decides once for each record.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._lines = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
+        self._warnings = RepeatLimiter(WARNINGS_PER_SECOND, monotonic=monotonic)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno <= logging.DEBUG:
+            return True
+        admitted: bool | None = getattr(record, "is_admitted", None)
+        if admitted is None:
+            limiter = self._lines if record.levelno < logging.WARNING else self._warnings
+            error = record.exc_info[0] if record.exc_info else None
+            text = record.msg if isinstance(record.msg, str) else type(record.msg)
+            count = limiter.admit((record.name, record.levelno, text, error))
+            admitted = record.is_admitted = count is not None
+            if count:
+                fields = getattr(record, "fields", {})
+                suppressed = count["suppressed"] + fields.get("suppressed", 0)
+                record.fields = {**fields, "suppressed": suppressed}
+        return admitted
 
 
 class LineHandler(QueueHandler):
@@ -337,12 +370,14 @@ def configure(
     hostname: str = "",
     capacity: int = CAPACITY,
     handlers: Sequence[logging.Handler] = (),
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """Send all logs to `output` (stdout, stderr, none, or a file to append to) and `handlers`.
 
     `human`: text instead of JSON; None: if the output is a terminal. `hostname`: named in records
-    in place of this machine. Without `background` no thread is started, so that the process may
-    still fork; see `start_background`.
+    in place of this machine. Handlers without the attribute `has_own_limit` share a `RepeatFilter`.
+    Without `background` no thread is started, so that the process may still fork; see
+    `start_background`.
 
     :raises OSError: the file cannot be opened; the logs stay as they were
     """
@@ -356,8 +391,11 @@ def configure(
         library = logging.getLogger(name)
         _teardown.callback(library.setLevel, library.level)
         library.setLevel(logging.WARNING)
+    repeats = RepeatFilter(monotonic=monotonic)
     # The output is closed last: the others report their failures there.
     for each in (handler, *handlers):
+        if not getattr(each, "has_own_limit", False):
+            each.addFilter(repeats)
         if each.formatter is None:
             each.setFormatter(formatter)
         _teardown.callback(each.close)
