@@ -98,9 +98,14 @@ def test_a_package_that_lists_its_modules_lists_all_of_them() -> None:
 # ── one mechanism for one need ────────────────────────────────────────────────────────────────────
 
 
-def signs(module: Module) -> Iterator[str]:
-    """What gives a mechanism away: imports, and the names of functions and classes."""
-    for node in ast.walk(module.tree):
+@cache
+def signs() -> Mapping[str, frozenset[str]]:
+    """What gives a mechanism away, by module: imports, and the names of functions and classes."""
+    return {name: frozenset(signs_in(module.tree)) for name, module in modules().items()}
+
+
+def signs_in(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (f"import {alias.name}" for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -181,11 +186,8 @@ MECHANISMS = {
 @pytest.mark.parametrize("need", MECHANISMS)
 def test_a_need_is_served_by_one_mechanism(need: str) -> None:
     mechanism = MECHANISMS[need]
-    found = {
-        name
-        for name, module in modules().items()
-        if any(re.fullmatch(mechanism.sign, sign) for sign in signs(module))
-    }
+    sign = re.compile(mechanism.sign)
+    found = {name for name, given in signs().items() if any(map(sign.fullmatch, given))}
     known = mechanism.modules.keys()
     assert found - known == set(), f"a second {need}: use the first, or say here what it is instead"
     assert known - found == set(), f"no {need} any more"

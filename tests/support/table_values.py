@@ -15,6 +15,8 @@ scalars = (
 )
 sets = st.frozensets(texts, min_size=1)
 values = st.recursive(
-    scalars | sets, lambda inner: st.lists(inner) | st.dictionaries(names, inner), max_leaves=12
+    scalars | sets,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+    max_leaves=8,
 )
-items = st.dictionaries(names, values)
+items = st.dictionaries(names, values, max_size=3)

@@ -1,6 +1,7 @@
 """`autopush keys rotate`, as an operator runs it."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -149,35 +150,47 @@ async def test_old_endpoints_are_valid_after_the_restart(
 # ── A crypto key that is lost ────────────────────────────────────────────────────────────────────
 
 
-async def with_a_subscription(data: Path, *options: str) -> str:
-    """Have a service make its keys and a subscription; returns the crypto key file's text."""
-    async with service(data, *options) as running:
-        agent = await running.connect()
-        await agent.register()
-        await agent.close()
-    return (data / "keys" / "crypto_key").read_text()
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of a service that made its keys and has a subscription."""
+    data = tmp_path_factory.mktemp("served")
+
+    async def serve() -> None:
+        async with service(data) as running:
+            agent = await running.connect()
+            await agent.register()
+            await agent.close()
+
+    asyncio.run(serve())
+    return data
 
 
-async def test_a_lost_crypto_key_is_not_replaced_beside_a_store_with_users(
-    store: DataStore,
+@pytest.fixture
+def crypto_key(store: DataStore, served: Path) -> Path:
+    """The file of the crypto key, in a store with a user."""
+    shutil.copytree(served, store.data, dirs_exist_ok=True)
+    return store.data / "keys" / "crypto_key"
+
+
+def test_a_lost_crypto_key_is_not_replaced_beside_a_store_with_users(
+    store: DataStore, crypto_key: Path
 ) -> None:
-    saved = await with_a_subscription(store.data)
-    path = store.data / "keys" / "crypto_key"
+    path, saved = crypto_key, crypto_key.read_text()
     path.unlink()
     for where in (f"{path}, which is missing", str(path)):
         if not where.endswith("missing"):
             path.write_text(new_key())
             path.chmod(0o600)
-        refused = await asyncio.to_thread(refusal, store.data, "serve")
+        refused = refusal(store.data, "serve")
         assert path.exists() is not where.endswith("missing")
         assert refused.startswith("autopush: the crypto_key of this store is lost: ")
         assert f"another key than that of {where}. Put the old key there, " in refused
         assert "`autopush keys accept`" in refused
         assert not [line for line in saved.splitlines() if line[0] != "#" and line in refused]
-    refused = await asyncio.to_thread(refusal, store.data, "serve", AUTOPUSH_CRYPTO_KEY=new_key())
+    refused = refusal(store.data, "serve", AUTOPUSH_CRYPTO_KEY=new_key())
     assert "that of crypto_key (environment variable AUTOPUSH_CRYPTO_KEY)" in refused
     path.write_text(saved)
-    await starts(store.data)
+    asyncio.run(starts(store.data))
 
 
 async def starts(data: Path) -> None:
@@ -186,12 +199,11 @@ async def starts(data: Path) -> None:
 
 
 def test_the_service_starts_with_another_key_once_that_is_accepted(
-    store: DataStore, run: Run
+    store: DataStore, run: Run, crypto_key: Path
 ) -> None:
-    asyncio.run(with_a_subscription(store.data))
-    (store.data / "keys" / "crypto_key").unlink()
+    crypto_key.unlink()
     refusal(store.data, "serve")
-    place, file = store.data / "autopush.sqlite", store.data / "keys" / "crypto_key"
+    place, file = store.data / "autopush.sqlite", crypto_key
     created = f"created {file}; keep a copy in a safe place\n"
     for flags, begin in (
         (("--dry-run",), f"{place} would accept"),
@@ -207,24 +219,13 @@ def test_the_service_starts_with_another_key_once_that_is_accepted(
     asyncio.run(starts(store.data))
 
 
-async def test_a_store_that_is_restored_beside_other_keys_is_noticed(
-    store: DataStore, tmp_path: Path
+def test_after_a_rotation_the_store_knows_the_new_key(
+    store: DataStore, run: Run, crypto_key: Path
 ) -> None:
-    await with_a_subscription(store.data)
-    other = tmp_path / "other"
-    other.mkdir(0o700)
-    for name in store.data.glob("autopush.sqlite*"):
-        (other / name.name).write_bytes(name.read_bytes())
-    refused = await asyncio.to_thread(refusal, other, "serve")
-    assert "the crypto_key of this store is lost" in refused
-
-
-def test_after_a_rotation_the_store_knows_the_new_key(store: DataStore, run: Run) -> None:
-    asyncio.run(with_a_subscription(store.data))
     assert run("keys", "rotate")[0] == 0
     [new, _] = key_lines(store)
     asyncio.run(starts(store.data))
-    (store.data / "keys" / "crypto_key").write_text(f"{new}\n")
+    crypto_key.write_text(f"{new}\n")
     asyncio.run(starts(store.data))
 
 

@@ -11,7 +11,7 @@ import pytest
 from autopush.webpush.tokens import new_key
 from support.application_server import AESGCM, Answer, ApplicationServer, claims
 from support.senders import Sender
-from support.service import Service, refusal, running_service, service
+from support.service import Service, running_service, service
 from support.user_agent import UserAgent
 
 TOKEN, NEW_TOKEN = "device-token-one", "device-token-two"
@@ -213,23 +213,3 @@ async def test_auth_keys_are_rotated_over_restarts(
             assert await endpoint.stop() == 0
     finally:
         await endpoint.stop()
-
-
-async def test_a_key_made_at_the_first_start_is_kept(
-    tmp_path: Path, sender: ApplicationServer
-) -> None:
-    device = None
-    for _ in range(2):
-        async with service(tmp_path, "--stub-router") as running:
-            if device is None:
-                device = Device(sender, running.endpoint)
-                await device.register()
-            url = f"{running.endpoint}/v1/stub/app/registration/{device.uaid}"
-            assert (await device.ask("GET", url)).status == 200
-
-
-def test_an_endpoint_whose_file_of_auth_keys_is_empty_does_not_start(tmp_path: Path) -> None:
-    (tmp_path / "keys").mkdir()
-    (tmp_path / "keys" / "auth_key").write_text("# no key\n")
-    line = refusal(tmp_path, "endpoint", "-p0", "--stub-router", CRYPTO_KEY=new_key())
-    assert "auth_key" in line

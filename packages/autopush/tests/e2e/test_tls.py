@@ -17,8 +17,6 @@ from support.certificates import Authority, CertificateFiles
 from support.service import Service, refusal, service
 from support.user_agent import UserAgent
 
-some_workers = pytest.mark.parametrize("workers", ["1", "2"])
-
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
@@ -59,16 +57,11 @@ async def names_shown(port: int, authority: Authority) -> set[str]:
 # ── the public ports ─────────────────────────────────────────────────────────────────────────────
 
 
-@some_workers
 async def test_a_message_comes_through_over_wss_and_https(
-    tmp_path: Path,
-    authority: Authority,
-    files: CertificateFiles,
-    agents: list[UserAgent],
-    workers: str,
+    tmp_path: Path, authority: Authority, files: CertificateFiles, agents: list[UserAgent]
 ) -> None:
     async with (
-        tls_service(tmp_path, authority, files, "--workers", workers) as running,
+        tls_service(tmp_path, authority, files, "--workers", "2") as running,
         application_server(tls=authority.client()) as sender,
     ):
         assert running.websocket.startswith("wss://127.0.0.1:")
@@ -186,7 +179,7 @@ async def test_an_answer_of_several_records_arrives_whole_before_the_connection_
 # ── replacing the certificate ────────────────────────────────────────────────────────────────────
 
 
-@some_workers
+@pytest.mark.parametrize("workers", ["1", "2"])
 async def test_after_sighup_new_connections_get_the_new_certificate_and_old_ones_go_on(
     tmp_path: Path,
     authority: Authority,
@@ -216,23 +209,23 @@ async def test_after_sighup_new_connections_get_the_new_certificate_and_old_ones
     assert running.errors == []
 
 
-@some_workers
 async def test_a_new_certificate_that_cannot_be_used_is_logged_and_the_old_one_stays(
-    tmp_path: Path, authority: Authority, files: CertificateFiles, workers: str
+    tmp_path: Path, authority: Authority, files: CertificateFiles
 ) -> None:
-    async with tls_service(tmp_path, authority, files, "--workers", workers) as running:
+    workers = 2
+    async with tls_service(tmp_path, authority, files, "--workers", str(workers)) as running:
         (tmp_path / "other").mkdir()
         other = authority.issue(tmp_path / "other", "renewed.example")
         files.certificate.write_bytes(other.certificate.read_bytes())  # its key did not come
         os.kill(running.pid, signal.SIGHUP)
-        await running.logged("the former one stays in use", int(workers))
+        await running.logged("the former one stays in use", workers)
         (line, *_) = [line for line in running.output if "stays in use" in line]
         assert "ssl_key" in line
         assert str(files.key) in line
         assert await names_shown(running.endpoint_port, authority) == {"127.0.0.1"}
         files.key.write_bytes(other.key.read_bytes())
         os.kill(running.pid, signal.SIGHUP)
-        await running.logged("A certificate was read again", int(workers))
+        await running.logged("A certificate was read again", workers)
         assert all("PRIVATE" not in line for line in running.output)
 
 
@@ -251,10 +244,9 @@ async def test_a_worker_that_is_restarted_has_the_new_certificate_too(
             assert "renewed.example" in names
 
 
-@some_workers
-async def test_sighup_has_every_process_open_the_log_again(tmp_path: Path, workers: str) -> None:
+async def test_sighup_has_every_process_open_the_log_again(tmp_path: Path) -> None:
     log, old = tmp_path / "log", tmp_path / "log.1"
-    options = ("--log-output", str(log), "--workers", workers)
+    options = ("--log-output", str(log), "--workers", "2")
     async with service(tmp_path / "data", *options) as running:
         log.rename(old)
         files = {process: opened_files(process) for process in {running.pid, *running.workers}}
