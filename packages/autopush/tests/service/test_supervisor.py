@@ -447,7 +447,7 @@ def test_a_worker_logs_from_a_thread_and_loses_nothing_at_its_end(run: Run) -> N
     service = run(
         """
 def start(slot):
-    for number in range(200):
+    for number in range(90):
         logs.get("worker").info("line", slot=slot.index, number=number)
     say("threads", len(os.listdir("/proc/self/task")))
     return until_stopped(slot)
@@ -457,7 +457,7 @@ supervise(start)
     service.wait_for_ready()
     code, err = service.end()
     assert code == 0
-    assert err.count("INFO worker: line") == 400
+    assert err.count("INFO worker: line") == 180
     assert service.count("threads", "2") == 2
 
 

@@ -1,0 +1,263 @@
+"""The returning user agents of a storm, in processes of their own: one process may have only so
+many open files.
+
+Each process holds a part of them. A line on its standard input names a step, which all parts take
+at the same time; a line on its standard output is the result, as JSON.
+"""
+
+import argparse
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+
+import msgspec
+import uvloop
+
+from bench import machine
+from bench.fleet import Fleet, HasAddress, at_once
+from bench.ledger import Ledger, MismatchError
+from bench.push_client import ClosedLoop
+from bench.run import POSTERS
+from bench.server import spawn
+from bench.user_agent import Identity, UserAgent
+
+PART = 14_000
+"""User agents of one process."""
+BODY_BYTES = 200
+REGISTERING = 10
+"""Each of so many that come back registers again."""
+REACHED = 500
+"""User agents of a part that are sent a message at the end."""
+
+
+class Result(msgspec.Struct):
+    """Of one step of one part, or of all parts together."""
+
+    mismatch: str = ""
+    endpoint: str = ""
+    delivered: int = 0
+    seconds: list[float] = []
+    """From the start of the storm to the reply to each hello."""
+    register_seconds: list[float] = []
+    turned_away: int = 0
+    """Connections that ended before the reply to their hello."""
+    registers_refused: int = 0
+
+
+class Crowd:
+    """All parts, as the measure sees them."""
+
+    def __init__(
+        self, server: HasAddress, count: int, limit: float, cores: Collection[int]
+    ) -> None:
+        command = [sys.executable, "-m", "bench.crowd", server.host, str(server.port), str(limit)]
+        sizes = [min(PART, count - first) for first in range(0, count, PART)]
+        self._parts = [
+            spawn([*command, str(size)], cores, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for size in sizes
+        ]
+
+    async def take(self, step: str) -> Result:
+        """Have all parts take a step; raises `MismatchError` if one found a mismatch."""
+        results = await asyncio.gather(
+            *(asyncio.to_thread(_ask, part, step) for part in self._parts)
+        )
+        for result in results:
+            if result.mismatch:
+                raise MismatchError(result.mismatch)
+        return Result(
+            endpoint=results[0].endpoint,
+            delivered=sum(each.delivered for each in results),
+            seconds=sorted(each for result in results for each in result.seconds),
+            register_seconds=sorted(each for part in results for each in part.register_seconds),
+            turned_away=sum(each.turned_away for each in results),
+            registers_refused=sum(each.registers_refused for each in results),
+        )
+
+    def end(self) -> None:
+        for part in self._parts:
+            part.kill()
+            part.wait()
+
+
+def _ask(part: subprocess.Popen[bytes], step: str) -> Result:
+    assert part.stdin is not None
+    assert part.stdout is not None
+    part.stdin.write(step.encode() + b"\n")
+    part.stdin.flush()
+    line = part.stdout.readline()
+    if not line:
+        raise MismatchError(f"a process of user agents ended during {step!r}")
+    return msgspec.json.decode(line, type=Result)
+
+
+@dataclass(frozen=True)
+class _Address:
+    host: str
+    port: int
+
+
+@dataclass
+class _Part:
+    """One process's user agents. Its methods are the steps."""
+
+    fleet: Fleet
+    limit: float
+    token: bytes = b""
+    history: Result = field(default_factory=Result)
+
+    async def subscribe(self) -> Result:
+        await self.fleet.subscribe_all()
+        self.token = self.fleet.sender.token(self.fleet.origin)
+        return Result(endpoint=self.fleet.identities[0].endpoint)
+
+    async def store(self) -> Result:
+        """A message for half of them: most are away, every tenth is connected and does not ack what
+        it gets.
+        """
+        fleet = self.fleet
+        half = list(range(len(fleet.identities) // 2))
+        silent = set(half[::10])
+        place = {identity: index for index, identity in enumerate(fleet.identities)}
+        leaving: list[UserAgent] = []
+        staying: list[UserAgent] = []
+        received_before = Ledger()
+        received_before.begin(len(silent))
+        for agent in fleet.agents:
+            index = place[agent.identity]
+            if index in silent:
+                agent.acking = False
+                agent.ledger = received_before  # what comes now must come again
+            (leaving if index < len(half) and index not in silent else staying).append(agent)
+        await at_once(UserAgent.leave, leaving)
+        fleet.agents = staying
+        posters = await fleet.posters(POSTERS)
+        fleet.ledger.begin(len(half))
+        ClosedLoop(posters, (fleet.push_to(index, self.token) for index in half), fleet.ledger)
+        await fleet.ledger.all_answered(self.limit)
+        await received_before.all_delivered(self.limit)
+        for poster in posters:
+            poster.close()
+        return Result()
+
+    async def expect_kill(self) -> Result:
+        for agent in self.fleet.agents:
+            agent.closing = True
+        return Result()
+
+    async def end(self) -> Result:
+        """Wait until the killed server has ended all connections."""
+        await asyncio.gather(*(agent.gone for agent in self.fleet.agents))
+        self.fleet.agents = []
+        return Result()
+
+    async def come_back(self) -> Result:
+        """All at once; who is turned away tries again after a moment, as a user agent does."""
+        began = time.monotonic()
+        self.history = Result()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number, identity in enumerate(self.fleet.identities):
+                    is_registering = number % REGISTERING == 0
+                    group.create_task(self._return(identity, began, is_registering))
+        except* MismatchError as several:
+            raise MismatchError(str(several.exceptions[0])) from None
+        return self.history
+
+    async def _return(self, identity: Identity, began: float, is_registering: bool) -> None:
+        history = self.history
+        while True:
+            try:
+                agent = await self.fleet.connect(identity, self.limit)
+                break
+            except OSError as refused:
+                history.turned_away += 1
+                if time.monotonic() - began > self.limit:
+                    raise MismatchError(
+                        f"a returning client was not answered in {self.limit:g} s: {refused}"
+                    ) from None
+                await asyncio.sleep(random.uniform(0.2, 1.0))
+        answered = time.monotonic()
+        history.seconds.append(answered - began)
+        self.fleet.agents.append(agent)
+        if is_registering:
+            if not await agent.try_register(self.fleet.sender.key, self.limit):
+                history.registers_refused += 1
+            history.register_seconds.append(time.monotonic() - answered)
+
+    async def settle(self) -> Result:
+        """Everything that waited is delivered, once, and acked."""
+        await self.fleet.ledger.all_delivered(self.limit)
+        await self.fleet.barrier()
+        return Result(delivered=self.fleet.ledger.close_round().delivered)
+
+    async def reach(self) -> Result:
+        """One push to each of some of those who came back."""
+        fleet = self.fleet
+        count = min(REACHED, len(fleet.identities))
+        fleet.ledger.begin(count)
+        posters = await fleet.posters(POSTERS)
+        ClosedLoop(posters, fleet.pushes(repeat(self.token), count), fleet.ledger)
+        await fleet.ledger.all_answered(self.limit)
+        await fleet.ledger.all_delivered(self.limit)
+        await fleet.barrier()
+        fleet.ledger.close_round()
+        for poster in posters:
+            poster.close()
+        return Result()
+
+    async def visit(self) -> Result:
+        """Leave, and connect once more: everything was acked, so whatever comes is a duplicate."""
+        await self.fleet.leave()
+        await self.fleet.reconnect_all()
+        await self.fleet.barrier()
+        self.fleet.ledger.close_round()
+        await self.fleet.leave()
+        return Result()
+
+
+STEPS = {
+    step.__name__: step
+    for step in (
+        _Part.subscribe,
+        _Part.store,
+        _Part.expect_kill,
+        _Part.end,
+        _Part.come_back,
+        _Part.settle,
+        _Part.reach,
+        _Part.visit,
+    )
+}
+
+
+async def _serve(part: _Part) -> None:
+    while step := await asyncio.to_thread(sys.stdin.readline):
+        try:
+            result = await STEPS[step.strip()](part)
+        except MismatchError as mismatch:
+            result = Result(mismatch=str(mismatch))
+        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
+        sys.stdout.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.crowd")
+    parser.add_argument("host")
+    parser.add_argument("port", type=int)
+    parser.add_argument("limit", type=float)
+    parser.add_argument("count", type=int)
+    options = parser.parse_args(arguments)
+    machine.allow_files(options.count + 500)
+    address = _Address(options.host, options.port)
+    fleet = Fleet(address, Ledger(), options.count, body_bytes=BODY_BYTES)
+    uvloop.run(_serve(_Part(fleet, options.limit)))
+
+
+if __name__ == "__main__":
+    main()
