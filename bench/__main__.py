@@ -6,7 +6,6 @@ unexpected happened.
 """
 
 import argparse
-import asyncio
 import json
 import os
 import shlex
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cores = machine.choose_cores()
     os.sched_setaffinity(0, {cores.load})
     sizes = QUICK if options.quick else Sizes()
-    machine.allow_files(max(sizes.held, sizes.storm) + 500)
+    machine.allow_files(sizes.held + 500)
     with machine.exclusive():
         if options.command == "profile":
             return _profile(options, cores)
@@ -165,9 +164,9 @@ async def _run(
     rows: list[report.Row] = []
     wrong: dict[str, str] = {}
     try:
-        machine.keep_awake(asyncio.get_running_loop())
-        await floor.start()
         run = Run(settings, cores, floor)
+        run.stay_awake()
+        await floor.start()
         for name in names:
             began = time.monotonic()
             print(f"  {name} …", end="", flush=True, file=sys.stderr)

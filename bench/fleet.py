@@ -7,12 +7,11 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import cycle, islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from bench.ledger import Ledger, MismatchError
 from bench.push_client import ApplicationServer, Poster, PushRequest, open_posters
-from bench.server import Server
 from bench.user_agent import Identity, UserAgent
 from bench.websocket_client import connect
 
@@ -23,14 +22,25 @@ _AT_ONCE = 64
 _SOURCES = 16
 
 
+class HasAddress(Protocol):
+    """A server, as its user agents know it."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+
+
 class Fleet:
     """After `subscribe_all` the `agents` are connected, have said hello and registered once."""
 
-    def __init__(self, server: Server, ledger: Ledger, count: int) -> None:
+    def __init__(
+        self, server: HasAddress, ledger: Ledger, count: int, *, body_bytes: int = BODY_BYTES
+    ) -> None:
         self.server = server
         self.ledger = ledger
         self.sender = ApplicationServer()
-        self.identities = [Identity(random.randbytes(BODY_BYTES)) for _ in range(count)]
+        self.identities = [Identity(random.randbytes(body_bytes)) for _ in range(count)]
         self.agents: list[UserAgent] = []
         self._requests: list[PushRequest] = []
 

@@ -114,7 +114,7 @@ class Floor:
         for kind in ("echo", "post", "es256"):
             self._processes[kind] = spawn(
                 [sys.executable, "-m", "bench.floor_servers", kind],
-                self._core,
+                {self._core},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )

@@ -18,7 +18,8 @@ from bench.server import Server
 class Load:
     """`token`: the VAPID token of pushes that are given no other."""
 
-    def __init__(self, fleet: Fleet, posters: list[Poster], token: bytes) -> None:
+    def __init__(self, server: Server, fleet: Fleet, posters: list[Poster], token: bytes) -> None:
+        self.server = server
         self.fleet = fleet
         self.posters = posters
         self.token = token
@@ -28,13 +29,13 @@ class Load:
         """With user agents that are connected and subscribed."""
         fleet = Fleet(server, ledger, AGENTS)
         await fleet.subscribe_all()
-        return cls(fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))
+        return cls(server, fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))
 
     async def pushes(self, run: Run, count: int, tokens: Iterable[bytes] | None = None) -> Sample:
         """Push as fast as the server answers. A push counts when it was answered 201, delivered
         once and its ack was read.
         """
-        ledger, server = self.fleet.ledger, self.fleet.server
+        ledger, server = self.fleet.ledger, self.server
         ledger.begin(count)
         watch = Stopwatch(server)
         pushes = self.fleet.pushes(repeat(self.token) if tokens is None else tokens, count)
@@ -62,7 +63,7 @@ class Load:
         await ledger.all_delivered(run.sizes.limit)
         gc.enable()
         await self.fleet.barrier()
-        await self.fleet.server.wait_until_idle()
+        await self.server.wait_until_idle()
         ledger.close_round()
         return traffic
 

@@ -14,7 +14,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +73,7 @@ class Cores:
 
     server: int
     load: int
+    all: frozenset[int]
 
     @property
     def apart(self) -> bool:
@@ -82,7 +83,7 @@ class Cores:
 def choose_cores() -> Cores:
     """The last allowed core for the server, the first for the load."""
     allowed = sorted(os.sched_getaffinity(0))
-    return Cores(server=allowed[-1], load=allowed[0])
+    return Cores(server=allowed[-1], load=allowed[0], all=frozenset(allowed))
 
 
 class Surroundings:
@@ -177,12 +178,20 @@ def describe() -> dict[str, str]:
     }
 
 
-def keep_awake(loop: asyncio.AbstractEventLoop) -> None:
-    """Let the loop never sleep. Waking a sleeping process costs its sender several
-    microseconds, which a client on another machine would not; the floor is measured the same way.
+def keep_awake(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+    """Let the loop never sleep until the returned function is called. Waking a sleeping process
+    costs its sender several microseconds, which a client on another machine would not; the floor is
+    measured the same way.
     """
+    handle: asyncio.Handle
 
     def turn() -> None:
-        loop.call_soon(turn)
+        nonlocal handle
+        handle = loop.call_soon(turn)
 
     turn()
+
+    def stop() -> None:
+        handle.cancel()  # the latest one
+
+    return stop

@@ -88,18 +88,28 @@ class Metronome:
 
 class OpenLoop:
     """Sends a push at each call of `send`, to the fleet's members round-robin, over a free poster;
-    when none is free, as soon as one is. The ledger is the fleet's.
+    when none is free, as soon as one is. The ledger is the fleet's; `may_be_refused`: a 503 is
+    counted in `refused`, and no mismatch.
     """
 
     def __init__(
-        self, posters: list[Poster], fleet: Fleet, ledger: TimedLedger, token: bytes
+        self,
+        posters: list[Poster],
+        fleet: Fleet,
+        ledger: TimedLedger,
+        token: bytes,
+        *,
+        may_be_refused: bool = False,
     ) -> None:
-        self.sent = 0
+        self.sent = self.refused = 0
+        self._may_be_refused = may_be_refused
         self._due: dict[bytes, int] = {}
         self._answer_ns: list[int] = []
         self._late_ns: list[int] = []
         self._idle = deque(posters)  # round-robin: one left idle too long would be closed
         self._queue: deque[int] = deque()
+        self._posters = len(posters)
+        self._all_idle: asyncio.Future[None] | None = None
         self._fleet, self._ledger, self._token = fleet, ledger, token
         for poster in posters:
             poster.answered = self._answered
@@ -120,16 +130,31 @@ class OpenLoop:
         poster.transport.write(self._fleet.push_to(member, self._token))
 
     def _answered(self, poster: Poster, status: bytes, version: bytes) -> None:
-        if status != b"201" or not version:
+        if status == b"201" and version:
+            self._due[version] = poster.started
+            self._answer_ns.append(time.monotonic_ns() - poster.started)
+            self._ledger.answer(version)
+        elif status == b"503" and self._may_be_refused:
+            self.refused += 1
+        else:
             self._ledger.fail(f"a push was answered {status.decode()} (Location names {version!r})")
             return
-        self._due[version] = poster.started
-        self._answer_ns.append(time.monotonic_ns() - poster.started)
-        self._ledger.answer(version)
         if self._queue:
             self._send(poster, self._queue.popleft())
-        else:
-            self._idle.append(poster)
+            return
+        self._idle.append(poster)
+        if self._all_idle is not None and len(self._idle) == self._posters:
+            self._all_idle.set_result(None)
+            self._all_idle = None
+
+    async def all_answered(self, limit: float) -> None:
+        """Wait until each push sent is answered, or refused."""
+        if len(self._idle) < self._posters:
+            self._all_idle = asyncio.get_running_loop().create_future()
+            try:
+                await asyncio.wait_for(self._all_idle, limit)
+            except TimeoutError:
+                raise MismatchError(f"a push was not answered within {limit:g} s") from None
 
     def _lost(self, reason: str) -> None:
         self._ledger.fail(f"the server ended an application server's connection: {reason}")

@@ -3,17 +3,19 @@
 Rule: a figure is taken between two floors and counts only if the ledger of its round balanced.
 """
 
+import asyncio
 import gc
+import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from bench.floor import Floor
 from bench.ledger import MismatchError
-from bench.machine import Cores
+from bench.machine import Cores, keep_awake
 from bench.report import Sample, Series
 from bench.server import Daemons, Server, make_folder, remove_folder
 
@@ -40,8 +42,9 @@ class Sizes:
     held: int = 10_000
     held_before: int = 250
     seconds_at_half_load: float = 5.0
-    storm: int = 5_000
+    storm: int = 100_000
     storm_pushes_per_second: int = 200
+    storm_limit: float = 600.0
     limit: float = 120.0
 
 
@@ -57,7 +60,7 @@ QUICK = Sizes(
     held=500,
     held_before=100,
     seconds_at_half_load=1.0,
-    storm=500,
+    storm=2_000,
     storm_pushes_per_second=100,
     limit=60.0,
 )
@@ -82,6 +85,23 @@ class Run:
         self.cores = cores
         self.floor = floor
         self._settings = settings
+        self._let_sleep: Callable[[], None] | None = None
+
+    def stay_awake(self) -> None:
+        self._let_sleep = keep_awake(asyncio.get_running_loop())
+
+    @contextmanager
+    def on_all_cores(self) -> Iterator[Collection[int]]:
+        """For a load of several processes: this one may sleep, and none is pinned to one core."""
+        if self._let_sleep is not None:
+            self._let_sleep()
+        os.sched_setaffinity(0, self.cores.all)
+        try:
+            yield self.cores.all
+        finally:
+            os.sched_setaffinity(0, {self.cores.load})
+            if self._let_sleep is not None:
+                self.stay_awake()
 
     @asynccontextmanager
     async def server(self, direct_delivery: str, **flags: str) -> AsyncIterator[Server]:
@@ -92,6 +112,15 @@ class Run:
             yield server
 
     @asynccontextmanager
+    async def workers(
+        self, count: int, direct_delivery: str, cores: Collection[int]
+    ) -> AsyncIterator[Server]:
+        """The same service with several workers, on these cores."""
+        flags = {"--workers": str(count)}
+        async with self._running(Server, direct_delivery, flags, cores) as server:
+            yield server
+
+    @asynccontextmanager
     async def daemons(self, direct_delivery: str, **flags: str) -> AsyncIterator[Daemons]:
         """The same service as two daemons."""
         async with self._running(Daemons, direct_delivery, flags) as pair:
@@ -99,12 +128,16 @@ class Run:
 
     @asynccontextmanager
     async def _running(
-        self, kind: type[S], direct_delivery: str, flags: Mapping[str, str]
+        self,
+        kind: type[S],
+        direct_delivery: str,
+        flags: Mapping[str, str],
+        cores: Collection[int] = (),
     ) -> AsyncIterator[S]:
         folder = make_folder(self._settings.data_root)
         given = dict(self._settings.server_options)
         options = {"--direct-delivery": direct_delivery, **flags, **given}
-        server = kind(self._settings.command, options, folder, self.cores.server)
+        server = kind(self._settings.command, options, folder, cores or {self.cores.server})
         try:
             server.start()
             try:

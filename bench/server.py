@@ -1,4 +1,4 @@
-"""Starts one autopush server, pinned to one core, and reads what it uses.
+"""Starts one autopush server, pinned to its core, and reads what it uses.
 
 A measured server is a process of its own, with a fresh data folder on a real disk, configured by
 flags only.
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from bench import machine
@@ -37,16 +37,16 @@ def default_command() -> list[str]:
 
 def spawn(
     command: Sequence[str],
-    core: int,
+    cores: Collection[int],
     *,
     stdout: int | None = None,
     stderr: int | None = None,
     stdin: int | None = None,
     environment: dict[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process pinned to a core from its first instruction on (an affinity is inherited)."""
+    """Start a process pinned to cores from its first instruction on (an affinity is inherited)."""
     mine = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, cores)
     try:
         return subprocess.Popen(
             command,
@@ -70,7 +70,7 @@ class Server:
         command: Sequence[str],
         options: Mapping[str, str],
         folder: Path,
-        core: int,
+        cores: Collection[int],
         *,
         ports: Mapping[str, str] = ANY_PORTS,
     ) -> None:
@@ -85,7 +85,7 @@ class Server:
             "--workers": "1",
             **options,
         }
-        self._core = core
+        self._cores = cores
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -103,7 +103,7 @@ class Server:
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("ab") as err:
             self._process = spawn(
                 [*self._command, *flags],
-                self._core,
+                self._cores,
                 stdin=subprocess.DEVNULL,
                 stdout=out.fileno(),
                 stderr=err.fileno(),
@@ -152,13 +152,14 @@ class Server:
         return machine.memory(self.pid)
 
     async def wait_until_idle(self, limit: float = 10.0) -> None:
-        """Wait until it has nothing more to do: less than 1 ms of CPU time in 60 ms."""
+        """Wait until it has nothing more to do: less than 1 ms of CPU time in 60 ms a worker."""
         until = time.monotonic() + limit
+        most = 1_000_000 * int(self._options["--workers"])
         before = self.cpu_ns()
         while time.monotonic() < until:
             await asyncio.sleep(0.06)
             now = self.cpu_ns()
-            if now - before < 1_000_000:
+            if now - before < most:
                 return
             before = now
         raise MismatchError(f"the server is still busy {limit:g} s after the last request")
@@ -201,7 +202,11 @@ class Daemons(Server):
     """
 
     def __init__(
-        self, command: Sequence[str], options: Mapping[str, str], folder: Path, core: int
+        self,
+        command: Sequence[str],
+        options: Mapping[str, str],
+        folder: Path,
+        cores: Collection[int],
     ) -> None:
         common = {name: value for name, value in options.items() if name != "--direct-delivery"}
         (folder / "endpoint").mkdir()
@@ -209,14 +214,14 @@ class Daemons(Server):
             [*command[:-1], "endpoint"],
             {**options, "--data": str(folder / "data")},
             folder / "endpoint",
-            core,
+            cores,
             ports={"--port": "0"},
         )
         super().__init__(
             [*command[:-1], "connection"],
             common,
             folder,
-            core,
+            cores,
             ports={"--port": "0", "--router-port": "0"},
         )
 

@@ -76,16 +76,26 @@ class UserAgent(WebSocketClient):
             )
         self.identity.uaid = uaid
 
+    async def try_register(self, key: str, limit: float = 30.0) -> bool:
+        """Register the identity's channel again; False if the server is too busy."""
+        reply = await self._ask_to_register(key, limit)
+        if reply.get("status") not in (200, 503):
+            raise MismatchError(f"register was answered {reply}")
+        return reply.get("status") == 200
+
     async def register(self, key: str | None, limit: float = 30.0) -> None:
         """Register the identity's channel for the application server with this public key."""
-        message: dict[str, object] = {"messageType": "register", "channelID": self.identity.channel}
-        if key is not None:
-            message["key"] = key
-        reply = await self._ask(message, limit)
+        reply = await self._ask_to_register(key, limit)
         endpoint = reply.get("pushEndpoint")
         if reply.get("status") != 200 or not isinstance(endpoint, str):
             raise MismatchError(f"register was answered {reply}")
         self.identity.endpoint = endpoint
+
+    async def _ask_to_register(self, key: str | None, limit: float) -> dict[str, object]:
+        message: dict[str, object] = {"messageType": "register", "channelID": self.identity.channel}
+        if key is not None:
+            message["key"] = key
+        return await self._ask(message, limit)
 
     async def leave(self, limit: float = 30.0) -> None:
         """Close and wait until the server has ended the connection."""

@@ -111,7 +111,7 @@ async def cluster(run: Run) -> list[Row]:
 def _store(run: Run) -> Iterator[str]:
     process = spawn(
         [sys.executable, "-m", "bench.dynamodb_store", str(STORE_MS)],
-        run.cores.load,
+        {run.cores.load},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -47,7 +47,7 @@ async def dynamodb(run: Run) -> list[Row]:
 async def _costs(run: Run, url: str, count: int) -> dict[str, dict[str, list[float]]]:
     process = spawn(
         [sys.executable, "-m", "bench.dynamodb_costs", url, str(run.sizes.rounds), str(count)],
-        run.cores.server,
+        {run.cores.server},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         environment={
