@@ -20,6 +20,9 @@ from support.channelstats.views import (
 )
 from support.soak import slow_after
 
+SHARED = {"messages", "words", "files", "joins", "leaves"}
+"""Tiles of the view Channels that it has of one and of all."""
+
 SEEDS = slow_after(1, range(100, 102))
 
 
@@ -47,7 +50,21 @@ def test_a_channel_is_as_if_there_were_no_other(name: str, data: DashboardData) 
         chosen = view_of(name, data, everything(data, cid))
         notes = tuple(note.replace(" in this channel", "") for note in chosen.notes)
         chosen = msgspec.structs.replace(chosen, choice=alone.choice, notes=notes)
+        if name == "channels":  # of one channel nothing is said of several
+            alone, chosen = (
+                msgspec.structs.replace(of, tiles=tuple(t for t in of.tiles if t.name in SHARED))
+                for of in (alone, chosen)
+            )
         assert comparable(chosen) == comparable(alone)
+
+
+def test_a_channel_that_was_chosen_is_not_counted(data: DashboardData) -> None:
+    for cid in channels_of(data):
+        view = view_of("channels", data, everything(data, cid))
+        names = {tile.name for tile in view.tiles}
+        assert not names & {"channels", "largest", "private"}
+        assert {"posters", *SHARED} <= names
+    assert "channels" in {of.name for of in view_of("channels", data, everything(data)).tiles}
 
 
 def test_nobody_is_new_in_a_channel_who_posted_elsewhere_before(data: DashboardData) -> None:

@@ -79,6 +79,19 @@ async def test_the_most_days_of_nothing_can_be_read(empty: House) -> None:
         assert view_of(name, data, everything(data)).notes
 
 
+@pytest.mark.parametrize(
+    ("weeks", "rows", "title"),
+    [(1, 12, "week_12"), (26, 26, "week_26"), (52, 13, "weeks_49_to_52")],
+)
+async def test_newcomers_are_followed_over_the_whole_period(
+    empty: House, weeks: int, rows: int, title: str
+) -> None:
+    data = await load(empty.tables, Choice(FIRST, FIRST + (7 * weeks - 1) * DAY), Options(MODERN))
+    cohorts = view_of("newcomers", data, everything(data)).tables[-1]
+    assert cohorts.rows.height == rows
+    assert cohorts.columns[-1].name == title
+
+
 async def test_a_view_is_of_the_days_that_were_read(empty: House) -> None:
     data = await load(empty.tables, Choice(FIRST, FIRST), Options(MODERN))
     with pytest.raises(ChoiceError, match="days are those from 2024-03-10 to 2024-03-10"):

@@ -15,6 +15,7 @@ from support.contrast import LOW_CONTRAST
 pytestmark = pytest.mark.browser
 
 WIDE, NARROW = 1280, 360
+PHONE = 390, 844
 WEEK = "weeks=1"
 
 UNNAMED = """
@@ -114,6 +115,33 @@ async def test_names_and_titles_are_whole_however_long_they_are(
             })()"""
         )
         assert whole, width
+
+
+async def test_on_a_phone_the_first_figure_is_in_the_upper_half(
+    board: Dashboard, page: Page
+) -> None:
+    await page.emulate(width=PHONE[0])
+    await page.goto(f"{board.url}/overview?{WEEK}")
+    top = "document.querySelector('.tile .figure').getBoundingClientRect().top"
+    assert await page.evaluate(top) < PHONE[1] / 2
+    fields = "[...document.querySelectorAll('.filters .more input')]"
+    assert not await page.evaluate(f"{fields}.some((of) => of.checkVisibility())")
+    await page.evaluate("document.querySelector('.unfold input').click()")
+    assert await page.evaluate(f"{fields}.every((of) => of.checkVisibility())")
+
+
+async def test_on_a_phone_every_column_of_what_is_to_do_is_in_sight(
+    board: Dashboard, page: Page
+) -> None:
+    await page.emulate(width=PHONE[0])
+    await page.goto(f"{board.url}/todo?{WEEK}")
+    assert await page.evaluate("document.querySelectorAll('.listed td').length") > 0
+    assert await page.evaluate(SIDEWAYS) == []
+    cells = "[...document.querySelectorAll('.listed tbody :is(th, td)')]"
+    right = f"{cells}.map((of) => of.getBoundingClientRect().right)"
+    assert max(await page.evaluate(right)) <= PHONE[0]
+    named = "[...document.querySelectorAll('.listed td')].every((of) => of.dataset.title)"
+    assert await page.evaluate(named)
 
 
 async def test_dark_and_light_are_the_choice_of_the_visitor(board: Dashboard, page: Page) -> None:

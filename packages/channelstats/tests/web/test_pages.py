@@ -3,6 +3,7 @@
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
+import polars as pl
 import pytest
 
 from channelstats.lookup import Names
@@ -10,7 +11,7 @@ from channelstats.render.html import delta
 from channelstats.stats.period import History, Now
 from channelstats.stats.quantities import change, not_compared
 from channelstats.views.goals import Bound
-from channelstats.views.model import Choice, Kind, Tile, View
+from channelstats.views.model import Choice, Column, Kind, Table, Tile, View
 from channelstats.web.filters import Query
 from channelstats.web.pages import ViewContext, Visit, view_page
 
@@ -111,3 +112,14 @@ def test_a_figure_without_one_before_is_shown_alone() -> None:
     page = view_page(view, Visit(Query(FIRST, LAST, 1), Names({}, {}), now, ZoneInfo("UTC")))
     assert "People who posted" in page
     assert 'class="delta' not in page
+
+
+def test_where_a_table_goes_on_that_is_seen_and_said() -> None:
+    column = Column("words", "Words", Kind.COUNT)
+    table = Table("people", "People", (column,), pl.DataFrame({"words": range(50)}))
+    view = View("people", "", "", Choice(FIRST, LAST), (FIRST, LAST), (), (), (table,), ())
+    now = Now(LAST, History(FIRST, LAST), 6)
+    page = view_page(view, Visit(Query(FIRST, LAST, 1), Names({}, {}), now, ZoneInfo("UTC")))
+    assert page.count("<td") == 20
+    assert "<span>1\N{EN DASH}20 of 50</span>" in page
+    assert "tall" not in page  # no box of its own that scrolls up and down

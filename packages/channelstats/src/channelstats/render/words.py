@@ -121,6 +121,11 @@ def printable(name: str) -> str:
     return name.strip()
 
 
+def cut_off(text: str, most: int) -> str:
+    """At most so many letters of a text, and a sign that there are more."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def width(text: str) -> int:
     """How many columns of a terminal a text takes."""
     return sum(

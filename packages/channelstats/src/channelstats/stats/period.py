@@ -154,9 +154,14 @@ def days_of(period: Period) -> list[Period]:
 
 def weeks(period: Period) -> list[Period]:
     """The period by seven days; the first may have fewer."""
-    over = period.days % WEEK
-    begins = range(over, period.days, WEEK)
-    found = [Period(period.start + number * DAY, WEEK, period.zone) for number in begins]
+    return blocks(period, WEEK)
+
+
+def blocks(period: Period, days: int) -> list[Period]:
+    """The period by so many days; the first may have fewer."""
+    over = period.days % days
+    begins = range(over, period.days, days)
+    found = [Period(period.start + number * DAY, days, period.zone) for number in begins]
     return [Period(period.start, over, period.zone), *found] if over else found
 
 

@@ -31,6 +31,8 @@ def view(request: ViewRequest) -> ViewContent:
     private = [_private(request)] if request.data.known_channels["private"].any() else []
     moved = (figures.FILES, figures.JOINS, figures.LEAVES)
     shown = (_CHANNELS, figures.MESSAGES, figures.WORDS, *private, _LARGEST, *moved)
+    if request.choice.channel:  # of one channel there is nothing to say of several
+        shown = (figures.POSTERS, figures.MESSAGES, figures.WORDS, *moved)
     tables, slack = [channel_table(request)], request.slack
     charts = []
     if any(of.period_messages.moves.height for of in scope):

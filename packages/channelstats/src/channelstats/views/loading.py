@@ -36,7 +36,8 @@ MOST_MESSAGES: Final = 1_000_000
 """Of what is read for one choice of days: about 2 GB while the views of it are made."""
 
 COHORTS: Final = 12
-"""Weeks that newcomers are followed over, where there are not too many messages in them."""
+"""Weeks that newcomers are followed over, or those of a longer period, where there are not too many
+messages in them."""
 
 _EARLIEST: Final = date(2000, 1, 1)
 _LATEST: Final = date(2200, 1, 1)
@@ -157,7 +158,7 @@ async def load(
             continue
         if names is not None:
             inputs = (await asyncio.to_thread(hidden_inputs, inputs, names)).inputs
-        cohorts = min(days // WEEK, COHORTS)
+        cohorts = min(days, max(period.days, COHORTS * WEEK)) // WEEK
         slack = await load_slack_counts(tables, period, options, names)
         return DashboardData(inputs, period, options, first_weekday, cohorts, slack)
     raise ChoiceError(

@@ -206,7 +206,7 @@ class SeriesChart(msgspec.Struct, frozen=True):
 
 class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="chart", omit_defaults=True):
     """Numbers by row and column; None where there is no such cell. ``row_kind`` is what rows are
-    named by.
+    named by, ``sizes`` of how many people each row is, where that matters.
     """
 
     name: str
@@ -217,6 +217,7 @@ class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="chart", omit_defa
     kind: Kind
     row_kind: Kind = Kind.TEXT
     about: str = ""
+    sizes: tuple[int, ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ import polars as pl
 
 from channelstats.stats.conversation import comings
 from channelstats.stats.measures import Measures
-from channelstats.stats.period import MONTH, WEEK, Period, labels, weeks, with_point
+from channelstats.stats.period import MONTH, WEEK, Period, blocks, labels, weeks, with_point
 from channelstats.stats.quantities import Quantity, percent, shown
 from channelstats.views import figures
 from channelstats.views.components import EVERYONE, series_table, table, tiles
@@ -22,6 +22,7 @@ from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Heat, Kind, Series, SeriesChart, Table
 
 _FOUR: Final = MONTH // WEEK
+_MOST_COHORTS: Final = 26
 
 Week: TypeAlias = Mapping[str, float | None]
 """The numbers of one week by the names of their series."""
@@ -119,10 +120,13 @@ def _posted(of: Measures, shown_weeks: list[Period]) -> pl.DataFrame:
 
 
 def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
-    """Of those who began in each of the last weeks, how many posted in each week since."""
+    """Of those who began in each of the last weeks, how many posted in each week since; of many
+    weeks four are taken together.
+    """
     now = request.scope.now
-    number = request.data.cohorts
-    shown_weeks = weeks(now.period.ending_with(number * WEEK))
+    each = 1 if request.data.cohorts <= _MOST_COHORTS else _FOUR
+    number = request.data.cohorts // each
+    shown_weeks = blocks(now.period.ending_with(number * each * WEEK), each * WEEK)
     began = with_point(now.first_posts, shown_weeks).select("slack_uid", began="point")
     since = (pl.col("point") - pl.col("began")).alias("since")
     staying = began.join(_posted(now, shown_weeks), on="slack_uid")
@@ -141,17 +145,30 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
     steps = range(number)
     values = tuple(tuple(cell(week, step) for step in steps) for week in steps)
     name, title = "cohorts", "Newcomers still posting"
-    titles = tuple(f"Week {step + 1}" for step in steps)
-    heat = Heat(name, title, labels(shown_weeks), titles, values, Kind.PERCENT)
+    titles = tuple(_weeks_since(step * each + 1, (step + 1) * each) for step in steps)
+    in_each = tuple(sizes.get(week, 0) for week in steps)
+    heat = Heat(name, title, labels(shown_weeks), titles, values, Kind.PERCENT, sizes=in_each)
     frame = pl.DataFrame(
         {
             "week": heat.rows,
-            "newcomers": [sizes.get(week, 0) for week in steps],
-            **{f"week_{step + 1}": [row[step] for row in values] for step in steps},
+            "newcomers": in_each,
+            **{_name(title): [row[step] for row in values] for step, title in enumerate(titles)},
         },
         strict=False,
     )
-    return heat, table(name, title, frame, {"week": "First message in the week from"}, chart=name)
+    since_when = "the week" if each == 1 else f"the {each} weeks"
+    return heat, table(
+        name, title, frame, {"week": f"First message in {since_when} from"}, chart=name
+    )
+
+
+def _weeks_since(first: int, last: int) -> str:
+    return f"Week {first}" if first == last else f"Weeks {first} to {last}"
+
+
+def _name(title: str) -> str:
+    """week_1; weeks_1_to_4."""
+    return title.lower().replace(" ", "_")
 
 
 def _active_weeks(of: Measures) -> int:

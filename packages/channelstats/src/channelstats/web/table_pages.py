@@ -1,4 +1,4 @@
-"""Which rows of a table are on a page: sorted, searched, fifty at a time.
+"""Which rows of a table are on a page: sorted, searched, twenty at a time.
 
 Rule: sorting, searching and paging hide nothing: without a search every row is on one of the pages,
 once. What an address asks for and the table does not have is refused by the parameter's name.
@@ -20,8 +20,8 @@ from channelstats.views.model import NUMERIC, Column, Kind, Table
 from channelstats.web.filters import BadQuery, whole_number
 
 PARAMETERS: Final = ("table", "sort", "find", "page")
-ROWS: Final = 50
-"""Rows of a page."""
+ROWS: Final = 20
+"""Rows of a page: few enough that what says that there are more is in sight."""
 
 SEARCHED: Final = frozenset({Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.TEXT})
 _KEY: Final = "sorted by"

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import Markup
 
+from channelstats.render.charts import drawn as with_legend
 from channelstats.render.charts.drawing import HALF, LETTER, NARROW, WIDE
 from channelstats.render.charts.heat import STEPS, heat, step
 from channelstats.render.charts.network import network, places
@@ -42,6 +43,14 @@ NETWORK = Network(
 
 def drawn(picture: Markup) -> ElementTree.Element:
     return ElementTree.fromstring(picture)
+
+
+def texts(picture: Markup) -> tuple[str, list[str], list[str]]:
+    """What it says, its tips and its labels."""
+    parts = list(drawn(picture).iter())
+    tips = [tip for part in parts if (tip := part.get("data-tip"))]
+    labels = [part.text or "" for part in parts if part.tag == "text"]
+    return drawn(picture).get("aria-label") or "", tips, labels
 
 
 def kinds(picture: Markup, tag: str) -> list[str]:
@@ -173,14 +182,14 @@ def test_names_are_text() -> None:
 
 
 def test_the_label_of_the_last_column_is_within_the_picture() -> None:
-    parts = tuple(f"Part {number:03}" for number in range(7))
+    parts = tuple(f"No. {number}" for number in range(7))
     chart = Heat("heat", "Heat", parts, tuple(map(str, range(24))), ((1,) * 24,) * 7, Kind.COUNT)
     labels = [
         (float(of.get("x", "")) + LETTER * len(of.text) / 2, of.text)
         for of in drawn(heat(chart, NARROW)).iter("text")
         if of.text and of.get("text-anchor") == "middle"
     ]
-    assert labels[-1][1] == "Part 006"
+    assert labels[-1][1] == "No. 6"
     assert max(right for right, _ in labels) <= NARROW + 0.1
 
 
@@ -191,12 +200,6 @@ def test_the_label_of_the_last_column_is_within_the_picture() -> None:
 def test_dates_and_weekdays_are_short_on_an_axis_and_long_where_they_are_said(
     of: str, short: str, long: str
 ) -> None:
-    def texts(picture: Markup) -> tuple[str, list[str | None], list[str | None]]:
-        parts = list(drawn(picture).iter())
-        tips = [part.get("data-tip") for part in parts if part.get("data-tip")]
-        labels = [part.text for part in parts if part.tag == "text"]
-        return drawn(picture).get("aria-label") or "", tips, labels
-
     said, tips, labels = texts(heat(Heat("x", "X", (of,), ("a",), ((5,),), Kind.COUNT), WIDE))
     assert said.endswith(f"The most: 5 at {long}, a.")
     assert tips == [f"{long}, a\n5"]
@@ -209,3 +212,30 @@ def test_dates_and_weekdays_are_short_on_an_axis_and_long_where_they_are_said(
     assert said.endswith(f"the most at {long}, 5.")
     assert tips == [f"{long}\nN: 5"]
     assert short in labels
+
+
+def test_where_it_is_narrow_every_row_of_a_heat_map_is_named() -> None:
+    names = tuple(f"#channel-{number}" for number in range(11))
+    hours = tuple(f"{number:02d}" for number in range(24))
+    chart = Heat("x", "X", names, hours, ((1,) * 24,) * 11, Kind.COUNT)
+    _, _, labels = texts(heat(chart, NARROW))
+    assert set(names) <= set(labels)
+    days = Heat("x", "X", ("Monday", "Tuesday"), hours, ((1,) * 24,) * 2, Kind.COUNT)
+    _, _, labels = texts(heat(days, NARROW))
+    assert set(hours) <= set(labels)  # upright, as the names of days have room side by side
+
+
+def test_a_name_that_is_too_long_for_a_narrow_heat_map_is_cut_off() -> None:
+    _, tips, labels = texts(heat(Heat("x", "X", ("n" * 80,), ("a",), ((5,),), Kind.COUNT), NARROW))
+    assert labels[-1] == "n" * 17 + "…"
+    assert tips[0].startswith("n" * 80)
+
+
+def test_rows_of_few_people_say_how_many_and_are_pale() -> None:
+    chart = Heat("x", "X", ("A", "B"), ("1",), ((100,), (50,)), Kind.PERCENT, sizes=(1, 8))
+    picture = heat(chart, WIDE)
+    _, tips, labels = texts(picture)
+    assert {"A (1)", "B (8)"} <= set(labels)
+    assert tips == ["A, 1\n100.0% of 1", "B, 1\n50.0% of 8"]
+    assert picture.count(" few") == 1
+    assert "paler: of fewer than 5 people" in with_legend(chart)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from markupsafe import Markup
 
 from channelstats.render.charts.drawing import HALF, NARROW, WIDE, colour, shape
-from channelstats.render.charts.heat import heat, ranges
+from channelstats.render.charts.heat import FEWEST, STEPS, heat, ranges
 from channelstats.render.charts.network import network
 from channelstats.render.charts.series import series
 from channelstats.views.model import Chart, Heat, Network, SeriesChart
@@ -44,6 +44,9 @@ def _legend(chart: Chart) -> Markup:
             (shape("rect", f"cell h{step}", x=3, width=16, height=16, rx=3), text)
             for step, text in ranges(chart)
         ]
+        if any(size < FEWEST for size in chart.sizes):
+            few = shape("rect", f"cell few h{STEPS}", x=3, width=16, height=16, rx=3)
+            found.append((few, f"paler: of fewer than {FEWEST} people"))
     elif isinstance(chart, Network) or len(chart.series) < 2:
         return Markup("")
     else:

@@ -1,30 +1,37 @@
 """A heat map: the more, the stronger the colour.
 
 Rule: strength goes in a few steps, so that two cells can be told apart or are alike; where it is
-narrow the map stands upright.
+narrow the map stands upright, unless not every row could be named then. A share of very few people
+is pale.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
 from markupsafe import Markup
 
 from channelstats.render.charts.drawing import LETTER, WIDE, label, picture, shape, spread, target
-from channelstats.render.words import date_text, figure_text
+from channelstats.render.words import cut_off, date_text, figure_text
 from channelstats.views.model import Heat, Kind
 
 STEPS: Final = 7
 """Strengths beside none; the style sheet has a colour for each."""
 
+FEWEST: Final = 5
+"""People that a row has to be of for its shares to mean something."""
+
 _HEAD, _GAP = 24, 2
 _WIDEST: Final = 64
+_LONGEST: Final = 18
+"""Letters of the name of a row, where it is narrow."""
 
 
 def heat(chart: Heat, width: float) -> Markup:
     """The picture; upright where there are more columns than a narrow one has room for."""
-    is_turned = width < WIDE and len(chart.columns) > len(chart.rows)
+    is_wider = len(chart.columns) > len(chart.rows)
+    is_turned = width < WIDE and is_wider and _width_of(map(date_text, chart.rows)) < width
     shown, high = (_turned(chart), 20) if is_turned else (chart, 30)
     height = _HEAD + len(shown.rows) * high + 4
     return picture("heat", width, height, _says(chart), _parts(shown, width, high))
@@ -32,6 +39,10 @@ def heat(chart: Heat, width: float) -> Markup:
 
 def _parts(chart: Heat, width: float, high: float) -> Iterator[Markup]:
     rows, columns = (tuple(map(date_text, of)) for of in (chart.rows, chart.columns))
+    if width < WIDE:
+        rows = tuple(cut_off(row, _LONGEST) for row in rows)
+    if chart.sizes:
+        rows = tuple(f"{row} ({size:,})" for row, size in zip(rows, chart.sizes, strict=True))
     left = 14 + LETTER * max(map(len, rows), default=0)
     wide = min((width - left) / max(len(columns), 1), _WIDEST)
     longest = max(map(len, columns), default=1) * LETTER + 6
@@ -48,9 +59,19 @@ def _parts(chart: Heat, width: float, high: float) -> Iterator[Markup]:
                 continue
             begin, size = left + wide * across, {"width": wide - _GAP, "height": high - _GAP}
             kind = f"cell h{step(value, most)}"
+            if chart.sizes and chart.sizes[down] < FEWEST:
+                kind += " few"
             yield shape("rect", kind, x=begin + _GAP / 2, y=top + _GAP / 2, rx=4, **size)
             shown = f"{_cell(chart, down, across)}\n{figure_text(value, chart.kind)}"
+            if chart.sizes:
+                shown += f" of {chart.sizes[down]:,}"
             yield target(begin, top, wide, high, shown)
+
+
+def _width_of(names: Iterable[str]) -> float:
+    """What names need side by side, each as much as the longest."""
+    lengths = [len(name) for name in names]
+    return len(lengths) * (LETTER * max(lengths, default=0) + 6)
 
 
 def _cell(chart: Heat, row: int, column: int) -> str:
