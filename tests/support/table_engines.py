@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from keytables import Clock, Engine, Index, Key, Kind, Table
 from keytables.dynamodb import DynamoEngine
 from keytables.dynamodb.client import Client
-from keytables.sqlite import SqliteEngine
+from keytables.sqlite import SqliteEngine, divide_store, open_sqlite
 from support import dynamo_servers
 from support.aws_model import CheckedClient
 from support.fault_proxy import NOT_APPLIED, NOT_DELIVERED, Call, Fault, FaultProxy, Plan, randomly
@@ -95,6 +95,19 @@ class SqliteStore(Store):
         return await SqliteEngine.open(self._path, clock=self._clock)
 
 
+class PartedSqliteStore(Store):
+    """In several files, of which the first process opens two when it needs them."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._path, self._clock = folder / "store.sqlite", clock
+        self._own_parts = itertools.chain([{1, 2}], itertools.repeat(None))
+        divide_store(self._path, 4)
+
+    async def open(self) -> Engine:
+        own_parts = next(self._own_parts)
+        return await open_sqlite(self._path, clock=self._clock, own_parts=own_parts)
+
+
 class DynamoStore(Store):
     """The tables of one prefix in a database that all tests of a run share. What is sent to it is
     also held against AWS's description of the API.
@@ -146,6 +159,7 @@ OF_DYNALITE = {
 
 CANDIDATES: dict[str, Candidate] = {
     "sqlite": Candidate(SqliteStore, examples=25, many=2000),
+    "sqlite-parts": Candidate(PartedSqliteStore, many=2000),
     "dynamodb-ministack": Candidate(
         lambda _, clock: DynamoStore(dynamo_servers.ministack(), clock), OF_DYNAMODB
     ),
@@ -156,7 +170,7 @@ CANDIDATES: dict[str, Candidate] = {
         lambda _, clock: DynamoStore(faulty_ministack(), clock), OF_DYNAMODB, examples=5
     ),
 }
-QUICK = ("sqlite", "dynamodb-ministack")
+QUICK = ("sqlite", "sqlite-parts", "dynamodb-ministack")
 """The engines of `make test`; the others are left to `make slow`."""
 
 

@@ -15,6 +15,7 @@ a store of its kind is opened.
 
 import re
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeAlias
@@ -67,20 +68,25 @@ async def open_engine(
     min_free_space: int = 0,
     first_reading: ClockReading | None = None,
     on_failure: OnFailure | None = None,
+    own_parts: Collection[int] | None = None,
 ) -> Engine:
     """Open the store of a URL. Raises ValueError for a bad one, Unavailable if it cannot be opened.
 
     ``wipe``: deleted data is overwritten in the file. ``min_free_space``: bytes; with fewer on its
     disk the engine :attr:`is nearly full <Engine.is_nearly_full>`. ``first_reading``: of the
     clocks, by an earlier process of the same service, to notice that the wall clock was set before.
-    (These three are for SQLite.) ``on_failure``: called for each failure of the database.
+    ``own_parts``: of a store in several :attr:`parts <Engine.parts>`, those that this process
+    opens at once and removes expired items of; the others are opened when they are needed first.
+    None for all; numbers that the store does not have are ignored. (These four are for SQLite.)
+    ``on_failure``: called for each failure of the database.
     """
     store = parse_store(text)
     if isinstance(store, SqliteUrl):
-        from keytables.sqlite import SqliteEngine  # noqa: PLC0415 - see the rule above
+        from keytables.sqlite import open_sqlite  # noqa: PLC0415 - see the rule above
 
-        return await SqliteEngine.open(
+        return await open_sqlite(
             store.path,
+            own_parts=own_parts,
             clock=clock,
             wipe=wipe,
             min_free_space=min_free_space,

@@ -42,7 +42,8 @@ from autopush.settings.options import STORE_FILE
 from autopush.version import VERSION
 from keytables import KeytablesError
 from keytables.sqlite import StoreCheck, check_store
-from keytables.sqlite.copies import check_copy, copy_store, replace_store, sync_folder
+from keytables.sqlite.copies import check_copy, copy_store, replace_store
+from keytables.sqlite.layout import sync_folder
 from keytables.stores import SqliteUrl, parse_store
 
 MANIFEST: Final = "backup.json"

@@ -1,10 +1,13 @@
-"""The embedded engine: tables in one SQLite file, shared by any number of processes.
+"""The embedded engine: tables in one SQLite file or several, shared by any number of processes.
 
 Rule: the event loop is never blocked for longer than a millisecond. Reads run on the loop; writes
 run there in short slices inside a transaction; whatever may wait for a lock or for the disk runs in
 a thread.
 
-    engine         opens the file, creates and drops tables
+    parts          opens a store of any number of files; an engine on several
+    parted_table   a table in several files: each operation goes to one of them
+    engine         opens one file, creates and drops tables
+    catalog        the tables of a file, and their declarations
     table          one table: its writes and reads, and its indexes during a bulk load
     codec          items as rows
     statements     the SQL of a table: its schema, single rows, queries
@@ -16,10 +19,21 @@ a thread.
     database       connections, checks of the file, errors and their report
     locks          file locks: fair among the writers of several processes, and for a store in use
     space          room on the disk: a full one, its reserve, and one that is nearly full
+    layout         which files a store consists of, and which of them has a partition
+    division       dividing a store into files, and merging them
     copies         copies of a store, made while it is in use; what of a store is damaged
 """
 
 from keytables.sqlite.copies import StoreCheck, check_store
+from keytables.sqlite.division import Division, divide_store
 from keytables.sqlite.engine import SqliteEngine
+from keytables.sqlite.parts import open_sqlite
 
-__all__ = ["SqliteEngine", "StoreCheck", "check_store"]
+__all__ = [
+    "Division",
+    "SqliteEngine",
+    "StoreCheck",
+    "check_store",
+    "divide_store",
+    "open_sqlite",
+]

@@ -1,9 +1,9 @@
 """Copies of a store, made while it is in use, and put in its place; what of a store is damaged.
 
-Rule: a copy is one state of the store, with everything committed before it began, and no writer
-waits for it. A store's file is replaced as a whole, and never while a process has it open; if that
-is interrupted, the store cannot be opened until it is repeated. A copy is a single file without a
-log, and reading it writes nothing beside it.
+Rule: a copy is one state of the store (of each part, if it has several), with everything committed
+before it began, and no writer waits for it. A store is replaced as a whole, and never while a
+process has it open; if that is interrupted, the store cannot be opened until it is repeated. A copy
+is a single file without a log, and reading it writes nothing beside it.
 """
 
 import os
@@ -11,8 +11,8 @@ import re
 import secrets
 import shutil
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -21,6 +21,7 @@ from typing import Final, cast
 import apsw
 
 from keytables.errors import Unavailable
+from keytables.sqlite import catalog
 from keytables.sqlite.database import (
     StoreLocked,
     check_owner,
@@ -28,8 +29,12 @@ from keytables.sqlite.database import (
     create_private,
     open_to_read,
     open_usage_lock,
+    part_in,
     reason_of,
+    translated,
 )
+from keytables.sqlite.division import OnProgress, copy_rows, create_store
+from keytables.sqlite.layout import part_files, store_files, sync_folder
 from keytables.sqlite.locks import UsageLock
 
 STEP_PAGES: Final = 1024
@@ -43,10 +48,11 @@ def copy_store(
     path: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
-    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+    on_progress: OnProgress = lambda _done, _total: None,
 ) -> None:
     """Copy the store at ``path``, which may be in use, to the new file ``target``. Blocks.
 
+    The copy is one file, whatever the number of parts of the store.
     ``on_progress`` is called with the pages copied and all pages; what it raises ends the copying.
     ``target`` does not exist after an error. Raises Unavailable: no store, or it cannot be read, or
     the copy cannot be written.
@@ -56,12 +62,17 @@ def copy_store(
     if not os.path.exists(path):
         raise Unavailable(f"there is no store at {path}")
     with closing(open_usage_lock(path)):
+        with translated(f"cannot read {path}"):
+            files = store_files(path)
         try:
             create_private(target)
         except OSError as error:
             raise Unavailable(f"cannot write {target}: {error.strerror}") from error
         try:
-            _copy(path, target, on_progress)
+            if len(files) == 1:
+                _copy(path, target, on_progress)
+            else:
+                _merge(files, target, on_progress)
         except BaseException:
             os.unlink(target)
             raise
@@ -71,14 +82,16 @@ def check_copy(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Read a whole copy; return its tables. Blocks. Raises Unavailable: damaged or no store."""
     path = os.fspath(path)
     check_sqlite()
-    with _translated(f"cannot read {path}"), closing(open_to_read(path)) as copy:
+    with translated(f"cannot read {path}"), closing(open_to_read(path)) as copy:
         if not check_owner(copy, path):
             raise Unavailable(f"{path} is empty")
+        if part_in(copy) is not None:
+            raise Unavailable(f"{path} is one part of a store")
         damage: list[str] = []
         find_damage(copy, damage.append)
         if damage:
             raise Unavailable(f"{path} is damaged: {damage[0]}")
-        return tuple(str(name) for (name,) in copy.execute("SELECT name FROM catalog"))
+        return tuple(catalog.names(copy))
 
 
 def replace_store(
@@ -97,7 +110,7 @@ def replace_store(
     """
     store, kept = Path(path), Path(keep_in)
     draft = store.with_name(f".{store.name}.{secrets.token_hex(8)}")
-    with _translated(f"cannot replace {store}"), closing(UsageLock(str(store))) as usage:
+    with translated(f"cannot replace {store}"), closing(UsageLock(str(store))) as usage:
         if not usage.try_exclude():
             raise Unavailable(f"{store} is in use: stop the service first")
         try:
@@ -115,16 +128,8 @@ def replace_store(
             draft.unlink(missing_ok=True)
 
 
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _copy(path: str, target: str, on_progress: Callable[[int, int], None]) -> None:
-    with _translated(f"cannot copy {path} to {target}"):
+def _copy(path: str, target: str, on_progress: OnProgress) -> None:
+    with translated(f"cannot copy {path} to {target}"):
         descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
         try:
             with closing(open_to_read(path)) as source, closing(apsw.Connection(target)) as copy:
@@ -147,6 +152,17 @@ def _copy(path: str, target: str, on_progress: Callable[[int, int], None]) -> No
             os.close(descriptor)
 
 
+def _merge(files: Sequence[str], target: str, on_progress: OnProgress) -> None:
+    """Copy all parts of a store into one file."""
+    with translated(f"cannot copy {files[0]} to {target}"), ExitStack() as opened:
+        sources = [opened.enter_context(closing(open_to_read(file))) for file in files]
+        for source, file in zip(sources, files, strict=True):
+            source.execute("BEGIN")
+            check_owner(source, file)  # reads: from now on it is one state of the part
+        create_store(target, None)
+        copy_rows(sources, [target], on_progress)
+
+
 def _copy_file(source: Path, target: Path) -> None:
     """Copy to a new file on the disk, which belongs to the owner of its folder."""
     create_private(str(target))
@@ -162,7 +178,7 @@ def _copy_file(source: Path, target: Path) -> None:
 @contextmanager
 def _kept_files(store: Path, folder: Path) -> Iterator[None]:
     """Give the files of the store a second name in a new folder, unless the rest fails."""
-    if not store.exists():
+    if not store.exists() and not part_files(str(store)):
         yield
         return
     folder.mkdir(mode=0o700)
@@ -182,17 +198,9 @@ def _kept_files(store: Path, folder: Path) -> Iterator[None]:
 
 
 def _beside(store: Path) -> list[Path]:
-    return [store.with_name(store.name + ending) for ending in _BESIDE]
-
-
-@contextmanager
-def _translated(action: str) -> Iterator[None]:
-    try:
-        yield
-    except apsw.Error as error:
-        raise Unavailable(f"{action}: {reason_of(error)}") from error
-    except OSError as error:
-        raise Unavailable(f"{action}: {error.strerror}") from error
+    """The files of the store besides its first one, as far as they hold rows."""
+    parts = [file.path for file in part_files(str(store))]
+    return [*(store.with_name(store.name + ending) for ending in _BESIDE), *parts]
 
 
 # --- what is damaged ------------------------------------------------------------------------------

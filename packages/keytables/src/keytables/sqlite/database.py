@@ -6,7 +6,9 @@ Rule: a file of another program, or of a newer version, is refused and not chang
 import asyncio
 import contextlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
@@ -28,8 +30,11 @@ from keytables.sqlite.space import NO_SPACE, FileSpace
 APPLICATION_ID: Final = 0x7AB1E501
 """Identifies the files of this engine (``PRAGMA application_id``)."""
 
-FILE_VERSION: Final = 1
-"""Version of the file format (``PRAGMA user_version``)."""
+FILE_VERSION: Final = 2
+"""Newest version of the file format (``PRAGMA user_version``): a part of a store of several."""
+
+_UNDIVIDED: Final = 1
+"""Version of a file that is a whole store."""
 
 OLDEST_SQLITE: Final = (3, 51, 3)
 """Older versions can corrupt a write-ahead log that several processes share (the "WAL reset bug" of
@@ -39,6 +44,7 @@ _CATALOG: Final = (
     "CREATE TABLE catalog (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
     "declaration TEXT NOT NULL)"
 )
+_PART: Final = "CREATE TABLE part (store TEXT NOT NULL, number INT NOT NULL, count INT NOT NULL)"
 _READING_TIMEOUT: Final = 5000
 """Milliseconds that a reader of the whole file waits while another process opens the store or
 repairs its log."""
@@ -61,6 +67,19 @@ class StoreClosed(Unavailable):
 
 class StoreLocked(Unavailable):
     """The file cannot be opened now: another program has it locked, or it is being restored."""
+
+
+class OtherPart(Unavailable):
+    """The file is not the part that was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of a store of ``count`` files. ``store``: a random name that all of them have."""
+
+    store: str
+    number: int
+    count: int
 
 
 def translate(error: apsw.Error, table: str = "", errno: int = 0) -> KeytablesError:
@@ -101,9 +120,10 @@ class Database:
 
     ``writer`` changes it, ``reader`` reads it, ``checkpointer`` copies the log into the file;
     ``lock`` is held during a write transaction, ``space`` is made before its commit. ``wipe``:
-    deleted data is overwritten. Opening blocks, up to ``opening_timeout`` seconds while other
-    processes create the file. Raises Unavailable, and StoreLocked when the file is locked for
-    longer.
+    deleted data is overwritten. ``part``: the part of a store that the file must be; None: a whole
+    store, which is created when missing. Opening blocks, up to ``opening_timeout`` seconds while
+    other processes create the file. Raises Unavailable, StoreLocked when the file is locked for
+    longer, and OtherPart.
     """
 
     def __init__(
@@ -111,11 +131,16 @@ class Database:
         path: str | os.PathLike[str],
         *,
         wipe: bool = False,
+        part: Part | None = None,
         opening_timeout: float = 0.5,
     ) -> None:
-        self.path, self._wipe = os.fspath(path), wipe
+        self.path, self._wipe, self._part = os.fspath(path), wipe, part
+        self.version = _UNDIVIDED if part is None else FILE_VERSION
+        """Of the file's format."""
         check_sqlite()
         _check_folder(Path(self.path))
+        if part is not None and not os.path.exists(self.path):
+            raise Unavailable(f"{self.path} is missing, part {part.number} of {part.count}")
         self._usage = open_usage_lock(self.path)
         try:
             self.lock = FairLock(self.path)
@@ -219,10 +244,23 @@ class Database:
         writer.execute("BEGIN")  # one snapshot: another process may be creating the file
         try:
             version = check_owner(writer, self.path)
+            if version or self._part is not None:
+                self._check_part(part_in(writer))
         finally:
             if writer.in_transaction:
                 writer.execute("ROLLBACK")
         return bool(version) and writer.execute("PRAGMA journal_mode").get == "wal"
+
+    def _check_part(self, found: Part | None) -> None:
+        if found == self._part:
+            return
+        if self._part is not None:
+            number, count = self._part.number, self._part.count
+            raise OtherPart(f"{self.path} is not part {number} of {count} of its store")
+        assert found is not None
+        if found.number:
+            raise OtherPart(f"{self.path} is part {found.number} of {found.count} of a store")
+        raise OtherPart(f"{self.path} has {found.count} parts: it is opened by open_engine")
 
     def _create(self) -> None:
         writer = self.writer
@@ -230,9 +268,27 @@ class Database:
             raise Unavailable(f"{self.path}: the file system does not allow a shared log")
         with writer:
             if not writer.execute("PRAGMA user_version").get:
-                writer.execute(_CATALOG)
-                writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                writer.execute(f"PRAGMA user_version = {FILE_VERSION}")
+                create_catalog(writer, None)
+
+
+def create_catalog(connection: apsw.Connection, part: Part | None) -> None:
+    """Make an empty file a store without tables, or a part of one."""
+    connection.execute(_CATALOG)
+    if part is not None:
+        connection.execute(_PART)
+        values = (part.store, part.number, part.count)
+        connection.execute("INSERT INTO part VALUES (?, ?, ?)", values)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    version = _UNDIVIDED if part is None else FILE_VERSION
+    connection.execute(f"PRAGMA user_version = {version}")
+
+
+def part_in(connection: apsw.Connection) -> Part | None:
+    """Return which part of a store the file is; None: a whole one, or empty."""
+    if connection.execute("PRAGMA user_version").get <= _UNDIVIDED:
+        return None
+    rows = connection.execute("SELECT store, number, count FROM part").fetchall()
+    return Part(*rows[0]) if rows else None  # type: ignore[arg-type]  # as declared
 
 
 def check_owner(connection: apsw.Connection, path: str) -> int:
@@ -302,6 +358,17 @@ def _check_folder(path: Path) -> None:
         raise Unavailable(f"the data folder {folder} is not writable")
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
         raise Unavailable(f"{path} is not readable and writable")
+
+
+@contextmanager
+def translated(action: str) -> Iterator[None]:
+    """Raise Unavailable for an error of SQLite or of the system: what failed, and why."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise Unavailable(f"{action}: {reason_of(error)}") from error
+    except OSError as error:
+        raise Unavailable(f"{action}: {error.strerror}") from error
 
 
 def reason_of(error: apsw.Error) -> str:

@@ -9,24 +9,25 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Self, cast
+from typing import Final, Self, TypeVar
 
 import apsw
-import msgspec
 
 from keytables.clock_guard import ClockGuard, ClockReading
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
-from keytables.errors import KeytablesError, SchemaError, StoreDamaged
+from keytables.errors import KeytablesError, SchemaError
 from keytables.schema import Capacity, Table
-from keytables.sqlite.database import Database, Failures, StoreLocked, translate
+from keytables.sqlite import catalog
+from keytables.sqlite.database import Database, Failures, Part, StoreLocked, translate
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.space import FreeSpace
-from keytables.sqlite.statements import Statements
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, ExpiredItems
 from keytables.sqlite.table import Indexes, SqliteTable
 from keytables.sqlite.write_queue import RunFunction
 from keytables.sqlite.writer import Writer
 from keytables.sweeper import Sweeper
+
+_T = TypeVar("_T")
 
 OPENING_TIMEOUT: Final = 60.0
 """Seconds to wait for another program that has the file locked: longer than its backup takes."""
@@ -61,14 +62,16 @@ class SqliteEngine(Engine):
         self._handles: dict[str, SqliteTable] = {}
         self._expired = ExpiredItems(self._queue, self._reader, clock)
         self._guard = guard
-        self._sweeper = Sweeper(
-            asyncio.get_running_loop(),
-            self._expired.remove_some,
-            sweep_interval,
-            full=SWEEP_ROWS * SWEEP_WRITES,
-            guard=guard,
-            report=failures.report,
-        )
+        self._sweeper: Sweeper | None = None
+        if sweep_interval:
+            self._sweeper = Sweeper(
+                asyncio.get_running_loop(),
+                self._expired.remove_some,
+                sweep_interval,
+                full=SWEEP_ROWS * SWEEP_WRITES,
+                guard=guard,
+                report=failures.report,
+            )
         self._closing: asyncio.Future[None] | None = None
 
     @classmethod
@@ -86,10 +89,12 @@ class SqliteEngine(Engine):
         min_free_space: int = 0,
         first_reading: ClockReading | None = None,
         on_failure: OnFailure | None = None,
+        part: Part | None = None,
     ) -> Self:
         """Open the file at ``path``; it and its folder are created when missing.
 
-        ``sweep_interval``: seconds between two removals of expired items, at random by ±50 %.
+        ``sweep_interval``: seconds between two removals of expired items, at random by ±50 %; 0 for
+        none.
         ``lock_timeout``: seconds a write waits for other processes before it is Throttled, at most
         twice that; also the longest wait of ``close`` for them. ``opening_timeout``: seconds to
         wait for another program that has the file locked. ``max_waiting``, ``max_waiting_bytes``:
@@ -97,11 +102,14 @@ class SqliteEngine(Engine):
         file, and ``close`` empties the log unless another process is writing. ``min_free_space``:
         bytes on the disk and in the file, with fewer of which it ``is_nearly_full``; 0 for never.
         ``first_reading``: clocks to compare with, to notice that the wall clock was set; else this
-        moment's. Raises Unavailable: the folder cannot be created, or the file is not writable, not
-        a database, of another program or a newer version, or locked; or SQLite is too old.
+        moment's. ``part``: what of a store the file must be, which then exists. Raises Unavailable:
+        the folder cannot be created, or the file is not writable, not a database, of another
+        program or a newer version, another part, or locked; or SQLite is too old.
         """
         failures = Failures(asyncio.get_running_loop(), on_failure)
-        database = await _open_database(path, wipe=wipe, opening_timeout=opening_timeout)
+        database = await retry_locked(
+            partial(Database, path, wipe=wipe, part=part), opening_timeout
+        )
         free_space = FreeSpace(database.space, database.path, database.reader, min_free_space)
         await free_space.start()
         return cls(
@@ -137,42 +145,44 @@ class SqliteEngine(Engine):
         *,
         capacity: Capacity | None = None,  # noqa: ARG002 - a file has none
     ) -> TableHandle:
-        entry = self._catalog_entry(table.name)
-        if entry is None:
+        handle = self.find_table(table)
+        while handle is None:  # again if another process drops it in between
             create = RunFunction(lambda cursor: _create(cursor, table), is_slow=True)
             await self._queue.submit(create)
-            entry = self._catalog_entry(table.name)
-            if entry is None:  # dropped by another process in between
-                return await self.ensure_table(table)
-        number, stored = entry
-        if not _is_same(stored, table):
+            handle = self.find_table(table)
+        # A store that cannot be written now is read without its indexes.
+        with contextlib.suppress(KeytablesError):
+            await self._indexes.create_missing(handle.statements)
+        return handle
+
+    def find_table(self, table: Table) -> SqliteTable | None:
+        """Return the table if it exists. Raises SchemaError as :meth:`ensure_table` does."""
+        entry = self._find(table.name)
+        if entry is None:
+            return None
+        if not catalog.is_same(entry.table, table):
             raise SchemaError(
                 f"table {table.name!r} exists with other keys, indexes or expiry: "
-                f"{stored} instead of {table}"
+                f"{entry.table} instead of {table}"
             )
         handle = self._handles.get(table.name)
-        name = _sql_name(table.name, number)
-        if handle is None or handle.statements.name != name:
+        if handle is None or handle.statements.name != entry.sql_name:
             handle = self._handles[table.name] = SqliteTable(
                 table,
-                Statements(stored, name),
+                entry.statements,
                 queue=self._queue,
                 reader=self._reader,
                 indexes=self._indexes,
                 clock=self._clock,
             )
             self._expired.tables[table.name] = handle.statements
-        # A store that cannot be written now is read without its indexes.
-        with contextlib.suppress(KeytablesError):
-            await self._indexes.create_missing(handle.statements)
         return handle
 
     async def drop_table(self, name: str) -> None:
-        entry = self._catalog_entry(name)
+        entry = self._find(name)
         if entry is None:
             return
-        number, stored = entry
-        statements = Statements(stored, _sql_name(name, number))
+        statements = entry.statements
 
         def delete_some(cursor: apsw.Cursor) -> int:
             with contextlib.suppress(apsw.SQLError):  # another process dropped it too
@@ -181,7 +191,7 @@ class SqliteEngine(Engine):
             return 0
 
         def drop(cursor: apsw.Cursor) -> None:
-            cursor.execute("DELETE FROM catalog WHERE id = ?", (number,))
+            catalog.remove(cursor, entry)
             cursor.execute(statements.drop)
 
         # The rows first: dropping a full table holds the lock for as long as the table is large.
@@ -193,8 +203,7 @@ class SqliteEngine(Engine):
 
     async def table_names(self) -> list[str]:
         try:
-            rows = self._database.reader.execute("SELECT name FROM catalog ORDER BY name")
-            return [cast(str, name) for (name,) in rows]
+            return catalog.names(self._database.reader)
         except apsw.Error as error:
             raise self._read_failure(error) from error
 
@@ -211,7 +220,8 @@ class SqliteEngine(Engine):
         close = self._database.close
         try:
             await self._attempt(self._free_space.close)
-            await self._attempt(self._sweeper.close)
+            if self._sweeper is not None:
+                await self._attempt(self._sweeper.close)
             await self._attempt(self._reader.close)
             close_writer = partial(self._writer.close, self._database.close_writer)
             if await self._attempt(close_writer) is False:
@@ -233,32 +243,23 @@ class SqliteEngine(Engine):
         self._failures.report(failure)
         return failure
 
-    def _catalog_entry(self, name: str) -> tuple[int, Table] | None:
+    def _find(self, name: str) -> catalog.Entry | None:
         try:
-            rows = self._database.reader.execute(
-                "SELECT id, declaration FROM catalog WHERE name = ?", (name,)
-            ).fetchall()
+            return catalog.find(self._database.reader, name)
         except apsw.Error as error:
             raise self._read_failure(error) from error
-        if not rows:
-            return None
-        number, declaration = rows[0]
-        try:
-            table = msgspec.json.decode(cast(str, declaration), type=Table)
-        except (msgspec.DecodeError, SchemaError) as error:
-            raise StoreDamaged(f"the catalog entry of table {name!r} is damaged") from error
-        return cast(int, number), table
 
 
-async def _open_database(
-    path: str | os.PathLike[str], *, wipe: bool, opening_timeout: float
-) -> Database:
-    """Open the file, retrying here, cancellably, while another program has it locked."""
+async def retry_locked(opening: Callable[[], _T], opening_timeout: float) -> _T:
+    """Call ``opening`` in a thread, again while another program has the file locked.
+
+    Can be cancelled in between. Raises StoreLocked after ``opening_timeout`` seconds.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + opening_timeout
     while True:
         try:
-            return await loop.run_in_executor(None, partial(Database, path, wipe=wipe))
+            return await loop.run_in_executor(None, opening)
         except StoreLocked:
             if loop.time() >= deadline:
                 raise
@@ -266,26 +267,6 @@ async def _open_database(
 
 
 def _create(cursor: apsw.Cursor, table: Table) -> None:
-    if cursor.execute("SELECT 1 FROM catalog WHERE name = ?", (table.name,)).get:
-        return
-    cursor.execute(
-        "INSERT INTO catalog (name, declaration) VALUES (?, ?)",
-        (table.name, msgspec.json.encode(table).decode()),
-    )
-    number = cursor.connection.last_insert_rowid()
-    for statement in Statements(table, _sql_name(table.name, number)).create:
-        cursor.execute(statement)
-
-
-def _is_same(stored: Table, declared: Table) -> bool:
-    """Whether two declarations are equal apart from the order of their indexes."""
-    return (stored.partition, stored.sort, stored.expiry) == (
-        declared.partition,
-        declared.sort,
-        declared.expiry,
-    ) and set(stored.indexes) == set(declared.indexes)
-
-
-def _sql_name(name: str, number: int) -> str:
-    # The number distinguishes a table from a dropped one of its name; and SQLite ignores case.
-    return f'"{name}~{number}"'
+    if catalog.find(cursor.connection, table.name) is None:
+        for statement in catalog.add(cursor, table).statements.create:
+            cursor.execute(statement)

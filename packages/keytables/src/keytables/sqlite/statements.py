@@ -34,10 +34,14 @@ class Statements:
         expires = table.expiry is not None
 
         rest = [*["x"] * expires, "b", *(columns[key] for key in others)]
-        self.put = (  # the values: key, x, b, columns of indexes
-            f"INSERT INTO {name} ({', '.join([*self.keys, *rest])}) "  # noqa: S608
-            f"VALUES ({', '.join('?' * len([*self.keys, *rest]))}) "
-            f"ON CONFLICT ({', '.join(self.keys)}) "
+        row = ", ".join([*self.keys, *rest])
+        self.all_rows = f"SELECT {row} FROM {name}"  # noqa: S608
+        self.insert = (  # the values: key, x, b, columns of indexes
+            f"INSERT INTO {name} ({row}) "  # noqa: S608
+            f"VALUES ({', '.join('?' * len([*self.keys, *rest]))})"
+        )
+        self.put = (
+            f"{self.insert} ON CONFLICT ({', '.join(self.keys)}) "
             f"DO UPDATE SET {', '.join(f'{column} = excluded.{column}' for column in rest)}"
         )
         is_key = " AND ".join(f"{column} = ?" for column in self.keys)

@@ -33,7 +33,7 @@ import apsw
 
 from keytables.errors import KeytablesError, StorageFull, Throttled
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import FILE_VERSION, Database, Failures, StoreClosed, translate
+from keytables.sqlite.database import Database, Failures, StoreClosed, translate
 from keytables.sqlite.space import SMALL
 from keytables.sqlite.write_queue import Operation, WriteQueue
 
@@ -145,9 +145,6 @@ BURST_INTERVAL: Final = 0.005
 """It is a burst after ``BURST`` transactions more than one per ``BURST_INTERVAL`` seconds. Before
 that a pause would only delay."""
 
-_WRITE_A_PAGE: Final = f"PRAGMA user_version = {FILE_VERSION}"
-"""Changes nothing, but writes its page to the log."""
-
 _ABANDON_TIMEOUT: Final = 0.1
 """Seconds that ``close`` waits for a thread that no other process blocks."""
 
@@ -178,6 +175,8 @@ class Writer:
         loop = self._loop = asyncio.get_running_loop()
         self._connection, self._lock = database.writer, database.lock
         self._space, self._failures = database.space, failures
+        self._write_a_page = f"PRAGMA user_version = {database.version}"
+        """Changes nothing, but writes its page to the log."""
         self._cursor = database.writer.cursor()
         self._thread = WorkerThread(loop, "keytables-writer")
         self._checkpointer = Checkpointer(database.writer, database.checkpointer, failures)
@@ -368,7 +367,7 @@ class Writer:
         try:
             self._space.prepare_commit(self._cursor, self._is_small)
             if self._must_write:
-                self._connection.execute(_WRITE_A_PAGE)
+                self._connection.execute(self._write_a_page)
             self._connection.execute("COMMIT")
             self._must_write = False
             self._checkpointer.after_commit()
@@ -385,7 +384,7 @@ class Writer:
         """
         with contextlib.suppress(apsw.Error):
             with self._connection:
-                self._connection.execute(_WRITE_A_PAGE)
+                self._connection.execute(self._write_a_page)
             self._must_write = False
 
     def _is_small(self) -> bool:

@@ -1,0 +1,433 @@
+"""A table of a store of several parts: each operation goes to the part with its rows.
+
+Rule: writes to one item are applied in the order submitted, also while its part is being opened.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar, cast
+
+from keytables.checks import check_batch, item_size, key_tuple_check, snapshot
+from keytables.engine import TableHandle, refused_write
+from keytables.errors import KeytablesError, SchemaError, Throttled
+from keytables.expressions import Condition, Returning, Update
+from keytables.schema import Cursor, Page, Range, Table
+from keytables.sqlite.codec import RowCodec
+from keytables.sqlite.database import described
+from keytables.sqlite.layout import part_of
+from keytables.sqlite.statements import Queries, Statements
+from keytables.sqlite.write_queue import CompletionCounter, clone_error
+from keytables.values import Item, KeyTuple, Scalar, Values
+
+_T = TypeVar("_T")
+
+_PAGE_ITEMS: Final = 200
+"""Items of a scan after which it does not begin the next part."""
+
+_MAX_WAITING: Final = 1000
+_MAX_WAITING_BYTES: Final = 16 << 20
+"""Writes that wait for a part to be opened; further ones are Throttled."""
+
+
+async def await_all(awaitables: Iterable[Awaitable[_T]]) -> list[_T]:
+    """Await all of them, then raise the first error."""
+    results = await asyncio.gather(*awaitables, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value]  # none is an exception
+
+
+class PartedTable(TableHandle):
+    """``open_table``: opens the table in a part, by its number."""
+
+    def __init__(
+        self, table: Table, parts: int, open_table: Callable[[int], Awaitable[TableHandle]]
+    ) -> None:
+        self.table, self._count, self._open_table = table, parts, open_table
+        self._partition, self._key_names = table.partition.name, table.key_names
+        self._key = key_tuple_check(table)
+        statements = Statements(table, '""')
+        self._codec, self._queries = RowCodec(table, statements.indexed), Queries(statements)
+        self._handles: list[TableHandle] = [self._unopened(number) for number in range(parts)]
+
+    def set_handle(self, number: int, handle: TableHandle | None) -> None:
+        """Set the table of a part that is open; None: it is not in there, as in a new part."""
+        current = self._handles[number]
+        if not isinstance(current, _UnopenedTable):
+            self._handles[number] = handle or self._unopened(number)
+        elif handle is not None and not current.is_opening:
+            # One that is being opened takes the place itself, before the writes that wait.
+            self._handles[number] = handle
+
+    def _unopened(self, number: int) -> "_UnopenedTable":
+        def on_opened(handle: TableHandle) -> None:
+            self._handles[number] = handle
+
+        return _UnopenedTable(self.table, partial(self._open_table, number), on_opened=on_opened)
+
+    async def finish(self) -> None:
+        """Wait for the parts that are being opened."""
+        for handle in self._handles:
+            if isinstance(handle, _UnopenedTable):
+                await handle.finish()
+
+    def _of(self, partition: object) -> TableHandle:
+        return self._handles[part_of(partition, self._count)]  # which refuses what is no key
+
+    # --- of one item or partition -------------------------------------------------------------
+
+    def get(self, key: KeyTuple) -> Coroutine[Any, Any, Item | None]:
+        return self._of(key[0] if key else None).get(key)
+
+    def put(
+        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
+    ) -> Awaitable[None]:
+        handle = self._of(item.get(self._partition))
+        return handle.put(item, condition=condition, values=values)
+
+    def update(
+        self,
+        key: KeyTuple,
+        update: Update,
+        values: Values | None = None,
+        *,
+        condition: Condition | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        handle = self._of(key[0] if key else None)
+        return handle.update(key, update, values, condition=condition, returning=returning)
+
+    def delete(
+        self,
+        key: KeyTuple,
+        *,
+        condition: Condition | None = None,
+        values: Values | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        handle = self._of(key[0] if key else None)
+        return handle.delete(key, condition=condition, values=values, returning=returning)
+
+    def query(
+        self,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Coroutine[Any, Any, Page]:
+        return self._of(partition).query(
+            partition, sort=sort, limit=limit, descending=descending, after=after
+        )
+
+    # --- of several parts ---------------------------------------------------------------------
+
+    async def query_index(
+        self,
+        index_name: str,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Page:
+        """Every part returns a page; they are merged up to where the shortest of them ends."""
+        index = self.table.index(index_name)
+        pages = await await_all(
+            handle.query_index(
+                index_name, partition, sort=sort, limit=limit, descending=descending, after=after
+            )
+            for handle in self._handles
+        )
+        names = self._queries.index_names(index)
+        rows = [
+            (cast(KeyTuple, tuple(item[name] for name in names)), item)
+            for page in pages
+            for item in page.items
+        ]
+        rows.sort(key=lambda row: row[0], reverse=descending)
+        ends = [page.cursor.position for page in pages if page.cursor is not None]
+        end = (max(ends) if descending else min(ends)) if ends else None
+        if end is not None:
+            rows = [row for row in rows if (row[0] >= end if descending else row[0] <= end)]
+        if limit is not None and len(rows) > limit:
+            rows, end = rows[:limit], rows[limit - 1][0]
+        return Page([item for _, item in rows], None if end is None else Cursor(end))
+
+    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
+        """One part after the other. The key at which a page ended says in which part it was."""
+        number = 0
+        if after is not None and after.position:
+            number = part_of(after.position[0], self._count)
+        items: list[Item] = []
+        while True:
+            rest = None if limit is None else limit - len(items)
+            page = await self._handles[number].scan(limit=rest, after=after)
+            items += page.items
+            number, after = number + 1, None
+            if page.cursor is not None or number == self._count:
+                return Page(items, page.cursor)
+            if len(items) == limit or len(items) >= _PAGE_ITEMS:
+                last = tuple(items[-1][name] for name in self._key_names)
+                return Page(items, Cursor(cast(KeyTuple, last)))
+
+    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
+        shares: dict[int, list[KeyTuple]] = {}
+        for key in keys:
+            checked = self._key(key)
+            shares.setdefault(part_of(checked[0], self._count), []).append(checked)
+        found = await await_all(
+            self._handles[part].batch_get(share) for part, share in shares.items()
+        )
+        return [item for share in found for item in share]
+
+    def batch_write(
+        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
+    ) -> Awaitable[None]:
+        shares: dict[int, tuple[list[Item], list[KeyTuple]]] = {}
+        puts, deletes = list(puts), list(deletes)
+        for item in puts:
+            number = part_of(item.get(self._partition), self._count)
+            shares.setdefault(number, ([], []))[0].append(item)
+        for key in deletes:
+            number = part_of(key[0] if key else None, self._count)
+            shares.setdefault(number, ([], []))[1].append(key)
+        if len(shares) > 1:
+            # Nothing is applied in one part if another one would refuse its share.
+            size = len(self._key_names)
+            try:
+                keys = [self._codec.row(item)[:size] for item in puts]
+                check_batch(keys, {self._key(key): None for key in deletes})  # type: ignore[arg-type]
+            except KeytablesError as error:
+                return refused_write(error)
+        future = asyncio.get_running_loop().create_future()
+        counter = CompletionCounter(future, len(shares))
+        for number, (some_puts, some_deletes) in shares.items():
+            written = self._handles[number].batch_write(puts=some_puts, deletes=some_deletes)
+            asyncio.ensure_future(written).add_done_callback(partial(_complete, counter))
+        return future
+
+    @asynccontextmanager
+    async def _loading(self) -> AsyncIterator[None]:
+        async with AsyncExitStack() as opened:
+            for handle in list(self._handles):
+                await opened.enter_async_context(handle.loading())
+            yield
+
+    def loading(self) -> AbstractAsyncContextManager[None]:
+        return self._loading()
+
+
+def _complete(counter: CompletionCounter, written: "asyncio.Future[None]") -> None:
+    error = written.exception()
+    if error is None:
+        counter.set_result(None)
+    else:
+        assert isinstance(error, Exception)
+        counter.set_exception(error)
+
+
+@dataclass(slots=True)
+class _WaitingWrite:
+    """A write until its part is open. ``submit``: passes it to the table there."""
+
+    submit: Callable[[TableHandle], Awaitable[Any]]
+    future: "asyncio.Future[Any]"
+    size: int
+
+
+class _UnopenedTable(TableHandle):
+    """A table in a part that this process has not opened yet. The first operation opens it.
+
+    ``open_table`` is called again after it failed, by the next operation. ``on_opened`` is called
+    when it succeeds, before the writes that waited are passed on: in the same step of the loop.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        open_table: Callable[[], Awaitable[TableHandle]],
+        *,
+        on_opened: Callable[[TableHandle], None],
+    ) -> None:
+        self.table = table
+        self._open_table, self._on_opened = open_table, on_opened
+        self._key = key_tuple_check(table)
+        self._waiting: deque[_WaitingWrite] = deque()
+        self._bytes = 0
+        self._opening: asyncio.Task[TableHandle | KeytablesError] | None = None
+
+    @property
+    def is_opening(self) -> bool:
+        return self._opening is not None
+
+    async def finish(self) -> None:
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+
+    def _start(self) -> "asyncio.Task[TableHandle | KeytablesError]":
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        return self._opening
+
+    async def _open(self) -> TableHandle | KeytablesError:
+        """Return the error, which those that wait raise, rather than raise it."""
+        found: TableHandle | KeytablesError
+        try:
+            found = await self._open_table()
+        except Exception as error:  # noqa: BLE001 - the callers of the operations receive it
+            found = described(error)
+        self._opening = None
+        waiting, self._waiting, self._bytes = self._waiting, deque(), 0
+        if isinstance(found, TableHandle):
+            self._on_opened(found)
+            for write in waiting:
+                result = asyncio.ensure_future(write.submit(found))
+                result.add_done_callback(partial(_pass_on, write.future))
+        else:
+            for write in waiting:
+                if not write.future.done():
+                    write.future.set_exception(clone_error(found))
+        return found
+
+    async def _opened(self) -> TableHandle:
+        found = await asyncio.shield(self._start())
+        if isinstance(found, KeytablesError):
+            raise clone_error(found)
+        return found
+
+    def _submit(
+        self, submit: Callable[[TableHandle], Awaitable[Any]], size: int = 0
+    ) -> "asyncio.Future[Any]":
+        if len(self._waiting) >= _MAX_WAITING or self._bytes + size > _MAX_WAITING_BYTES:
+            return refused_write(Throttled("too many writes wait for a part of the store"))
+        write = _WaitingWrite(submit, asyncio.get_running_loop().create_future(), size)
+        self._waiting.append(write)
+        self._bytes += size
+        self._start()
+        return write.future
+
+    async def get(self, key: KeyTuple) -> Item | None:
+        checked = self._key(key)
+        return await (await self._opened()).get(checked)
+
+    def put(
+        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
+    ) -> Awaitable[None]:
+        try:
+            copy, given = _copied(item), _copied(values)
+        except SchemaError as error:
+            return refused_write(error)
+        return self._submit(
+            lambda table: table.put(copy, condition=condition, values=given), _size(copy)
+        )
+
+    def update(
+        self,
+        key: KeyTuple,
+        update: Update,
+        values: Values | None = None,
+        *,
+        condition: Condition | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        try:
+            given = _copied(values)
+        except SchemaError as error:
+            return refused_write(error)
+        return self._submit(
+            lambda table: table.update(
+                key, update, given, condition=condition, returning=returning
+            ),
+            item_size(given),
+        )
+
+    def delete(
+        self,
+        key: KeyTuple,
+        *,
+        condition: Condition | None = None,
+        values: Values | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        try:
+            given = _copied(values)
+        except SchemaError as error:
+            return refused_write(error)
+        return self._submit(
+            lambda table: table.delete(key, condition=condition, values=given, returning=returning)
+        )
+
+    async def query(
+        self,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Page:
+        return await (await self._opened()).query(
+            partition, sort=sort, limit=limit, descending=descending, after=after
+        )
+
+    async def query_index(
+        self,
+        index_name: str,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Page:
+        return await (await self._opened()).query_index(
+            index_name, partition, sort=sort, limit=limit, descending=descending, after=after
+        )
+
+    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
+        return await (await self._opened()).scan(limit=limit, after=after)
+
+    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
+        return await (await self._opened()).batch_get(keys)
+
+    def batch_write(
+        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
+    ) -> Awaitable[None]:
+        try:
+            copies = [_copied(item) for item in puts]
+        except SchemaError as error:
+            return refused_write(error)
+        keys = list(deletes)
+        return self._submit(
+            lambda table: table.batch_write(puts=copies, deletes=keys), sum(map(_size, copies))
+        )
+
+
+def _copied(item: Values | None) -> Item:
+    """Return a copy that later changes do not reach. Raises SchemaError."""
+    return {name: snapshot(value, name) for name, value in (item or {}).items()}
+
+
+def _size(item: Item) -> int:
+    try:
+        return item_size(item)
+    except UnicodeEncodeError:  # refused when it is passed on
+        return 0
+
+
+def _pass_on(future: "asyncio.Future[Any]", result: "asyncio.Future[Any]") -> None:
+    error = result.exception()
+    if future.done():  # nobody waits any more
+        return
+    if error is None:
+        future.set_result(result.result())
+    else:
+        future.set_exception(error)
