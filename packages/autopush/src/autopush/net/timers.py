@@ -65,14 +65,21 @@ class _Node:
 
 
 class Timer(_Node):
-    """A pending call. Made by `TimerWheel.after`."""
+    """A pending call, the last of its ring. Made by `TimerWheel.after`."""
 
     __slots__ = ("_args", "_callback", "_wheel")
 
     def __init__(
-        self, wheel: "TimerWheel | None", callback: Callable[..., object], args: tuple[object, ...]
+        self,
+        wheel: "TimerWheel | None",
+        ring: _Node,
+        callback: Callable[..., object],
+        args: tuple[object, ...],
     ) -> None:
-        self._next = self._prev = self
+        last = ring._prev
+        self._prev = last
+        self._next = ring
+        last._next = ring._prev = self
         self._wheel = wheel
         self._callback = callback
         self._args = args
@@ -139,7 +146,7 @@ class TimerWheel:
         a cancelled timer.
         """
         if self._closed:
-            return Timer(None, _nothing, ())
+            return Timer(None, _Node(), _nothing, ())
         now = self.loop.time()
         if self._handle is None:
             self._reached = int(now / self._tick)
@@ -150,14 +157,8 @@ class TimerWheel:
         ring = self._rings.get(due)
         if ring is None:
             ring = self._rings[due] = _Node()
-        timer = Timer(self, callback, args)
-        last = ring._prev
-        timer._prev = last
-        timer._next = ring
-        last._next = timer
-        ring._prev = timer
         self._pending += 1
-        return timer
+        return Timer(self, ring, callback, args)
 
     def close(self) -> None:
         """Cancel every timer; nothing is called any more."""

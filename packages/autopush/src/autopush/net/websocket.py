@@ -386,7 +386,7 @@ class WebSocketProtocol(asyncio.Protocol):
     def _on_close_frame(self, payload: bytes) -> None:
         code, reason = parse_close(payload)
         if not self._state & _CLOSING:
-            self._start_closing(code, reason, close_frame(code))
+            self._start_closing(code, reason, control_frame(CLOSE, payload[:2]))  # its own code
         self.transport.close()
         self._report_closed()
 

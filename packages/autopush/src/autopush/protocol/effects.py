@@ -192,6 +192,9 @@ class Undelivered(Struct, frozen=True):
     direct: int = 0
 
 
+NOTHING_UNDELIVERED: Final = Undelivered((), ())
+
+
 class TooOften(Struct, frozen=True):
     """A rate limit refuses a request. `reason`: for the user agent. `retry_after`: seconds."""
 

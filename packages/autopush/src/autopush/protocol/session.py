@@ -19,6 +19,7 @@ from autopush.protocol.effects import (
     IDLE,
     INTERNAL_ERROR,
     NORMAL_CLOSURE,
+    NOTHING_UNDELIVERED,
     PINGED_TOO_OFTEN,
     PROTOCOL_VIOLATION,
     REPLACED,
@@ -473,6 +474,8 @@ class Session:
         self._step(Event.GONE)
         self.state = State.CLOSED
         self.drain = None
+        if not self.unacked:
+            return NOTHING_UNDELIVERED
         unacked, self.unacked = self.unacked.values(), _NONE_UNACKED
         for sent in unacked:
             sent.end()
@@ -491,12 +494,12 @@ class Session:
         match request, result:
             case Identify(), Identified():
                 return self._identified(request, result, now)
+            case ReadStored(), StoredPage():
+                return self._page_read(result, now)
             case Subscribe(), str():
                 return self._subscribed(request, result)
             case Unsubscribe(), None:
                 return self._unsubscribed(request)
-            case ReadStored(), StoredPage():
-                return self._page_read(result, now)
             case ChangeTable(), bool():
                 return self._table_changed() if result else self.close(NORMAL_CLOSURE, REPLACED)
             case _:

@@ -294,13 +294,15 @@ class Messages:
         """Note that another process's put of this message may take effect again."""
         self._table.note_unsettled((self._hash(notification.uaid), notification.sort_key))
 
-    def _note_read(self, item: Item) -> None:
-        """Note that the put of a row may be unsettled, unless the row is old enough."""
+    def _note_read(self, items: Sequence[Item]) -> None:
+        """Note that the puts of these rows may be unsettled, except of rows that are old enough."""
         if not self._settle_time:
             return
-        put_at = max(_seconds(item, "timestamp"), _seconds(item, "saved_at"))
-        if self._clock() < put_at + self._settle_time:
-            self._table.note_unsettled((str(item["uaid"]), str(item["chidmessageid"])))
+        now = self._clock()
+        for item in items:
+            put_at = max(_seconds(item, "timestamp"), _seconds(item, "saved_at"))
+            if now < put_at + self._settle_time:
+                self._table.note_unsettled((str(item["uaid"]), str(item["chidmessageid"])))
 
     async def _delete_or_bury(self, user: str, rows: Sequence[Row]) -> None:
         unsettled = await self._table.unsettled([(user, row.sort_key) for row in rows])
@@ -363,7 +365,7 @@ class Messages:
         item = await self._table.get((self._hash(uaid), row.sort_key))
         if item is None or row.update_id not in (None, item.get("updateid")):
             return None
-        self._note_read(item)
+        self._note_read([item])
         stored = _message(uaid, item)
         return stored.notification if stored else None
 
@@ -391,8 +393,7 @@ class Messages:
                 items = items[1:]
                 pointer = head.get("current_timestamp")
                 read_to = pointer if isinstance(pointer, int) else 0
-        for item in items:
-            self._note_read(item)
+        self._note_read(items)
         messages = [m for item in items if (m := _message(uaid, item)) is not None]
         topics = sum(message.notification.topic is not None for message in messages)
         self._metrics.retrieved_topics.value += topics
