@@ -232,7 +232,7 @@ def fcm_bridge(google: FakeGoogleProcess) -> Bridge:
             "refused": ["PERMISSION_DENIED"],
             "nothing": ["NOTHING"],
             "half": ["HALF"],
-            "silent": ["SILENT"],
+            "silent": ["STALLED"],
         },
         outcomes={"not configured": (400, 106)},
     )

@@ -20,15 +20,6 @@ from support.scripted_provider import ScriptedProvider
 APP, KEY = "33clienttoken33", "AIza-a-key-of-fcm"
 TOKEN = "11-instance-id-11"
 LATER = "Please try request later."
-CRITICAL = [
-    ("InvalidPackageName", 500, 2),
-    ("MismatchSenderid", 410, 105),
-    ("MismatchSenderId", 410, 105),
-    ("InvalidDataKey", 500, 3),
-    ("TopicsMessageRateExceeded", 503, 5),
-    ("Unreported", 500, 999),
-    ("of-tomorrow", 500, 999),
-]
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +61,12 @@ async def registered(device: BridgedDevice, token: str) -> BridgedDevice:
         (Settings(fcm_auth=KEY), "fcm_auth needs fcm_senderid"),
         (Settings(fcm_senderid=APP), "fcm_senderid needs fcm_auth"),
         (Settings(fcm_auth=f"{KEY} {KEY}", fcm_senderid=APP), "fcm_auth: .* 'auth'"),
-        (Settings(fcm_creds={APP: {}}), f"fcm_creds: {APP} needs a member 'auth'"),
+        (Settings(fcm_creds={APP: {}}, fcm_version=0), f"fcm_creds: {APP} needs a member 'auth'"),
     ],
 )
 def test_half_a_configuration_stops_the_start(settings: Settings, message: str) -> None:
     with pytest.raises(StartupError, match=message) as caught:
-        create_legacy_fcm(settings, ManualClock())
+        load_routers(settings, ManualClock())
     assert KEY not in str(caught.value)
 
 
@@ -98,12 +89,6 @@ def test_it_serves_the_type_fcm(settings: Settings) -> None:
     (router,) = load_routers(settings, ManualClock()).items()
     assert router[0] == "fcm"
     assert isinstance(router[1], FcmLegacyRouter)
-
-
-@pytest.mark.parametrize("half", [Settings(fcm_auth=KEY), Settings(fcm_senderid=APP)])
-def test_half_a_pair_stops_the_start_and_is_not_passed_over(half: Settings) -> None:
-    with pytest.raises(StartupError, match="needs"):
-        load_routers(half, ManualClock())
 
 
 def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings) -> None:
@@ -163,47 +148,26 @@ async def test_a_record_without_an_app_id_fails_for_good(device: BridgedDevice, 
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "errno"), [("InvalidRegistration", 410, 105), ("NotRegistered", 410, 103)]
-)
-async def test_a_token_that_is_no_longer_valid_drops_the_user(
-    google: ScriptedProvider,
-    registered: BridgedDevice,
-    token: str,
-    error: str,
-    status: int,
-    errno: int,
-) -> None:
-    google.script(token, result(error=error))
-    assert (await registered.result())[:2] == (status, errno)
-    assert await registered.router_data() is None
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "errno"),
+    ("error", "status", "errno", "effect"),
     [
-        ("MissingRegistration", 500, 1),
-        ("MessageTooBig", 413, 104),
-        ("InvalidTtl", 400, 111),
-        ("Unavailable", 503, 201),
-        ("InternalServerError", 500, 999),
-        ("DeviceMessageRateExceeded", 503, 4),
+        ("InvalidRegistration", 410, 105, "user dropped"),
+        ("NotRegistered", 410, 103, "user dropped"),
+        ("MissingRegistration", 500, 1, "none"),
+        ("MessageTooBig", 413, 104, "none"),
+        ("InvalidTtl", 400, 111, "none"),
+        ("Unavailable", 503, 201, "none"),
+        ("InternalServerError", 500, 999, "none"),
+        ("DeviceMessageRateExceeded", 503, 4, "none"),
+        ("InvalidPackageName", 500, 2, "logged"),
+        ("MismatchSenderid", 410, 105, "logged"),
+        ("MismatchSenderId", 410, 105, "logged"),
+        ("InvalidDataKey", 500, 3, "logged"),
+        ("TopicsMessageRateExceeded", 503, 5, "logged"),
+        ("Unreported", 500, 999, "logged"),
+        ("of-tomorrow", 500, 999, "logged"),
     ],
 )
-async def test_an_error_that_says_nothing_of_the_token_leaves_the_user(
-    google: ScriptedProvider,
-    registered: BridgedDevice,
-    token: str,
-    error: str,
-    status: int,
-    errno: int,
-) -> None:
-    google.script(token, result(error=error))
-    assert (await registered.result())[:2] == (status, errno)
-    assert await registered.result() == (201, None, "")
-
-
-@pytest.mark.parametrize(("error", "status", "errno"), CRITICAL)
-async def test_a_critical_error_is_logged_and_leaves_the_user(
+async def test_each_error_has_its_errno_and_only_an_invalid_token_drops_the_user(
     google: ScriptedProvider,
     registered: BridgedDevice,
     token: str,
@@ -211,13 +175,19 @@ async def test_a_critical_error_is_logged_and_leaves_the_user(
     error: str,
     status: int,
     errno: int,
+    effect: str,
 ) -> None:
     google.script(token, result(error=error))
-    assert await registered.result() == (status, errno, LATER)
-    assert await registered.result() == (201, None, "")
-    (logged,) = (each for each in caplog.records if each.levelno == logging.CRITICAL)
+    got = await registered.result()
+    assert got[:2] == (status, errno)
+    assert (await registered.router_data() is None) is (effect == "user dropped")
+    logged = [vars(each)["fields"] for each in caplog.records if each.levelno == logging.CRITICAL]
     reason = {"MismatchSenderId": "MismatchSenderid", "of-tomorrow": "Unreported"}.get(error, error)
-    assert vars(logged)["fields"] == {"reason": reason, "application": APP}
+    assert logged == [{"reason": reason, "application": APP}] * (effect == "logged")
+    if effect == "logged":
+        assert got[2] == LATER
+    if effect != "user dropped":
+        assert await registered.result() == (201, None, "")
 
 
 async def test_a_canonical_id_replaces_the_token_and_keeps_the_app_id(
