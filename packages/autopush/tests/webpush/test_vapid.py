@@ -13,6 +13,7 @@ from requests import Response
 from autopush.webpush import jwt
 from autopush.webpush.errors import PushError
 from autopush.webpush.headers import check_content
+from autopush.webpush.syntax import encode_base64url
 from autopush.webpush.tokens import key_hash
 from autopush.webpush.vapid import Claims, Credentials, Verifier, make_authorization
 from support.senders import Sender
@@ -118,8 +119,16 @@ def test_the_first_draft_without_a_key_is_401(crypto_key: str | None) -> None:
     assert "p256ecdsa" in refusal(f"Bearer {TOKEN}", crypto_key)
 
 
+COMPRESSED = encode_base64url(bytes([2]) + SENDER.point[1:33])
+OFF_THE_CURVE = encode_base64url(SENDER.point[:-1] + bytes([SENDER.point[-1] ^ 1]))
+
+
 @pytest.mark.parametrize(
-    "key", ["invalid", "invalid|", "YQ", Sender().key_text, KEY[:-4], "=", "é"]
+    "key",
+    [
+        *("invalid", "invalid|", "YQ", "=", "é", "A" * 8000),
+        *(Sender().key_text, KEY[:-4], COMPRESSED, OFF_THE_CURVE),
+    ],
 )
 def test_a_key_that_is_none_or_did_not_sign_is_401(key: str) -> None:
     refusal(f"vapid t={TOKEN},k={key}")
@@ -127,7 +136,7 @@ def test_a_key_that_is_none_or_did_not_sign_is_401(key: str) -> None:
         refusal(f"Bearer {TOKEN}", f"p256ecdsa={key}")
 
 
-@pytest.mark.parametrize("crypto_key", ["invalid", "p256ecdsa=a;;", "é=a"])
+@pytest.mark.parametrize("crypto_key", ["invalid", "p256ecdsa", ";;;", "p256ecdsa=a;;", "é=a"])
 def test_a_crypto_key_that_cannot_be_parsed_is_400(crypto_key: str) -> None:
     for authorization in (f"Bearer {TOKEN}", f"vapid t={TOKEN},k={KEY}"):
         with pytest.raises(PushError) as caught:
@@ -135,7 +144,13 @@ def test_a_crypto_key_that_cannot_be_parsed_is_400(crypto_key: str) -> None:
         assert (caught.value.status, caught.value.errno) == (400, 110)
 
 
-@pytest.mark.parametrize("token", ["a", "a.b.c", TOKEN[:-3], TOKEN + "x", TOKEN[1:], "." + TOKEN])
+ZEROS = TOKEN.rpartition(".")[0] + "." + "A" * 86
+UNSIGNED = TOKEN.rpartition(".")[0] + "."
+
+
+@pytest.mark.parametrize(
+    "token", ["a", "a.b.c", TOKEN[:-3], f"{TOKEN}x", TOKEN[1:], f".{TOKEN}", ZEROS, UNSIGNED]
+)
 def test_a_broken_token_is_401(token: str) -> None:
     assert "Invalid Authorization Header" in refusal(f"vapid t={token},k={KEY}")
 

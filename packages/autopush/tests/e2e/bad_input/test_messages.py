@@ -22,16 +22,16 @@ WRONG_FORM = {
 
 def replies() -> Iterator[tuple[str, Message, Message]]:
     """Name, message, and the members of its reply; None: the reply lacks it."""
-    for name, value in VALUES.items():
+    for name in ("object", "huge string", "beyond ASCII"):
+        value = VALUES[name]
         echo = value if isinstance(value, str) else None
-        # No key, and base64url of whatever length, is all right.
-        status = 200 if value in (None, "", HUGE) else 400
         register = {"messageType": "register", "channelID": value}
         yield f"register {name}", register, NO_UUID | {"channelID": echo}
         yield (
             f"register with key {name}",
             {"messageType": "register", "channelID": CHANNEL, "key": value},
-            {"messageType": "register", "channelID": CHANNEL, "status": status},
+            # A key is base64url of whatever length.
+            {"messageType": "register", "status": 200 if value == HUGE else 400},
         )
         yield (
             f"unregister {name}",
@@ -109,16 +109,16 @@ async def test_an_unknown_message_type_closes_the_connection(
     assert await agent.closed() in ((1008, 4774) if value is None else (1008,))
 
 
-@pytest.mark.parametrize(
-    "member",
-    ["uaid", "channelIDs", "broadcasts", "wakeup_host", "mobilenetwork", "unheard_of"],
-)
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 async def test_hello_takes_any_value_of_any_member_and_gives_a_new_uaid(
-    open_connection: Connect, value: object, member: str
+    open_connection: Connect, value: object
 ) -> None:
     agent = await open_connection()
-    await agent.send(**{"messageType": "hello", "use_webpush": True, member: value})
+    members = ["uaid", "channelIDs", "broadcasts", "wakeup_host", "mobilenetwork", "unheard_of"]
+    if value == HUGE:
+        del members[1:]  # more would be too long for one message
+    hello = dict.fromkeys(members, value) | {"messageType": "hello", "use_webpush": True}
+    await agent.send(**hello)
     reply = await agent.reply()
     assert (reply["messageType"], reply["status"]) == ("hello", 200)
     assert uuid.UUID(reply["uaid"]).hex == reply["uaid"]
