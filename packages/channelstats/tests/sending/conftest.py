@@ -1,10 +1,12 @@
 """A push service, and the worked example with somebody who waits for its second week."""
 
 from collections.abc import AsyncIterator
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from channelstats.ingest.export_import import ImportOptions
 from channelstats.settings import Settings, load
 from support.channelstats.house import EXAMPLE, House
 from support.channelstats.push_service import PushService, push_service
@@ -24,5 +26,5 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 async def example(empty: House) -> House:
     """The worked example: its first week is there, of its second one the end is not read."""
-    await empty.take_in(EXAMPLE)
+    await empty.take_in(EXAMPLE, options=ImportOptions(until=date(2024, 3, 15)))
     return empty
