@@ -10,7 +10,8 @@ from channelstats.days import Calendar
 from channelstats.demo.workspace import ExportFile, Size, export_files
 from channelstats.ingest.merging import merge_messages
 from channelstats.ingest.rows import Origin, channel_of, row_of, user_of
-from channelstats.slack.export import ChannelKind, ExportChannel
+from channelstats.slack.export import ExportChannel
+from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import CHANNELS, MESSAGES, USERS
 from channelstats.tables.columns import frame_of
 from channelstats.tables.directory import Channel, User

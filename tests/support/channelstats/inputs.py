@@ -9,7 +9,8 @@ from channelstats.counting import Counting, Profile
 from channelstats.days import Calendar
 from channelstats.ingest.merging import merge_messages
 from channelstats.ingest.rows import Origin, channel_of, counts_of, row_of, user_of
-from channelstats.slack.export import ChannelKind, ExportChannel
+from channelstats.slack.export import ExportChannel
+from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
 from channelstats.stats import Inputs, Options, Period
 from channelstats.tables.columns import frame_of

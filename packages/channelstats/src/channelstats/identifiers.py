@@ -11,6 +11,9 @@ SLACKBOT: Final = "USLACKBOT"
 USER_ID: Final = r"[UWB][A-Z0-9]+"
 """People and apps (U, W) and bots known by their `bot_id` alone (B)."""
 
+UNLISTED_CHANNEL: Final = "CUNLISTED"
+"""How the IDs begin that are made up here, for folders of an export that no list knows."""
+
 _USER: Final = re.compile(rf"{USER_ID}")
 _CHANNEL: Final = re.compile(r"[A-Z][A-Z0-9]+")
 _TIMESTAMP: Final = re.compile(r"[0-9]{10}\.[0-9]{6}")

@@ -23,10 +23,29 @@ class NotFound(Exception):  # noqa: N818 - named for what happened
 
 async def channel_id(tables: Tables, name: str) -> str:
     """The ID of a channel: of `C0123`, `#general` or `general`."""
-    for key in (name.upper(), name.removeprefix("#")):
+    if (called := channel_called(await tables.channels.all(), name)) is not None:
+        return called
+    for key in (name.upper(), name.removeprefix("#")):  # a previous name
         if (found := await tables.channels.named(key)) is not None:
             return found.slack_cid
     raise NotFound(f"there is no channel {name!r}")
+
+
+def channel_called(channels: Mapping[str, Channel], name: str) -> str | None:
+    """The ID of the one of these channels that has this ID or name; None if there is none.
+
+    :raises NotFound: several have it
+    """
+    called = name.removeprefix("#")
+    if called.upper() in channels:
+        return called.upper()
+    found = [of for of in channels.values() if of.friendly_name == called] or [
+        of for of in channels.values() if of.slack_name == called
+    ]
+    if len(found) > 1:
+        every = ", ".join(sorted(f"{of.friendly_name!r} ({of.slack_cid})" for of in found))
+        raise NotFound(f"{name!r} may be any of {every}: give the ID")
+    return found[0].slack_cid if found else None
 
 
 async def user_id(tables: Tables, name: str) -> str:
@@ -90,11 +109,11 @@ class Names:
         return user_of(self.users, called)
 
     def find_channel(self, called: str) -> str | None:
-        """The ID of the channel of that ID or name; None if there is none today."""
-        name = called.removeprefix("#")
-        if name.upper() in self.channels:
-            return name.upper()
-        return next((cid for cid, of in self.channels.items() if of.name == name), None)
+        """The ID of the channel of that ID or name; None if there is none today.
+
+        :raises NotFound: several are called so
+        """
+        return channel_called(self.channels, called)
 
     def like(self, part: str) -> list[tuple[str, str]]:
         """Some people whose name has that in it: what finds each, and their name."""

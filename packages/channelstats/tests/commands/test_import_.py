@@ -75,6 +75,8 @@ def test_how_many_channels_wait_for_a_flag_is_said(tmp_path: Path, capfd: Captur
     }
     for name, listed in lists.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(listed))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "2024-01-01.json").write_text("[]")
     assert called("import-export", str(tmp_path), now=NOW) == 0
     assert capfd.readouterr().err.splitlines()[1:] == [
         "left out: 1 private channel; --include-private imports them too",

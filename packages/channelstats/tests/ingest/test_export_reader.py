@@ -18,7 +18,7 @@ from channelstats.ingest import export_reader
 from channelstats.ingest.export_reader import ReaderEnded, channel_reader, read_channel
 from channelstats.ingest.rows import Origin
 from channelstats.ingest.runs import Event, StepProgress
-from channelstats.slack.export import ChannelKind, Export, ExportChannel
+from channelstats.slack.export import Export, ExportChannel
 from keytables import Item
 from support.channelstats.house import EXAMPLE, MODERN, House, house
 from support.channelstats.small_workspace import said, workspace
@@ -41,7 +41,7 @@ def origin(channel: ExportChannel) -> Origin:
 
 
 def listed(export: Export) -> list[ExportChannel]:
-    return export.channels(frozenset(ChannelKind))
+    return export.channels()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -144,10 +144,10 @@ def test_the_process_ends_with_an_import_that_was_killed(tmp_path: Path) -> None
         "import asyncio, multiprocessing, sys\n"
         "from channelstats.ingest.export_reader import LARGE, channel_reader\n"
         "from channelstats.ingest.rows import Origin\n"
-        "from channelstats.slack.export import ChannelKind, Export\n"
+        "from channelstats.slack.export import Export\n"
         "async def main():\n"
         "    export = Export.open(sys.argv[1])\n"
-        "    channel = export.channels(frozenset(ChannelKind))[0]\n"
+        "    channel = export.channels()[0]\n"
         "    origin = Origin(channel.about.id, 'export', 1, '1800000000.000000')\n"
         "    async with channel_reader(export, LARGE) as read:\n"
         "        await read(channel, origin, True)\n"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from channelstats.slack.archive import ArchiveRefused
-from channelstats.slack.export import ChannelKind, Export, Problem
+from channelstats.slack.export import Export, Problem, unlisted_problems
+from channelstats.slack.export_layout import ChannelKind
 from support.channelstats.house import EXAMPLE
 from support.channelstats.workspace import (
     EXPORT_FORMS,
@@ -38,9 +39,10 @@ def told(export: Export, kinds: frozenset[ChannelKind] = PUBLIC) -> object:
     """Everything an export has to say."""
     users = export.users()
     channels = export.channels(kinds)
+    unlisted = unlisted_problems(channels, "--all")
     messages = [list(export.messages(channel)) for channel in channels]
     about = [(channel.kind, channel.about) for channel in channels]
-    return users, about, messages, export.problems()
+    return users, about, messages, unlisted, export.problems()
 
 
 def opened(tmp_path: Path, files: dict[str, object]) -> Export:
@@ -73,10 +75,12 @@ def test_folders_of_no_channel_are_one_problem_with_their_number(tmp_path: Path)
     files: dict[str, object] = {"users.json": [], "channels.json": [{"id": "C1", "name": "one"}]}
     files |= {f"lost{number:04}/2024-01-01.json": [MESSAGE] for number in range(3000)}
     export = opened(tmp_path, files)
-    export.channels(PUBLIC)
-    (problem,) = export.problems()
+    (problem,) = unlisted_problems(export.channels(), "--all")
     assert problem.place == "lost0000, lost0001, lost0002 and 2,997 more"
-    assert problem.reason == "3,000 folders in no list of channels; 3,000 files left out"
+    assert problem.reason == (
+        "3,000 folders in no list of channels; 3,000 files left out, which --all imports"
+    )
+    assert export.problems() == []
 
 
 def test_what_a_computer_adds_to_a_zip_does_not_matter(tmp_path: Path) -> None:
@@ -135,18 +139,18 @@ def test_a_folder_is_matched_by_name_then_by_id(tmp_path: Path) -> None:
     )
     one, two = export.channels(PUBLIC)
     assert (one.days, two.days) == (("C1/2024-01-02.json",), ("two/2024-01-01.json",))
-    assert export.problems() == [Problem("three", "in no list of channels; 1 file left out")]
+    assert export.problems() == []
+    assert unlisted_problems(export.channels(), "--all") == [
+        Problem("three", "in no list of channels; 1 file left out, which --all imports")
+    ]
 
 
 def test_missing_lists_are_reported(tmp_path: Path) -> None:
     export = opened(tmp_path, {"groups.json": [{"id": "G1", "name": "g"}], "one/a.json": [MESSAGE]})
     assert export.users() is None
     assert export.channels(PUBLIC) == []
-    assert [problem.place for problem in export.problems()] == [
-        "users.json",
-        "channels.json",
-        "one",
-    ]
+    assert [problem.place for problem in export.problems()] == ["users.json", "channels.json"]
+    assert [problem.place for problem in unlisted_problems(export.channels(), "")] == ["one"]
 
 
 def test_every_broken_file_has_a_line_and_the_rest_is_read(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from channelstats.commands.context import CommandContext, Failure, argument, com
 from channelstats.commands.import_ import import_archive
 from channelstats.commands.serve import SignalHandler, serve_dashboard
 from channelstats.demo.workspace import Size, last_day_before, write_export
+from channelstats.ingest.export_import import ImportOptions
 from channelstats.progress import show
 from channelstats.settings import OptionGroup, Settings
 
@@ -145,7 +146,7 @@ async def _make(context: CommandContext, wanted: DemoPlan) -> None:
     export = folder / "export.zip"
     try:
         _write(context, plan, export)
-        await import_archive(context, export, private=True)
+        await import_archive(context, export, ImportOptions(include_private=True))
     finally:
         export.unlink(missing_ok=True)
     whole = msgspec.structs.replace(plan, is_whole=True)

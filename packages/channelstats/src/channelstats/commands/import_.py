@@ -5,9 +5,8 @@ Rule: what cannot be used is named, a line each, and the rest is taken in.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
-from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +21,12 @@ from channelstats.commands.context import (
     many,
 )
 from channelstats.days import minute_text
-from channelstats.ingest.export_import import ExportImport, ImportOptions
+from channelstats.ingest.export_import import (
+    UNLISTED_FLAG,
+    ExportImport,
+    ImportOptions,
+    ImportResult,
+)
 from channelstats.ingest.migration import Migration, NothingThere, open_source
 from channelstats.ingest.slack_analytics import (
     MalformedAnalytics,
@@ -33,7 +37,8 @@ from channelstats.ingest.slack_analytics import (
     store_analytics,
 )
 from channelstats.settings import OptionGroup
-from channelstats.slack.export import ChannelKind, Export
+from channelstats.slack.export import Export
+from channelstats.slack.export_layout import ChannelKind
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Exclusions
 from channelstats.tables.slack_analytics import DateSpan
@@ -50,46 +55,45 @@ _OPTIONAL: Final = {
     argument("path", type=Path, metavar="PATH", help="the export: a zip or a folder"),
     flag("--include-private", "private channels too"),
     flag("--include-dms", "direct messages too"),
+    flag(UNLISTED_FLAG, "folders with messages that no list of channels knows"),
+    argument(
+        "--workspace",
+        default="",
+        metavar="NAME",
+        help="of an Enterprise Grid this workspace alone [default: all]",
+    ),
     date_argument("--until", "last day that it covers [default: found out from it]"),
     groups=(OptionGroup.COUNTING, OptionGroup.PRIVACY),
 )
 async def import_export(context: CommandContext) -> int:
-    given = context.arguments
-    await import_archive(
-        context,
-        given.path,
-        private=given.include_private,
-        direct=given.include_dms,
+    given, settings = context.arguments, context.settings
+    options = ImportOptions(
+        include_private=given.include_private,
+        include_dms=given.include_dms,
+        include_unlisted=given.unlisted,
+        workspace=given.workspace,
+        exclude_channels=settings.excluded_channels,
+        exclude_people=settings.excluded_users,
         until=given.until,
     )
+    await import_archive(context, given.path, options)
     return context.exit_code
 
 
-async def import_archive(
-    context: CommandContext,
-    path: Path,
-    *,
-    private: bool,
-    direct: bool = False,
-    until: date | None = None,
-) -> None:
+async def import_archive(context: CommandContext, path: Path, options: ImportOptions) -> None:
     """Import an export with a progress bar, then remove messages that are too old.
 
     :raises ArchiveRefused: it is not an export, or not a safe one
     """
-    settings = context.settings
-    options = ImportOptions(
-        private, direct, settings.excluded_channels, settings.excluded_users, until
-    )
-
     with closing(Export.open(path)) as export:
+        _check_workspace(export, options.workspace)
         async with context.taking_in() as tables:
             with context.following("reading the lists", "B") as on_event:
                 result = await ExportImport(
                     export,
                     tables,
                     clock=context.clock,
-                    counting=settings.counting,
+                    counting=context.settings.counting,
                     options=options,
                     on_event=on_event,
                 ).run()
@@ -103,6 +107,26 @@ async def import_archive(
             for (what, wanted), kinds in _OPTIONAL.items():
                 if number := sum(result.left_out.get(kind, 0) for kind in kinds):
                     context.say(f"left out: {many(number, what)}; {wanted} imports them too")
+            if export.workspaces:
+                context.say(_workspaces_text(export.workspaces, options.workspace, result))
+
+
+def _check_workspace(export: Export, workspace: str) -> None:
+    """:raises Failure: the export has no such workspace"""
+    if not workspace or workspace in export.workspaces:
+        return
+    if export.workspaces:
+        raise Failure(f"--workspace: expected one of {', '.join(export.workspaces)}")
+    raise Failure("--workspace: this is the export of one workspace, of no Enterprise Grid")
+
+
+def _workspaces_text(every: Sequence[str], chosen: str, result: ImportResult) -> str:
+    """What was imported of an Enterprise Grid."""
+    if not chosen:
+        names = ", ".join(every)
+        return f"Enterprise Grid: all of its workspaces ({names}); --workspace NAME imports one"
+    elsewhere = many(result.elsewhere, "channel")
+    return f"Enterprise Grid: {chosen} alone; {elsewhere} of other workspaces or shared left out"
 
 
 @command(

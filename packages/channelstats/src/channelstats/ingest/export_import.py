@@ -26,7 +26,8 @@ from channelstats.ingest.export_time import Hints, ReadUpTo, read_up_to
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
 from channelstats.ingest.rows import Origin, channel_of, counts_of, latest, members_of, user_of
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
-from channelstats.slack.export import ChannelKind, Export, ExportChannel
+from channelstats.slack.export import Export, ExportChannel, unlisted_problems
+from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
 from channelstats.tables.first_posts import FirstPostUpdater
 from channelstats.tables.items import number, text
@@ -34,18 +35,24 @@ from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
 from keytables import Clock
 
+UNLISTED_FLAG: Final = "--unlisted"
+"""What asks for folders that are in no list."""
+
 _READ_AHEAD: Final = 3
 """Channels that are read, or to be read, while one is stored."""
 
 
 class ImportOptions(msgspec.Struct, frozen=True):
     """What to take in: public channels always. Channels (IDs or names) and people (IDs, user names
-    or display names) may be left out. ``until`` is the last day that the export covers; None where
-    that is to be found out.
+    or display names) may be left out. Of an Enterprise Grid one ``workspace`` may be chosen; with
+    ``include_unlisted`` come folders that are in no list. ``until`` is the last day that the export
+    covers; None where that is to be found out.
     """
 
     include_private: bool = False
     include_dms: bool = False
+    include_unlisted: bool = False
+    workspace: str = ""
     exclude_channels: frozenset[str] = frozenset()
     exclude_people: frozenset[str] = frozenset()
     until: date | None = None
@@ -57,17 +64,26 @@ class ImportOptions(msgspec.Struct, frozen=True):
             found.add(ChannelKind.PRIVATE)
         if self.include_dms:
             found |= {ChannelKind.DIRECT, ChannelKind.GROUP_DIRECT}
+        if self.include_unlisted:
+            found.add(ChannelKind.UNLISTED)
         return frozenset(found)
 
     def wants(self, channel: ExportChannel) -> bool:
-        return self.exclude_channels.isdisjoint((channel.about.id, channel.about.name))
+        return self.exclude_channels.isdisjoint(
+            (channel.about.id, channel.about.name, channel.name)
+        )
+
+    def is_here(self, channel: ExportChannel) -> bool:
+        """Whether a channel is in the workspace that was chosen."""
+        return not self.workspace or self.workspace in channel.workspaces
 
 
 class ImportResult(msgspec.Struct):
     """What is stored: channels of this run and of interrupted ones before it, messages and changed
     rows of this run, problems met in it, and the newest timestamp, "" without messages;
-    ``left_out`` is how many channels there were of each kind that was not asked for; ``read``, up
-    to when the export has every message, None without messages.
+    ``left_out`` is how many channels there were of each kind that was not asked for, ``elsewhere``
+    how many in other workspaces; ``read``, up to when the export has every message, None without
+    messages.
     """
 
     channels: int = 0
@@ -77,6 +93,7 @@ class ImportResult(msgspec.Struct):
     newest: str = ""
     read: ReadUpTo | None = None
     left_out: dict[ChannelKind, int] = {}
+    elsewhere: int = 0
 
 
 class ExportImport:
@@ -109,8 +126,10 @@ class ExportImport:
         """Import everything that is not stored yet."""
         export, tables, result = self._export, self._tables, self._result
         configuration = tables.configuration
-        users = await asyncio.to_thread(export.users)
-        every_kind = await asyncio.to_thread(export.channels, frozenset(ChannelKind))
+        users = await asyncio.to_thread(export.users, self._options.workspace)
+        everywhere = await asyncio.to_thread(export.channels)
+        every_kind = list(filter(self._options.is_here, everywhere))
+        result.elsewhere = len(everywhere) - len(every_kind)
         listed = [channel for channel in every_kind if channel.kind in self._options.kinds]
         kinds = Counter(channel.kind for channel in every_kind)
         result.left_out = {kind: n for kind, n in kinds.items() if kind not in self._options.kinds}
@@ -122,6 +141,8 @@ class ExportImport:
         if isinstance(links := self._checkpoint.noted.get("workspaces"), Mapping):
             self._workspaces.update({name: number(links, name) or 0 for name in links})
         self._run.report(export.problems())
+        not_wanted = [of for of in every_kind if of.kind not in self._options.kinds]
+        self._run.report(unlisted_problems(not_wanted, UNLISTED_FLAG))
         await self._put_directory(users, channels, listed)
 
         every = await tables.users.all()
@@ -169,7 +190,8 @@ class ExportImport:
         people = await tables.users.all() | {user.slack_uid: user for user in users}
         known = await tables.channels.all()
         names = {channel.name for channel in known.values()}
-        names |= {channel.about.name or "" for channel in every}
+        names |= {channel.slack_name for channel in known.values()}
+        names |= {name for channel in every for name in (channel.about.name or "", channel.name)}
         await run.exclude_people(options.exclude_people, people)
         run.check_channels(options.exclude_channels, names, private=options.include_private)
 

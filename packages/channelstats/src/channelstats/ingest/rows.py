@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import SLACKBOT, is_bot_id, is_timestamp, is_user_id
-from channelstats.slack.export import ChannelKind, ExportChannel
+from channelstats.slack.export import ExportChannel
+from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import (
     ListedChannel,
     Loose,
@@ -91,7 +92,8 @@ def members_of(channel: ExportChannel) -> list[str]:
 
 def channel_of(channel: ExportChannel) -> Channel:
     """The row of a channel in a list of an export."""
-    return _channel(channel.about, channel.kind, len(members_of(channel)))
+    about = msgspec.structs.replace(channel.about, name=channel.name)
+    return _channel(about, channel.kind, len(members_of(channel)))
 
 
 def listed_channel_of(channel: ListedChannel, members: int) -> Channel:
@@ -107,11 +109,11 @@ def _channel(about: SlackChannel, kind: ChannelKind, members: int) -> Channel:
         friendly_name=stored_name(about.name),
         members=0 if about.is_archived else members,
         created=max(whole(about.created) or 0, 0),
-        is_channel=kind is ChannelKind.PUBLIC,
+        is_channel=kind in (ChannelKind.PUBLIC, ChannelKind.UNLISTED),
         is_group=kind is ChannelKind.PRIVATE,
         is_im=kind is ChannelKind.DIRECT,
         is_mpim=kind is ChannelKind.GROUP_DIRECT,
-        is_private=kind is not ChannelKind.PUBLIC,
+        is_private=kind not in (ChannelKind.PUBLIC, ChannelKind.UNLISTED),
         is_archived=bool(about.is_archived),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from channelstats.identifiers import UNLISTED_CHANNEL
 from channelstats.privacy import HiddenInputs
 from channelstats.render.words import printable
 from channelstats.tables import Tables
@@ -72,6 +73,8 @@ class Directory:
         if not (message and self.real and self.slack_name):
             return ""
         cid, ts, thread_ts = message.split("/")
+        if cid.startswith(UNLISTED_CHANNEL):
+            return ""  # Slack knows no such ID.
         address = f"https://{self.slack_name}.slack.com/archives/{cid}/p{ts.replace('.', '')}"
         return f"{address}?thread_ts={thread_ts}&cid={cid}" if thread_ts else address
 

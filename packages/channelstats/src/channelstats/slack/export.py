@@ -1,27 +1,28 @@
-"""An export archive: its users, its channels, and the files of days that hold their messages.
+"""An export archive: its users, its channels, and the files of days that hold their messages; for
+where they are see `export_layout`.
 
 Rule: a file is read when its turn comes and let go before the next one. What cannot be read is
 yielded as a problem in its place, and the reading goes on.
-
-    channels.json groups.json dms.json mpims.json    lists of channels; the list says the kind
-    users.json, org_users.json                       lists of users
-    <name or ID of a channel>/*.json                 arrays of messages
-    FC:<ID of a file>:<its title>/*.json             comments on canvases and lists: left out
-    everything else                                  not looked at
-
-The whole may lie in one folder more.
 """
 
+import hashlib
 import os
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
+from pathlib import PurePath
 from typing import Final, Self, TypeVar
 
 import msgspec
 
-from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id
+from channelstats.identifiers import (
+    UNLISTED_CHANNEL,
+    is_channel_id,
+    is_timestamp,
+    is_user_id,
+)
 from channelstats.slack.archive import Archive, ArchiveRefused, Limits, Unreadable, open_archive
+from channelstats.slack.export_layout import USER_LISTS, ChannelKind, NotAnExport, layout_of
 from channelstats.slack.objects import (
     CHANNELS,
     MESSAGES,
@@ -35,24 +36,14 @@ from channelstats.slack.objects import (
 
 _T = TypeVar("_T")
 
-_USER_LISTS: Final = ("users.json", "org_users.json")
-_NOT_DAYS: Final = (
-    *("canvas_in_the_conversation.json", "canvases.json", "content_flags.json", "lists.json"),
-    *("file_conversations.json", "huddle_transcripts.json", "integration_logs.json"),
-)
-"""Files that Slack may put beside those of days, and beside the lists of channels."""
-_FILE_CONVERSATION: Final = "FC:"
 _EXAMPLES: Final = 3
-"""Folders that are named where many have the same problem."""
+"""Folders or files that are named where many have the same problem."""
 
+_REAL_ID: Final = re.compile(r"[CDG][A-Z0-9]{7,}")
+"""A folder of this name is called by the ID of its channel."""
 
-class ChannelKind(StrEnum):
-    """Which list a channel was in."""
-
-    PUBLIC = "channels.json"
-    PRIVATE = "groups.json"
-    DIRECT = "dms.json"
-    GROUP_DIRECT = "mpims.json"
+_GROUP_DIRECT: Final = "mpdm-"
+"""How the names of group conversations begin."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -74,11 +65,38 @@ def left_out(place: str, reasons: Iterable[str]) -> list[Problem]:
 
 
 class ExportChannel(msgspec.Struct, frozen=True):
-    """A channel of an export and the files of its days, sorted by name."""
+    """A channel of an export and the files of its days, sorted by name. ``workspaces`` of an
+    Enterprise Grid list it, "" among them for the top. ``mark`` tells it from others of its name.
+    """
 
     kind: ChannelKind
     about: SlackChannel
     days: tuple[str, ...]
+    workspaces: tuple[str, ...] = ("",)
+    mark: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name, with its mark; "" for none."""
+        name = self.about.name or ""
+        return f"{name} ({self.mark})" if self.mark else name
+
+
+def unlisted_problems(channels: Iterable[ExportChannel], flag: str) -> list[Problem]:
+    """The problem that folders with messages are in no list; a ``flag`` takes them in."""
+    days = {of.days[0].rpartition("/")[0]: of.days for of in channels if not of.kind}
+    if not days:
+        return []
+    files = sum(map(len, days.values()))
+    number = f"{len(days):,} folders " if len(days) > 1 else ""
+    what = "1 file" if files == 1 else f"{files:,} files"
+    reason = f"{number}in no list of channels; {what} left out, which {flag} imports"
+    return [Problem(_some(sorted(days)), reason)]
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _EXAMPLES
+    return ", ".join(names[:_EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 class Export:
@@ -89,10 +107,10 @@ class Export:
     def __init__(self, archive: Archive, path: str, limits: Limits) -> None:
         self._archive, self.path, self.limits = archive, path, limits
         self.fingerprint, self.close = archive.fingerprint, archive.close
-        root = _root(frozenset(archive.names))
-        self._files = {
-            name.removeprefix(root): name for name in archive.names if name.startswith(root)
-        }
+        self._layout = layout_of(archive.names)
+        self._files = self._layout.files
+        self.workspaces = self._layout.workspaces
+        """Those of an Enterprise Grid; none of another export."""
         self._problems = [
             Problem(name, "a link or a special file, not followed") for name in archive.ignored
         ]
@@ -107,7 +125,7 @@ class Export:
         archive = open_archive(path, limits)
         try:
             return cls(archive, os.fspath(path), limits)
-        except ArchiveRefused as error:
+        except NotAnExport as error:
             archive.close()
             raise ArchiveRefused(f"{os.fspath(path)}: {error}") from None
 
@@ -116,9 +134,16 @@ class Export:
         met, self._problems = self._problems, []
         return met
 
-    def users(self) -> list[SlackUser] | None:
-        """The users, the first of each ID; None when no list of them can be read."""
-        present = [name for name in _USER_LISTS if name in self._files]
+    def users(self, workspace: str = "") -> list[SlackUser] | None:
+        """The users, the first of each ID; None when no list of them can be read. Of a
+        ``workspace`` that has a list of its own they are those.
+        """
+        of_one = [self._layout.path(workspace, name) for name in USER_LISTS]
+        every = [
+            self._layout.path(of, name) for of in ("", *self.workspaces) for name in USER_LISTS
+        ]
+        paths = of_one if workspace and not self._files.keys().isdisjoint(of_one) else every
+        present = [path for path in paths if path in self._files]
         if not present:
             self._problem("users.json", "missing, so users are known by their messages alone")
         lists = [found for name in present if (found := self._objects(name, USERS)) is not None]
@@ -130,20 +155,60 @@ class Export:
                 self._problem("users.json", f"{user.id[:20]!r} is not the ID of a user")
         return list(users.values()) if lists else None
 
-    def channels(self, kinds: frozenset[ChannelKind]) -> list[ExportChannel]:
+    def channels(
+        self, kinds: frozenset[ChannelKind] = frozenset(ChannelKind)
+    ) -> list[ExportChannel]:
         """The channels of these kinds, by ID. A folder belongs to one channel at most."""
-        if ChannelKind.PUBLIC in kinds and ChannelKind.PUBLIC not in self._files:
+        of_public = [self._layout.path(of, ChannelKind.PUBLIC) for of in ("", *self.workspaces)]
+        if ChannelKind.PUBLIC in kinds and self._files.keys().isdisjoint(of_public):
             self._problem("channels.json", "missing, so the IDs of public channels are unknown")
-        folders = self._folders()
-        found: dict[str, ExportChannel] = {}
-        for kind in ChannelKind:  # also those not wanted, to know whose each folder is
-            for about in self._channel_list(kind):
-                if about.id not in found:
-                    days = folders.pop(about.name or "", None) or folders.pop(about.id, [])
-                    found[about.id] = ExportChannel(kind, about, tuple(days))
-        if folders:
-            self._problem_of_folders(folders)
-        return [channel for _, channel in sorted(found.items()) if channel.kind in kinds]
+        if not self._layout.folders:
+            self._problem(
+                PurePath(self.path).name,
+                "no file of a day is in it, so there are no messages: it has the lists alone",
+            )
+        if strays := list(self._layout.strays):
+            self._problem(
+                _some(strays), f"{len(strays):,} left out: not in the folder of a channel"
+            )
+        found = [*self._listed(folders := dict(self._layout.folders)), *_unlisted(folders)]
+        shown = [of for of in _marked(found) if of.kind in kinds]
+        return sorted(shown, key=lambda channel: channel.about.id)
+
+    def _listed(self, folders: dict[tuple[str, str], list[str]]) -> list[ExportChannel]:
+        """The channels of all lists. The ``folders`` that are theirs are taken out.
+
+        A channel that workspaces share is in the lists of each, and may have a folder in each.
+        """
+        about: dict[str, tuple[ChannelKind, SlackChannel]] = {}
+        homes, days = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+        called = defaultdict[str, set[str]](set)
+        for workspace in (*self.workspaces, ""):
+            here = defaultdict[str, set[str]](set)
+            for kind, one in self._lists(workspace):
+                name = one.name or ""
+                about.setdefault(one.id, (kind, one))
+                if workspace not in homes[one.id]:
+                    homes[one.id].append(workspace)
+                called[name].add(one.id)
+                here[name].add(one.id)
+                own = folders.pop((workspace, name), None) or folders.pop((workspace, one.id), [])
+                days[one.id] += own
+            for name, cids in here.items():
+                if len(cids) > 1 and (workspace, name) in self._layout.folders:
+                    files = set(self._layout.folders[workspace, name])
+                    owner = next(cid for cid in cids if files & set(days[cid]))
+                    others = ", ".join(sorted(cids - {owner}))
+                    reason = f"taken to be of {owner}, but {others} has the same name"
+                    self._problem(self._layout.path(workspace, name), reason)
+        for key in list(folders):  # in lists of other workspaces than the folder
+            ids = {key[1]} & about.keys() or called.get(key[1], set())
+            if len(ids) == 1:
+                days[next(iter(ids))] += folders.pop(key)
+        return [
+            ExportChannel(kind, one, _in_order(days[cid]), tuple(sorted(homes[cid])))
+            for cid, (kind, one) in about.items()
+        ]
 
     def messages(self, channel: ExportChannel) -> Iterator[tuple[str, list[SlackMessage]]]:
         """The files of a channel's days, each with what it holds, in the order of their names."""
@@ -177,15 +242,6 @@ class Export:
     def _problem(self, place: str, reason: str) -> None:
         self._problems.append(Problem(place, reason))
 
-    def _problem_of_folders(self, folders: dict[str, list[str]]) -> None:
-        names = sorted(folders)
-        files = sum(map(len, folders.values()))
-        more = len(names) - _EXAMPLES
-        place = ", ".join(names[:_EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
-        number = f"{len(names):,} folders " if len(names) > 1 else ""
-        what = "1 file" if files == 1 else f"{files:,} files"
-        self._problem(place, f"{number}in no list of channels; {what} left out")
-
     def _objects(self, name: str, decoder: ArrayDecoder[_T]) -> list[_T] | None:
         """What a file holds, without what is broken; None when nothing can be told."""
         try:
@@ -196,39 +252,47 @@ class Export:
         self._problems += left_out(name, broken)
         return found
 
-    def _channel_list(self, kind: ChannelKind) -> Iterator[SlackChannel]:
-        if kind not in self._files:
-            return
-        for about in self._objects(kind, CHANNELS) or []:
-            if is_channel_id(about.id):
-                yield about
-            else:
-                self._problem(kind, f"{about.id[:20]!r} is not the ID of a channel")
-
-    def _folders(self) -> dict[str, list[str]]:
-        """The files of days by the folder they are in."""
-        found: dict[str, list[str]] = {}
-        for name in self._files:
-            folder, _, file = name.rpartition("/")
-            if (
-                folder
-                and "/" not in folder
-                and not folder.startswith(_FILE_CONVERSATION)
-                and file.endswith(".json")
-                and not file.startswith(".")
-                and file not in _NOT_DAYS
-            ):
-                found.setdefault(folder, []).append(name)
-        return found
+    def _lists(self, workspace: str) -> Iterator[tuple[ChannelKind, SlackChannel]]:
+        """The channels in the lists of a workspace."""
+        for kind in filter(None, ChannelKind):
+            path = self._layout.path(workspace, kind)
+            for about in (self._objects(path, CHANNELS) or []) if path in self._files else ():
+                if is_channel_id(about.id):
+                    yield kind, about
+                else:
+                    self._problem(path, f"{about.id[:20]!r} is not the ID of a channel")
 
 
-def _root(names: frozenset[str]) -> str:
-    """The path of the folder that holds the lists, with a slash; "" for the top."""
-    lists = {*_USER_LISTS, *ChannelKind}
-    if lists & names:
-        return ""
-    paths = (name.partition("/") for name in names)
-    roots = {folder for folder, _, name in paths if name in lists}
-    if len(roots) == 1:
-        return f"{roots.pop()}/"
-    raise ArchiveRefused(f"not an export: there is none of {', '.join(sorted(lists))}")
+def _in_order(days: list[str]) -> tuple[str, ...]:
+    """The files of days of several folders by date."""
+    return tuple(sorted(days, key=lambda path: (path.rpartition("/")[2], path)))
+
+
+def _unlisted(folders: dict[tuple[str, str], list[str]]) -> Iterator[ExportChannel]:
+    """Channels made of folders that no list knows. Of one that is not called by an ID the ID is
+    made of its name, so that it is the same in the next export.
+    """
+    for (workspace, folder), days in folders.items():
+        digest = hashlib.sha256(f"{workspace}/{folder}".encode(errors="replace")).hexdigest()
+        is_id = _REAL_ID.fullmatch(folder) is not None
+        cid = folder if is_id else f"{UNLISTED_CHANNEL}{digest[:12].upper()}"
+        kind = ChannelKind.UNLISTED
+        if is_id and folder.startswith("D"):
+            kind = ChannelKind.DIRECT
+        elif folder.startswith(_GROUP_DIRECT):
+            kind = ChannelKind.GROUP_DIRECT
+        yield ExportChannel(kind, SlackChannel(cid, folder), tuple(days), (workspace,))
+
+
+def _marked(channels: list[ExportChannel]) -> Iterator[ExportChannel]:
+    """The channels, those of one name with the workspace that each is of."""
+    names = Counter(of.about.name for of in channels if of.about.name)
+    marks = {of.about.id: ", ".join(filter(None, of.workspaces)) for of in channels}
+    shown = Counter((of.about.name, marks[of.about.id]) for of in channels)
+    for of in channels:
+        name, mark = of.about.name, marks[of.about.id]
+        if not name or names[name] == 1:
+            yield of
+        else:
+            is_enough = shown[name, mark] == 1
+            yield msgspec.structs.replace(of, mark=mark if is_enough else of.about.id)

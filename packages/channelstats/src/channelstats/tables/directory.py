@@ -68,6 +68,13 @@ class Channel(msgspec.Struct, frozen=True):
         """What to show: its own name, else the ID."""
         return self.friendly_name or self.slack_cid
 
+    @property
+    def slack_name(self) -> str:
+        """Its name in Slack: `general` of `general (alpha)`, which tells channels of one name
+        apart. No name in Slack has a space.
+        """
+        return self.friendly_name.partition(" (")[0]
+
 
 class Users:
     """The table User."""

@@ -56,7 +56,11 @@ def resolve_people(listed: Collection[str], users: Mapping[str, User]) -> frozen
 def resolve_channels(listed: Collection[str], channels: Mapping[str, Channel]) -> frozenset[str]:
     """The IDs of the channels that a list means, by ID or by name."""
     wanted = {entry.removeprefix("#") for entry in listed}
-    named = {cid for cid, channel in channels.items() if channel.friendly_name in wanted}
+    named = {
+        cid
+        for cid, channel in channels.items()
+        if channel.friendly_name in wanted or channel.slack_name in wanted
+    }
     return frozenset(wanted | named)
 
 
