@@ -154,8 +154,16 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 @pytest.mark.parametrize("line", FROM_CHECKOUT)
-def test_a_line_for_a_checkout_finds_all_packages_there(line: str, libraries: Environment) -> None:
-    done = libraries.pip("--dry-run", *shlex.split(line)[2:])
+def test_a_line_for_a_checkout_names_the_base_layer_too(line: str) -> None:
+    folders = {word.partition("[")[0] for word in shlex.split(line)[2:]}
+    assert "packages/keytables" in folders
+
+
+def test_what_the_lines_for_a_checkout_name_can_be_installed_from_there(
+    libraries: Environment,
+) -> None:
+    words = {word for line in FROM_CHECKOUT for word in shlex.split(line)[2:]}
+    done = libraries.pip("--dry-run", *sorted(words))
     assert done.returncode == 0, done.stderr
 
 

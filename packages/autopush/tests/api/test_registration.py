@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autopush.api.registration import MAX_BODY, MAX_CHANNELS
@@ -30,6 +30,7 @@ from support.endpoint_harness import Endpoint, headers_of
 from support.log_lines import LogFile
 from support.recorded import recorded
 from support.senders import Sender
+from support.soak import times
 
 SENDER = Sender()
 TOKEN = "11-instance-id-11"
@@ -905,6 +906,7 @@ JSON_VALUES = st.recursive(
 MEMBERS = st.sampled_from(["token", "channelID", "key", "aps", "app_id", "creds", "other"])
 
 
+@settings(max_examples=times(40, 1000))
 @given(
     body=st.binary(max_size=40)
     | st.dictionaries(MEMBERS, JSON_VALUES).map(lambda value: json.dumps(value).encode())

@@ -188,34 +188,6 @@ async def test_the_longest_text_fits_and_a_byte_more_is_refused(
     assert refused.value.response.status_code == 413
 
 
-async def test_a_restricted_endpoint_refuses_another_key_and_none(
-    running: Service, connect: Connect
-) -> None:
-    vapid, key = vapid_key()
-    other, _ = vapid_key()
-    agent = await connect()
-    subscription = await Subscription.of(agent, key)
-    for wrong in (other, None):
-        with pytest.raises(WebPushException) as refused:
-            await subscription.push(b"not mine", wrong)
-        assert refused.value.response is not None
-        assert refused.value.response.status_code == 401
-    await subscription.push(b"mine", vapid)
-    assert subscription.read(await agent.notification()) == b"mine"
-
-
-async def test_headers_of_pywebpush_take_effect(running: Service, connect: Connect) -> None:
-    agent = await connect()
-    subscription = await Subscription.of(agent)
-    await agent.close()
-    headers = {"Topic": "inbox", "Urgency": "high"}
-    await subscription.push(b"old", headers=headers)
-    await subscription.push(b"new", headers=headers)
-    agent = await connect(agent.uaid)
-    assert subscription.read(await agent.notification()) == b"new"
-    await agent.silence()
-
-
 # ── two workers ──────────────────────────────────────────────────────────────────────────────────
 
 

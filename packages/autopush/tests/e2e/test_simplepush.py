@@ -155,15 +155,6 @@ async def test_a_push_while_disconnected_is_202_and_comes_at_the_next_connect(
     assert await (await connect(uaid)).update() == {"channelID": channel, "version": 12}
 
 
-async def test_what_is_not_acked_comes_again(connect: Connect, sender: ApplicationServer) -> None:
-    uaid, channel, endpoint = await away(connect)
-    await put(sender, endpoint, 12)
-    for _ in range(2):
-        agent = await connect(uaid)
-        assert (await agent.update())["channelID"] == channel
-        await agent.close()
-
-
 @pytest.mark.parametrize("end", [UserAgent.close, UserAgent.drop_connection])
 async def test_a_direct_version_that_is_not_acked_comes_again_without_its_data(
     connect: Connect,
@@ -201,16 +192,6 @@ async def test_a_stored_version_of_an_unregistered_channel_does_not_come_again(
     assert (await agent.unregister(channel))["status"] == 200
     await agent.close()
     await (await connect(uaid)).silence()
-
-
-@pytest.mark.parametrize("form", [True, False], ids=["with a content type", "without one"])
-async def test_the_version_in_the_body_is_an_integer_for_the_client(
-    connect: Connect, sender: ApplicationServer, form: bool
-) -> None:
-    agent = await connect()
-    channel, endpoint = await agent.register()
-    await put(sender, endpoint, 12, form=form)
-    assert await agent.update() == {"channelID": channel, "version": 12}
 
 
 async def test_last_connect_of_an_earlier_month_becomes_the_current_month(
@@ -276,57 +257,6 @@ async def test_messages_of_both_protocols_pass_each_other_in_one_service(
         assert (await put(sender, old_endpoint, version)).status == 200
         assert (await modern.notification())["version"] == answer.message_id
         assert (await old.update())["version"] == version
-
-
-# ── bad input ───────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_token_that_does_not_decrypt_is_400_102(
-    running: Service, sender: ApplicationServer
-) -> None:
-    for path in ("spush/v1/nonsense", "spush/nonsense"):
-        answer = await put(sender, f"{running.endpoint}/{path}", 1)
-        assert (answer.status, answer.document["errno"]) == (400, 102)
-
-
-async def test_an_endpoint_without_a_version_in_its_path_is_the_same(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    assert (await put(sender, endpoint.replace("/spush/v1/", "/spush/"), 3)).status == 200
-    assert (await agent.update())["version"] == 3
-
-
-@pytest.mark.parametrize(
-    ("body", "outcome"),
-    [
-        (b"version=12x", (400, 108)),
-        (b"version=99999999999999999999", (400, 108)),
-        (b"version=9223372036854775808", (400, 108)),
-        ("version=١".encode(), (400, 108)),  # noqa: RUF001 - a digit, but not of ASCII
-        (b"version=1&data=%ff", (400, 108)),
-        (b"\xff\xfe", (400, 108)),
-        (b"a=&" * 100, (400, 108)),
-        (b"version=1&data=" + b"x" * 4097, (413, 104)),
-        (b"version=1&data=" + b"x" * 4096, (200, None)),
-        (b"version=0", (200, None)),
-        (b"version=-5", (200, None)),
-        (b"nonsense", (200, None)),
-    ],
-)
-async def test_a_bad_form_is_refused_and_nothing_is_sent(
-    connect: Connect, sender: ApplicationServer, body: bytes, outcome: tuple[int, int | None]
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    answer = await sender.request("PUT", endpoint, body=body)
-    errno = answer.document["errno"] if answer.status != 200 else None
-    assert (answer.status, errno) == outcome
-    if answer.status == 200:
-        await agent.update()
-    else:
-        await agent.silence()
 
 
 # ── waking ──────────────────────────────────────────────────────────────────────────────────────

@@ -376,12 +376,15 @@ Anything = st.recursive(
     | st.just("\ud800")
     | st.builds(object)
     | st.frozensets(st.text()),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
-    max_leaves=10,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=6,
 )
+Names = st.text() | st.just("event") | st.just("self")
 
 
-@given(st.text(), st.dictionaries(st.text() | st.just("event") | st.just("self"), Anything))
+@given(st.text(), st.dictionaries(Names, Anything, max_size=3))
 def test_whatever_is_logged_one_line_of_each_form_comes_out(
     message: str, fields: dict[str, Any]
 ) -> None:
