@@ -13,7 +13,7 @@ help: ## list the targets
 serve: $(VENV)/.autopush ## start autopush on the embedded store (options: AUTOPUSH_<NAME>, see `autopush serve --help`)
 	@exec $(BIN)/autopush serve
 
-extras: $(VENV)/.extras ## add what DynamoDB, the bridges, Sentry, Firehose and client certificates need
+extras: $(VENV)/.extras ## add what DynamoDB, PostgreSQL, the bridges, Sentry, Firehose and client certificates need
 
 demo: $(VENV)/.channelstats ## make up a Slack workspace and open its dashboard in the browser
 	@exec $(BIN)/channelstats demo

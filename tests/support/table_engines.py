@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from keytables import Clock, Engine, Index, Key, Kind, Table
@@ -21,7 +21,11 @@ from keytables.sqlite import SqliteEngine, divide_store, open_sqlite
 from support import dynamo_servers
 from support.aws_model import CheckedClient
 from support.fault_proxy import NOT_APPLIED, NOT_DELIVERED, Call, Fault, FaultProxy, Plan, randomly
+from support.postgres_servers import PostgresServer, postgres
 from support.soak import slow
+
+if TYPE_CHECKING:
+    from keytables.postgresql import PostgresEngine
 
 MILD = {
     Fault.THROTTLED: 0.03,
@@ -134,6 +138,38 @@ class DynamoStore(Store):
         return DynamoEngine(CheckedClient(client), prefix=self.prefix, clock=self.clock)
 
 
+class PostgresStore(Store):
+    """A schema of the server that all tests of a run share. ``port``: of a proxy in front of it."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, server: PostgresServer, clock: Clock, port: int | None = None) -> None:
+        self.url, self.clock = server.url(port=port), clock
+        self._server = server
+        self.schema = f"t{os.getpid()}_{next(self._numbers)}"
+
+    async def open(self, **options: Any) -> "PostgresEngine":
+        from keytables.postgresql import PostgresEngine
+
+        return await PostgresEngine.open(
+            self.url, schema=self.schema, clock=self.clock, connections=4, **options
+        )
+
+    async def clear(self) -> None:
+        await self.execute("DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+    async def execute(self, sql: str) -> list[Any]:
+        """Execute a statement as an operator does; `{schema}` in it is the store's."""
+        import asyncpg
+
+        connection = await asyncpg.connect(self._server.url())
+        try:
+            rows: list[Any] = await connection.fetch(sql.replace("{schema}", self.schema))
+        finally:
+            await connection.close()
+        return rows
+
+
 @dataclass(frozen=True)
 class Candidate:
     """An engine and its store. ``lacks``: the features that are not tested on it, and why.
@@ -160,6 +196,7 @@ OF_DYNALITE = {
 CANDIDATES: dict[str, Candidate] = {
     "sqlite": Candidate(SqliteStore, examples=25, many=2000),
     "sqlite-parts": Candidate(PartedSqliteStore, many=2000),
+    "postgresql": Candidate(lambda _, clock: PostgresStore(postgres(), clock), many=1200),
     "dynamodb-ministack": Candidate(
         lambda _, clock: DynamoStore(dynamo_servers.ministack(), clock), OF_DYNAMODB
     ),
@@ -170,7 +207,7 @@ CANDIDATES: dict[str, Candidate] = {
         lambda _, clock: DynamoStore(faulty_ministack(), clock), OF_DYNAMODB, examples=5
     ),
 }
-QUICK = ("sqlite", "sqlite-parts", "dynamodb-ministack")
+QUICK = ("sqlite", "sqlite-parts", "postgresql", "dynamodb-ministack")
 """The engines of `make test`; the others are left to `make slow`."""
 
 

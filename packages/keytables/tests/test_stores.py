@@ -11,7 +11,14 @@ import pytest
 
 from keytables import Key, KeytablesError, Table, Unavailable, open_engine
 from keytables.sqlite import SqliteEngine
-from keytables.stores import DynamoUrl, SqliteUrl, StoreUrl, parse_store
+from keytables.stores import (
+    DynamoUrl,
+    PostgresUrl,
+    SqliteUrl,
+    StoreUrl,
+    parse_store,
+    without_password,
+)
 from support.clocks import ManualClock
 from support.paths import PYTHONPATH
 
@@ -34,6 +41,20 @@ from support.paths import PYTHONPATH
             DynamoUrl("dc1", "http://node:8000", "", 7, True),
         ),
         ("dynamodb://?alternator=no", DynamoUrl()),
+        ("postgresql://", PostgresUrl("postgresql://")),
+        ("postgres://u@h:1/d", PostgresUrl("postgresql://u@h:1/d")),
+        (
+            "postgresql://u:p%40@a:1,b:2/d?target_session_attrs=read-write&schema=push&connections=7",
+            PostgresUrl(
+                "postgresql://u:p%40@a:1,b:2/d?target_session_attrs=read-write",
+                "push",
+                7,
+            ),
+        ),
+        (
+            "postgresql://h/d?connect_timeout=3&application_name=node",
+            PostgresUrl("postgresql://h/d", "keytables", 10, 3.0, (("application_name", "node"),)),
+        ),
     ],
 )
 def test_a_url_says_which_store(text: str, expected: StoreUrl) -> None:
@@ -45,7 +66,14 @@ def test_a_url_says_which_store(text: str, expected: StoreUrl) -> None:
     [
         ("", "sqlite:///PATH"),
         ("/var/lib/a.sqlite", "sqlite:///PATH"),
-        ("postgres://host", "dynamodb://REGION"),
+        ("mysql://host", "postgresql://USER@HOST/DATABASE"),
+        ("postgresql://u:p@ss@h/d", "'@' is %40"),
+        ("postgresql://h/d#a", "'#' is %23"),
+        ("postgresql://h/d?shema=a", "did you mean schema?"),
+        ("postgresql://h/d?schema=a&schema=b", "schema is given twice"),
+        ("postgresql://h/d?schema=A-b", "a-z, 0-9 and '_'"),
+        ("postgresql://h/d?connections=0", "a number from 1 to 1000"),
+        ("postgresql://h/d?connect_timeout=soon", "a number of seconds"),
         ("sqlite://", "sqlite:///PATH"),
         ("sqlite:///", "sqlite:///PATH"),
         ("sqlite://var/lib", "sqlite:///PATH"),
@@ -77,12 +105,29 @@ def test_a_bad_url_is_refused_with_what_was_expected(text: str, expected: str) -
         "dynamodb://key:se/secret@eu-west-1",
         "dynamodb://EU?endpoint=http%3A%2F%2Fkey%3Asecret%40host",
         "redis://u:secret@host",
+        "redis://host/?password=secret&a=b",
+        "postgresql://u:se@secret@host/d",
     ],
 )
 def test_a_password_is_not_repeated(text: str) -> None:
-    with pytest.raises(ValueError, match=r"a store is|a DynamoDB store is") as caught:
+    with pytest.raises(ValueError, match=r"a store is|a \w+ store is") as caught:
         parse_store(text)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://u:secret@h/d?schema=a", "postgresql://u@h/d?schema=a"),
+        ("postgresql://h/d?password=secret&schema=a", "postgresql://h/d?password=…&schema=a"),
+        ("postgresql://h/d?sslpassword=secret", "postgresql://h/d?sslpassword=…"),
+        ("postgresql://u@h:5432/d", "postgresql://u@h:5432/d"),
+        ("sqlite:///var/lib/a.sqlite", "sqlite:///var/lib/a.sqlite"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(text: str, shown: str) -> None:
+    assert without_password(text) == shown
+    assert "secret" not in repr(parse_store(text))
 
 
 async def test_an_embedded_store_is_opened_at_its_path(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tables with a partition key and an optional sort key, on SQLite or DynamoDB.
+"""Tables with a partition key and an optional sort key, on SQLite, DynamoDB or PostgreSQL.
 
 Rule: code written against :class:`Engine` and :class:`TableHandle` behaves the same on every
 engine. Declare tables (:mod:`keytables.schema`) and the conditions and updates of writes

@@ -6,8 +6,9 @@ Rule: an engine raises nothing else; errors of its database are translated into 
     ├── ConditionFailed     the condition of the write did not hold; nothing was changed
     ├── ItemTooLarge        the item is above 400 KB; nothing was changed
     ├── Throttled           too many writes are waiting, or a lock was not obtained in time; retry
-    ├── Unavailable         the engine cannot serve: I/O error, not a database, closed
+    ├── Unavailable         the engine cannot serve: I/O error, no connection, not a database
     │   ├── AccessRefused   a permission is missing
+    │   ├── StoreClosed     the engine was closed
     │   ├── StorageFull     there is no space for the write; nothing was changed
     │   └── StoreDamaged    what is stored cannot be read
     └── SchemaError         a mistake in the call: key type, empty key, unknown index or parameter
@@ -48,13 +49,20 @@ class Unavailable(KeytablesError):  # noqa: N818
 
 
 class AccessRefused(Unavailable):
-    """``operation``: the database's name of it; ``table``: the table concerned, if any."""
+    """``operation``: the database's name of it; ``table``: the table concerned, if any;
+    ``right``: the one that is missing, as the database names it.
+    """
 
-    def __init__(self, operation: str, table: str | None = None) -> None:
+    def __init__(self, operation: str, table: str | None = None, right: str = "") -> None:
         place = f" on table {table!r}" if table else ""
-        super().__init__(f"{operation}{place} is refused: the right dynamodb:{operation} is needed")
+        self.right = right or f"dynamodb:{operation}"
+        super().__init__(f"{operation}{place} is refused: the right {self.right} is needed")
         self.operation = operation
         self.table = table
+
+
+class StoreClosed(Unavailable):
+    """The engine was closed."""
 
 
 class StorageFull(Unavailable):

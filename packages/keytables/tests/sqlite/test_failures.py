@@ -23,8 +23,9 @@ from keytables import (
     Throttled,
     Unavailable,
 )
+from keytables.errors import StoreClosed
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import Failures, MissingIndex, StoreClosed, translate
+from keytables.sqlite.database import Failures, MissingIndex, translate
 from support.clocks import ManualClock
 from support.sqlite_store import Connections, OpenSqlite, failing_commits, select, write_lock
 

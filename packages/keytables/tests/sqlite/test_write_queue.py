@@ -19,8 +19,8 @@ from keytables import (
     Unavailable,
     Update,
 )
+from keytables.completions import clone_error
 from keytables.sqlite import SqliteEngine
-from keytables.sqlite.write_queue import clone_error
 from support.sqlite_store import Connections, OpenSqlite, failing_commits
 
 TABLE = Table("things", Key("a"), Key("b"))

@@ -39,7 +39,13 @@ from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS
 from keytables import Engine, KeytablesError
-from keytables.stores import DynamoUrl, open_engine, parse_store
+from keytables.stores import (
+    PostgresUrl,
+    SqliteUrl,
+    open_engine,
+    parse_store,
+    without_password,
+)
 
 NEEDED_SCOPES: Final = {
     Purpose.READ: (
@@ -224,8 +230,10 @@ def _place(context: CommandContext) -> str:
     if not context.settings.store:
         return str(context.settings.file)
     found = parse_store(context.settings.store)
-    if not isinstance(found, DynamoUrl):
+    if isinstance(found, SqliteUrl):
         return found.path
+    if isinstance(found, PostgresUrl):
+        return without_password(context.settings.store)
     region = f" of {found.region}" if found.region else ""
     return f"DynamoDB{region}{f' at {found.endpoint}' if found.endpoint else ''}"
 

@@ -19,6 +19,7 @@ from keytables.engine import OnFailure
 from keytables.errors import (
     KeytablesError,
     StorageFull,
+    StoreClosed,
     StoreDamaged,
     TableNotFound,
     Throttled,
@@ -59,10 +60,6 @@ far more than one of the usual size changes."""
 
 class MissingIndex(Unavailable):
     """A statement names a missing index. Never leaves the engine."""
-
-
-class StoreClosed(Unavailable):
-    """The engine was closed."""
 
 
 class StoreLocked(Unavailable):

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from keytables.checks import check_batch, item_size, key_tuple_check, snapshot
+from keytables.completions import CompletionCounter, clone_error
 from keytables.engine import TableHandle, refused_write
 from keytables.errors import KeytablesError, SchemaError, Throttled
 from keytables.expressions import Condition, Returning, Update
@@ -20,7 +21,6 @@ from keytables.sqlite.codec import RowCodec
 from keytables.sqlite.database import described
 from keytables.sqlite.layout import part_of
 from keytables.sqlite.statements import Queries, Statements
-from keytables.sqlite.write_queue import CompletionCounter, clone_error
 from keytables.values import Item, KeyTuple, Scalar, Values
 
 _T = TypeVar("_T")

@@ -17,14 +17,13 @@ from typing import Final
 
 from keytables.clock_guard import ClockReading
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
-from keytables.errors import KeytablesError, TableNotFound, Throttled
+from keytables.errors import KeytablesError, StoreClosed, TableNotFound, Throttled
 from keytables.schema import Capacity, Table
 from keytables.sqlite import catalog
 from keytables.sqlite.database import (
     Failures,
     OtherPart,
     Part,
-    StoreClosed,
     open_to_read,
     open_usage_lock,
     translated,

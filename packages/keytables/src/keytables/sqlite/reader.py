@@ -14,11 +14,11 @@ from typing import Final, TypeVar, cast
 import apsw
 
 from keytables.checks import check_limit
-from keytables.errors import KeytablesError
+from keytables.errors import KeytablesError, StoreClosed
 from keytables.packing import unpack
 from keytables.schema import Cursor, Page
 from keytables.sqlite.codec import Row
-from keytables.sqlite.database import Failures, StoreClosed, translate
+from keytables.sqlite.database import Failures, translate
 from keytables.values import Item, KeyTuple
 
 _T = TypeVar("_T")

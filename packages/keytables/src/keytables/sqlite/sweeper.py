@@ -12,8 +12,7 @@ from typing import Final, cast
 import apsw
 
 from keytables.engine import Clock
-from keytables.errors import StorageFull, Unavailable
-from keytables.sqlite.database import StoreClosed
+from keytables.errors import StorageFull, StoreClosed, Unavailable
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.statements import Statements
 from keytables.sqlite.write_queue import RunFunction, WriteQueue

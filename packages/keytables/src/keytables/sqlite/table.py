@@ -13,6 +13,7 @@ from typing import Final, cast
 import apsw
 
 from keytables.checks import check_batch, key_tuple_check
+from keytables.completions import CompletionCounter
 from keytables.engine import Clock, TableHandle, refused_write
 from keytables.errors import KeytablesError, SchemaError, Unavailable
 from keytables.expressions import MAX_COMPILED, Change, Condition, Returning, Update, compile_update
@@ -24,7 +25,6 @@ from keytables.sqlite.locks import FileLock
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.statements import Queries, Statements
 from keytables.sqlite.write_queue import (
-    CompletionCounter,
     ConditionalDeleteRow,
     ConditionalPutRow,
     DeleteRow,

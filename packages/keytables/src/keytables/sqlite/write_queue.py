@@ -11,27 +11,29 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import apsw
 
 from keytables.checks import PLAIN_TYPES, snapshot
-from keytables.errors import ConditionFailed, KeytablesError, StorageFull, Throttled, Unavailable
+from keytables.completions import Completion, clone_error
+from keytables.errors import (
+    ConditionFailed,
+    KeytablesError,
+    StorageFull,
+    StoreClosed,
+    Throttled,
+    Unavailable,
+)
 from keytables.expressions import Change, Condition, Returning, compile_condition
 from keytables.packing import unpack
 from keytables.sqlite.codec import Row, RowCodec
-from keytables.sqlite.database import StoreClosed, described
+from keytables.sqlite.database import described
 from keytables.sqlite.statements import Statements
 from keytables.values import Item, KeyTuple, Scalar, Value, Values
 
 _MIN_ROW_SIZE: Final = 400
 """Bytes that a row of a batch counts for at least: smaller rows take as long."""
-
-
-class Completion(Protocol):
-    def done(self) -> bool: ...
-    def set_result(self, result: object, /) -> None: ...
-    def set_exception(self, error: Exception, /) -> None: ...
 
 
 class Operation(ABC):
@@ -242,34 +244,6 @@ class UpdateRow(_ConditionalOperation):
 # --- the queue ------------------------------------------------------------------------------------
 
 
-class CompletionCounter:
-    """One future for ``count`` operations, done after the last of them, with the first error."""
-
-    __slots__ = ("_count", "_error", "_future")
-
-    def __init__(self, future: "asyncio.Future[None]", count: int) -> None:
-        self._future, self._count = future, count
-        self._error: Exception | None = None
-        if not count:
-            future.set_result(None)
-
-    def done(self) -> bool:
-        return False
-
-    def set_result(self, _result: object, /) -> None:
-        self._count -= 1
-        if self._count or self._future.done():
-            return
-        if self._error is None:
-            self._future.set_result(None)
-        else:
-            self._future.set_exception(self._error)
-
-    def set_exception(self, error: Exception, /) -> None:
-        self._error = self._error or error
-        self.set_result(None)
-
-
 class FanOutFuture:
     __slots__ = ("completions",)
 
@@ -288,14 +262,6 @@ class FanOutFuture:
         for number, completion in enumerate(self.completions):
             if not completion.done():
                 completion.set_exception(clone_error(error) if number else error)
-
-
-def clone_error(error: Exception) -> Exception:
-    # Each ``raise`` adds to the traceback of the error it raises.
-    clone = type(error).__new__(type(error), *error.args)
-    clone.__dict__.update(error.__dict__)
-    clone.__cause__ = error
-    return clone
 
 
 class WriteQueue:

@@ -31,9 +31,9 @@ from typing import Final, TypeAlias
 
 import apsw
 
-from keytables.errors import KeytablesError, StorageFull, Throttled
+from keytables.errors import KeytablesError, StorageFull, StoreClosed, Throttled
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import Database, Failures, StoreClosed, translate
+from keytables.sqlite.database import Database, Failures, translate
 from keytables.sqlite.space import SMALL
 from keytables.sqlite.write_queue import Operation, WriteQueue
 

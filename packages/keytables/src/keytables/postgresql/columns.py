@@ -1,0 +1,170 @@
+"""Items as rows: the columns of keys, expiry and indexes, and the whole item as bytes.
+
+Rule: columns sort as the keys do, in every engine: text by its UTF-8 bytes, numbers by value.
+
+PostgreSQL has no text with the character 0, so 0 and 1 are written as two characters each, in an
+order-preserving way. A row of an index has at most 2,700 bytes, so a key that is only compared for
+equality is shortened when it is long: to its beginning and a digest.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from keytables.checks import KeyCheck, expiry_time, key_check, key_checks
+from keytables.packing import pack
+from keytables.schema import Key, Kind, Table
+from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Scalar
+
+ColumnValue: TypeAlias = str | bytes | Decimal
+"""A key as it is stored and compared."""
+
+Row: TypeAlias = tuple[ColumnValue | float | int | None, ...]
+"""The values of a row, in the order of ``Columns.names``."""
+
+LONG: Final = 512
+"""Bytes of a key that is only compared for equality, above which it is shortened."""
+
+_BEGINNING: Final = 480
+"""Bytes of it that are kept. With the digest it is longer than any that was not shortened."""
+
+_PLAIN_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,50}")
+_RESERVED: Final = frozenset(
+    {"item", "expires", "row", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"}
+)
+"""Names of this engine's own columns, and those that every table of PostgreSQL has."""
+
+_TYPES: Final = {Kind.STRING: "text", Kind.NUMBER: "numeric", Kind.BINARY: "bytea"}
+
+
+def encode_text(value: Scalar) -> ColumnValue:
+    assert isinstance(value, str)
+    if "\0" in value or "\1" in value:
+        value = value.replace("\1", "\1\2").replace("\0", "\1\1")
+    return value
+
+
+def encode_number(value: Scalar) -> ColumnValue:
+    assert isinstance(value, int | float)
+    # The shortest digits of a float lie between the same integers as the float does, and below
+    # 2**53 that decides every comparison; above it every float is an integer.
+    if isinstance(value, float) and not value.is_integer():
+        return Decimal(repr(value))
+    return Decimal(int(value))
+
+
+def encode_bytes(value: Scalar) -> ColumnValue:
+    assert isinstance(value, bytes)
+    return value
+
+
+_ENCODERS: Final[dict[Kind, Callable[[Scalar], ColumnValue]]] = {
+    Kind.STRING: encode_text,
+    Kind.NUMBER: encode_number,
+    Kind.BINARY: encode_bytes,
+}
+
+
+def shorten(value: ColumnValue) -> ColumnValue:
+    """Return a key for comparisons by equality; another one for each key."""
+    if isinstance(value, str):
+        if len(value) * 4 <= LONG or len(encoded := value.encode()) <= LONG:
+            return value
+        beginning = encoded[:_BEGINNING].decode(errors="ignore")
+        return f"{beginning}…{hashlib.sha256(encoded).hexdigest()}"
+    if isinstance(value, bytes) and len(value) > LONG:
+        return value[:_BEGINNING] + hashlib.sha512(value).digest()
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The column of a key attribute."""
+
+    attribute: str
+    name: str
+    kind: Kind
+    is_sorted: bool
+
+    @property
+    def type(self) -> str:
+        return _TYPES[self.kind]
+
+    @property
+    def declaration(self) -> str:
+        collation = ' COLLATE "C"' if self.kind is Kind.STRING else ""
+        return f'"{self.name}" {self.type}{collation}'
+
+    def encode(self, value: Scalar) -> ColumnValue:
+        encoded = _ENCODERS[self.kind](value)
+        return encoded if self.is_sorted else shorten(encoded)
+
+
+class Columns:
+    """The columns of a table. ``keys``: of the table's key; ``indexed``: the other attributes that
+    indexes use. ``names`` and ``types``: of all, in the order of a row; quoted.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        ordered = {key.name for key in (table.sort, *(i.sort for i in table.indexes)) if key}
+        attributes = {key.name: key for key in table.key_attributes}
+        self._of = {
+            name: Column(name, _column_name(name, number), key.kind, name in ordered)
+            for number, (name, key) in enumerate(attributes.items())
+        }
+        self.keys = tuple(self._of[name] for name in table.key_names)
+        self.indexed = tuple(c for n, c in self._of.items() if n not in table.key_names)
+        self.expires = table.expiry is not None
+        columns = [(f'"{c.name}"', c.type) for c in (*self.keys, *self.indexed)]
+        columns += [("expires", "float8")] * self.expires
+        columns += [("item", "bytea"), ("row", "bigint")]
+        self.names = tuple(name for name, _ in columns)
+        self.types = tuple(type_ for _, type_ in columns)
+        self.item_position = len(columns) - 2
+        self._key_encoders = tuple(column.encode for column in self.keys)
+
+    def of(self, key: Key) -> Column:
+        return self._of[key.name]
+
+    def encode_key(self, key: Sequence[Scalar]) -> tuple[ColumnValue, ...]:
+        return tuple([encode(value) for encode, value in zip(self._key_encoders, key, strict=True)])
+
+
+def _column_name(attribute: str, number: int) -> str:
+    # Attribute names may be of any length and of any characters.
+    is_plain = _PLAIN_NAME.fullmatch(attribute) and attribute not in _RESERVED
+    return attribute if is_plain else f"~{number}"
+
+
+class RowEncoder:
+    """Items as rows. ``new_row_number``: a number for each row, no two alike."""
+
+    def __init__(self, columns: Columns, new_row_number: Callable[[], int]) -> None:
+        table = columns.table
+        self._columns, self._new_row_number = columns, new_row_number
+        self.key_names = table.key_names
+        self._key_checks: tuple[tuple[str, KeyCheck], ...] = tuple(
+            zip(table.key_names, key_checks(table), strict=True)
+        )
+        kinds = {key.name: key for key in table.key_attributes}
+        self._indexed = tuple(
+            (column, key_check(kinds[column.attribute], MAX_SORT_KEY)) for column in columns.indexed
+        )
+        self._expiry = table.expiry
+
+    def row(self, item: Item) -> tuple[KeyTuple, Row]:
+        """Return the key and the row of an item. Raises SchemaError and ItemTooLarge."""
+        key = tuple([check(item.get(name)) for name, check in self._key_checks])
+        packed = pack(item)
+        row: list[ColumnValue | float | int | None] = list(self._columns.encode_key(key))
+        for column, check in self._indexed:
+            name = column.attribute
+            row.append(column.encode(check(item[name])) if name in item else None)
+        if self._expiry is not None:
+            row.append(expiry_time(item.get(self._expiry), self._expiry))
+        row += [packed, self._new_row_number()]
+        return key, tuple(row)

@@ -1,0 +1,324 @@
+"""Sessions of the database: what is checked and set in each, and how many there are.
+
+Rule: every wait is bounded, here and in the server: a statement that was sent ends within
+STATEMENT_TIMEOUT there, whatever becomes of this process or the network.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import asyncpg
+
+from keytables.errors import KeytablesError, StoreClosed, Throttled, Unavailable
+from keytables.postgresql.failures import ConnectionLost, translate
+from keytables.retries import Backoff
+
+STATEMENT_TIMEOUT: Final = 5.0
+"""Seconds after which the server cancels a statement."""
+
+LOCK_TIMEOUT: Final = 2.5
+"""Seconds after which it gives up a lock of another session."""
+
+ANSWER_TIMEOUT: Final = 7.0
+"""Seconds after which a connection that does not answer is given up: later than the server does."""
+
+CONNECT_TIMEOUT: Final = 5.0
+
+WAIT_TIMEOUT: Final = 5.0
+"""Seconds that a read waits for a connection, while others use them all or none can be made."""
+
+MAX_WAITING: Final = 10_000
+"""Reads that may wait for a connection; further ones are Throttled."""
+
+OLDEST_SERVER: Final = 13
+
+_BACKOFF: Final = Backoff(0.05, 1.0)
+
+_SETTINGS: Final = {
+    "client_encoding": "UTF8",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "statement_timeout": f"{STATEMENT_TIMEOUT:.0f}s",
+    "lock_timeout": f"{LOCK_TIMEOUT * 1000:.0f}ms",
+    "idle_in_transaction_session_timeout": f"{STATEMENT_TIMEOUT:.0f}s",
+    # Every statement finds its rows by an index. Plans are made once in a session, while tables may
+    # be nearly empty: the others would be chosen then, and kept when the tables have grown.
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+
+_CHECK: Final = """
+SELECT pg_backend_pid(), backend_start, pg_is_in_recovery(),
+       current_setting('server_version_num')::int, current_setting('server_encoding'),
+       set_config('synchronous_commit',
+                  CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
+                  ELSE current_setting('synchronous_commit') END, false)
+FROM pg_stat_get_activity(pg_backend_pid())
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The server's process of a session. ``started`` tells it from a later one of the same PID."""
+
+    pid: int
+    started: object
+
+
+class Session:
+    """One connection; its errors are those of this package."""
+
+    def __init__(self, connection: "asyncpg.Connection[Any]", backend: Backend) -> None:
+        self._connection, self.backend = connection, backend
+
+    @property
+    def is_closed(self) -> bool:
+        return bool(self._connection.is_closed())
+
+    async def fetch(
+        self, sql: str, *values: object, operation: str = "SELECT", table: str = ""
+    ) -> list[Any]:
+        """Return the rows of a statement. Closes the connection if it may be carried out later."""
+        try:
+            rows: list[Any] = await self._connection.fetch(sql, *values, timeout=ANSWER_TIMEOUT)
+        except BaseException as error:
+            # A cancelled one would have to be awaited; another connection is cheaper.
+            if not isinstance(error, Exception):
+                self.terminate()
+                raise
+            failure = translate(error, operation, table)
+            if isinstance(failure, ConnectionLost):
+                self.terminate()
+            raise failure from error
+        return rows
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        await self.fetch("BEGIN")
+        try:
+            yield
+        except BaseException:
+            if not self.is_closed:
+                await self.fetch("ROLLBACK")
+            raise
+        await self.fetch("COMMIT")
+
+    def terminate(self) -> None:
+        self._connection.terminate()
+
+    async def close(self) -> None:
+        try:
+            await self._connection.close(timeout=LOCK_TIMEOUT)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            self._connection.terminate()
+
+
+class Connector:
+    """Opens sessions. ``url`` and ``settings``: of :class:`keytables.stores.PostgresUrl`."""
+
+    def __init__(self, url: str, settings: dict[str, str], connect_timeout: float) -> None:
+        self._url = url
+        self._settings = {"application_name": "keytables", **settings, **_SETTINGS}
+        self._timeout = connect_timeout
+
+    async def connect(self) -> Session:
+        """Open a session and check its server. Raises Unavailable."""
+        try:
+            connection = await asyncpg.connect(
+                self._url,
+                timeout=self._timeout,
+                server_settings=self._settings,
+                statement_cache_size=200,
+                max_cached_statement_lifetime=0,
+                max_cacheable_statement_size=0,
+            )
+        except Exception as error:  # noqa: BLE001 - translated
+            failure = _connect_failure(error)
+            # The text of an error about the URL may repeat parts of it, and would be logged.
+            raise failure from (error if isinstance(failure, ConnectionLost) else None)
+        try:
+            return await self._checked(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+
+    async def _checked(self, connection: "asyncpg.Connection[Any]") -> Session:
+        try:
+            row = await connection.fetchrow(_CHECK, timeout=self._timeout)
+        except Exception as error:
+            raise translate(error) from error
+        assert row is not None
+        pid, started, is_standby, version, encoding, _ = row
+        if pid != connection.get_server_pid():
+            raise Unavailable(_POOLER)
+        if version < OLDEST_SERVER * 10_000:
+            raise Unavailable(
+                f"PostgreSQL {version // 10_000} is too old: {OLDEST_SERVER} or newer is needed"
+            )
+        if encoding != "UTF8":
+            raise Unavailable(f"the encoding of the database is {encoding}: UTF8 is needed")
+        if is_standby:
+            raise ConnectionLost(
+                "the server is in recovery, a standby: with several hosts, "
+                "target_session_attrs=read-write finds the primary"
+            )
+        return Session(connection, Backend(pid, started))
+
+
+_POOLER: Final = (
+    "a connection pooler (such as PgBouncer) is between this process and PostgreSQL, and does not "
+    "keep settings of a session: name the server itself; this engine has a pool of its own"
+)
+
+
+def _configuration(error: ValueError) -> str:
+    text = str(error).partition("\n")[0]
+    known = ("`sslmode`", "`sslnegotiation`", "root certificate", "certificate", "TLS version")
+    shown = text if any(word in text for word in known) else "a parameter has a wrong value"
+    return f"cannot connect to PostgreSQL: {shown}"
+
+
+def _connect_failure(error: Exception) -> KeytablesError:
+    text = str(error).partition("\n")[0]
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unavailable(f"the certificate of PostgreSQL is refused: {error.verify_message}")
+    if isinstance(error, ValueError) and not isinstance(error, OSError):
+        return Unavailable(_configuration(error))
+    if "unsupported startup parameter" in text:
+        return Unavailable(_POOLER)
+    if isinstance(error, asyncpg.PostgresError):
+        if error.sqlstate in ("53300", "53400"):
+            return ConnectionLost(f"PostgreSQL has no free connection: {text} (max_connections)")
+        if error.sqlstate in ("57P03", "57P01", "57P02"):
+            return ConnectionLost(f"PostgreSQL is not ready: {text}")
+        return Unavailable(f"PostgreSQL refused the connection: {text}")
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return ConnectionLost("none of the hosts has the target_session_attrs")
+    if isinstance(error, TimeoutError):
+        return ConnectionLost("PostgreSQL did not answer in time")
+    if isinstance(error, OSError):
+        return ConnectionLost(f"cannot connect to PostgreSQL: {error}")
+    return ConnectionLost(f"cannot connect to PostgreSQL: {type(error).__name__}")
+
+
+class Pool:
+    """At most ``size`` sessions, opened when they are needed and kept.
+
+    While none can be opened, one attempt at a time is made, with growing pauses.
+    """
+
+    def __init__(self, connector: Connector, size: int) -> None:
+        self._connector, self._size = connector, size
+        self._idle: list[Session] = []
+        self._count = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._failures = 0
+        self._next_attempt = 0.0
+        self._last_failure: KeytablesError | None = None
+        self._in_use: set[Session] = set()
+        self.is_closed = False
+
+    def add(self, session: Session) -> None:
+        """Keep a session that was opened elsewhere."""
+        self._count += 1
+        self._idle.append(session)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """Raises Throttled: all are in use for too long; Unavailable: none can be opened."""
+        session = await self._acquire()
+        self._in_use.add(session)
+        try:
+            yield session
+        finally:
+            self._in_use.discard(session)
+            if session.is_closed or self.is_closed:
+                session.terminate()
+                self._count -= 1
+            else:
+                self._idle.append(session)
+            self._wake_one()
+
+    async def _acquire(self) -> Session:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + WAIT_TIMEOUT
+        while True:
+            if self.is_closed:
+                raise StoreClosed("the store is closed")
+            while self._idle:
+                session = self._idle.pop()
+                if not session.is_closed:
+                    return session
+                self._count -= 1
+            if self._count < self._size and (self._failures == 0 or self._may_attempt(loop.time())):
+                if (opened := await self._open(loop)) is not None:
+                    return opened
+                continue
+            await self._wait(loop, deadline)
+
+    def _may_attempt(self, now: float) -> bool:
+        return now >= self._next_attempt
+
+    async def _open(self, loop: asyncio.AbstractEventLoop) -> Session | None:
+        self._count += 1
+        # Others wait until this attempt has ended.
+        self._next_attempt = loop.time() + CONNECT_TIMEOUT
+        try:
+            session = await self._connector.connect()
+        except BaseException as error:
+            self._count -= 1
+            self._failures += 1
+            self._next_attempt = loop.time() + _BACKOFF.delay(self._failures)
+            if isinstance(error, ConnectionLost):
+                self._last_failure = error
+                return None
+            raise
+        self._failures = 0
+        self._last_failure = None
+        return session
+
+    async def _wait(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        """Wait for a session to become free, or for the time of the next attempt."""
+        now = loop.time()
+        if now >= deadline:
+            if self._last_failure is not None:
+                raise ConnectionLost(str(self._last_failure)) from self._last_failure
+            raise Throttled(f"all {self._size} connections to the database are in use")
+        if len(self._waiting) >= MAX_WAITING:
+            raise Throttled(f"{len(self._waiting)} reads wait for a connection already")
+        until = min(deadline, self._next_attempt) if self._failures else deadline
+        future = loop.create_future()
+        self._waiting.append(future)
+        try:
+            await asyncio.wait([future], timeout=max(until - now, 0.001))
+        except asyncio.CancelledError:
+            if future.done():
+                self._wake_one()
+            raise
+        finally:
+            if not future.done():
+                self._waiting.remove(future)
+
+    def _wake_one(self) -> None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+                return
+
+    async def close(self) -> None:
+        self.is_closed = True
+        while self._waiting:
+            self._wake_one()
+        for session in self._in_use:
+            session.terminate()
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(session.close() for session in idle))

@@ -1,0 +1,245 @@
+"""The kinds of writes, and what several to one item leave together.
+
+Rule: a write that needs the stored item is guarded by the version that it was evaluated on; if
+another process changed the row meanwhile, it is evaluated again. Nothing here waits or does I/O.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from keytables.checks import PLAIN_TYPES, snapshot
+from keytables.completions import Completion
+from keytables.errors import ConditionFailed, KeytablesError
+from keytables.expressions import Change as ChangeItem
+from keytables.expressions import Condition, Predicate, Returning, compile_condition
+from keytables.packing import unpack
+from keytables.postgresql.columns import Row, RowEncoder
+from keytables.postgresql.statements import Change
+from keytables.values import Item, KeyTuple, Value, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A row as it was read. ``version``: the transaction that wrote it (``xmin``)."""
+
+    packed: bytes
+    expires: float | None
+    version: int
+
+    def is_live(self, now: float) -> bool:
+        return self.expires is None or self.expires > now
+
+
+class ItemState:
+    """An item while operations are applied to it, one after the other."""
+
+    __slots__ = ("_item", "is_changed", "key", "packed", "row")
+
+    def __init__(self, key: KeyTuple, packed: bytes | None) -> None:
+        self.key, self.packed = key, packed
+        self._item: Item | None = None
+        self.row: Row | None = None
+        self.is_changed = False
+
+    @property
+    def item(self) -> Item | None:
+        """The item, not to be changed; None: absent."""
+        if self._item is None and self.packed is not None:
+            self._item = unpack(self.packed)
+        return self._item
+
+    def put(self, row: Row, packed: bytes) -> None:
+        self.row, self.packed, self._item = row, packed, None
+        self.is_changed = True
+
+    def delete(self) -> None:
+        self.row = self.packed = self._item = None
+        self.is_changed = True
+
+
+class ItemOperation(ABC):
+    """A write from its submission to its completion. ``size``: bytes."""
+
+    __slots__ = ("completion", "error", "result", "size", "waiters")
+
+    needs_stored: bool = False
+    """Whether the stored item decides what it does, or is its result."""
+
+    completion: Completion
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.error: KeytablesError | None = None
+        self.result: object = None
+        self.waiters: list[asyncio.Future[None]] | None = None
+
+    @abstractmethod
+    def apply(self, state: ItemState) -> object:
+        """Change the state and return the result, or raise and change nothing."""
+
+
+class UnconditionalPut(ItemOperation):
+    __slots__ = ("packed", "row")
+
+    def __init__(self, row: Row, packed: bytes) -> None:
+        super().__init__(len(packed))
+        self.row, self.packed = row, packed
+
+    def apply(self, state: ItemState) -> object:
+        state.put(self.row, self.packed)
+        return None
+
+
+class UnconditionalDelete(ItemOperation):
+    __slots__ = ()
+
+    def apply(self, state: ItemState) -> object:
+        state.delete()
+        return None
+
+
+class _ReadingOperation(ItemOperation):
+    __slots__ = ("condition", "values")
+
+    needs_stored = True
+
+    def __init__(self, size: int, condition: Condition | None, values: Values | None) -> None:
+        super().__init__(size)
+        self.condition: Predicate | None
+        self.condition = None if condition is None else compile_condition(condition)
+        self.values: dict[str, Value] = {
+            name: value if type(value) in PLAIN_TYPES else snapshot(value, name)
+            for name, value in (values or {}).items()
+        }
+
+    def check(self, state: ItemState) -> Item | None:
+        """Return the item. Raises ConditionFailed."""
+        item = state.item
+        if self.condition is not None and not self.condition(item or {}, self.values):
+            raise ConditionFailed(None if item is None else dict(item))
+        return item
+
+
+class ConditionalPut(_ReadingOperation):
+    __slots__ = ("packed", "row")
+
+    def __init__(
+        self, row: Row, packed: bytes, condition: Condition, values: Values | None
+    ) -> None:
+        super().__init__(len(packed), condition, values)
+        self.row, self.packed = row, packed
+
+    def apply(self, state: ItemState) -> object:
+        self.check(state)
+        state.put(self.row, self.packed)
+        return None
+
+
+class ConditionalDelete(_ReadingOperation):
+    __slots__ = ("returning",)
+
+    def __init__(
+        self, size: int, condition: Condition | None, values: Values | None, returning: Returning
+    ) -> None:
+        super().__init__(size, condition, values)
+        self.returning = returning
+
+    def apply(self, state: ItemState) -> object:
+        item = self.check(state)
+        state.delete()
+        return item if self.returning is Returning.OLD else None
+
+
+class ConditionalUpdate(_ReadingOperation):
+    """``change`` and ``creates``: of :func:`keytables.expressions.compile_update`."""
+
+    __slots__ = ("change", "codec", "creates", "returning")
+
+    def __init__(
+        self,
+        size: int,
+        condition: Condition | None,
+        values: Values | None,
+        returning: Returning,
+        *,
+        change: ChangeItem,
+        creates: bool,
+        codec: RowEncoder,
+    ) -> None:
+        super().__init__(size, condition, values)
+        self.change, self.creates, self.codec = change, creates, codec
+        self.returning = returning
+
+    def apply(self, state: ItemState) -> object:
+        old = self.check(state)
+        if old is None and not self.creates:
+            return None
+        item = state_of_key(self.codec, state.key) if old is None else dict(old)
+        self.change(item, self.values)
+        _, row = self.codec.row(item)
+        packed = row[-2]
+        assert isinstance(packed, bytes)
+        if packed != state.packed:
+            state.put(row, packed)
+        if self.returning is Returning.NEW:
+            return unpack(packed)
+        return old if self.returning is Returning.OLD else None
+
+
+def state_of_key(codec: RowEncoder, key: KeyTuple) -> Item:
+    return dict(zip(codec.key_names, key, strict=True))
+
+
+UNREAD: Final = object()
+"""In place of what is stored: no operation needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """What the operations on an item do to its row. ``values``: as the statement takes them."""
+
+    kind: Change
+    values: tuple[object, ...]
+    number: int
+
+
+def fold(
+    operations: Sequence[ItemOperation],
+    key: KeyTuple,
+    encoded_key: tuple[object, ...],
+    stored: object,
+    now: float,
+    new_number: Callable[[], int],
+) -> RowChange | None:
+    """Apply operations in order, setting the result or error of each; return the change of the row.
+
+    ``stored``: the row as it was read, or UNREAD if the first operation does not need it.
+    """
+    found = stored if isinstance(stored, Stored) else None
+    state = ItemState(key, found.packed if found is not None and found.is_live(now) else None)
+    for operation in operations:
+        operation.result = operation.error = None
+        try:
+            operation.result = operation.apply(state)
+        except KeytablesError as error:
+            operation.error = error
+    if not state.is_changed:
+        return None
+    row = state.row
+    if stored is UNREAD:
+        if row is None:
+            return RowChange(Change.DELETE, encoded_key, 0)
+        return RowChange(Change.PUT, row, 0)
+    if row is None:
+        if found is None:
+            return None
+        number = new_number()
+        return RowChange(Change.REMOVE, (*encoded_key, found.version, number), number)
+    row_number = row[-1]
+    assert isinstance(row_number, int)
+    if found is None:
+        return RowChange(Change.INSERT, row, row_number)
+    return RowChange(Change.REPLACE, (*row, found.version), row_number)

@@ -1,0 +1,223 @@
+"""Reads: items of many readers in one round trip, and pages of queries.
+
+Rule: a read is sent after it was asked for, so it sees all that was committed before.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from keytables.bounds import sort_bounds
+from keytables.checks import check_position, index_checks, key_check, key_checks
+from keytables.completions import clone_error
+from keytables.engine import Clock
+from keytables.errors import KeytablesError, SchemaError, Throttled
+from keytables.packing import unpack
+from keytables.postgresql.columns import Columns
+from keytables.postgresql.connections import MAX_WAITING, Pool
+from keytables.postgresql.failures import ConnectionLost, FailureReports
+from keytables.postgresql.operations import Stored
+from keytables.postgresql.statements import PAGE_BYTES, TableStatements, bounds_sql
+from keytables.schema import Cursor, Index, Key, Kind, Page, Range
+from keytables.values import KeyTuple, Scalar
+
+_IN_FLIGHT: Final = 4
+"""Round trips of one table at a time; what is asked for meanwhile shares the next one."""
+
+_TOGETHER: Final = 200
+"""Items of one round trip."""
+
+_PAGE_ROWS: Final = 500
+
+_ATTEMPTS: Final = 3
+"""Of a read whose connection broke: it changes nothing, so it is repeated."""
+
+
+class ItemReads:
+    """Reads items of one table by their keys."""
+
+    def __init__(self, statements: TableStatements, pool: Pool, failures: FailureReports) -> None:
+        self._statements, self._pool, self._failures = statements, pool, failures
+        self._encode = statements.columns.encode_key
+        self._name = statements.columns.table.name
+        self._waiting: dict[KeyTuple, list[asyncio.Future[Stored | None]]] = {}
+        self._is_scheduled = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def read(self, key: KeyTuple) -> "asyncio.Future[Stored | None]":
+        """Return the row of a (checked) key, expired or not; None: there is none."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Stored | None] = loop.create_future()
+        if len(self._waiting) >= MAX_WAITING:
+            future.set_exception(Throttled(f"{len(self._waiting)} reads are waiting already"))
+            return future
+        self._waiting.setdefault(key, []).append(future)
+        if not self._is_scheduled and len(self._tasks) < _IN_FLIGHT:
+            # At the end of this turn of the loop, with what else it asks for.
+            self._is_scheduled = True
+            loop.call_soon(self._start)
+        return future
+
+    def _start(self) -> None:
+        self._is_scheduled = False
+        while self._waiting and len(self._tasks) < _IN_FLIGHT:
+            taken = {}
+            for key in list(self._waiting)[:_TOGETHER]:
+                taken[key] = self._waiting.pop(key)
+            task = asyncio.create_task(self._read(taken))
+            self._tasks.add(task)
+            task.add_done_callback(self._end)
+
+    def _end(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._start()
+
+    async def _read(self, wanted: dict[KeyTuple, list["asyncio.Future[Stored | None]"]]) -> None:
+        keys = list(wanted)
+        arrays = [list(values) for values in zip(*map(self._encode, keys), strict=True)]
+        found: dict[int, Stored] = {}
+        error: KeytablesError | None = None
+        try:
+            rows = await fetch(self._pool, self._statements.get, *arrays, table=self._name)
+            for number, packed, expires, version in rows:
+                found[number - 1] = Stored(packed, expires, version)
+        except KeytablesError as failure:
+            self._failures.report(failure)
+            error = failure
+        for number, futures in enumerate(wanted.values()):
+            for future in futures:
+                if future.done():
+                    continue  # its reader was cancelled
+                if error is None:
+                    future.set_result(found.get(number))
+                else:
+                    future.set_exception(clone_error(error))
+
+
+async def fetch(pool: Pool, sql: str, *values: object, table: str = "") -> list[Any]:
+    """Return the rows of a query, which is repeated if its connection breaks."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            async with pool.session() as session:
+                return await session.fetch(sql, *values, table=table)
+        except ConnectionLost:
+            if attempt == _ATTEMPTS - 1 or pool.is_closed:
+                raise
+    raise AssertionError("unreachable")
+
+
+class Pages:
+    """Queries of one table."""
+
+    def __init__(
+        self,
+        statements: TableStatements,
+        pool: Pool,
+        failures: FailureReports,
+        clock: Clock,
+    ) -> None:
+        table = statements.columns.table
+        self._statements, self._pool, self._failures = statements, pool, failures
+        self._columns: Columns = statements.columns
+        self._clock, self._table = clock, table
+        self._checks = key_checks(table)
+        self._index_checks = {index.name: index_checks(index) for index in table.indexes}
+        self._row_check = key_check(Key("row", Kind.NUMBER), 0)
+        self._expires = table.expiry is not None
+        self._first = 2 if self._expires else 1
+        """Number of the first parameter of a condition."""
+
+    def check_partition(self, partition: Scalar) -> Scalar:
+        return self._checks[0](partition)
+
+    async def partition(
+        self,
+        partition: Scalar,
+        sort: Range | None,
+        limit: int | None,
+        after: Cursor | None,
+        *,
+        descending: bool,
+    ) -> Page:
+        table, first = self._table, self._first
+        bounds = sort_bounds(sort, table.sort, self._checks[-1])
+        if after is not None:
+            if table.sort is None:
+                raise SchemaError(f"table {table.name!r} has one item in a partition")
+            bounds = bounds.after(*check_position(after, self._checks[1:]), descending=descending)
+        keys = self._statements.keys
+        values: list[object] = [self._columns.keys[0].encode(partition)]
+        conditions = [f"{keys[0]} = ${first}"]
+        if table.sort is not None:
+            conditions += bounds_sql(keys[-1], bounds, first + 1)
+            values += map(self._columns.keys[-1].encode, bounds.values)
+        order = keys[1:] or keys
+        return await self._page(conditions, values, order, limit, descending, table.key_names[1:])
+
+    async def index(
+        self,
+        index: Index,
+        partition: Scalar,
+        sort: Range | None,
+        limit: int | None,
+        after: Cursor | None,
+        *,
+        descending: bool,
+    ) -> Page:
+        first, checks = self._first, self._index_checks[index.name]
+        column = self._columns.of(index.partition)
+        values: list[object] = [column.encode(checks[0](partition))]
+        bounds = sort_bounds(sort, index.sort, checks[-1])
+        conditions = [f'"{column.name}" = ${first}', self._statements.is_in_index(index)]
+        order = self._statements.order_of(index)
+        names: tuple[str, ...] = ()
+        if index.sort is not None:
+            sort_column = self._columns.of(index.sort)
+            names = (index.sort.name,)
+            conditions += bounds_sql(order[0], bounds, first + 1)
+            values += map(sort_column.encode, bounds.values)
+        if after is not None:
+            position: list[object] = list(check_position(after, (*checks[1:], self._row_check)))
+            if index.sort is not None:
+                position[0] = sort_column.encode(checks[1](position[0]))
+            marks = ", ".join(f"${first + len(values) + n}" for n in range(len(position)))
+            operator = "<" if descending else ">"
+            conditions.append(f"({', '.join(order)}) {operator} ({marks})")
+            values += position
+        return await self._page(conditions, values, order, limit, descending, (*names, None))
+
+    async def scan(self, limit: int | None, after: Cursor | None) -> Page:
+        keys, first = self._statements.keys, self._first
+        values: list[object] = []
+        conditions: list[str] = []
+        if after is not None:
+            values += self._columns.encode_key(check_position(after, self._checks))
+            marks = ", ".join(f"${first + number}" for number in range(len(values)))
+            conditions.append(f"({', '.join(keys)}) > ({marks})")
+        return await self._page(conditions, values, keys, limit, False, self._table.key_names)
+
+    async def _page(
+        self,
+        conditions: list[str],
+        values: list[object],
+        order: tuple[str, ...],
+        limit: int | None,
+        descending: bool,
+        position: tuple[str | None, ...],
+    ) -> Page:
+        """``position``: the attributes that tell where a page ended; None: the row's number."""
+        count = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
+        sql = self._statements.page(conditions, order, descending=descending)
+        sql = sql.replace("{limit}", f"${self._first + len(values)}")
+        now: list[object] = [self._clock()] if self._expires else []
+        try:
+            rows = await fetch(self._pool, sql, *now, *values, count + 1, table=self._table.name)
+            items = [unpack(packed) for packed, _ in rows[:count]]
+        except KeytablesError as failure:
+            self._failures.report(failure)
+            raise
+        size = sum(len(packed) for packed, _ in rows)
+        if not items or (len(rows) <= count and size < PAGE_BYTES):
+            return Page(items, None)
+        last, number = items[-1], rows[len(items) - 1][1]
+        end = tuple(number if name is None else last[name] for name in position)
+        return Page(items, Cursor(end))  # type: ignore[arg-type]
