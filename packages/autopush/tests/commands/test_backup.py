@@ -23,7 +23,7 @@ from autopush.keys import save_keys, service_keys
 from autopush.settings import Settings
 from autopush.webpush.tokens import new_key
 from keytables import Engine
-from keytables.sqlite import SqliteEngine, copies
+from keytables.sqlite import SqliteEngine, copies, divide_store
 from support.damaged_store import damage_log, damage_table, leave_unclosed
 from support.data_store import DataStore, Run, uaid
 
@@ -554,6 +554,16 @@ def test_a_damaged_log_says_how_many_transactions_are_lost(store: DataStore, run
     assert "its last user did not close it" in verdict
     assert damage.startswith("damaged: the log is damaged: of its ")
     assert "restore" not in advice
+
+
+def test_a_part_that_is_missing_is_damage(store: DataStore, run: Run) -> None:
+    store.add_users(range(3))
+    divide_store(store.data / "autopush.sqlite", 2)
+    assert run("check")[0] == 0
+    (store.data / "autopush.sqlite-1of2").unlink()
+    code, out, _ = run("check")
+    assert code == 1
+    assert "damaged: autopush.sqlite-1of2: the file is missing" in out
 
 
 def test_json_has_all_of_it(store: DataStore, run: Run) -> None:

@@ -52,6 +52,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     step("bind", (Settings(), []))
     step("serve", 0)
     step("Supervisor", 0)
+    step("divide")
     monkeypatch.setattr(startup, "try_store", try_store)
     step("check_keys")
     step("save_keys", KEYS)
@@ -64,7 +65,7 @@ def test_folder_keys_ports_and_store_are_checked_before_any_worker_starts(
 ) -> None:
     with pytest.raises(StartupError, match="no store"):
         startup.run(Settings(workers=workers))
-    assert steps == ["prepare_data_folder", "service_keys", "bind", "try_store"]
+    assert steps == ["prepare_data_folder", "service_keys", "bind", "divide", "try_store"]
 
 
 def test_a_data_folder_that_nothing_is_kept_in_is_not_created(steps: list[str]) -> None:
@@ -341,7 +342,8 @@ async def receive_and_wait(*_: object) -> None:
 
 
 def test_a_start_ends_that_waits_for_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("prepare_data_folder", "service_keys", "report_empty_file", "report_damage"):
+    steps = "prepare_data_folder", "service_keys", "report_empty_file", "report_damage", "divide"
+    for name in steps:
         monkeypatch.setattr(startup, name, lambda *_, **__: None)
     monkeypatch.setattr(startup, "bind", lambda settings: (settings, []))
     monkeypatch.setattr(startup, "announce_addresses", lambda _: None)

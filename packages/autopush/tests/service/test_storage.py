@@ -4,8 +4,10 @@ import asyncio
 import fcntl
 import json
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,12 @@ from autopush.clock import Clock
 from autopush.service import storage
 from autopush.service.storage import (
     StoreWatch,
+    divide,
     lock_holders,
+    lock_holding_pids,
     open_store,
     open_tables,
+    parts_of_worker,
     report_damage,
     report_empty_file,
     rotate_monthly,
@@ -39,9 +44,11 @@ from keytables import (
     Unavailable,
 )
 from keytables.sqlite import StoreCheck
+from keytables.sqlite.locks import UsageLock
 from support.clocks import ManualClock
 from support.connection_harness import Harness
 from support.damaged_store import damage_log, leave_unclosed
+from support.data_store import DataStore
 from support.memory_engine import MemoryEngine, MemoryTable
 
 TIMEOUT = 30
@@ -321,6 +328,90 @@ def test_otherwise_nothing_is_checked(
             settings = Settings(data=tmp_path, store="dynamodb://eu-west-1")
     report_damage(settings)
     assert end_logs() == ""
+
+
+# ── Dividing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def parts_in(folder: Path) -> set[str]:
+    """The files with rows."""
+    names = {file.name for file in folder.iterdir()}
+    return {name for name in names if re.fullmatch(r"autopush\.sqlite(-\dof\d)?", name)}
+
+
+def test_a_store_gets_a_part_for_each_worker_and_is_one_file_again_with_one(
+    path: Path, end_logs: Callable[[], str]
+) -> None:
+    users = DataStore(path.parent).users()
+    divide(Settings(data=path.parent, workers=2))
+    assert parts_in(path.parent) == {"autopush.sqlite", "autopush.sqlite-1of2"}
+    assert DataStore(path.parent).users() == users
+    divide(Settings(data=path.parent, workers=2))  # as it is
+    divide(Settings(data=path.parent, workers=1))
+    assert parts_in(path.parent) == {"autopush.sqlite"}
+    assert DataStore(path.parent).users() == users
+    lines = fields(end_logs())
+    assert [(line["message"], line["workers"]) for line in lines] == [
+        ("Dividing the store among the workers", 2),
+        ("Divided the store", 2),
+        ("Dividing the store among the workers", 1),
+        ("Divided the store", 1),
+    ]
+    assert (lines[0]["parts"], lines[1]["rows"]) == (1, len(users))
+
+
+def test_a_store_that_another_process_has_open_is_served_as_it_is(
+    path: Path, end_logs: Callable[[], str]
+) -> None:
+    usage = UsageLock(str(path))
+    assert usage.try_share()
+    divide(Settings(data=path.parent, workers=2))
+    usage.close()
+    [line] = fields(end_logs())
+    assert (line["level"], line["reason"]) == ("warning", f"{path} is in use")
+    assert "space for a second copy" in line["advice"]
+    assert parts_in(path.parent) == {"autopush.sqlite"}
+
+
+@pytest.mark.parametrize(
+    "settings", [Settings(command="endpoint", workers=2), Settings(store="dynamodb://", workers=2)]
+)
+def test_only_commands_with_sockets_divide_and_only_embedded_stores(
+    path: Path, settings: Settings
+) -> None:
+    divide(replace(settings, data=path.parent))
+    assert parts_in(path.parent) == {"autopush.sqlite"}
+
+
+@pytest.mark.parametrize(("parts", "workers"), [(1, 1), (4, 4), (3, 2), (2, 5)])
+def test_every_part_is_written_by_one_worker(parts: int, workers: int) -> None:
+    own = [parts_of_worker(index, workers) for index in range(workers)]
+    for part in range(parts):
+        assert sum(part in some for some in own) == 1
+
+
+LOCKING = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_whoever_locks_any_part_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "autopush.sqlite"
+    divide(Settings(data=tmp_path, workers=2))
+    await (await open_tables(Settings(data=tmp_path), ManualClock())).close()  # makes its locks
+    locking = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", LOCKING, f"{path}-1of2-turn"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert locking.stdout is not None
+    assert await locking.stdout.readline() == b"locked\n"
+    assert lock_holding_pids(str(path)) == [locking.pid]
+    await locking.communicate(b"")
 
 
 # ── Waiting ───────────────────────────────────────────────────────────────────────────────────────

@@ -13,8 +13,9 @@ import apsw
 import pytest
 
 from keytables import Index, Key, Table, Unavailable
-from keytables.sqlite import SqliteEngine, StoreCheck, check_store
+from keytables.sqlite import SqliteEngine, StoreCheck, check_store, divide_store
 from keytables.sqlite.database import FILE_VERSION, StoreLocked
+from keytables.sqlite.layout import store_files
 from keytables.sqlite.locks import UsageLock
 from support.paths import PYTHONPATH
 
@@ -204,8 +205,8 @@ def readable(path: Path) -> int:
 def log_damage(path: Path, log: bytes | bytearray) -> str:
     path.with_name("store-wal").write_bytes(log)
     found = check_store(path, timeout=60)
-    assert found.damage == ((found.log_damage,) if found.log_damage else ())
-    return found.log_damage
+    assert found.damage == found.log_damage
+    return "".join(found.log_damage)
 
 
 @pytest.mark.parametrize("offset", [500, 4000, 2, 9, 20])
@@ -296,3 +297,38 @@ def test_a_store_of_a_newer_version_is_not_called_damaged(path: Path) -> None:
     newer.close()
     with pytest.raises(Unavailable, match="newer version"):
         check_store(path, timeout=60)
+
+
+# ── A store in several parts ──────────────────────────────────────────────────────────────────────
+
+
+def divided(path: Path) -> list[Path]:
+    """A store of three parts with rows in each; their files."""
+    fill(path)
+    divide_store(path, 3)
+    return [Path(file) for file in store_files(str(path))]
+
+
+def test_every_part_is_checked_and_named(path: Path) -> None:
+    files = divided(path)
+    assert check_store(path, timeout=60) == StoreCheck()
+    damage(files[2], b"<user>", number=1)
+    files[1].unlink()
+    check = check_store(path, timeout=60)
+    lost, damaged = check.damage
+    assert lost == "store-1of3: the file is missing: its rows are lost"
+    assert damaged.startswith("store-2of3: table 'users': some of its rows cannot be read")
+
+
+def test_a_log_that_one_part_has_left_is_checked(path: Path) -> None:
+    log = Path(f"{divided(path)[1]}-wal")
+    log.write_bytes(b"x" * 5000)
+    assert check_store(path, timeout=60).is_unclean
+
+
+def test_a_store_that_does_not_say_how_many_parts_it_has_is_damaged(path: Path) -> None:
+    divided(path)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("DELETE FROM part")
+    check = check_store(path, timeout=60)
+    assert check.damage == (f"{path} does not say how many parts the store has",)

@@ -3,7 +3,7 @@
 A backup is a folder in FOLDER, named by date and time:
 
     autopush-20261122T164512Z/
-        autopush.sqlite     the store, one file without a log
+        autopush.sqlite     the store, one file without a log, however many parts it has
         keys/crypto_key     the keys that are kept in the data folder
         keys/auth_key
         backup.json         when and by which version it was made; size and SHA-256 of each file
@@ -43,7 +43,7 @@ from autopush.version import VERSION
 from keytables import KeytablesError
 from keytables.sqlite import StoreCheck, check_store
 from keytables.sqlite.copies import check_copy, copy_store, replace_store
-from keytables.sqlite.layout import sync_folder
+from keytables.sqlite.layout import part_files, sync_folder
 from keytables.stores import SqliteUrl, parse_store
 
 MANIFEST: Final = "backup.json"
@@ -378,7 +378,9 @@ def check(settings: Settings, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"store": str(store), **to_document(found)}, indent=2))
     else:
-        notes = [f"{os.stat(store).st_size / 1e6:,.1f} MB", f"{seconds:.1f} s"]
+        files = [store, *(file.path for file in part_files(str(store)) if file.has_rows)]
+        size = sum(file.stat().st_size for file in files)
+        notes = [f"{size / 1e6:,.1f} MB", f"{seconds:.1f} s"]
         if found.is_in_use:
             notes.append(LOG_NOT_CHECKED)
         elif found.is_unclean:
@@ -403,7 +405,7 @@ def to_document(found: StoreCheck) -> dict[str, object]:
 
 def advice(found: StoreCheck) -> Sequence[str]:
     texts = []
-    if any(damage != found.log_damage for damage in found.damage):
+    if not set(found.damage) <= set(found.log_damage):
         texts.append(RESTORE)
     if found.log_damage:
         texts.append(LOST_TRANSACTIONS)

@@ -21,7 +21,7 @@ from autopush.keys import ServiceKeys, save_keys, service_keys
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets, bind, close
-from autopush.service.storage import check_keys, report_damage, report_empty_file, try_store
+from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
 from autopush.service.supervisor import (
     STARTUP_FAILED,
     ServiceManager,
@@ -140,6 +140,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         announce_routers(load_routers(settings, time.time))
     report_empty_file(settings)
     report_damage(settings)
+    divide(settings)
     stop.run(try_store(settings, time.time))
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings, stop)

@@ -7,7 +7,7 @@ as far as it can be read.
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -47,8 +47,14 @@ LOG_ADVICE: Final = (
     "last, and acks"
 )
 EMPTY_ADVICE: Final = "if there were user agents in it, stop the service and restore a backup"
+DIVISION_ADVICE: Final = (
+    "workers wait for each other's writes; the next start tries again, when no other process has "
+    "the store open and there is space for a second copy of it"
+)
 INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
+_MAX_PARTS: Final = 1024
+"""As many as there may be workers."""
 _LOCKS: Final = Path("/proc/locks")
 _LOCK_FILES: Final = ("", "-shm", "-open", "-turn", "-queue")
 """Suffixes of the files beside a store on which processes have locks."""
@@ -75,11 +81,12 @@ async def open_tables(
     clock: Clock,
     on_failure: OnFailure | None = None,
     first_reading: ClockReading | None = None,
+    own_parts: Collection[int] | None = None,
 ) -> Engine:
     """Open the engine only, for commands that work on tables.
 
     `on_failure`: called with each database failure; `first_reading`: of the clocks, at the start of
-    the service.
+    the service; `own_parts`: of an embedded store, those that this worker writes, None for all.
 
     :raises StartupError: it cannot be opened
     """
@@ -90,6 +97,7 @@ async def open_tables(
             min_free_space=settings.min_free_space,
             first_reading=first_reading,
             on_failure=on_failure,
+            own_parts=own_parts,
         )
         return await with_notice(opening, settings)
     except ValueError as error:  # its text does not repeat the URL, which may hold a password
@@ -104,13 +112,14 @@ async def open_store(
     metrics: Metrics | None = None,
     on_failure: OnFailure | None = None,
     first_reading: ClockReading | None = None,
+    own_parts: Collection[int] | None = None,
 ) -> PushStore:
     """Open the store, creating missing tables. Arguments as for `open_tables`; `metrics`: of a
     worker.
 
     :raises StartupError: it cannot be opened
     """
-    engine = await open_tables(settings, clock, on_failure, first_reading)
+    engine = await open_tables(settings, clock, on_failure, first_reading, own_parts)
     try:
         return await _open_push_store(engine, settings, clock, metrics)
     except BaseException:
@@ -199,7 +208,7 @@ def report_damage(settings: Settings) -> None:
             return
         found = check_store(path, timeout=settings.store_check_timeout)
         for damage in found.damage:
-            advice = LOG_ADVICE if damage == found.log_damage else DAMAGE_ADVICE
+            advice = LOG_ADVICE if damage in found.log_damage else DAMAGE_ADVICE
             _log.error("The store is damaged", store=store, damage=damage, advice=advice)
         seconds = round(monotonic() - began, 1)
         if not found.is_complete:
@@ -207,6 +216,35 @@ def report_damage(settings: Settings) -> None:
             _log.warning(event, store=store, seconds=seconds, advice=INCOMPLETE_ADVICE)
         elif not found.damage:
             _log.info("The store was not closed, and is not damaged", store=store, seconds=seconds)
+
+
+def parts_of_worker(index: int, workers: int) -> range:
+    """The parts of a store that the worker of that index writes, however many there are."""
+    return range(index, _MAX_PARTS, workers)
+
+
+def divide(settings: Settings) -> None:
+    """Give an embedded store as many parts as there are workers, unless that is impossible now."""
+    path = _sqlite_path(settings)
+    if path is None or not settings.has_sockets:
+        return
+    from keytables.sqlite import divide_store  # noqa: PLC0415 - not on DynamoDB
+
+    workers, began = settings.workers, monotonic()
+    fields: dict[str, object] = {"store": settings.store_place, "workers": workers}
+
+    def on_begin(parts: int) -> None:
+        _log.info("Dividing the store among the workers", **fields, parts=parts)
+
+    try:
+        done = divide_store(path, workers, on_begin=on_begin)
+    except Unavailable as error:
+        event = "The store was not divided among the workers: it is served as it is"
+        _log.warning(event, **fields, reason=str(error), advice=DIVISION_ADVICE)
+    else:
+        if done is not None:
+            seconds = round(monotonic() - began, 1)
+            _log.info("Divided the store", **fields, rows=done.rows, seconds=seconds)
 
 
 async def with_notice(opening: Awaitable[T], settings: Settings) -> T:
@@ -306,10 +344,13 @@ def lock_holders(path: str) -> list[str]:
 
 
 def lock_holding_pids(path: str) -> list[int]:
+    from keytables.sqlite.layout import part_files  # noqa: PLC0415 - not on DynamoDB
+
     inodes: set[int] = set()
-    for ending in _LOCK_FILES:
+    parts = [str(file.path) for file in part_files(path)]
+    for file in (*(f"{path}{ending}" for ending in _LOCK_FILES), *parts):
         with suppress(OSError):
-            inodes.add(os.stat(f"{path}{ending}").st_ino)
+            inodes.add(os.stat(file).st_ino)
     try:
         lines = _LOCKS.read_text().splitlines()
     except OSError:

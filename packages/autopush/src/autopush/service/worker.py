@@ -13,7 +13,7 @@ from autopush.clock import Clock
 from autopush.service.app import ServiceContext, Worker
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import raise_limit
-from autopush.service.storage import StoreWatch, open_store
+from autopush.service.storage import StoreWatch, open_store, parts_of_worker
 from autopush.store.failures import StoreFailures
 from autopush.telemetry import logs
 from autopush.telemetry.process import DescriptorShortage, is_shortage
@@ -50,7 +50,14 @@ async def serve(
     clock = time.time
     metrics = service.metrics.of_worker(index)
     failures = StoreFailures(metrics)
-    store = await open_store(service.settings, clock, metrics, failures.note, service.first_reading)
+    store = await open_store(
+        service.settings,
+        clock,
+        metrics,
+        failures.note,
+        service.first_reading,
+        parts_of_worker(index, service.settings.workers),
+    )
     # From here on a shutdown has work to finish; an earlier signal ends the process.
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -20,7 +20,7 @@ from typing import Final, cast
 
 import apsw
 
-from keytables.errors import Unavailable
+from keytables.errors import StoreDamaged, Unavailable
 from keytables.sqlite import catalog
 from keytables.sqlite.database import (
     StoreLocked,
@@ -30,7 +30,6 @@ from keytables.sqlite.database import (
     open_to_read,
     open_usage_lock,
     part_in,
-    reason_of,
     translated,
 )
 from keytables.sqlite.division import OnProgress, copy_rows, create_store
@@ -218,6 +217,8 @@ _UNREADABLE: Final = "it cannot be read"
 
 _EMPTY: Final = "the file is empty: it has no tables"
 
+_MISSING: Final = "the file is missing: its rows are lost"
+
 _LOG_HEADER: Final = 32
 _FRAME_HEADER: Final = 24
 
@@ -227,14 +228,14 @@ _INDEX_FAULT: Final = re.compile(r"missing from index|entries in index|non-uniqu
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
-    """``damage``: what is damaged, a sentence each. ``log_damage``: the one about the log; its
+    """``damage``: what is damaged, a sentence each. ``log_damage``: those about a log, whose
     unreadable part is dropped when the store is opened next. ``is_complete``: all was read in time.
     ``is_unclean``: the last process did not close the store. ``is_in_use``: a process has it open,
     so its log was not checked.
     """
 
     damage: tuple[str, ...] = ()
-    log_damage: str = ""
+    log_damage: tuple[str, ...] = ()
     is_complete: bool = True
     is_unclean: bool = False
     is_in_use: bool = False
@@ -252,38 +253,66 @@ def check_store(path: str | os.PathLike[str], *, timeout: float) -> StoreCheck:
     if not os.path.exists(path):
         return StoreCheck()
     deadline = monotonic() + timeout
-    log = Path(f"{path}-wal")
-    damage: list[str] = []
-    log_damage = ""
     try:
-        with closing(UsageLock(path)) as usage:
+        with translated(f"cannot check {path}"), closing(UsageLock(path)) as usage:
             is_in_use = not usage.try_exclude()
             if is_in_use and not usage.try_share():
                 raise StoreLocked(f"{path} is being restored or checked")
-            is_unclean = not is_in_use and log.exists() and log.stat().st_size > 0
-            if not is_in_use and not os.path.getsize(path):
-                # SQLite would delete the log of an empty file, even to read it.
-                return StoreCheck((_EMPTY,), is_unclean=is_unclean)
-            with closing(open_to_read(path)) as connection:
-                with suppress(apsw.NotADBError, apsw.CorruptError):  # found again below
-                    check_owner(connection, path)
-                    if is_unclean:
-                        log_damage = _log_damage(connection, log)
-                if log_damage:
-                    damage.append(log_damage)
-                is_complete = find_damage(connection, damage.append, deadline=deadline)
-    except apsw.BusyError as error:
-        raise StoreLocked(f"cannot check {path}: another process keeps it locked") from error
-    except apsw.Error as error:
-        raise Unavailable(f"cannot check {path}: {reason_of(error)}") from error
-    except OSError as error:
-        raise Unavailable(f"cannot check {path}: {error.strerror}") from error
+            return _check_files(path, deadline, is_in_use=is_in_use)
+    except Unavailable as error:
+        if isinstance(error.__cause__, apsw.BusyError):
+            locked = f"cannot check {path}: another process keeps it locked"
+            raise StoreLocked(locked) from error.__cause__
+        raise
+
+
+def _check_files(path: str, deadline: float, *, is_in_use: bool) -> StoreCheck:
+    damage: list[str] = []
+    files = [path]
+    try:
+        files = store_files(path)
+    except (apsw.NotADBError, apsw.CorruptError):
+        pass  # found again in the file
+    except StoreDamaged as error:
+        damage.append(str(error))
+    checks = [_check_file(file, deadline, is_in_use=is_in_use) for file in files]
+
+    def sentences(texts: tuple[str, ...], file: str) -> Iterator[str]:
+        where = f"{os.path.basename(file)}: " if len(files) > 1 else ""
+        return (f"{where}{text}" for text in texts)
+
+    pairs = list(zip(checks, files, strict=True))
+    return StoreCheck(
+        (*damage, *(text for check, file in pairs for text in sentences(check.damage, file))),
+        tuple(text for check, file in pairs for text in sentences(check.log_damage, file)),
+        is_complete=all(check.is_complete for check in checks),
+        is_unclean=any(check.is_unclean for check in checks),
+        is_in_use=is_in_use,
+    )
+
+
+def _check_file(path: str, deadline: float, *, is_in_use: bool) -> StoreCheck:
+    if not os.path.exists(path):
+        return StoreCheck((_MISSING,), is_in_use=is_in_use)
+    log, damage = Path(f"{path}-wal"), list[str]()
+    log_damage = ""
+    is_unclean = not is_in_use and log.exists() and log.stat().st_size > 0
+    if not is_in_use and not os.path.getsize(path):
+        # SQLite would delete the log of an empty file, even to read it.
+        return StoreCheck((_EMPTY,), is_unclean=is_unclean)
+    with closing(open_to_read(path)) as connection:
+        with suppress(apsw.NotADBError, apsw.CorruptError):  # found again below
+            check_owner(connection, path)
+            if is_unclean:
+                log_damage = _log_damage(connection, log)
+        if log_damage:
+            damage.append(log_damage)
+        is_complete = find_damage(connection, damage.append, deadline=deadline)
     return StoreCheck(
         tuple(damage),
-        log_damage=log_damage,
+        log_damage=(log_damage,) if log_damage else (),
         is_complete=is_complete,
         is_unclean=is_unclean,
-        is_in_use=is_in_use,
     )
 
 

@@ -135,7 +135,7 @@ class Database:
         self.version = _UNDIVIDED if part is None else FILE_VERSION
         """Of the file's format."""
         check_sqlite()
-        _check_folder(Path(self.path))
+        check_folder(Path(self.path))
         if part is not None and not os.path.exists(self.path):
             raise Unavailable(f"{self.path} is missing, part {part.number} of {part.count}")
         self._usage = open_usage_lock(self.path)
@@ -345,7 +345,8 @@ def create_private(path: str) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def _check_folder(path: Path) -> None:
+def check_folder(path: Path) -> None:
+    """Create the folder of a store. Raises Unavailable: it, or the store, cannot be written."""
     folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)

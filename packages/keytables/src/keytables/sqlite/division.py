@@ -23,6 +23,7 @@ from keytables.sqlite.codec import Row
 from keytables.sqlite.database import (
     Part,
     StoreLocked,
+    check_folder,
     check_owner,
     check_sqlite,
     create_catalog,
@@ -77,6 +78,7 @@ def divide_store(
     with translated(f"cannot divide {path}"):
         if count_parts(path) == parts:
             return None
+        check_folder(Path(path))
         with closing(UsageLock(path)) as usage:
             if not usage.try_exclude():
                 raise StoreLocked(f"{path} is in use")
