@@ -50,6 +50,10 @@ _READING_TIMEOUT: Final = 5000
 """Milliseconds that a reader of the whole file waits while another process opens the store or
 repairs its log."""
 
+_STATEMENTS: Final = 64
+"""Prepared statements that a connection keeps: more than are used in turn. apsw searches through
+all of them for each one that it executes."""
+
 _DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError)
 _LOCKED: Final = "cannot open {}: another process keeps it locked"
 
@@ -197,7 +201,7 @@ class Database:
             with suppress(OSError):  # SQLite reports what is wrong with an existing one
                 create_private(self.path)
             for _ in range(3):  # one by one, so that all are closed when one fails
-                connections += [apsw.Connection(self.path, statementcachesize=256)]
+                connections += [apsw.Connection(self.path, statementcachesize=_STATEMENTS)]
                 # Otherwise a statement that could use a partial index, as most could that of the
                 # expiry, is prepared again for each new value: that took longer than the read.
                 connections[-1].config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
