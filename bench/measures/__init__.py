@@ -11,6 +11,7 @@ from bench.measures.latency import latency
 from bench.measures.memory import memory
 from bench.measures.returning import returning
 from bench.measures.stored import stored
+from bench.measures.workers import workers
 from bench.report import Row
 from bench.run import Run
 from bench.storm import storm
@@ -26,6 +27,8 @@ MEASURES: dict[str, Measure] = {
     "latency-bypass": partial(latency, mode="bypass", most_ms=2.0),
     "latency-store-first": partial(latency, mode="store-first", most_ms=10.0),
     "storm": storm,
+    "workers-bypass": partial(workers, mode="bypass"),
+    "workers-store-first": partial(workers, mode="store-first"),
     "daemons": daemons,
     "dynamodb": dynamodb,
     "cluster": cluster,

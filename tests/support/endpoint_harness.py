@@ -12,6 +12,7 @@ from autopush.api.responses import ErrorResponses
 from autopush.api.status_pages import LogCheck
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.bridged import Bridges
+from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
 from autopush.limits import LimitRefusals, PushLimits, StoredLimits, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
@@ -141,6 +142,7 @@ class Endpoint:
                 routers=bridges.routers,
                 store=harness.store,
                 nodes=harness.nodes,
+                placement=Placement(harness.store),
                 tokens=self.tokens,
                 secrets=self.secrets,
                 metrics=harness.metrics,

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from autopush.api import responses
+from autopush.api.forwarding import Forwarding
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, SimplePushHandler
 from autopush.api.registration import METHODS, RegistrationHandler
@@ -68,7 +69,9 @@ class CommonHeaders:
 
 @dataclass(eq=False, kw_only=True)
 class EndpointApp:
-    """Handler of the endpoint port. `clients`: None admits all; `max_requests`: concurrent."""
+    """Handler of the endpoint port. `clients`: None admits all; `max_requests`: concurrent;
+    `forwarding`: None for a single worker.
+    """
 
     push: PushHandler
     simplepush: SimplePushHandler
@@ -82,16 +85,17 @@ class EndpointApp:
     clients: "ListedClients | None"
     websocket_url: str
     max_requests: int
+    forwarding: Forwarding | None = None
     in_progress: int = field(default=0, init=False)
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: Request, *, is_forwarded: bool = False) -> Response:
         if self.in_progress >= self.max_requests:
             busy = PushError(Errno.BACK_OFF, "Too many requests in progress")
             response = self.requests.refused(request, busy)
         else:
             self.in_progress += 1
             try:
-                response = await self._respond(request)
+                response = await self._respond(request, is_forwarded=is_forwarded)
             except PushError as refusal:
                 response = self.requests.refused(request, refusal)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
@@ -102,11 +106,16 @@ class EndpointApp:
             response.block = self.headers.of(request.path)
         return response
 
-    async def _respond(self, request: Request) -> Response:
+    async def _respond(self, request: Request, *, is_forwarded: bool) -> Response:
         path = request.path if "%" not in request.path else unquote(request.path)
         if self.clients is not None and request.certificate not in self.clients:
             self._check_exempt(request, path)
-        match request.method, *path.split("/")[1:]:
+        segments = path.split("/")[1:]
+        if self.forwarding is not None and not is_forwarded:
+            owner = self.forwarding.owner(request.method, segments)
+            if owner is not None and (answer := await self.forwarding.send(owner, request)):
+                return answer
+        match request.method, *segments:
             case "POST", "wpush", version, token if token:
                 return await self.push(request, version, token)
             case "POST", "wpush", token if token:

@@ -138,6 +138,19 @@ class NodePort:
         return responses.text(401, f"Not a call of a node: {reason}.", NODES_ONLY)
 
 
+@dataclass(eq=False)
+class SiblingPort:
+    """Handler of the same calls by other workers of this service, which need no signature."""
+
+    api: "NodeApi"
+    instance_path: str
+
+    def __call__(self, request: Request) -> Reply:
+        if not request.path.startswith(self.instance_path):
+            return responses.text(404, NOT_CONNECTED)  # to this worker's predecessor
+        return self.api(request.method, request.path[len(self.instance_path) :], request.body)
+
+
 def _signed(call: Call, response: Response) -> Response:
     response.headers = ((RESPONSE_HEADER, call.proof(response.status, response.body)),)
     return response

@@ -25,6 +25,7 @@ from autopush.api import responses
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError
 from autopush.delivery.bridged import report_defects
 from autopush.delivery.peers import Nodes
+from autopush.delivery.placement import Placement
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
@@ -115,6 +116,7 @@ class RegistrationHandler:
         routers: Mapping[str, Router],
         store: PushStore,
         nodes: Nodes,
+        placement: Placement,
         tokens: EndpointTokens,
         secrets: RegistrationSecrets,
         metrics: Metrics,
@@ -126,6 +128,7 @@ class RegistrationHandler:
         self._routers = routers
         self._store = store
         self._nodes = nodes
+        self._placement = placement
         self._tokens = tokens
         self._secrets = secrets
         self._proxies = proxies
@@ -196,7 +199,7 @@ class RegistrationHandler:
     ) -> Response:
         body = RegistrationBody(request.body)
         channel_id, key = body.channel_id(), body.key()
-        uaid = new_uaid()
+        uaid = self._placement.new_uaid()
         router_data = _accepted(router, uaid, body.router_data(), app_id)
         self._admit_user(request)
         reply: dict[str, object] = {

@@ -6,12 +6,13 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from autopush.clock import Clock
 from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.peers import Nodes
+from autopush.delivery.placement import Placement
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.session_log import Clients, SessionLog
 from autopush.jobs import RateLimiter, Sleep
@@ -50,7 +51,9 @@ _log = logs.get(__name__)
 
 
 class ConnectionNode:
-    """`nodes.own_id`: named in its users' router records. `max_connections`: 0 for no limit."""
+    """`nodes.own_id`: named in its users' router records. `max_connections`: 0 for no limit.
+    `send`: moves a connection with its hello to another worker; False if it has to stay.
+    """
 
     def __init__(
         self,
@@ -66,6 +69,8 @@ class ConnectionNode:
         clock: Clock,
         connection_limits: ConnectionLimits,
         buffered: BufferedBytes,
+        placement: Placement | None = None,
+        send: Callable[[int, Any, bytes], bool] | None = None,
         broadcasts: Broadcasts = NO_BROADCASTS,
         max_connections: int = 0,
         uniform: Callable[[float, float], float] = random.uniform,
@@ -74,6 +79,8 @@ class ConnectionNode:
         self.registry = registry
         self.rules = rules
         self.limits = limits
+        self.placement = placement or Placement(store)
+        self.send = send or (lambda *_: False)
         self.broadcasts = broadcasts
         self.wheel = wheel
         self.clock = clock
@@ -90,6 +97,7 @@ class ConnectionNode:
             registry,
             tokens,
             self.background,
+            self.placement,
             on_dropped=self.log.dropped,
             already_connected=metrics.counter(UA_ALREADY_CONNECTED),
         )

@@ -10,7 +10,7 @@ opens, so that further calls fail at once, and a missed check is repeated until 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from itertools import islice
 from typing import Final
@@ -18,8 +18,10 @@ from urllib.parse import urlsplit
 from zlib import crc32
 
 from autopush.delivery.connected import Registry
+from autopush.net.http_messages import Request
 from autopush.net.link import Link, LinkError, LinkInsecure, LinkRefused, LinkUnauthentic
-from autopush.net.node_auth import is_instance_path
+from autopush.net.node_auth import is_instance_path, split_instance_url
+from autopush.net.siblings import SiblingError, SiblingRestarted, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.protocol.effects import Row
@@ -32,6 +34,8 @@ MAX_LINKS: Final = 4096
 SLOW_LANES: Final = 8
 """Links to one node for slow calls: on one link, answers come in order."""
 
+NODE: Final = "node"
+"""The port that siblings call."""
 RETRY_INTERVAL: Final = 1.0
 """Seconds between calls to an unresponsive node."""
 END_DUPLICATE_CALLS: Final = 5
@@ -69,6 +73,8 @@ class Nodes:
 
     `keys`: shared by the nodes, newest first. `connect_timeout`, `request_timeout`: seconds, for
     the connection and for the whole call. `tls`: for https node IDs; by default the system's CAs.
+    `sibling_urls`: the base of the node IDs of other workers of this service, which are called
+    without a network, to their index among the `siblings`.
     """
 
     def __init__(
@@ -82,8 +88,12 @@ class Nodes:
         connect_timeout: float,
         request_timeout: float = 3.0,
         tls: ClientTls | None = None,
+        siblings: Siblings | None = None,
+        sibling_urls: Mapping[str, int] | None = None,
     ) -> None:
         self.own_id = own_id
+        self._siblings = siblings
+        self._sibling_urls = sibling_urls or {}
         self._keys = keys
         self._tls = tls or ClientTls()
         self._distrusted: set[str] = set()
@@ -171,6 +181,17 @@ class Nodes:
     async def _call(
         self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
     ) -> NodeAnswer:
+        base, instance = split_instance_url(node_id)
+        if self._siblings is not None and (index := self._sibling_urls.get(base)) is not None:
+            request = Request(method, f"{instance}{path}", "", {}, "", body=body)
+            try:
+                return _answer_of((await self._siblings.call(index, NODE, request)).status)
+            except SiblingRestarted:
+                self._unreachable.add()
+                return NodeAnswer.UNREACHABLE
+            except SiblingError:
+                self._unanswered.add()
+                return NodeAnswer.UNRESPONSIVE
         link = self._link(node_id, lane)
         if link is None:
             self._unreachable.add()
@@ -189,12 +210,7 @@ class Nodes:
             return NodeAnswer.UNRESPONSIVE
         if self._distrusted:
             self._distrusted.discard(node_id)
-        if response.status in (200, 202):
-            return NodeAnswer.DONE
-        if response.status == 404:
-            return NodeAnswer.ABSENT
-        is_broken = response.status >= 500 and response.status != 503
-        return NodeAnswer.UNRESPONSIVE if is_broken else NodeAnswer.BUSY
+        return _answer_of(response.status)
 
     def _report(self, node_id: str, error: LinkInsecure | LinkUnauthentic) -> None:
         """Once for each node until it answers."""
@@ -235,6 +251,14 @@ class Nodes:
                 base=parts.path,
             )
         return link
+
+
+def _answer_of(status: int) -> NodeAnswer:
+    if status in (200, 202):
+        return NodeAnswer.DONE
+    if status == 404:
+        return NodeAnswer.ABSENT
+    return NodeAnswer.UNRESPONSIVE if status >= 500 and status != 503 else NodeAnswer.BUSY
 
 
 def _lane(uaid: str) -> int:

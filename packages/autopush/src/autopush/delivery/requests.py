@@ -11,6 +11,7 @@ from typing import Final
 from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.peers import Nodes
+from autopush.delivery.placement import Placement
 from autopush.protocol.effects import (
     NORMAL_CLOSURE,
     REPLACED,
@@ -31,7 +32,6 @@ from autopush.store.rotation import end_move, move_late_messages, move_user
 from autopush.store.users import CONNECTING, RECORD_VERSION, SIMPLEPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry.metrics import Counter
-from autopush.webpush.identifiers import new_uaid
 from autopush.webpush.tokens import EndpointTokens
 from keytables import TableNotFound, Throttled, Unavailable
 
@@ -50,6 +50,7 @@ class StoreRequests:
         registry: Registry,
         tokens: EndpointTokens,
         background: BackgroundWrites,
+        placement: Placement,
         *,
         on_dropped: Callable[[str, DropReason], None],
         already_connected: Counter,
@@ -59,6 +60,7 @@ class StoreRequests:
         self._registry = registry
         self._tokens = tokens
         self._background = background
+        self._placement = placement
         self._on_dropped = on_dropped
         self._already_connected = already_connected
 
@@ -138,7 +140,7 @@ class StoreRequests:
         self._registry.release(user)
         user.is_recorded = False
         user.messages = table
-        uaid = new_uaid()
+        uaid = self._placement.new_uaid()
         self._claim(user, uaid)
         return Identified(uaid, user.connected_at, new=True)
 

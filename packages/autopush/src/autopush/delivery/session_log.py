@@ -41,12 +41,13 @@ _log: Final = logs.get(__name__)
 
 
 class Client:
-    """`host`: the Host header. `kind`: `Session.kind` of a Web Push session."""
+    """`user_agent`, `host`: these headers. `kind`: `Session.kind` of a Web Push session."""
 
-    __slots__ = ("host", "kind", "names")
+    __slots__ = ("host", "kind", "names", "user_agent")
 
-    def __init__(self, names: UserAgentNames, host: str) -> None:
+    def __init__(self, names: UserAgentNames, user_agent: str, host: str) -> None:
         self.names = names
+        self.user_agent = user_agent
         self.host = host
         self.kind = (names.metric_os, names.metric_browser, "True")
 
@@ -62,7 +63,7 @@ class Clients:
         return self._find(user_agent[:MAX_HEADER], host[:MAX_HOST])
 
     def _new(self, user_agent: str, host: str) -> Client:
-        return Client(parse_user_agent(user_agent), host)
+        return Client(parse_user_agent(user_agent), user_agent, host)
 
 
 class SessionLog:

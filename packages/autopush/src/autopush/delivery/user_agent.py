@@ -54,12 +54,12 @@ class UserAgentConnection(WebSocketProtocol):
     """Implements `ConnectedUser`."""
 
     __slots__ = (
-        "_address_key",
-        "_client",
         "_is_detached",
         "_node",
         "_session_timers",
         "_timer",
+        "address_key",
+        "client",
         "is_recorded",
         "messages",
         "session",
@@ -68,9 +68,9 @@ class UserAgentConnection(WebSocketProtocol):
     def __init__(self, node: ConnectionNode, client: Client, address_key: str) -> None:
         """`address_key`: as the `connection_limits` of the node admitted it."""
         super().__init__(node.wheel)
-        self._address_key = address_key
+        self.address_key = address_key
+        self.client = client
         self._node = node
-        self._client = client
         self._is_detached = False
         self._timer: Timer | None = None
         self._session_timers: tuple[Timer, ...] = ()
@@ -100,13 +100,16 @@ class UserAgentConnection(WebSocketProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._node.connection_limits.release(self._address_key)
+        self._node.connection_limits.release(self.address_key)
 
     def text_received(self, payload: bytes) -> None:
         session = self.session
         effects = session.receive(payload, self._node.clock())
         if effects:  # an ack usually has none
-            self._carry_out(effects)
+            if isinstance(effects[0], Identify) and effects[0].uaid is not None:
+                self._identify(effects, effects[0].uaid, payload)
+            else:
+                self._carry_out(effects)
         if session.counted_messages >= self._node.limits.message_batch:
             self._count_messages()
 
@@ -130,10 +133,35 @@ class UserAgentConnection(WebSocketProtocol):
         self._carry_out(self.session.output_resumed())
 
     def connection_closed(self, code: int | None, reason: str) -> None:  # noqa: ARG002
-        self._node.registry.sockets.pop(self, None)
-        self._node.connections.value -= 1
+        self._leave_node()
         code = NO_CLOSE_FRAME if code is None else code
         self._detach(reason_of_client(code), code)
+
+    # --- moving to the worker that owns the user --------------------------------------------------
+
+    def _identify(self, effects: Sequence[Effect], uaid: str, hello: bytes) -> None:
+        owner = self._node.placement.other_owner(uaid)
+        if owner is None:
+            self._carry_out(effects)
+        else:
+            self.pause_reading()  # what follows the hello is handed over with it
+            self._wheel.loop.call_soon(self._move, owner, effects, hello)
+
+    def _move(self, owner: int, effects: Sequence[Effect], hello: bytes) -> None:
+        if self._is_detached:
+            return
+        if not self._node.send(owner, self, hello):
+            self._carry_out(effects)
+            return
+        self._is_detached = True
+        self._cancel_timers()
+        self._leave_node()
+        self.leave_socket()
+        self._node.connection_limits.release(self.address_key)
+
+    def _leave_node(self) -> None:
+        self._node.registry.sockets.pop(self, None)
+        self._node.connections.value -= 1
 
     # --- ConnectedUser ----------------------------------------------------------------------------
 
@@ -223,7 +251,7 @@ class UserAgentConnection(WebSocketProtocol):
             self._block_input_while_waiting()
             if not isinstance(request, Identify):
                 asyncio.get_running_loop().create_task(self._execute(request))
-            elif not self._node.limits.hellos.add(self._address_key, partial(self._start, request)):
+            elif not self._node.limits.hellos.add(self.address_key, partial(self._start, request)):
                 self._carry_out(self.session.on_failure(request, StoreFailure.OVERLOADED))
 
     def _start(self, hello: Identify) -> asyncio.Task[None] | None:
@@ -311,12 +339,7 @@ class UserAgentConnection(WebSocketProtocol):
         if self._is_detached:
             return
         self._is_detached = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for timer in self._session_timers:
-            timer.cancel()
-        self._session_timers = ()
+        self._cancel_timers()
         self._node.registry.release(self)
         session = self.session
         undelivered = session.on_closed()
@@ -330,7 +353,7 @@ class UserAgentConnection(WebSocketProtocol):
             session.metrics.lifespan[session.kind].observe(seconds)
             self._node.log.ended(
                 session,
-                self._client,
+                self.client,
                 seconds=seconds,
                 direct_storage=undelivered.direct,
                 reason=reason,
@@ -341,7 +364,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     def _count_messages(self) -> None:
         self.session.counted_messages = 0
-        if self._node.limits.admits_messages(self.uaid or id(self), self._address_key):
+        if self._node.limits.admits_messages(self.uaid or id(self), self.address_key):
             return
         if self.is_connected:
             self.disconnect(PROTOCOL_VIOLATION, TOO_MANY_MESSAGES)
@@ -350,7 +373,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     def _is_refused(self, request: Registration) -> bool:
         refusal = self._node.limits.refuse_registration(
-            self._known_uaid, self._address_key, is_new=not self.is_recorded
+            self._known_uaid, self.address_key, is_new=not self.is_recorded
         )
         if refusal is None:
             return False
@@ -365,6 +388,14 @@ class UserAgentConnection(WebSocketProtocol):
         is_wanted = seconds and self.is_connected
         self._timer = self._node.wheel.after(seconds, callback) if is_wanted else None
 
+    def _cancel_timers(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for timer in self._session_timers:
+            timer.cancel()
+        self._session_timers = ()
+
     def _set_session_timer(self, wanted: SetTimer) -> None:
         if self.session.state in BLOCKED_STATES:
             self.pause_reading()
@@ -375,7 +406,7 @@ class UserAgentConnection(WebSocketProtocol):
     def _on_session_timer(self, wanted: SetTimer) -> None:
         effects = self.session.on_timer(wanted.reason, self._node.clock())
         if effects and wanted.reason is TimerReason.CLOSE:
-            self._node.limits.count_late_hello(self._address_key)
+            self._node.limits.count_late_hello(self.address_key)
         self._carry_out(effects)
 
     def _on_hello_timeout(self) -> None:

@@ -181,6 +181,13 @@ class ConnectionLimits:
             self._add(new)
         return new
 
+    def take_over(self, key: str) -> None:
+        """Count a connection that another worker has counted under that key, whatever the limits:
+        it is open.
+        """
+        self.open += 1
+        self._add(key)
+
     def release(self, key: str) -> None:
         self.open -= 1
         self._remove(key)

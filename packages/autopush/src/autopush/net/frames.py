@@ -265,6 +265,11 @@ class FrameReader:
         return not self._buffer and self._message is None
 
     @property
+    def unread(self) -> bytes:
+        """What was fed and not returned by `next`."""
+        return bytes(self._buffer)
+
+    @property
     def size(self) -> int:
         """Bytes buffered, including the fragments of an incomplete message."""
         return len(self._buffer) + (0 if self._message is None else len(self._message))

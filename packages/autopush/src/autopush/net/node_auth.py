@@ -58,6 +58,12 @@ def instance_url(base: str, instance: str) -> str:
     return f"{base}{_PREFIX}{instance}"
 
 
+def split_instance_url(url: str) -> tuple[str, str]:
+    """The `base` of an `instance_url`, and the path of the instance; "" where there is none."""
+    base, prefix, instance = url.rpartition(_PREFIX)
+    return base, f"{prefix}{instance}"
+
+
 def is_instance_path(path: str) -> bool:
     """Whether `path` is the path of an `instance_url`, with nothing after it."""
     return path.startswith(_PREFIX) and len(path) > len(_PREFIX) and "/" not in path[len(_PREFIX) :]

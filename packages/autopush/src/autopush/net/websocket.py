@@ -18,6 +18,7 @@ the `FrameReader` holds. How a connection ends:
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Final, cast
 
@@ -180,6 +181,29 @@ class WebSocketProtocol(asyncio.Protocol):
     def give_up(self) -> None:
         """Drop the incomplete message and close with 1013: all clients' total is too large."""
         self._fail(CloseCode.TRY_AGAIN_LATER, TOO_MUCH)
+
+    def copy_socket(self) -> tuple[int, bytes] | None:
+        """A new descriptor of the socket, and the input not handled yet, for another process; None
+        if that cannot go on with it: under TLS, with unsent output or within a message.
+        """
+        transport, reader = self.transport, self._reader
+        if (
+            self._state & _NOT_OPEN
+            or transport.get_write_buffer_size()
+            or transport.get_extra_info("ssl_object") is not None
+            or (reader is not None and reader.inside_message)
+        ):
+            return None
+        descriptor = os.dup(transport.get_extra_info("socket").fileno())
+        return descriptor, b"" if reader is None else reader.unread
+
+    def leave_socket(self) -> None:
+        """Drop the connection, which another process has; no hook is called any more."""
+        self._state |= _CLOSED | _REPORTED
+        self._drop_reader()
+        self._clear_deadline()
+        self.transport.set_protocol(asyncio.Protocol())
+        self.transport.abort()  # closes this descriptor only
 
     def pause_reading(self) -> None:
         """No `text_received` until `resume_reading`. No effect when not open.

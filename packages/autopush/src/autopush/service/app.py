@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, Final
 
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
-from autopush.api.node_ports import NodeApi, NodePort, UpgradeHandler
+from autopush.api.forwarding import ENDPOINT, Forwarding
+from autopush.api.node_ports import NodeApi, NodePort, SiblingPort, UpgradeHandler
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
 from autopush.api.registration import RegistrationHandler
@@ -26,8 +27,10 @@ from autopush.clock import Clock
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone
+from autopush.delivery.moving import Movers
 from autopush.delivery.node import ConnectionNode, OutageRecovery
-from autopush.delivery.peers import Nodes
+from autopush.delivery.peers import NODE, Nodes
+from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
 from autopush.keys import ServiceKeys
 from autopush.limits import LimitRefusals, PushLimits, StoredLimits, TokenBuckets, UserAgentLimits
@@ -36,6 +39,7 @@ from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.listener import Listener
 from autopush.net.node_auth import Sessions, instance_url, new_instance
+from autopush.net.siblings import Adopting, Answering, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
@@ -55,7 +59,7 @@ from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry import logs
 from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
-from autopush.telemetry.metric_table import LIMIT_REFUSED, REQUESTS_IN_FLIGHT
+from autopush.telemetry.metric_table import LIMIT_REFUSED, NODE_TIMEOUT, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 from autopush.telemetry.process import DescriptorShortage, ProcessMetrics
 from autopush.webpush.identifiers import IdFactory
@@ -90,6 +94,8 @@ class ServiceContext:
 
     `sockets`: of each worker. `broadcasts`: versions at the start. `first_reading`: of the clocks,
     at the start of the service, so that a restarted worker notices a clock that was set meanwhile.
+    `siblings`: of each worker its sockets to the others, `node_urls`: the base of its node ID; none
+    if there is one worker.
     """
 
     settings: Settings
@@ -99,6 +105,8 @@ class ServiceContext:
     metrics: SharedMetrics
     broadcasts: Mapping[str, str]
     first_reading: ClockReading
+    siblings: Sequence[Mapping[int, socket.socket]] = ()
+    node_urls: Sequence[str] = ()
 
 
 class Worker:
@@ -117,6 +125,7 @@ class Worker:
         self._settings = settings = service.settings
         self._metrics, self._store, self._clock = metrics, store, clock
         self._sockets = service.sockets[index]
+        self._next_sockets = service.sockets[(index + 1) % settings.workers]
         self._http: list[tuple[HttpServer, str]] = []
         """Servers, and the purposes of their sockets."""
         self._servers: list[asyncio.Server | Listener] = []
@@ -152,7 +161,13 @@ class Worker:
             settings.max_buffered_bytes, partial(self._refusals.add, "buffered_bytes")
         )
 
-        # Other nodes
+        # Other workers and nodes
+        self._placement = Placement(store, index, settings.workers)
+        self._siblings: Siblings | None = None
+        if service.siblings:
+            self._siblings = Siblings(service.siblings[index], self._wheel)
+        self._sibling_ports: dict[str, Answering] = {}
+        self._adopt: Adopting = _refuse_connection
         self._registry = Registry(clock)
         self._instance = new_instance()
         self._node_keys = node_keys(service.keys.crypto)
@@ -169,6 +184,8 @@ class Worker:
             connect_timeout=settings.connection_timeout,
             request_timeout=settings.request_timeout,
             tls=service.certificates.nodes,
+            siblings=self._siblings,
+            sibling_urls={url: each for each, url in enumerate(service.node_urls) if each != index},
         )
 
         # What HTTP callers see on every port
@@ -236,6 +253,15 @@ class Worker:
             ),
             wake=waker.wake if waker is not None else None,
         )
+        forwarding = None
+        if self._siblings is not None:
+            forwarding = Forwarding(
+                self._placement,
+                self._siblings,
+                self._tokens,
+                self._ring,
+                self._metrics.counter(NODE_TIMEOUT),
+            )
         push_metrics = PushMetrics(self._metrics)
         push_limits = PushLimits(
             self._refusals,
@@ -275,6 +301,7 @@ class Worker:
                 routers=bridges.routers,
                 store=store,
                 nodes=self._nodes,
+                placement=self._placement,
                 tokens=self._tokens,
                 secrets=RegistrationSecrets(self._service.keys.auth),
                 metrics=self._metrics,
@@ -294,7 +321,9 @@ class Worker:
             clients=self._listed,
             websocket_url=settings.public_websocket_url,
             max_requests=settings.max_requests,
+            forwarding=forwarding,
         )
+        self._sibling_ports[ENDPOINT] = partial(app, is_forwarded=True)
         limits = Limits(max_body=max(65_536, 2 * settings.max_data))
         server = self._serve("endpoint", app, limits)
         if "proxied" in self._sockets:
@@ -311,6 +340,7 @@ class Worker:
             max_names=settings.max_broadcasts,
             refused=self._metrics.counter(LIMIT_REFUSED, limit="broadcasts"),
         )
+        movers = Movers(self._siblings) if self._siblings is not None else None
         node = ConnectionNode(
             store=self._store,
             metrics=self._metrics,
@@ -340,8 +370,14 @@ class Worker:
             max_connections=settings.max_connections,
             connection_limits=self._connection_limits,
             buffered=self._buffered,
+            placement=self._placement,
+            send=movers.send if movers is not None else None,
             broadcasts=broadcasts,
         )
+        if movers is not None:
+            self._adopt = partial(movers.adopt, node)
+        api = NodeApi(registry, self._ring)
+        self._sibling_ports[NODE] = SiblingPort(api, instance_url("", self._instance))
         upgrades = UpgradeHandler(
             node,
             self._dockerflow,
@@ -359,7 +395,7 @@ class Worker:
         node_api = self._serve(
             "router",
             NodePort(
-                NodeApi(registry, self._ring),
+                api,
                 Sessions(self._node_keys, self._instance),
                 self._pages,
                 self._errors,
@@ -409,8 +445,14 @@ class Worker:
         if self._exporter is not None:
             self._exporter.start()
         self._tasks = [loop.create_task(part()) for part in self._background]
+        if self._siblings is not None:
+            self._siblings.start(self._sibling_ports, self._adopt)
         for http, purpose in self._http:
             self._servers.append(await self._listen(http, purpose, self._sockets[purpose]))
+            if self._siblings is not None and purpose in PUBLIC:
+                # Clients that the kernel has given to a worker that stands still have another.
+                shared = self._next_sockets[purpose].dup()
+                self._servers.append(await self._listen(http, purpose, shared))
 
     async def _listen(
         self, http: HttpServer, purpose: str, sock: socket.socket
@@ -448,6 +490,8 @@ class Worker:
         if self._exporter is not None:
             await self._exporter.stop()
         self._nodes.close()
+        if self._siblings is not None:
+            self._siblings.close()
         self._wheel.close()
         self.process.close()
 
@@ -471,6 +515,11 @@ def _exporter(settings: Settings, metrics: Metrics) -> Exporter | None:
     else:
         return None
     return Exporter(metrics, sender)
+
+
+def _refuse_connection(sock: socket.socket, _state: bytes) -> None:
+    """Of a worker without WebSockets."""
+    sock.close()
 
 
 def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:

@@ -8,8 +8,9 @@ connections that came meanwhile.
 import errno
 import resource
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 
 from autopush.net.listener import enable_keepalive, limit_send_buffer
 from autopush.settings import Settings, StartupError
@@ -61,7 +62,7 @@ def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
                 taken[purpose] = _bind_shared(
                     host, settings.workers, option, port, undo, send_buffer
                 )
-            ports[option] = _port(taken[purpose][0])
+            ports[option] = port_of(taken[purpose][0])
         undo.pop_all()
     if not (settings.endpoint_port or "endpoint_port" in ports):
         ports["endpoint_port"] = ports["port"]
@@ -83,7 +84,7 @@ def check_address(host: str, option: str) -> None:
         raise StartupError(f"{option}: {error}") from None
 
 
-def close(sockets: Sockets) -> None:
+def close(sockets: Mapping[Any, socket.socket]) -> None:
     for sock in sockets.values():
         sock.close()
 
@@ -95,7 +96,7 @@ def _bind_shared(
         return [undo.enter_context(_bind(host, port, option, send_buffer=send_buffer))]
     # First without SO_REUSEPORT: it fails where another program listens, which the rest would not.
     with _bind(host, port, option, listen=False) as probe:
-        port = _port(probe)
+        port = port_of(probe)
     return [
         undo.enter_context(_bind(host, port, option, send_buffer=send_buffer, reuse_port=True))
         for _ in range(workers)
@@ -142,7 +143,7 @@ def _bind(
     return sock
 
 
-def _port(sock: socket.socket) -> int:
+def port_of(sock: socket.socket) -> int:
     port = sock.getsockname()[1]
     assert isinstance(port, int)
     return port

@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,9 +18,10 @@ from autopush.bridges.discovery import load_routers
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.keys import ServiceKeys, save_keys, service_keys
+from autopush.net.siblings import socket_pairs
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
-from autopush.service.listeners import Sockets, bind, close
+from autopush.service.listeners import PUBLIC, bind, close, port_of
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
 from autopush.service.supervisor import (
     STARTUP_FAILED,
@@ -146,8 +147,17 @@ def _run(settings: Settings, stop: StopSignal) -> int:
     broadcasts = read_broadcasts(settings, stop)
     keys = _saved(settings, keys, stop)
     announce_keys(settings, keys)
+    urls = [settings.node_url(port_of(each["router"])) for each in sockets if "router" in each]
     service = ServiceContext(
-        settings, keys, certificates, sockets, metrics, broadcasts, first_reading
+        settings,
+        keys,
+        certificates,
+        sockets,
+        metrics,
+        broadcasts,
+        first_reading,
+        siblings=socket_pairs(settings.workers) if settings.workers > 1 else (),
+        node_urls=urls,
     )
     with closing(ServiceManager()) as manager:
         return _serve(service, manager, stop)
@@ -183,7 +193,7 @@ def _serve(service: ServiceContext, manager: ServiceManager, stop: StopSignal) -
         return stop.run(serve(service, 0, on_ready), uvloop.new_event_loop)
 
     def start(slot: WorkerSlot) -> int:
-        _close_all_but(service.sockets, slot.index)
+        _leave_to_others(service, slot.index)
         try:
             serving = serve(
                 service,
@@ -317,7 +327,13 @@ def announce_routers(routers: Mapping[str, Router]) -> None:
             _log.warning(router.start_warning, router=name)
 
 
-def _close_all_but(sockets: Sequence[Sockets], index: int) -> None:
-    for number, others in enumerate(sockets):
+def _leave_to_others(service: ServiceContext, index: int) -> None:
+    """Close what this worker has inherited and does not use."""
+    for number, pairs in enumerate(service.siblings):
         if number != index:
-            close(others)
+            close(pairs)
+    for number, sockets in enumerate(service.sockets):
+        if number == (index + 1) % service.settings.workers:
+            close({name: each for name, each in sockets.items() if name not in PUBLIC})
+        elif number != index:
+            close(sockets)

@@ -57,6 +57,8 @@ class PushStore:
     """Pending versions of SimplePush users."""
     uaid_hash: Hasher
     """What logs show in place of a UAID."""
+    storage_key: Hasher
+    """The key of a user's rows."""
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class PushStore:
     ) -> None:
         self.engine = engine
         self._metrics = metrics
-        self._hash = hash_uaid
+        self._hash = self.storage_key = hash_uaid
         self._clock = clock
         self._tables: dict[str, Messages] = {}
         self._absent = RecentlyUsed[float](MAX_ABSENT)  # when each was found missing

@@ -1,0 +1,66 @@
+"""What a push costs with several workers, as a multiple of the cost with one in the same run: as
+fast as the server answers, and at a rate. All workers run on the server's core.
+"""
+
+from bench.ledger import TimedLedger
+from bench.load import Load
+from bench.report import Row, Series, percentile
+from bench.run import Run, Stopwatch
+
+COUNTS = {1: 1.0, 2: 1.25, 4: 1.4, 8: 1.5}
+"""Numbers of workers, and the most that a push may cost."""
+RATE = 1000.0
+"""Pushes a second."""
+MOST_MS = 10.0
+
+
+async def workers(run: Run, *, mode: str) -> list[Row]:
+    rows = []
+    alone: tuple[float, float] | None = None
+    for count, most in COUNTS.items():
+        closed, at_rate, latencies = await _measure(run, mode, count)
+        if alone is None:
+            alone = closed.microseconds, at_rate
+        ratios = closed.microseconds / alone[0], at_rate / alone[1]
+        p99 = percentile(latencies, 99)
+        rows.append(
+            Row(
+                f"{count} workers, {mode}",
+                f"{closed.microseconds:.1f} µs",
+                f"{ratios[0]:.2f} of one's",
+                f"≤ {most:g}",
+                ratios[0] <= most,
+                rate=f"{closed.rate:,.0f}/s",
+                busy=f"{closed.busy:.0%}",
+                note=(
+                    f"at {RATE:,.0f}/s {at_rate:.0f} µs, {ratios[1]:.2f} of one's,"
+                    f" p99 {p99:.2f} ms (≤ {MOST_MS:g})"
+                ),
+                values={
+                    "workers": count,
+                    "cpu_us_per_push": closed.microseconds,
+                    "of_one_worker": ratios[0],
+                    "at_rate_cpu_us_per_push": at_rate,
+                    "at_rate_of_one_worker": ratios[1],
+                    "p99_ms": p99,
+                    "rounds": closed.as_json(),
+                },
+            )
+        )
+    return rows
+
+
+async def _measure(run: Run, mode: str, count: int) -> tuple[Series, float, list[float]]:
+    """Microseconds of CPU time a push, in rounds of a closed loop and at the rate; latencies."""
+    sizes = run.sizes
+    async with run.server(mode, **{"--workers": str(count)}) as server:
+        load = await Load.on(server, TimedLedger())
+        await load.pushes(run, sizes.warm_up)
+        closed = Series([await load.pushes(run, sizes.pushes) for _ in range(sizes.rounds)])
+        watch = Stopwatch(server)
+        traffic = await load.at_rate(run, RATE)
+        watch.traffic_ended()
+        latencies = traffic.latencies()
+        at_rate = watch.sample(len(latencies)).per_operation / 1000
+        await load.leave()
+    return closed, at_rate, latencies

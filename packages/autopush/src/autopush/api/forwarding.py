@@ -1,0 +1,77 @@
+"""Requests that concern a user go to the worker that owns it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autopush.delivery.placement import Placement
+from autopush.net.http_messages import Request, Response
+from autopush.net.siblings import CallTooLarge, SiblingError, SiblingRestarted, Siblings
+from autopush.telemetry.metrics import Counter
+from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.identifiers import canonical_uaid
+from autopush.webpush.tokens import EndpointTokens, KeyRing, parse_message_id
+
+ENDPOINT: Final = "endpoint"
+"""The port that siblings call."""
+RETRY_AFTER: Final = 2
+"""Seconds; a worker that has ended is back in less, one that stands still is killed after the
+option `watchdog_timeout`.
+"""
+
+
+@dataclass(eq=False)
+class Forwarding:
+    """`unavailable`: counts requests for a worker that does not answer."""
+
+    placement: Placement
+    siblings: Siblings
+    tokens: EndpointTokens
+    ring: KeyRing
+    unavailable: Counter
+
+    def owner(self, method: str, segments: Sequence[str]) -> int | None:
+        """The other worker that answers the request; None for this one."""
+        try:
+            uaid = self._user(method, segments)
+        except (PushError, ValueError):
+            return None  # this worker refuses it
+        return None if uaid is None else self.placement.other_owner(uaid)
+
+    async def send(self, owner: int, request: Request) -> Response | None:
+        """Have it answered there; None if it has to be answered here.
+
+        :raises PushError: 503, that worker does not answer
+        """
+        try:
+            return await self._ask(owner, request)
+        except CallTooLarge:
+            return None
+        except SiblingError as error:
+            self.unavailable.add()
+            raise PushError(
+                Errno.BACK_OFF,
+                f"The worker of this user agent is not available: {error}",
+                retry_after=RETRY_AFTER,
+            ) from error
+
+    async def _ask(self, owner: int, request: Request) -> Response:
+        try:
+            return await self.siblings.call(owner, ENDPOINT, request)
+        except SiblingRestarted:  # the sender would repeat it after a 503
+            return await self.siblings.call(owner, ENDPOINT, request)
+
+    def _user(self, method: str, segments: Sequence[str]) -> str | None:
+        match method, *segments:
+            case (
+                ("POST", "wpush", _, token)
+                | ("POST", "wpush", token)
+                | ("PUT", "spush", _, token)
+                | ("PUT", "spush", token)
+            ):
+                return self.tokens.open(token).uaid
+            case "DELETE", "m", message_id:
+                return parse_message_id(self.ring, message_id).uaid
+            case _, "v1", _, _, "registration", uaid, *_:
+                return canonical_uaid(uaid)
+        return None

@@ -1,0 +1,38 @@
+"""Which worker of a service owns a user: its socket, its requests and its rows in the store come
+together in one process.
+
+Rule: a matter of cost only. What a worker does for a user that another one owns is right as well.
+"""
+
+from zlib import crc32
+
+from autopush.store import PushStore
+from autopush.webpush.identifiers import new_uaid
+
+
+class Placement:
+    """As seen from the worker `index` of `workers`."""
+
+    def __init__(self, store: PushStore, index: int = 0, workers: int = 1) -> None:
+        self._storage_key, self._engine = store.storage_key, store.engine
+        self._index, self._workers = index, workers
+        self._follows_parts = store.engine.parts >= workers
+
+    def owner(self, uaid: str) -> int:
+        key = self._storage_key(uaid)
+        number = self._engine.part_of(key) if self._follows_parts else crc32(key.encode())
+        return number % self._workers
+
+    def other_owner(self, uaid: str) -> int | None:
+        """The owner, None if it is this worker."""
+        if self._workers == 1:
+            return None
+        owner = self.owner(uaid)
+        return None if owner == self._index else owner
+
+    def new_uaid(self) -> str:
+        """A UAID for a user that this worker owns."""
+        uaid = new_uaid()
+        while self._workers > 1 and self.owner(uaid) != self._index:
+            uaid = new_uaid()
+        return uaid

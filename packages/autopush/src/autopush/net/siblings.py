@@ -1,0 +1,414 @@
+"""Between the workers of one service: requests to another worker, and connections that move there.
+
+Each two workers have a pair of packet sockets, made before the fork, so nothing has to be dialled,
+authenticated or parsed. What one turn of the loop has for a sibling goes in one packet, and so do
+the answers.
+
+A worker that stands still is silent: what waits for it fails, and further calls fail at once until
+it is heard again. One that has taken the place of another drops the calls that its predecessor has
+not read, and says that it has started: what waited for the predecessor fails.
+
+Rule: a call that has failed here is not carried out there later: a worker that wakes up drops the
+calls that are older than `SILENT_AFTER`.
+"""
+
+import array
+import asyncio
+import socket
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from itertools import combinations
+from typing import Any, Final
+
+import msgspec
+
+from autopush.net.http_messages import HeaderBlock, Request, Response
+from autopush.net.timers import Timer, TimerWheel
+
+SILENT_AFTER: Final = 2.0
+"""Seconds."""
+MAX_WAITING: Final = 4096
+"""Calls to one sibling without an answer."""
+MAX_PACKET: Final = 160 * 1024
+"""Bytes; the system's limit is about 200 KiB."""
+PACKETS_A_TURN: Final = 8
+MAX_SOCKETS: Final = 64
+"""Connections in one packet."""
+
+Answering = Callable[[Request], Response | Coroutine[Any, Any, Response]]
+"""Answers a sibling's request; it does not raise."""
+Adopting = Callable[[socket.socket, bytes], None]
+"""Takes over a connection in a state that the sibling's `hand_over` was given."""
+
+
+class SiblingError(Exception):
+    """A call without an answer; the text says why."""
+
+
+class SiblingSilent(SiblingError):  # noqa: N818 - a state
+    """It stands still, or has not started yet."""
+
+
+class SiblingRestarted(SiblingError):  # noqa: N818 - a state
+    """It has ended without an answer; its successor can be called."""
+
+
+class SiblingBusy(SiblingError):  # noqa: N818 - a state
+    """Too many calls wait for it."""
+
+
+class CallTooLarge(SiblingError):  # noqa: N818 - a state
+    """The request does not fit into a packet."""
+
+
+class _Call(msgspec.Struct, array_like=True, tag=1, gc=False, frozen=True):
+    number: int
+    sent_at: float  # monotonic, which is one clock for all processes
+    port: str
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    peer: str
+    body: bytes
+    certificate: bytes
+
+
+class _Answer(msgspec.Struct, array_like=True, tag=2, gc=False, frozen=True):
+    number: int
+    status: int
+    body: bytes
+    headers: list[tuple[str, str]]
+    content_type: str | None
+    block: str
+
+
+class _Ping(msgspec.Struct, array_like=True, tag=3, gc=False, frozen=True):
+    pass
+
+
+class _Pong(msgspec.Struct, array_like=True, tag=4, gc=False, frozen=True):
+    pass
+
+
+class _Started(msgspec.Struct, array_like=True, tag=5, gc=False, frozen=True):
+    pass
+
+
+class _Connection(msgspec.Struct, array_like=True, tag=6, gc=False, frozen=True):
+    """Comes with its descriptor."""
+
+    state: bytes
+
+
+_Frame = _Call | _Answer | _Ping | _Pong | _Started | _Connection
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(list[_Frame]).decode
+
+
+def socket_pairs(workers: int) -> list[dict[int, socket.socket]]:
+    """For each worker its sockets to the others, by their index."""
+    ends: list[dict[int, socket.socket]] = [{} for _ in range(workers)]
+    for one, other in combinations(range(workers), 2):
+        ends[one][other], ends[other][one] = socket.socketpair(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
+        )
+    return ends
+
+
+class Siblings:
+    """The other workers, as seen from one. `sockets`: its own of `socket_pairs`.
+
+    `silent_after`: seconds.
+    """
+
+    def __init__(
+        self,
+        sockets: Mapping[int, socket.socket],
+        wheel: TimerWheel,
+        *,
+        silent_after: float = SILENT_AFTER,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._siblings = {
+            index: _Sibling(sock, wheel, silent_after, monotonic) for index, sock in sockets.items()
+        }
+
+    def start(self, ports: Mapping[str, Answering], adopt: Adopting) -> None:
+        """Begin to answer calls. `ports`: what answers the calls to each."""
+        for sibling in self._siblings.values():
+            sibling.start(ports, adopt)
+
+    def is_silent(self, index: int) -> bool:
+        return self._siblings[index].is_silent
+
+    def call(self, index: int, port: str, request: Request) -> Awaitable[Response]:
+        """Have a sibling answer a request.
+
+        :raises CallTooLarge: at once, as the others
+        :raises SiblingBusy: too many calls wait for it
+        :raises SiblingSilent: it stands still; also raised by the result
+        :raises SiblingRestarted: by the result
+        """
+        return self._siblings[index].call(port, request)
+
+    def hand_over(self, index: int, descriptor: int, state: bytes) -> bool:
+        """Send a connection to a sibling; False if that does not read. Its descriptor here is still
+        to be closed.
+        """
+        return self._siblings[index].hand_over(descriptor, state)
+
+    def close(self) -> None:
+        for sibling in self._siblings.values():
+            sibling.close()
+
+
+class _Sibling:
+    """One other worker."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        wheel: TimerWheel,
+        silent_after: float,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._socket = sock
+        self._wheel, self._loop = wheel, wheel.loop
+        self._silent_after, self._interval = silent_after, silent_after / 2
+        self._now = monotonic
+        self._ports: Mapping[str, Answering] = {}
+        self._adopt: Adopting = _close
+        self.is_silent = True  # until it is heard
+        self._heard_at = monotonic()
+        self._outgoing: deque[bytes] = deque()
+        self._is_flushing = self._is_full = False
+        self._waiting: dict[int, asyncio.Future[Response]] = {}
+        # Answers to calls of an earlier worker in this place must not be taken for ours.
+        self._number = time.monotonic_ns()
+        self._answering: set[asyncio.Task[Response]] = set()
+        self._buffer = bytearray(MAX_PACKET + 64 * 1024)
+        self._check: Timer | None = None
+        self._check_due = 0.0
+
+    def start(self, ports: Mapping[str, Answering], adopt: Adopting) -> None:
+        self._adopt = adopt
+        while self._receive():  # of `ports` there is none yet: calls to a predecessor are dropped
+            pass
+        self._ports = ports
+        self._loop.add_reader(self._socket, self._on_readable)
+        self._send(_Started())
+
+    def call(self, port: str, request: Request) -> Awaitable[Response]:
+        if self.is_silent:
+            raise SiblingSilent("it does not answer")
+        if len(self._waiting) >= MAX_WAITING:
+            raise SiblingBusy("too many calls wait for it")
+        now = self._now()
+        number = self._number = self._number + 1
+        frame = _encode(
+            _Call(
+                number,
+                now,
+                port,
+                request.method,
+                request.path,
+                request.query,
+                request.headers,
+                request.client_address,
+                request.body,
+                request.certificate,
+            )
+        )
+        if len(frame) > MAX_PACKET:
+            raise CallTooLarge("the request does not fit into a packet")
+        if not self._waiting:
+            self._heard_at = max(self._heard_at, now)  # it had nothing to say before
+        if self._check is None:
+            self._check_later(now)
+        waiting = self._waiting[number] = self._loop.create_future()
+        self._queue(frame)
+        return waiting
+
+    def hand_over(self, descriptor: int, state: bytes) -> bool:
+        if self.is_silent or self._is_full:
+            return False
+        packet = _packet([_encode(_Connection(state))])
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+        try:
+            self._socket.sendmsg([packet], rights)
+        except OSError:  # its queue is full, or too many descriptors are on their way
+            return False
+        return True
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        if self._check is not None:
+            self._check.cancel()
+        self._fail(SiblingSilent("this worker is stopping"))
+        self.is_silent = True
+        self._socket.close()
+
+    # ── sending ──────────────────────────────────────────────────────────────────────────────────
+
+    def _send(self, frame: _Frame) -> None:
+        self._queue(_encode(frame))
+
+    def _queue(self, frame: bytes) -> None:
+        self._outgoing.append(frame)
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Send what is queued: as few packets as possible, none while the sibling does not read."""
+        outgoing = self._outgoing
+        while outgoing and not self._is_full:
+            frames = [outgoing.popleft()]
+            size = len(frames[0])
+            while outgoing and size + len(outgoing[0]) <= MAX_PACKET:
+                frames.append(outgoing.popleft())
+                size += len(frames[-1])
+            try:
+                self._socket.send(_packet(frames))
+            except BlockingIOError:
+                outgoing.extendleft(reversed(frames))
+                self._is_full = True
+                self._loop.add_writer(self._socket, self._on_writable)
+            except OSError:  # it is gone with the supervisor, and this worker is about to stop
+                outgoing.clear()
+        self._is_flushing = self._is_full
+
+    def _on_writable(self) -> None:
+        self._loop.remove_writer(self._socket)
+        self._is_full = False
+        self._flush()
+
+    # ── receiving ────────────────────────────────────────────────────────────────────────────────
+
+    def _on_readable(self) -> None:
+        for _ in range(PACKETS_A_TURN):
+            if not self._receive():
+                return
+
+    def _receive(self) -> bool:
+        """Carry out one packet; False if there is none."""
+        rights = array.array("i")
+        space = socket.CMSG_SPACE(MAX_SOCKETS * rights.itemsize)
+        try:
+            size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], space)
+        except BlockingIOError:
+            return False
+        if not size:  # it is gone with the supervisor, and this worker is about to stop
+            self._loop.remove_reader(self._socket)
+            return False
+        for _, _, descriptors in ancillary:
+            rights.frombytes(descriptors)
+        self._heard_at = self._now()
+        self.is_silent = False
+        sockets = iter(rights)
+        for frame in _decode(memoryview(self._buffer)[:size]):
+            if isinstance(frame, _Call):
+                self._carry_out(frame)
+            elif isinstance(frame, _Answer):
+                self._on_answer(frame)
+            elif isinstance(frame, _Connection):
+                self._adopt(socket.socket(fileno=next(sockets)), frame.state)
+            elif isinstance(frame, _Ping):
+                self._send(_Pong())
+            elif isinstance(frame, _Started):
+                self._fail(SiblingRestarted("it was restarted"))
+                self._send(_Pong())  # it may have dropped our `_Started`
+        return True
+
+    def _carry_out(self, call: _Call) -> None:
+        answer = self._ports.get(call.port)
+        if answer is None or self._heard_at - call.sent_at > self._silent_after:
+            return  # it has failed on the other side
+        answered = answer(
+            Request(
+                call.method,
+                call.path,
+                call.query,
+                call.headers,
+                call.peer,
+                body=call.body,
+                certificate=call.certificate,
+            )
+        )
+        if isinstance(answered, Response):
+            self._answer(call.number, answered)
+            return
+        task = self._loop.create_task(answered)
+        self._answering.add(task)
+        task.add_done_callback(lambda task: self._on_answered(call.number, task))
+
+    def _on_answered(self, number: int, task: asyncio.Task[Response]) -> None:
+        self._answering.discard(task)
+        if not task.cancelled():
+            self._answer(number, task.result())
+
+    def _answer(self, number: int, response: Response) -> None:
+        self._send(
+            _Answer(
+                number,
+                response.status,
+                response.body,
+                list(response.headers),
+                response.content_type,
+                response.block,
+            )
+        )
+
+    def _on_answer(self, answer: _Answer) -> None:
+        waiting = self._waiting.pop(answer.number, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(
+                Response(
+                    answer.status,
+                    answer.body,
+                    answer.headers,
+                    answer.content_type,
+                    HeaderBlock(answer.block),
+                )
+            )
+
+    # ── silence ──────────────────────────────────────────────────────────────────────────────────
+
+    def _check_later(self, now: float) -> None:
+        self._check = self._wheel.after(self._interval, self._check_silence)
+        self._check_due = now + 2 * self._interval
+
+    def _check_silence(self) -> None:
+        self._check = None
+        if not self._waiting and not self.is_silent:
+            return
+        now = self._now()
+        if now > self._check_due + self._interval:
+            self._heard_at = now  # it was this worker that stood still
+        if now - self._heard_at > self._silent_after and not self.is_silent:
+            self.is_silent = True
+            self._fail(SiblingSilent("it does not answer"))
+        if now - self._heard_at >= self._interval and not self._outgoing:
+            self._send(_Ping())
+        self._check_later(now)
+
+    def _fail(self, error: SiblingError) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            if not each.done():
+                each.set_exception(error)
+
+
+def _packet(frames: Sequence[bytes]) -> bytes:
+    """An array of frames in MessagePack."""
+    return b"\xdc" + len(frames).to_bytes(2, "big") + b"".join(frames)
+
+
+def _close(sock: socket.socket, _state: bytes) -> None:
+    with suppress(OSError):
+        sock.close()

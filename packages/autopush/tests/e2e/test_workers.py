@@ -1,0 +1,122 @@
+"""Several workers of one service: each user has one of them, whichever a client reaches."""
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from support.application_server import application_server
+from support.service import Service, service
+from support.user_agent import UserAgent
+
+WORKERS = 3
+USERS = 24
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Service]:
+    async with service(tmp_path, "--workers", str(WORKERS), "--watchdog-timeout", "0") as running:
+        yield running
+
+
+@asynccontextmanager
+async def subscribers(running: Service, count: int = USERS) -> AsyncIterator[dict[UserAgent, str]]:
+    """User agents and an endpoint of each. They have connected twice: the second time most of them
+    reach another worker first.
+    """
+    agents: dict[UserAgent, str] = {}
+    for _ in range(count):
+        first = await running.connect()
+        _, endpoint = await first.register()
+        await first.close()
+        agents[await running.connect(first.uaid)] = endpoint
+    yield agents
+    for agent in agents:
+        await agent.close()
+
+
+async def push(endpoint: str) -> tuple[int, float]:
+    """Status and seconds of a push over a new connection, which any worker may accept."""
+    began = time.monotonic()
+    async with application_server() as sender:
+        answer = await sender.push(endpoint, b"x", ttl=60)
+    return answer.status, time.monotonic() - began
+
+
+async def test_user_agents_that_return_and_pushes_to_them_come_together(running: Service) -> None:
+    async with subscribers(running) as agents:
+        for agent, endpoint in agents.items():
+            assert (await push(endpoint))[0] == 201
+            message = await agent.notification()
+            await agent.ack([message])
+    assert running.errors == []
+
+
+def open_sockets(pid: int) -> int:
+    return sum("socket" in os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir())
+
+
+async def test_a_user_agent_that_returns_moves_to_the_worker_it_was_at(running: Service) -> None:
+    before = Counter({pid: open_sockets(pid) for pid in running.workers})
+    agent = await running.connect()
+    _, endpoint = await agent.register()
+    (first,) = Counter({pid: open_sockets(pid) for pid in running.workers}) - before
+    for _ in range(6):
+        await agent.close()
+        agent = await running.connect(agent.uaid)
+        (now,) = Counter({pid: open_sockets(pid) for pid in running.workers}) - before
+        assert now == first
+    assert (await push(endpoint))[0] == 201
+    await agent.notification()
+    await agent.close()
+
+
+async def test_a_worker_that_stands_still_keeps_the_users_of_others_from_nothing(
+    running: Service,
+) -> None:
+    async with subscribers(running) as agents:
+        frozen = running.workers[0]
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            answers = {agent: await push(endpoint) for agent, endpoint in agents.items()}
+            assert Counter(status for status, _ in answers.values()).keys() == {201, 503}
+            took = max(seconds for _, seconds in answers.values())
+            assert took < 8  # noticing takes three seconds at most, on a busy machine more
+            for agent, (status, _) in answers.items():
+                if status == 201:
+                    await agent.ack([await agent.notification()])
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+        for agent, endpoint in agents.items():
+            if answers[agent][0] == 503:
+                await agent.silence()  # what was refused is not delivered later
+                while (await push(endpoint))[0] == 503:  # it is not heard yet
+                    pass
+                await agent.ack([await agent.notification()])
+
+
+async def test_the_users_of_a_worker_that_is_killed_have_its_successor(running: Service) -> None:
+    async with subscribers(running) as agents:
+        os.kill(running.workers[0], signal.SIGKILL)
+        returned = 0
+        for agent, endpoint in agents.items():
+            assert (await push(endpoint))[0] == 201  # also while the successor starts
+            ended = asyncio.ensure_future(agent.closed())
+            got = asyncio.ensure_future(agent.notification())
+            await asyncio.wait([ended, got], return_when=asyncio.FIRST_COMPLETED)
+            if got.done():
+                ended.cancel()
+                await agent.ack([got.result()])
+            else:
+                got.cancel()
+                again = await running.connect(agent.uaid)
+                await again.ack([await again.notification()])
+                await again.close()
+                returned += 1
+        assert 0 < returned < USERS

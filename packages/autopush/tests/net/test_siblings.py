@@ -1,0 +1,280 @@
+"""Workers of one service that call each other and hand over connections."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from autopush.net.http_messages import Request, Response
+from autopush.net.siblings import (
+    MAX_PACKET,
+    MAX_WAITING,
+    Adopting,
+    Answering,
+    CallTooLarge,
+    SiblingBusy,
+    SiblingRestarted,
+    Siblings,
+    SiblingSilent,
+    socket_pairs,
+)
+from autopush.net.timers import TimerWheel
+
+PORT = "port"
+REQUEST = Request("POST", "/p", "q=1", {"ttl": "60"}, "192.0.2.1", body=b"body", certificate=b"der")
+
+Start = Callable[..., Siblings]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.002)
+
+
+class Pair:
+    """Two workers; `start` makes the one of an index, also again."""
+
+    def __init__(self) -> None:
+        self.wheel = TimerWheel(asyncio.get_running_loop(), tick=0.02)
+        self.ends = socket_pairs(2)
+        self.running: dict[int, Siblings] = {}
+
+    def start(
+        self, index: int, answer: Answering | None = None, adopt: Adopting | None = None
+    ) -> Siblings:
+        sockets = {other: end.dup() for other, end in self.ends[index].items()}
+        siblings = Siblings(sockets, self.wheel, silent_after=0.3)
+        ports = {} if answer is None else {PORT: answer}
+        siblings.start(ports, adopt or (lambda sock, _: sock.close()))
+        self.running[index] = siblings
+        return siblings
+
+    def end(self, index: int) -> None:
+        """As a process ends: its descriptors are closed, the supervisor keeps its own."""
+        self.running.pop(index).close()
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    made = Pair()
+    yield made
+    for siblings in made.running.values():
+        siblings.close()
+    made.wheel.close()
+    for ends in made.ends:
+        for end in ends.values():
+            end.close()
+
+
+async def heard(siblings: Siblings) -> None:
+    """Wait until the other worker has been heard."""
+    await until(lambda: not siblings.is_silent(1))
+
+
+async def test_a_request_is_answered_by_the_other_worker(pair: Pair) -> None:
+    got: list[Request] = []
+
+    def answer(request: Request) -> Response:
+        got.append(request)
+        return Response(201, b"made", [("Location", "/m/1")], "text/plain")
+
+    caller = pair.start(0)
+    pair.start(1, answer)
+    await heard(caller)
+    response = await caller.call(1, PORT, REQUEST)
+    assert (response.status, response.body, list(response.headers), response.content_type) == (
+        201,
+        b"made",
+        [("Location", "/m/1")],
+        "text/plain",
+    )
+    (request,) = got
+    assert (request.method, request.path, request.query, request.headers) == (
+        "POST",
+        "/p",
+        "q=1",
+        {"ttl": "60"},
+    )
+    assert (request.body, request.client_address, request.certificate) == (
+        b"body",
+        "192.0.2.1",
+        b"der",
+    )
+
+
+async def test_answers_come_as_they_are_ready(pair: Pair) -> None:
+    gates = {"/slow": asyncio.Event(), "/fast": asyncio.Event()}
+
+    async def answer(request: Request) -> Response:
+        if request.path in gates:
+            await gates[request.path].wait()
+        return Response(200, request.path.encode())
+
+    caller = pair.start(0)
+    pair.start(1, answer)
+    await heard(caller)
+    slow = caller.call(1, PORT, Request("GET", "/slow", "", {}, ""))
+    fast = caller.call(1, PORT, Request("GET", "/fast", "", {}, ""))
+    gates["/fast"].set()
+    assert (await fast).body == b"/fast"
+    gates["/slow"].set()
+    assert (await slow).body == b"/slow"
+
+
+async def test_many_large_requests_wait_until_the_other_worker_reads(pair: Pair) -> None:
+    caller = pair.start(0)
+    pair.start(1, lambda request: Response(200, request.body[:4]))
+    await heard(caller)
+    bodies = [b"%04d" % number + bytes(50_000) for number in range(200)]
+    calls = [caller.call(1, PORT, Request("POST", "/", "", {}, "", body=body)) for body in bodies]
+    answers = await asyncio.gather(*calls)
+    assert [answer.body for answer in answers] == [body[:4] for body in bodies]
+
+
+async def test_what_waits_for_a_silent_worker_fails_and_what_follows_fails_at_once(
+    pair: Pair,
+) -> None:
+    answered: list[str] = []
+
+    def answer(request: Request) -> Response:
+        answered.append(request.path)
+        return Response(200)
+
+    caller = pair.start(0)
+    pair.start(1, answer)
+    await heard(caller)
+    other = pair.running[1]._siblings[0]
+    loop = asyncio.get_running_loop()
+    loop.remove_reader(other._socket)  # it stands still
+    call = caller.call(1, PORT, Request("POST", "/late", "", {}, ""))
+    with pytest.raises(SiblingSilent):
+        await call
+    with pytest.raises(SiblingSilent):
+        caller.call(1, PORT, REQUEST)
+    loop.add_reader(other._socket, other._on_readable)  # it wakes up
+    await heard(caller)
+    assert (await caller.call(1, PORT, REQUEST)).status == 200
+    assert answered == ["/p"]  # what had failed is not carried out
+
+
+async def test_a_call_that_takes_long_is_no_silence(pair: Pair) -> None:
+    gate = asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        if request.path == "/long":
+            await gate.wait()
+        return Response(204)
+
+    caller = pair.start(0)
+    pair.start(1, answer)
+    await heard(caller)
+    call = asyncio.ensure_future(caller.call(1, PORT, Request("GET", "/long", "", {}, "")))
+    done, _ = await asyncio.wait([call], timeout=1.2)  # four times `silent_after`
+    assert not done
+    gate.set()
+    assert (await call).status == 204
+
+
+async def test_what_waited_for_a_worker_that_was_restarted_fails_and_is_not_carried_out(
+    pair: Pair,
+) -> None:
+    never = asyncio.Event()
+
+    async def hang(_: Request) -> Response:
+        await never.wait()
+        return Response(200)
+
+    caller = pair.start(0)
+    pair.start(1, hang)
+    await heard(caller)
+    read = asyncio.ensure_future(caller.call(1, PORT, Request("POST", "/read", "", {}, "")))
+    await asyncio.sleep(0)
+    pair.end(1)
+    unread = asyncio.ensure_future(caller.call(1, PORT, Request("POST", "/unread", "", {}, "")))
+    await asyncio.sleep(0)
+    paths: list[str] = []
+
+    def answer(request: Request) -> Response:
+        paths.append(request.path)
+        return Response(200)
+
+    pair.start(1, answer)
+    for call in (read, unread):
+        with pytest.raises(SiblingRestarted):
+            await call
+    assert (await caller.call(1, PORT, REQUEST)).status == 200
+    assert paths == ["/p"]
+
+
+async def test_calls_without_an_answer_are_bounded(pair: Pair) -> None:
+    never = asyncio.Event()
+
+    async def hang(_: Request) -> Response:
+        await never.wait()
+        return Response(200)
+
+    caller = pair.start(0)
+    pair.start(1, hang)
+    await heard(caller)
+    calls = [caller.call(1, PORT, REQUEST) for _ in range(MAX_WAITING)]
+    with pytest.raises(SiblingBusy):
+        caller.call(1, PORT, REQUEST)
+    pair.end(0)
+    ends = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(end) for end in ends} == {SiblingSilent}
+
+
+async def test_a_request_that_fits_into_no_packet_is_refused(pair: Pair) -> None:
+    caller = pair.start(0)
+    pair.start(1, lambda _: Response(200))
+    await heard(caller)
+    with pytest.raises(CallTooLarge):
+        caller.call(1, PORT, Request("POST", "/", "", {}, "", body=bytes(MAX_PACKET)))
+
+
+async def test_a_connection_goes_on_in_the_other_worker(pair: Pair) -> None:
+    adopted: list[tuple[socket.socket, bytes]] = []
+    caller = pair.start(0)
+    pair.start(1, lambda _: Response(200), lambda sock, state: adopted.append((sock, state)))
+    await heard(caller)
+    here, client = socket.socketpair()
+    assert caller.hand_over(1, here.fileno(), b"state")
+    here.close()
+    await until(lambda: adopted)
+    ((there, state),) = adopted
+    client.sendall(b"hello")
+    assert (state, there.recv(10)) == (b"state", b"hello")
+    there.close()
+    client.close()
+
+
+async def test_a_connection_sent_to_a_worker_that_ends_reaches_its_successor(pair: Pair) -> None:
+    caller = pair.start(0)
+    pair.start(1, lambda _: Response(200))
+    await heard(caller)
+    pair.end(1)
+    here, client = socket.socketpair()
+    assert caller.hand_over(1, here.fileno(), b"")
+    here.close()
+    adopted: list[socket.socket] = []
+    pair.start(1, lambda _: Response(200), lambda sock, _: adopted.append(sock))
+    await until(lambda: adopted)
+    adopted[0].sendall(b"x")
+    assert client.recv(1) == b"x"
+    adopted[0].close()
+    client.close()
+
+
+async def test_nothing_is_handed_to_a_worker_that_was_never_heard(pair: Pair) -> None:
+    caller = pair.start(0)
+    reader, writer = os.pipe()
+    try:
+        assert not caller.hand_over(1, reader, b"")
+        with pytest.raises(SiblingSilent):
+            caller.call(1, PORT, REQUEST)
+    finally:
+        os.close(reader)
+        os.close(writer)
