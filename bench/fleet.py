@@ -35,13 +35,22 @@ class Fleet:
     """After `subscribe_all` the `agents` are connected, have said hello and registered once."""
 
     def __init__(
-        self, server: HasAddress, ledger: Ledger, count: int, *, body_bytes: int = BODY_BYTES
+        self,
+        server: HasAddress,
+        ledger: Ledger,
+        count: int,
+        *,
+        body_bytes: int = BODY_BYTES,
+        may_be_refused: bool = False,
     ) -> None:
+        """`may_be_refused`: a register that is answered 503 is counted, and repeated."""
         self.server = server
+        self._may_be_refused = may_be_refused
         self.ledger = ledger
         self.sender = ApplicationServer()
         self.identities = [Identity(random.randbytes(body_bytes)) for _ in range(count)]
         self.agents: list[UserAgent] = []
+        self.registers_refused = 0
         self._requests: list[PushRequest] = []
 
     @property
@@ -59,7 +68,11 @@ class Fleet:
 
     async def _arrive(self, identity: Identity) -> None:
         agent = await self.connect(identity)
-        await agent.register(self.sender.key)
+        while not await agent.register(self.sender.key):
+            if not self._may_be_refused:
+                raise MismatchError("register was answered 503")
+            self.registers_refused += 1
+            await asyncio.sleep(random.uniform(0.2, 1.0))
         self.agents.append(agent)
 
     async def connect(self, identity: Identity, limit: float = 30.0) -> UserAgent:

@@ -76,26 +76,21 @@ class UserAgent(WebSocketClient):
             )
         self.identity.uaid = uaid
 
-    async def try_register(self, key: str, limit: float = 30.0) -> bool:
-        """Register the identity's channel again; False if the server is too busy."""
-        reply = await self._ask_to_register(key, limit)
-        if reply.get("status") not in (200, 503):
-            raise MismatchError(f"register was answered {reply}")
-        return reply.get("status") == 200
-
-    async def register(self, key: str | None, limit: float = 30.0) -> None:
-        """Register the identity's channel for the application server with this public key."""
-        reply = await self._ask_to_register(key, limit)
-        endpoint = reply.get("pushEndpoint")
-        if reply.get("status") != 200 or not isinstance(endpoint, str):
-            raise MismatchError(f"register was answered {reply}")
-        self.identity.endpoint = endpoint
-
-    async def _ask_to_register(self, key: str | None, limit: float) -> dict[str, object]:
+    async def register(self, key: str | None, limit: float = 30.0) -> bool:
+        """Register the identity's channel for the application server with this public key; False if
+        the server is too busy.
+        """
         message: dict[str, object] = {"messageType": "register", "channelID": self.identity.channel}
         if key is not None:
             message["key"] = key
-        return await self._ask(message, limit)
+        reply = await self._ask(message, limit)
+        status, endpoint = reply.get("status"), reply.get("pushEndpoint")
+        if status == 503:
+            return False
+        if status != 200 or not isinstance(endpoint, str):
+            raise MismatchError(f"register was answered {reply}")
+        self.identity.endpoint = endpoint
+        return True
 
     async def leave(self, limit: float = 30.0) -> None:
         """Close and wait until the server has ended the connection."""

@@ -161,9 +161,10 @@ class UserAgentLimits:
         self._refusals.add("hellos", address_key)
 
 
-HELLOS_IN_PROGRESS: Final = 256
+HELLOS_IN_PROGRESS: Final = 128
 """A small share of the writes and calls that a store lets wait (20,000 and 10,000), and enough for
-its group commits."""
+its group commits. The end of a commit resumes all of them in one turn of the loop.
+"""
 MAX_WAITING_HELLOS: Final = 50_000
 
 StartHello = Callable[[], asyncio.Task[None] | None]

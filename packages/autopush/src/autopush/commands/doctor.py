@@ -134,6 +134,8 @@ FLEETING_FILE_SYSTEMS: Final = {
 }
 MOUNTS: Final = Path("/proc/self/mountinfo")
 SOMAXCONN: Final = Path("/proc/sys/net/core/somaxconn")
+SHORT_BACKLOG: Final = 4096
+"""The default of Linux; older systems have 128."""
 LOCAL_PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -196,11 +198,10 @@ def check_limits(subject: Subject) -> Iterator[Finding]:
     else:
         yield ok(shown)
     backlog = _numbers(SOMAXCONN)
-    if backlog and backlog[0] < BACKLOG:
+    if backlog:
+        shown = f"{min(backlog[0], BACKLOG):,} connections may wait to be accepted"
         advice = f"sysctl net.core.somaxconn={BACKLOG}"
-        yield warn(f"{backlog[0]:,} connections may wait to be accepted", advice)
-    elif backlog:
-        yield ok(f"{BACKLOG:,} connections may wait to be accepted")
+        yield warn(shown, advice) if backlog[0] < SHORT_BACKLOG else ok(shown)
     local = _numbers(LOCAL_PORTS)
     if settings.has_sockets and len(local) == 2:
         ports = local[1] - local[0] + 1

@@ -15,8 +15,10 @@ from typing import Any, Final
 from autopush.net.listener import enable_keepalive, limit_send_buffer
 from autopush.settings import Settings, StartupError
 
-BACKLOG: Final = 4096
-"""Connections that may wait to be accepted, per socket."""
+BACKLOG: Final = 65_535
+"""Connections that may wait to be accepted, per socket, as far as `net.core.somaxconn` allows. What
+finds the queue full is dropped, and its client tries again only after 1, 3, 7, 15 seconds.
+"""
 
 Sockets = dict[str, socket.socket]
 """The listening sockets of one worker, by purpose: see `Settings.listeners`."""
