@@ -84,6 +84,7 @@ class Run:
         self.sizes = settings.sizes
         self.cores = cores
         self.floor = floor
+        self.data_root = settings.data_root
         self._settings = settings
         self._let_sleep: Callable[[], None] | None = None
 

@@ -10,6 +10,7 @@ from bench.measures.dynamodb import dynamodb
 from bench.measures.latency import latency
 from bench.measures.memory import memory
 from bench.measures.returning import returning
+from bench.measures.store_writers import store_writers
 from bench.measures.stored import stored
 from bench.measures.workers import workers
 from bench.report import Row
@@ -22,6 +23,7 @@ MEASURES: dict[str, Measure] = {
     "direct-bypass": partial(direct_push, mode="bypass", most_floors=2.5),
     "direct-store-first": partial(direct_push, mode="store-first", most_floors=4.0),
     "stored": stored,
+    "store-writers": store_writers,
     "returning": returning,
     "memory": memory,
     "latency-bypass": partial(latency, mode="bypass", most_ms=2.0),
