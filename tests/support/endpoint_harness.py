@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
 from autopush.api.pages import Pages
@@ -26,6 +27,12 @@ from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, Harness
 WEBSOCKET = "wss://push.example/"
 MAX_TTL, MAX_DATA = 2_592_000, 4096
 AES128GCM = {"ttl": "60", "content-encoding": "aes128gcm"}
+
+
+@cache
+def pages() -> Pages:
+    """Rendered once: they are the same for all."""
+    return Pages(endpoint_url=ENDPOINT, websocket_url=WEBSOCKET)
 
 
 def headers_of(response: Response) -> dict[str, str]:
@@ -153,7 +160,7 @@ class Endpoint:
             ),
             dockerflow=harness.status_pages(),
             log_check=LogCheck(errors, self.requests, TokenBuckets(None), refusals),
-            pages=Pages(endpoint_url=ENDPOINT, websocket_url=WEBSOCKET),
+            pages=pages(),
             requests=self.requests,
             headers=headers,
             clients=clients,

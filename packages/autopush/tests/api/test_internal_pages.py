@@ -112,7 +112,7 @@ async def service(
 
 
 async def get(port: int, path: str) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         return await client.get(f"http://127.0.0.1:{port}{path}")
 
 
