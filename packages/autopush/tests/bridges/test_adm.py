@@ -260,7 +260,10 @@ async def test_any_other_exception_is_500(
         raise KeyError("unforeseen")
 
     monkeypatch.setattr(Provider, "post", fail)
-    async with serving(registered.endpoint.app) as served, httpx.AsyncClient(verify=False) as sender:
+    async with (
+        serving(registered.endpoint.app) as served,
+        httpx.AsyncClient(verify=False) as sender,
+    ):
         url = f"http://127.0.0.1:{served.port}{registered.endpoint.path()}"
         response = await sender.post(url, headers={"TTL": "60"})
     assert response.status_code == 500

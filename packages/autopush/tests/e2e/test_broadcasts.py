@@ -12,12 +12,9 @@ from support.sockets import unused_port
 from support.user_agent import Message, UserAgent
 
 OTHER = "remote-settings/other"
-UNKNOWN = "kinto:456"
 FAST = ("--megaphone-poll-interval", "0.05")
 TICKING = (*FAST, "--auto-ping-interval", "0.5")
 TOKEN = "Bearer a-secret-of-the-source"
-
-workers = pytest.mark.parametrize("workers", ["1", "2"])
 
 
 @pytest.fixture
@@ -65,13 +62,6 @@ async def test_an_outdated_version_is_answered_in_the_hello_reply_and_changes_ar
         assert await agent.reply() == broadcast(monitor=version)
 
 
-async def test_an_unknown_id_is_an_error_in_the_hello_reply(
-    running: Service, agents: list[UserAgent]
-) -> None:
-    _, told = await connected(running, agents, broadcasts={MONITOR: "0", UNKNOWN: "0"})
-    assert told == {MONITOR: "1", "errors": {UNKNOWN: "Broadcast not found"}}
-
-
 async def test_a_later_subscription_is_answered_and_its_changes_are_pushed(
     running: Service, source: MegaphoneServer, agents: list[UserAgent]
 ) -> None:
@@ -81,17 +71,6 @@ async def test_a_later_subscription_is_answered_and_its_changes_are_pushed(
     assert await agent.reply() == broadcast(monitor="1")
     source.versions[MONITOR] = "2"
     assert await agent.reply() == broadcast(monitor="2")
-
-
-async def test_a_subscription_to_an_unknown_id_is_answered_with_its_error(
-    running: Service, agents: list[UserAgent]
-) -> None:
-    agent, _ = await connected(running, agents)
-    wanted = {MONITOR: "0", UNKNOWN: "0"}
-    await agent.send(messageType="broadcast_subscribe", broadcasts=wanted)
-    answer = await agent.reply()
-    assert answer["messageType"] == "broadcast"
-    assert answer["broadcasts"] == {MONITOR: "1", "errors": {UNKNOWN: "Broadcast not found"}}
 
 
 async def test_with_the_current_version_nothing_is_said_until_it_changes(
@@ -146,26 +125,16 @@ async def refused(tmp_path: Path, *options: str, command: str = "serve") -> str:
     return await asyncio.to_thread(refusal, tmp_path, command, *words)
 
 
-@workers
 async def test_without_a_first_answer_nothing_starts(
-    source: MegaphoneServer, tmp_path: Path, workers: str
+    source: MegaphoneServer, tmp_path: Path
 ) -> None:
     source.status = 500
-    options = ("--workers", workers, "--megaphone-api-url", source.url)
+    options = ("--workers", "2", "--megaphone-api-url", source.url)
     line = await refused(tmp_path, *options)
     assert line == f"autopush: --megaphone-api-url: {source.url}: the answer is 500\n"
     url = f"http://127.0.0.1:{unused_port()}"
-    line = await refused(tmp_path, "--workers", workers, "--megaphone-api-url", url)
+    line = await refused(tmp_path, "--megaphone-api-url", url)
     assert line.startswith(f"autopush: --megaphone-api-url: {url}: ")
-
-
-async def test_a_token_that_no_header_can_have_stops_the_start_and_is_not_shown(
-    source: MegaphoneServer, tmp_path: Path
-) -> None:
-    line = await refused(
-        tmp_path, "--megaphone-api-url", source.url, "--megaphone-api-token", "gehéim"
-    )
-    assert "megaphone-api-token: expected printable ASCII characters, got 6 characters" in line
 
 
 async def test_with_a_source_pings_are_300_seconds_apart(

@@ -383,6 +383,12 @@ def test_a_bad_secret_is_never_shown(sources: SettingSources, name: str, secret:
         assert f"got {len(secret)} characters" in text
 
 
+def test_a_token_that_no_header_can_have_is_refused_and_not_shown(sources: SettingSources) -> None:
+    assert sources.refusal({"megaphone_api_token": ["gehéim"]}) == (
+        "--megaphone-api-token: expected printable ASCII characters, got 6 characters"
+    )
+
+
 def test_two_listeners_on_one_port_are_refused(sources: SettingSources) -> None:
     assert sources.refusal({"port": ["8082"]}) == (
         "endpoint_port and port are both 8082; each needs its own"
