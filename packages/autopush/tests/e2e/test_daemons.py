@@ -380,9 +380,9 @@ def test_a_port_in_use_is_named_with_its_flag(tmp_path: Path, command: str, flag
 def test_a_broken_store_is_named(tmp_path: Path, command: str, workers: str) -> None:
     file = tmp_path / "other.sqlite"
     file.write_bytes(b"this is no database" * 1000)
-    line = refusal(
-        tmp_path, command, "-p0", "--workers", workers, AUTOPUSH_STORE=f"sqlite://{file}"
-    )
+    ports = ("-p0", *(["-r0"] if command == "connection" else []))
+    store = {"AUTOPUSH_STORE": f"sqlite://{file}"}
+    line = refusal(tmp_path, command, *ports, "--workers", workers, **store)
     assert str(file) in line
 
 
