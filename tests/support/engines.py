@@ -11,22 +11,26 @@ from keytables import Clock, Engine
 from keytables.sqlite import SqliteEngine
 from support import dynamo_servers
 from support.memory_engine import MemoryEngine
-from support.table_engines import DynamoStore
+from support.postgres_servers import postgres
+from support.table_engines import DynamoStore, PostgresStore
 
 NAMES = ("memory", "sqlite")
-EVERY = (*NAMES, "ministack")
-"""With a database that is a process of its own, for tests that are worth the time."""
+EVERY = (*NAMES, "postgresql", "ministack")
+"""With databases that are processes of their own, for tests that are worth the time."""
 
 
 @asynccontextmanager
 async def engine(name: str, folder: Path, clock: Clock) -> AsyncIterator[Engine]:
     """Open the engine of that name and close it again."""
     opened: Engine
-    database: DynamoStore | None = None
+    database: DynamoStore | PostgresStore | None = None
     if name == "memory":
         opened = MemoryEngine(clock)
     elif name == "sqlite":
         opened = await SqliteEngine.open(folder / "store.sqlite", clock=clock)
+    elif name == "postgresql":
+        database = PostgresStore(postgres(), clock)
+        opened = await database.open()
     else:
         database = DynamoStore(getattr(dynamo_servers, name)(), clock)
         opened = await database.open()

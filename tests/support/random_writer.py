@@ -280,3 +280,23 @@ class RandomWriter:
 
 def base(key: KeyTuple) -> Item:
     return {"user": key[0], "place": key[1]}
+
+
+WRITERS = 6
+STEPS = 60
+
+
+async def random_walk(table: TableHandle, seed: int) -> list[RandomWriter]:
+    """Let writers write and read at once."""
+    writers = [RandomWriter(table, f"writer{number}", seed) for number in range(WRITERS)]
+    await asyncio.gather(*(writer.run(STEPS) for writer in writers))
+    return writers
+
+
+async def check_all(table: TableHandle, writers: list[RandomWriter]) -> None:
+    """Check that what is stored is a possible state of every key."""
+    found = {(item["user"], item["place"]): item for item in (await table.scan()).items}
+    for writer in writers:
+        for states in writer.keys:
+            states.on_read(found.get((states.key[0], states.key[1])))
+            states.on_read(await table.get(states.key))

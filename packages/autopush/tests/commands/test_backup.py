@@ -157,13 +157,15 @@ def test_a_store_without_keys_is_backed_up_with_a_warning(
     assert err.startswith(f"autopush: the backup has no crypto_key: there is no {store.data}/keys/")
 
 
-def test_of_a_store_in_dynamodb_the_backups_of_the_database_are_named(
-    store: DataStore, run: Run, folder: Path
+@pytest.mark.parametrize("url", ["dynamodb://eu-west-1", "postgresql://u:secret@host/d"])
+def test_of_a_store_in_a_database_the_backups_of_the_database_are_named(
+    store: DataStore, run: Run, folder: Path, url: str
 ) -> None:
     for words in (("backup", str(folder)), ("restore", str(folder))):
-        code, out, err = run(*words, "--store", "dynamodb://eu-west-1")
+        code, out, err = run(*words, "--store", url)
         assert (code, out) == (3, "")
-        assert "use the backups of the database (for DynamoDB, point-in-time recovery)" in err
+        assert "(DynamoDB: point-in-time recovery; PostgreSQL: pg_dump)" in err
+        assert "secret" not in err
         assert err.count("\n") == 1
     assert not folder.exists()
 

@@ -334,3 +334,11 @@ def test_all_that_stops_the_start_is_named(capsys: pytest.CaptureFixture[str]) -
         "--ssl-key",
         "--host",
     ]
+
+
+def test_a_store_is_shown_without_its_password(show: Show) -> None:
+    words = ("--store", "postgresql://u:hidden@host/d?sslpassword=hidden&schema=push")
+    for form in ((), ("--json",)):
+        shown = show(*words, *form)
+        assert "postgresql://u@host/d?sslpassword=…&schema=push" in shown.replace("\\u2026", "…")
+        assert "hidden" not in shown

@@ -128,7 +128,7 @@ async def test_user_agents_that_never_came_back_are_dropped_once_a_day_by_one_wo
     assert '"users_dropped":5,' in second
 
 
-@pytest.mark.parametrize("name", ["sqlite", "ministack"])
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "ministack"])
 async def test_on_a_database_one_worker_drops_them_too(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -355,8 +355,8 @@ def test_a_bad_value_names_its_source_and_what_was_expected(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("mysql://x", "sqlite:///PATH or dynamodb://REGION"),
-        ("autopush.sqlite", "sqlite:///PATH or dynamodb://REGION"),
+        ("mysql://x", "sqlite:///PATH, dynamodb://REGION"),
+        ("autopush.sqlite", "sqlite:///PATH, dynamodb://REGION"),
         ("dynamodb://x?endpont=http://a:1", "did you mean endpoint?"),
         ("dynamodb://me:geheim@eu-west-1", ""),
     ],

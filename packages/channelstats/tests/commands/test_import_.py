@@ -211,7 +211,7 @@ def test_a_row_that_is_none_is_a_problem(source: str, capfd: Capture) -> None:
     [
         ("--from sqlite:///none/store.sqlite", NOT_DONE, "/none/store.sqlite: there is no such"),
         ("--from SOURCE --from-prefix x", NOT_DONE, "there are no tables that begin"),
-        ("--from mysql://x", USAGE, "a store is sqlite:///PATH or dynamodb://"),
+        ("--from mysql://x", USAGE, "a store is sqlite:///PATH, dynamodb://"),
         ("--from SOURCE --store SOURCE", USAGE, "these are the tables to write to"),
     ],
 )

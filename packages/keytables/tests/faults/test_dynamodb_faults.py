@@ -23,7 +23,7 @@ from support.fault_proxy import (
     no_faults,
     randomly,
 )
-from support.random_writer import ADD, SAME, SET, TAKE, RandomWriter, members
+from support.random_writer import ADD, SAME, SET, TAKE, check_all, members, random_walk
 from support.soak import slow_after, times
 from support.table_engines import MESSAGES
 
@@ -48,22 +48,6 @@ WITHOUT_TIMEOUTS: dict[Fault, float] = {
 }
 SEEDS = slow_after(1, range(times(3, 60)))
 KEY = ("u", "1")
-WRITERS = 6
-STEPS = 60
-
-
-async def random_walk(table: TableHandle, seed: int) -> list[RandomWriter]:
-    writers = [RandomWriter(table, f"writer{number}", seed) for number in range(WRITERS)]
-    await asyncio.gather(*(writer.run(STEPS) for writer in writers))
-    return writers
-
-
-async def check_all(table: TableHandle, writers: list[RandomWriter]) -> None:
-    found = {(item["user"], item["place"]): item for item in (await table.scan()).items}
-    for writer in writers:
-        for states in writer.keys:
-            states.on_read(found.get((states.key[0], states.key[1])))
-            states.on_read(await table.get(states.key))
 
 
 @pytest.mark.timeout(times(120, 1800))

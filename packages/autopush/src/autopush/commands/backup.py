@@ -111,8 +111,9 @@ def embedded_store(settings: Settings, action: str) -> Path:
     if isinstance(place, SqliteUrl):
         return Path(place.path)
     raise StartupError(
-        f"cannot {action} {settings.store_place}: use the backups of the database (for DynamoDB, "
-        f"point-in-time recovery), and copy the keys in {settings.data / 'keys'} yourself"
+        f"cannot {action} {settings.store_place}: use the backups of the database (DynamoDB: "
+        f"point-in-time recovery; PostgreSQL: pg_dump), and copy the keys in "
+        f"{settings.data / 'keys'} yourself"
     )
 
 

@@ -136,6 +136,8 @@ def needed_extras(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...
         yield "bridges", option, ("google.auth", "h2")
     if settings.firehose_stream_name:
         yield "firehose", "firehose_stream_name", ("botocore",)
+    if settings.store_url.startswith("postgres"):
+        yield "postgresql", "store", ("asyncpg",)
     if settings.sentry_dsn:
         yield "sentry", "sentry_dsn", ("sentry_sdk",)
     if settings.has_endpoint and settings.client_certs:

@@ -61,6 +61,7 @@ from autopush.settings.value_types import (
     url,
     url_host,
     whole_number,
+    without_password,
 )
 
 ADDRESSES: Final = Group("Addresses and processes")
@@ -335,7 +336,7 @@ class Settings:
         "",
         "store-first commits every message before it is answered; "
         "bypass passes messages to connected user agents without storing them",
-        default_text="store-first on the embedded store, bypass on DynamoDB",
+        default_text="store-first, but bypass on DynamoDB",
         effective=lambda settings: "store-first" if settings.store_first else "bypass",
     )
     max_data: Annotated[int, whole_number(1, 65536, "BYTES")] = DELIVERY.of(*ENDPOINTS).option(
@@ -587,10 +588,11 @@ class Settings:
     )
     store: StoreUrl = STORAGE.of(*ALL_COMMANDS, "keys").option(
         "",
-        "where the tables are: sqlite:///PATH, or dynamodb://REGION with ?endpoint=URL for "
-        "another server than that of AWS and &prefix=TEXT for the names of the tables",
+        "where the tables are: sqlite:///PATH; dynamodb://REGION with ?endpoint=URL for another "
+        "server than that of AWS and &prefix=TEXT for the names of the tables; or "
+        "postgresql://USER@HOST/DATABASE?schema=NAME",
         default_text=f"the embedded store, {STORE_FILE} in the data folder",
-        effective=lambda settings: settings.store_url,
+        effective=lambda settings: without_password(settings.store_url),
     )
     min_free_space: ByteCount = STORAGE.of(*DAEMONS).option(
         67_108_864,
@@ -605,7 +607,7 @@ class Settings:
         None,
         "have the service itself, slowly, delete what user agents left that did not return; it is "
         "what `autopush maintain` does",
-        default_text="on for the embedded store, off on DynamoDB",
+        default_text="on, but off on DynamoDB",
         effective=lambda settings: settings.maintains,
     )
     aws_ddb_endpoint: HttpUrl = STORAGE.of(*ALL_COMMANDS, "keys").option(
@@ -627,7 +629,7 @@ class Settings:
     no_table_rotation: bool | None = STORAGE.option(
         None,
         "keep one message table, instead of creating one each month",
-        default_text="on for the embedded store, off on DynamoDB",
+        default_text="on, but off on DynamoDB",
         effective=lambda settings: not settings.rotates,
     )
     capacity: Annotated[str, choice("on-demand", "provisioned")] = STORAGE.option(
@@ -868,12 +870,19 @@ class Settings:
         return self.store_url.startswith("sqlite:")
 
     @property
+    def is_on_dynamodb(self) -> bool:
+        return self.store_url.startswith("dynamodb:")
+
+    @property
     def store_is_in_data_folder(self) -> bool:
         return not self.store and self.is_embedded
 
     @property
     def store_place(self) -> str:
-        return f"{self.data / STORE_FILE}" if self.store_is_in_data_folder else self.store_url
+        """The store for log lines and messages."""
+        if self.store_is_in_data_folder:
+            return f"{self.data / STORE_FILE}"
+        return without_password(self.store_url)
 
     @property
     def needs_data_folder(self) -> bool:
@@ -885,18 +894,20 @@ class Settings:
     def store_first(self) -> bool:
         """`direct_delivery` with its default."""
         return self.direct_delivery == "store-first" or (
-            not self.direct_delivery and self.is_embedded
+            not self.direct_delivery and not self.is_on_dynamodb
         )
 
     @property
     def rotates(self) -> bool:
         """Whether each month has its own message table."""
-        return not (self.is_embedded if self.no_table_rotation is None else self.no_table_rotation)
+        if self.no_table_rotation is None:
+            return self.is_on_dynamodb
+        return not self.no_table_rotation
 
     @property
     def maintains(self) -> bool:
         """`maintenance` with its default."""
-        return self.is_embedded if self.maintenance is None else self.maintenance
+        return not self.is_on_dynamodb if self.maintenance is None else self.maintenance
 
     def units(self, table: str) -> tuple[int, int] | None:
         """Read and write units of `router`, `storage` or `message`; None means on demand."""

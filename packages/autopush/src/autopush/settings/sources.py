@@ -510,10 +510,11 @@ def warnings_together(settings: Settings) -> Iterator[str]:
         place, name = settings.sources["router_host"].of("router_host"), settings.node_name
         if not settings.node_is_local:
             yield f"{place}: nodes that call {name} do not reach {settings.router_host}"
-    if settings.is_embedded and settings.command in DAEMONS:
+    if not settings.is_on_dynamodb and settings.command in DAEMONS:
+        kind = "the embedded store" if settings.is_embedded else "PostgreSQL"
         for name in sorted(name for name in given if name.endswith("_throughput")):
             place = settings.sources[name].of(name)
-            yield f"{place}: does nothing with the embedded store"
+            yield f"{place}: does nothing with {kind}"
 
 
 def store_warnings(

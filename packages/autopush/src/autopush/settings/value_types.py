@@ -52,7 +52,10 @@ _PUBLIC_KEY: Final = re.compile(r"B[A-P][A-Za-z0-9_-]{85}=?")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
 _RATE: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(_UNITS)})")
-_STORES: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"
+_STORES: Final = (
+    "sqlite:///PATH, dynamodb://REGION?endpoint=URL&prefix=TEXT "
+    "or postgresql://USER@HOST/DATABASE?schema=NAME"
+)
 NO_NETWORK: Final = "none"
 _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
@@ -68,6 +71,8 @@ class ValueType:
     is_list: bool = False
     explains: bool = False
     """The text of the ValueError is shown instead of `expected`; it holds no secret."""
+    without_secret: Callable[[str], str] | None = None
+    """The text of a value that may hold a secret, without it."""
 
 
 def _valid(text: str, is_valid: bool) -> str:
@@ -193,6 +198,12 @@ def _parse_store(text: str) -> str:
     return text
 
 
+def without_password(store_url: str) -> str:
+    from keytables.stores import without_password  # noqa: PLC0415 - only to show it
+
+    return without_password(store_url)
+
+
 def is_host(text: str) -> bool:
     """A host name or an IPv4 or IPv6 address, the last also in brackets."""
     # No resolver takes a label that is empty or longer than 63 characters.
@@ -267,7 +278,9 @@ HttpUrl = Annotated[str, url("http", "https")]
 TableName = Annotated[
     str, _text("NAME", "3 to 200 letters, digits or _.-", lambda text: bool(_TABLE.fullmatch(text)))
 ]
-StoreUrl = Annotated[str, ValueType("URL", _STORES, _parse_store, explains=True)]
+StoreUrl = Annotated[
+    str, ValueType("URL", _STORES, _parse_store, explains=True, without_secret=without_password)
+]
 Objects = Annotated[
     NamedObjects | None, ValueType("JSON", "a JSON object", _parse_named_objects, explains=True)
 ]

@@ -79,7 +79,7 @@ async def preflight(
         check.done()
     except AccessRefused as error:
         table = f"{error.table or check.table}{check.index}"
-        right = f"the right dynamodb:{error.operation} on table {table} is needed"
+        right = f"the right {error.right} on table {table} is needed"
         raise PreflightFailed(f"{check.doing}: {error.operation} is refused; {right}") from error
     except StorageFull:
         raise

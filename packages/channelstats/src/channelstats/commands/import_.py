@@ -208,7 +208,7 @@ async def _import_file(
         dest="source",
         required=True,
         metavar="STORE",
-        help="store to read: sqlite:///PATH or dynamodb://REGION",
+        help="store to read: sqlite:///PATH, dynamodb://REGION or postgresql://HOST/DATABASE",
     ),
     argument(
         "--from-prefix",

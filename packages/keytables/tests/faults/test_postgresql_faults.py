@@ -1,0 +1,254 @@
+"""A PostgreSQL whose connections break and which is killed: nothing acknowledged is lost, and no
+write has an effect twice.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from keytables import Attr, ConditionFailed, Item, Returning, TableHandle, Unavailable, Values
+from keytables.postgresql import PostgresEngine
+from support.clocks import ManualClock
+from support.postgres_proxy import (
+    Breakage,
+    PostgresProxy,
+    at_random,
+    next_one,
+    no_breakage,
+)
+from support.postgres_servers import FAST, PostgresServer, postgres
+from support.random_writer import ADD, SAME, SET, TAKE, check_all, members, random_walk
+from support.soak import slow_after, times
+from support.table_engines import MESSAGES, PostgresStore
+
+HARSH = {
+    Breakage.REFUSED: 0.03,
+    Breakage.LOST: 0.05,
+    Breakage.LEFT: 0.03,
+    Breakage.DELAYED: 0.05,
+}
+SEEDS = slow_after(1, range(times(3, 60)))
+KEY = ("u", "1")
+ITEM: Item = {"user": "u", "place": "1", "n": 1}
+
+
+@pytest.fixture
+async def pg_proxy() -> AsyncIterator[PostgresProxy]:
+    async with PostgresProxy(postgres().port) as started:
+        yield started
+
+
+@pytest.fixture
+async def store(pg_proxy: PostgresProxy, clock: ManualClock) -> AsyncIterator[PostgresStore]:
+    opened = PostgresStore(postgres(), clock, pg_proxy.port)
+    yield opened
+    await opened.clear()
+
+
+@pytest.fixture
+async def engines(
+    store: PostgresStore, pg_proxy: PostgresProxy
+) -> AsyncIterator[list[PostgresEngine]]:
+    """Two, as in two processes; both go through the proxy."""
+    opened = [await store.open(), await store.open()]
+    yield opened
+    pg_proxy.plan = no_breakage
+    for engine in opened:
+        await engine.close()
+
+
+@pytest.fixture
+async def tables(engines: list[PostgresEngine]) -> list[TableHandle]:
+    return [await engine.ensure_table(MESSAGES) for engine in engines]
+
+
+@pytest.fixture
+async def direct(store: PostgresStore, clock: ManualClock) -> AsyncIterator[TableHandle]:
+    """The table as a process sees it that does not go through the proxy."""
+    other = PostgresStore(postgres(), clock)
+    other.schema = store.schema
+    engine = await other.open()
+    yield await engine.ensure_table(MESSAGES)
+    await engine.close()
+
+
+@pytest.mark.timeout(times(120, 1800))
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_acknowledged_writes_are_stored_and_have_no_effect_twice(
+    tables: list[TableHandle], pg_proxy: PostgresProxy, seed: int
+) -> None:
+    pg_proxy.plan = at_random(HARSH, seed=seed)
+    writers = await random_walk(tables[0], seed)
+    pg_proxy.plan = no_breakage
+    await check_all(tables[0], writers)
+    assert HARSH.keys() <= pg_proxy.breakages.keys()
+
+
+@pytest.mark.timeout(times(120, 1800))
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_acknowledged_writes_survive_kills_of_the_server(
+    clock: ManualClock, seed: int
+) -> None:
+    server = PostgresServer(*FAST)
+    try:
+        await asyncio.to_thread(server.start)
+        engine = await PostgresStore(server, clock).open()
+        table = await engine.ensure_table(MESSAGES)
+
+        async def kill_now_and_then() -> None:
+            while True:
+                await asyncio.sleep(0.3)
+                await asyncio.to_thread(server.stop)
+                await asyncio.to_thread(server.start)
+
+        killing = asyncio.create_task(kill_now_and_then())
+        writers = await random_walk(table, seed)
+        killing.cancel()
+        await asyncio.gather(killing, return_exceptions=True)
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.start)
+        await check_all(table, writers)
+        await engine.close()
+    finally:
+        await asyncio.to_thread(server.remove)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_set_that_many_change_has_all_acknowledged_members(
+    tables: list[TableHandle], pg_proxy: PostgresProxy, seed: int
+) -> None:
+    pg_proxy.plan = at_random(HARSH, seed=seed)
+    held: dict[str, bool | None] = {}  # by member; None: unknown
+
+    async def change(table: TableHandle, name: str) -> None:
+        for number in range(8):
+            member = f"{name}.{number}"
+            held[member] = False
+            for update in (ADD, TAKE) if number % 2 else (ADD,):
+                try:
+                    await table.update(KEY, update, {"members": {member}})
+                except Unavailable:
+                    held[member] = None
+                else:
+                    held[member] = update is ADD
+
+    await asyncio.gather(
+        *(change(table, f"{side}{turn}") for side, table in enumerate(tables) for turn in range(3))
+    )
+    pg_proxy.plan = no_breakage
+    found = members(await tables[0].get(KEY))
+    assert {member for member, there in held.items() if there} <= found
+    assert found <= {member for member, there in held.items() if there is not False}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_counter_counts_each_acknowledged_increment_once(
+    tables: list[TableHandle], pg_proxy: PostgresProxy, seed: int
+) -> None:
+    pg_proxy.plan = at_random(HARSH, seed=seed)
+    acknowledged = unknown = 0
+
+    async def count(table: TableHandle, name: str) -> None:
+        nonlocal acknowledged, unknown
+        for number in range(8):
+            try:
+                item = await table.get(KEY) or {}
+                n = int(str(item.get("n", 0))) + 1
+                # The token distinguishes this increment from another one to the same number.
+                values: Values = {"n": n, "token": f"{name}.{number}", "old": item.get("token")}
+                condition = SAME if item else Attr("token").absent()
+                await table.update(KEY, SET, values, condition=condition)
+            except ConditionFailed:
+                continue
+            except Unavailable:
+                unknown += 1
+                continue
+            acknowledged += 1
+
+    await asyncio.gather(
+        *(count(table, f"{side}{turn}") for side, table in enumerate(tables) for turn in range(3))
+    )
+    pg_proxy.plan = no_breakage
+    item = await tables[0].get(KEY)
+    assert item is not None
+    # A condition that failed was not applied, whatever answers were lost.
+    assert 0 < acknowledged <= int(str(item["n"])) <= acknowledged + unknown
+
+
+async def test_a_write_whose_answer_was_lost_is_not_repeated(
+    tables: list[TableHandle], direct: TableHandle, pg_proxy: PostgresProxy
+) -> None:
+    await tables[0].put({**ITEM, "n": 0})  # its statement is prepared
+    pg_proxy.plan = next_one(Breakage.LOST)
+    pg_proxy.broke.clear()
+    put = asyncio.ensure_future(tables[0].put(ITEM))
+    await pg_proxy.broke.wait()
+    await pg_proxy.stop()
+    assert await direct.delete(KEY, returning=Returning.OLD) == ITEM
+    await pg_proxy.start()
+    await put
+    assert await direct.get(KEY) is None
+
+
+@pytest.mark.parametrize("is_guarded", [False, True])
+async def test_a_guarded_write_whose_answer_was_lost_has_the_result_of_its_commit(
+    tables: list[TableHandle], direct: TableHandle, pg_proxy: PostgresProxy, is_guarded: bool
+) -> None:
+    await tables[0].put(ITEM)
+    await tables[0].delete(KEY, returning=Returning.OLD)
+    await tables[0].put(ITEM)
+    sent: list[int] = []
+
+    def lose_the_second(number: int) -> Breakage:  # the first one reads the item
+        sent.append(number)
+        return Breakage.LOST if len(sent) == 2 else Breakage.NONE
+
+    pg_proxy.plan = lose_the_second
+    deleted = asyncio.ensure_future(
+        tables[0].delete(
+            KEY, condition=Attr("n") == 1 if is_guarded else None, returning=Returning.OLD
+        )
+    )
+    pg_proxy.broke.clear()
+    await pg_proxy.broke.wait()
+    await pg_proxy.stop()
+    await direct.put({**ITEM, "n": 2})
+    await pg_proxy.start()
+    assert await deleted == ITEM
+    assert await direct.get(KEY) == {**ITEM, "n": 2}
+
+
+async def waiting_for_a_lock(store: PostgresStore) -> set[int]:
+    """The processes of the server that wait for a lock with a commit."""
+    is_commit = "wait_event_type = 'Lock' AND query LIKE 'WITH part%'"
+    rows = await store.execute(f"SELECT pid FROM pg_stat_activity WHERE {is_commit}")
+    return {pid for (pid,) in rows}
+
+
+async def test_a_statement_that_was_left_in_the_server_has_no_effect_later(
+    tables: list[TableHandle],
+    direct: TableHandle,
+    store: PostgresStore,
+    pg_proxy: PostgresProxy,
+) -> None:
+    import asyncpg
+
+    await tables[0].put({**ITEM, "n": 0})
+    holder = await asyncpg.connect(postgres().url())
+    await holder.execute(f"BEGIN; SELECT FROM {store.schema}.messages FOR UPDATE")
+    pg_proxy.plan = next_one(Breakage.LEFT)
+    pg_proxy.broke.clear()
+    put = asyncio.ensure_future(tables[0].put(ITEM))
+    await pg_proxy.broke.wait()
+    while not (left := await waiting_for_a_lock(store)):  # noqa: ASYNC110 - the server has no event
+        await asyncio.sleep(0.01)
+    # The write is repeated only after the process that has it has ended.
+    while (found := await waiting_for_a_lock(store)) <= left:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert left.isdisjoint(found)
+    await holder.execute("COMMIT")
+    await holder.close()
+    await put
+    await direct.put({**ITEM, "n": 2})
+    assert await direct.get(KEY) == {**ITEM, "n": 2}

@@ -1,0 +1,189 @@
+"""A proxy in front of PostgreSQL that breaks connections, and loses answers.
+
+A plan decides the fault of each request, by its number. (A request ends with the message Sync;
+those that only prepare a statement count too.)
+"""
+
+import asyncio
+import random
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Self
+
+RESET = struct.pack("ii", 1, 0)
+"""Value of SO_LINGER: closing resets the connection."""
+
+SYNC, READY, KEY_DATA = b"S", b"Z", b"K"
+
+
+class Breakage(Enum):
+    """What happens to a request."""
+
+    NONE = "none"
+    REFUSED = "the connection is reset; the server does not get it"
+    LOST = "the server carries it out; the connection is reset in place of the answer"
+    LEFT = "the connection is reset when the server has got it, who does not notice"
+    DELAYED = "the answer is late"
+
+
+Plan = Callable[[int], Breakage]
+
+
+def no_breakage(_: int) -> Breakage:
+    return Breakage.NONE
+
+
+def next_one(breakage: Breakage) -> Plan:
+    """That for the next request, then none."""
+    left = [breakage]
+    return lambda _: left.pop() if left else Breakage.NONE
+
+
+def at_random(chances: Mapping[Breakage, float], *, seed: int) -> Plan:
+    dice = random.Random(seed)
+    kinds, weights = [*chances, Breakage.NONE], [*chances.values(), 1 - sum(chances.values())]
+    return lambda _: dice.choices(kinds, weights)[0]
+
+
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """A message with its type and length. Raises IncompleteReadError at the end."""
+    head = await reader.readexactly(5)
+    return head + await reader.readexactly(int.from_bytes(head[1:]) - 4)
+
+
+@dataclass
+class PostgresProxy:
+    """Listens on a port of loopback, the same whenever it is up. `foreign_keys`: the server's
+    process has another number than the client is told, as behind a connection pooler.
+    """
+
+    server_port: int
+    plan: Plan = no_breakage
+    seconds: float = 0.02
+    port: int = 0
+    foreign_keys: bool = False
+    breakages: Counter[Breakage] = field(default_factory=Counter)
+    broke: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by each request that is refused, lost or left."""
+
+    _count: int = 0
+    _listener: asyncio.Server | None = None
+    _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        self._listener = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Refuse connections and reset the present ones."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        connection = _Connection(self, reader, writer)
+        try:
+            await connection.serve()
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            connection.reset()
+        finally:
+            self._tasks.discard(task)
+
+    def next_breakage(self) -> Breakage:
+        breakage = self.plan(self._count)
+        self._count += 1
+        self.breakages[breakage] += 1
+        return breakage
+
+
+class _Connection:
+    def __init__(
+        self, proxy: PostgresProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._proxy, self._reader, self._writer = proxy, reader, writer
+        self._breakage = Breakage.NONE
+        self._server: asyncio.StreamWriter | None = None
+
+    def reset(self) -> None:
+        """Close it so that the client gets an RST."""
+        sock = self._writer.get_extra_info("socket")
+        if sock is not None and sock.fileno() != -1:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self._writer.transport.abort()
+        if self._breakage is not Breakage.LEFT and self._server is not None:
+            self._server.close()
+
+    async def serve(self) -> None:
+        server_reader, self._server = await asyncio.open_connection(
+            "127.0.0.1", self._proxy.server_port
+        )
+        length = await self._reader.readexactly(4)
+        startup = length + await self._reader.readexactly(int.from_bytes(length) - 4)
+        self._server.write(startup)
+        is_ready = asyncio.Event()
+        answers = asyncio.create_task(self._pass_answers(server_reader, is_ready))
+        try:
+            await is_ready.wait()
+            while not answers.done():
+                message = await read_message(self._reader)
+                if message[:1] == SYNC:
+                    self._breakage = self._proxy.next_breakage()
+                    if self._breakage is Breakage.REFUSED:
+                        self._proxy.broke.set()
+                        raise ConnectionResetError
+                self._server.write(message)
+                if self._breakage is Breakage.LEFT:
+                    await self._server.drain()
+                    self._proxy.broke.set()
+                    self.reset()
+                    await answers
+                    return
+        finally:
+            answers.cancel()
+            await asyncio.gather(answers, return_exceptions=True)
+
+    async def _pass_answers(self, reader: asyncio.StreamReader, is_ready: asyncio.Event) -> None:
+        assert self._server is not None
+        try:
+            while True:
+                message = await read_message(reader)
+                if self._breakage is Breakage.LEFT:
+                    continue
+                if self._breakage is Breakage.DELAYED:
+                    await asyncio.sleep(self._proxy.seconds)
+                    self._breakage = Breakage.NONE
+                if self._breakage is Breakage.LOST:
+                    if message[:1] == READY:
+                        self._proxy.broke.set()
+                        self.reset()
+                        return
+                    continue
+                if message[:1] == KEY_DATA and self._proxy.foreign_keys:
+                    message = message[:5] + (1).to_bytes(4) + message[9:]
+                self._writer.write(message)
+                if message[:1] == READY:
+                    is_ready.set()
+                    await self._writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self._writer.close()
+        finally:
+            is_ready.set()
+            self._server.close()
