@@ -49,8 +49,13 @@ def channel_called(channels: Mapping[str, Channel], name: str) -> str | None:
 
 
 async def user_id(tables: Tables, name: str) -> str:
-    """The ID of a user: of `U0123`, `@name` or `name`; of user, display and real names."""
-    return user_of(await tables.users.all(), name)
+    """The ID of a user: of `U0123`, `@name` or `name`; of user, display and real names. Whoever
+    posted is known by the ID, also where no list has them.
+    """
+    users, uid = await tables.users.all(), name.upper()
+    if is_user_id(uid) and uid not in users and uid in await tables.first_posts.all():
+        return uid
+    return user_of(users, name)
 
 
 def user_of(users: Mapping[str, User], name: str) -> str:

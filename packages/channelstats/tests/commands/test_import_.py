@@ -4,6 +4,9 @@ import asyncio
 import io
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -14,7 +17,7 @@ from channelstats.cli import main
 from channelstats.commands import DONE, NOT_DONE, USAGE, WITH_PROBLEMS
 from channelstats.ingest import export_reader
 from support.channelstats import original
-from support.channelstats.called import Capture, called, die, stored
+from support.channelstats.called import Capture, called, die, error_lines, stored
 from support.channelstats.house import EXAMPLE, NOW, house
 
 # ── import export ─────────────────────────────────────────────────────────────────────────────────
@@ -84,6 +87,49 @@ def test_how_many_channels_wait_for_a_flag_is_said(tmp_path: Path, capfd: Captur
     ]
     assert called("import-export", str(tmp_path), "--include-private", now=NOW) == 0
     assert "private" not in capfd.readouterr().err
+
+
+def test_without_a_list_of_users_authors_are_known_by_their_ids(
+    tmp_path: Path, capfd: Capture
+) -> None:
+    export = shutil.copytree(EXAMPLE, tmp_path / "export")
+    (export / "users.json").unlink()
+    assert called("import-export", str(export), now=NOW) == WITH_PROBLEMS
+    assert "users.json: missing" in error_lines(capfd)[0]
+    week = ["--week", "2024-03-13"]
+    assert called("report", "global", *week, now=NOW) == DONE
+    report = capfd.readouterr().out
+    assert " of 0" not in report
+    assert "Members who posted" not in report
+    assert called("report", "user", "UBOB", *week, now=NOW) == DONE
+    assert "Report for @" in capfd.readouterr().out
+
+
+def test_sigterm_ends_an_import_in_order(tmp_path: Path) -> None:
+    program = tmp_path / "importing.py"
+    program.write_text(
+        "import asyncio, sys\n"
+        "from channelstats.cli import main\n"
+        "from channelstats.ingest import export_reader\n"
+        "from channelstats.ingest.export_import import ExportImport\n"
+        "export_reader.LARGE = 0\n"
+        "async def store(*of, **more):\n"
+        "    print('storing', flush=True)\n"
+        "    await asyncio.Event().wait()\n"
+        "ExportImport._store = store\n"
+        "if __name__ == '__main__':\n"
+        "    sys.exit(main(['import-export', *sys.argv[1:], '--quiet']))\n"
+    )
+    command = [sys.executable, str(program), str(EXAMPLE), "--data", str(tmp_path / "data")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as importing:
+        assert importing.stdout is not None
+        assert importing.stdout.readline() == "storing\n"
+        importing.terminate()
+        _, errors = importing.communicate(timeout=60)
+    assert errors == "channelstats: terminated; run it again to go on\n"
+    assert importing.returncode == -signal.SIGTERM
 
 
 def test_whoever_is_excluded_is_not_taken_in() -> None:

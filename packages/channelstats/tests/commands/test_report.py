@@ -118,3 +118,30 @@ def test_json_of_a_silent_week_says_so(capfd: Capture) -> None:
     silent = ("--format", "json", "--week", "2023-01-04")
     assert called("report", "global", *silent, now=LATER) == DONE
     assert capfd.readouterr().err.startswith("there were no messages from 2023-01-01")
+
+
+def test_days_after_everything_offer_as_many_with_messages(capfd: Capture) -> None:
+    silent, *_ = told(capfd, "--days", "20")
+    assert silent == (
+        "there were no messages from 2024-04-11 to 2024-04-30; "
+        "the newest message is from 2024-03-16: --days 20 --to 2024-03-16"
+    )
+    assert called("report", "channel", "dev", "--days", "20", now=LATER) == DONE
+    page = capfd.readouterr().out
+    assert "Nothing was posted here in this period. The newest message of the workspace is" in page
+    assert "Saturday 16 March 2024; as many days up to it are from 2024-02-26 to 2024" in page
+    assert called("report", "global", "--days", "20", now=LATER) == DONE
+    assert "The newest message of the workspace is of Saturday 16 March" in capfd.readouterr().out
+
+
+def test_everybody_who_posted_is_listed(capfd: Capture) -> None:
+    assert called("report", "global", "--week", "2024-03-13", now=LATER) == DONE
+    assert "Top 20 people (3 of 3 people who posted)" in capfd.readouterr().out
+    flags = ["--week", "2024-03-13", "--profile", "compat"]
+    assert called("report", "global", *flags, now=LATER) == DONE
+    assert "(2 of 2 people who wrote half of all words)" in capfd.readouterr().out
+
+
+def test_days_before_everything_name_no_newer_message(capfd: Capture) -> None:
+    assert called("report", "channel", "dev", "--week", "2023-01-04", now=LATER) == DONE
+    assert "The newest message" not in capfd.readouterr().out

@@ -72,7 +72,7 @@ async def test_what_is_wrong_and_in_no_utf8_comes_with_the_messages(
     (channel,) = listed(export)
     async with channel_reader(export, size) as read:
         content = await read(channel, origin(channel), True)
-    assert [user.user_name for user in content.authors] == ["half ?"]
+    assert [user.user_name for user in content.authors] == ["", "half ?"]
     assert [str(problem).partition(":")[0] for problem in content.problems] == [
         "one/2024-01-02.json",
         "one/2024-01-03.json",

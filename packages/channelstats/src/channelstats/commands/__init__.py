@@ -27,7 +27,7 @@ WITH_PROBLEMS: Final = 1
 USAGE: Final = 2
 NOT_DONE: Final = 3
 """Exit codes."""
-_SWITCH_VALUES: Final = frozenset(("true", "false", "yes", "no", "on", "off"))
+_SWITCH_VALUES: Final = frozenset(["true", "false", "yes", "no", "on", "off", "1", "0"])
 
 
 class Parser(argparse.ArgumentParser):

@@ -7,7 +7,9 @@ Rule: a command reads the clock and the environment here and nowhere else.
 import argparse
 import asyncio
 import os
+import signal
 import sys
+import threading
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -310,8 +312,30 @@ def run(
     except SettingError as error:
         parser.error(str(error))
     context = CommandContext(settings, arguments, os.environ, clock, parser.error, monotonic, sleep)
+    is_terminated = False
+
+    async def until_terminated() -> int:
+        """Run the command; SIGTERM ends it in order, as Ctrl-C does."""
+        task = asyncio.current_task()
+
+        def terminate() -> None:
+            nonlocal is_terminated
+            is_terminated = True
+            if task is not None:
+                task.cancel()
+
+        if threading.current_thread() is threading.main_thread():  # no other one gets signals
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        return await load_command(listed).run(context)
+
     try:
-        return asyncio.run(load_command(listed).run(context))
+        return asyncio.run(until_terminated())
+    except asyncio.CancelledError:
+        if not is_terminated:
+            raise
+        print("channelstats: terminated; run it again to go on", file=sys.stderr, flush=True)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)  # so that whoever waits for it sees what ended it
     except (Failure, NotFound, Taken, ArchiveRefused, SettingError, KeytablesError) as error:
         print(f"channelstats: {error}", file=sys.stderr)
     except BrokenPipeError:

@@ -246,7 +246,10 @@ async def _say_what_is_missing(
     """Say where the report is empty, or the store does not cover all its days."""
     if not messages:
         newest = max(await tables.messages.days(), default="")
-        hint = f"; the newest message is from {newest}: --week {newest}" if newest else ""
+        flags = f"--week {newest}"
+        if period.days != WEEK:
+            flags = f"--days {period.days} --to {newest}"
+        hint = f"; the newest message is from {newest}: {flags}" if newest else ""
         context.say(f"there were no messages from {period.start} to {period.last}{hint}")
     read = await tables.configuration.last_run()
     until = date_at(min(read, int(context.clock())) - 1, context.zone) if read else date.max

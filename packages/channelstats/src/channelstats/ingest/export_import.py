@@ -118,6 +118,7 @@ class ExportImport:
         self._latest = latest(self._run.now)
         self._fetched_at = 0
         self._known: set[str] = set()
+        self._lists_users = True
         self._workspaces = Counter[str]()
         self._bytes = self._bytes_done = 0
         self._result = ImportResult()
@@ -128,6 +129,7 @@ class ExportImport:
         configuration = tables.configuration
         users = await asyncio.to_thread(export.users, self._options.workspace)
         everywhere = await asyncio.to_thread(export.channels)
+        self._lists_users = users is not None
         every_kind = list(filter(self._options.is_here, everywhere))
         result.elsewhere = len(everywhere) - len(every_kind)
         listed = [channel for channel in every_kind if channel.kind in self._options.kinds]
@@ -253,6 +255,8 @@ class ExportImport:
         self._workspaces.update(content.workspaces)
         run.report(content.problems)
         unknown = (user for user in content.authors if user.slack_uid not in self._known)
+        if self._lists_users:  # else whoever wrote is a user, if by the ID alone
+            unknown = (user for user in unknown if user.name != user.slack_uid)
         await tables.put_users(run.excluded.users(unknown), run.now, replace=False)
         rows: list[MessageRow] = []
         before = result.messages

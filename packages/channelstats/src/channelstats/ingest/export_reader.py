@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from channelstats.ingest.merging import merge_messages
-from channelstats.ingest.rows import Origin, take_rows, user_of_profile
+from channelstats.ingest.rows import Origin, take_rows, users_of_messages
 from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, Problem, left_out
 from channelstats.slack.objects import Named, workspace_of
@@ -40,8 +40,8 @@ class ReaderEnded(OSError):  # noqa: N818 - named for what happened
 
 
 class ChannelContent(msgspec.Struct, frozen=True):
-    """The messages of one channel, so many, with their ``authors`` as profiles beside them have
-    those, and what was wrong. Their rows are in pieces that are encoded until their turn comes, and
+    """The messages of one channel, so many, with their ``authors`` as far as the messages tell,
+    and what was wrong. Their rows are in pieces that are encoded until their turn comes, and
     let go then: they come once. Timestamps: the oldest, the newest, and the newest of those that
     are no replies. ``workspaces``: to which ones how many of its files are linked.
     """
@@ -109,7 +109,7 @@ def read_channel(
     return ChannelContent(
         len(rows),
         [_encode(rows[begin : begin + ROWS]) for begin in range(0, len(rows), ROWS)],
-        [user_of_profile(uid, profile) for uid, profile in profiles.items()],
+        users_of_messages(rows, profiles),
         [*export.problems(), *problems],
         oldest=min(times, default=""),
         newest=max(times, default=""),
@@ -129,7 +129,8 @@ _opened: list[Export] = []
 
 def _open(path: str, limits: Limits) -> None:
     """Open the export, and have the process end with the one that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what ends the other at the keyboard is for it
+    for number in (signal.SIGINT, signal.SIGTERM):  # what ends the other is for that alone
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     export = Export.open(path, limits)
     export.problems()  # whoever started the process has reported them

@@ -6,7 +6,7 @@ guessed.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -75,6 +75,13 @@ def user_of_profile(uid: str, profile: Named) -> User:
         real_name=stored_name(profile.real_name),
         display_name=stored_name(profile.display_name),
     )
+
+
+def users_of_messages(rows: Iterable[MessageRow], profiles: Mapping[str, Named]) -> list[User]:
+    """The authors of messages, as the profiles beside those have them, else by their IDs alone."""
+    nobody = Named()
+    authors = {row.slack_uid for row in rows if row.slack_uid and not row.is_bot}
+    return [user_of_profile(uid, profiles.get(uid, nobody)) for uid in sorted(authors)]
 
 
 def counts_of(users: Iterable[User]) -> Counts:

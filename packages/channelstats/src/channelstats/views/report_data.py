@@ -7,6 +7,7 @@ that its rows are about, so that hundreds of reports do not look through all of 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from typing import Final
 
@@ -71,7 +72,8 @@ class Partition:
 @dataclass(frozen=True)
 class ReportData:
     """``made_at`` is in seconds since the epoch; ``created`` is when accounts were made, in
-    seconds; ``members`` those of a channel at both ends of the period. ``hidden`` are the names of
+    seconds; ``newest`` is the date of the newest message of all, None where there is none;
+    ``members`` those of a channel at both ends of the period. ``hidden`` are the names of
     pseudonymous IDs, None where IDs are real.
     """
 
@@ -81,6 +83,7 @@ class ReportData:
     created: Mapping[str, int] = field(default_factory=dict)
     members: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     hidden: HiddenInputs | None = None
+    newest: date | None = None
 
     @property
     def period(self) -> Period:
@@ -287,4 +290,6 @@ async def load_report_data(
         if ends is not None:
             members[cid] = ends
     data = DashboardData(inputs, period, options)
-    return ReportData(data, now, smallest_group, created, members, hidden)
+    newest = max(await tables.messages.days(), default=None)
+    day = None if newest is None else date.fromisoformat(newest)
+    return ReportData(data, now, smallest_group, created, members, hidden, day)

@@ -34,6 +34,7 @@ from channelstats.views.sections import (
     emoji_part,
     help_section,
     messages_sections,
+    newest_text,
     present,
     tile,
     times_sections,
@@ -104,7 +105,7 @@ def silence_note(of: ReportData, cid: str) -> str:
     if cid in of.groups.posters:
         smallest = of.groups.smallest
         return f"Fewer than {smallest} people posted here, so no figures are shown."
-    return "Nothing was posted here in this period."
+    return f"Nothing was posted here in this period. {newest_text(of)}".strip()
 
 
 def _on_channel(of: ReportData, wanted: Wanted) -> Report:

@@ -5,8 +5,9 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.days import minute_text
+from channelstats.days import day_text, minute_text
 from channelstats.stats.messages import REACTED, REPLIED
+from channelstats.stats.period import Period
 from channelstats.stats.quantities import Change, Quantity, alone
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.glossary import kind_of, title_of
@@ -57,9 +58,23 @@ def help_section(before: Line, help_channel: str, of: ReportData) -> Section | N
     return Section("About this report", (Text(lines),), silent=True) if lines else None
 
 
+def newest_text(of: ReportData) -> str:
+    """For a period without messages: when the newest one is, and the days up to it."""
+    if of.newest is None or of.newest >= of.period.start:
+        return ""
+    last = Period(of.newest, 1, of.period.zone).ending_with(of.period.days)
+    return (
+        f"The newest message of the workspace is of {day_text(last.last)}; as many days up to it "
+        f"are from {last.start} to {last.last}."
+    )
+
+
 def coverage_note(of: ReportData) -> tuple[Part, ...]:
-    """Says why nothing is compared, where it is not."""
-    return (Text(((of.not_compared,),)),) if of.not_compared else ()
+    """Says why nothing is compared, where it is not, and where the newest messages are, where
+    there are none.
+    """
+    newest = "" if of.now.volume.messages else newest_text(of)
+    return tuple(Text(((note,),)) for note in (of.not_compared, newest) if note)
 
 
 def emoji_part(rows: pl.DataFrame, title: str) -> Part:

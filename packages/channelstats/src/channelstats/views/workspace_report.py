@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from channelstats.counting import Profile
 from channelstats.days import period_text
 from channelstats.stats.activity import HOURS, WEEKDAYS, hour_text
 from channelstats.stats.conversation import bot_share, conversation
@@ -78,12 +79,15 @@ def _compared(of: ReportData, name: str, title: str, kind: Kind = Kind.COUNT) ->
 
 def _posters(of: ReportData) -> Tiles:
     now, before = of.now.statistics, of.before.statistics
-    active = Span(now["active_users"], Kind.COUNT) if isinstance(now["active_users"], int) else ""
+    active, of_members, posting = now["active_users"], tuple[str | Span, ...](), tuple[Tile, ...]()
+    if isinstance(active, int) and active:  # else nothing says how many members there are
+        of_members = (" of ", Span(active, Kind.COUNT))
+        posting = (tile("posting", now["% posting"], "Members who posted", Kind.PERCENT),)
     compared = of.change(now["posters"], before["posters"])
     return Tiles(
         (
-            tile("posters", compared, after=(" of ", active)),
-            tile("posting", now["% posting"], "Members who posted", Kind.PERCENT),
+            tile("posters", compared, after=of_members),
+            *posting,
             tile("median", now["median messages"], "Median messages per poster"),
             _compared(of, "topten messages", "Top 10's share of messages", Kind.PERCENT),
             _compared(of, "50percent of words", "People who wrote half of all words"),
@@ -140,8 +144,11 @@ def _channels(of: ReportData, *, brief: bool) -> Section:
 
 def _people(of: ReportData, *, brief: bool) -> Section:
     most = _BRIEF if brief else _FULL
-    half = len(AUTHORS_OF_HALF["50percent users for words"](of.now.volume))
-    rows = of.people.head(min(most, half)).select(
+    listable, known = of.people.filter(pl.col("m") > 0), "people who posted"
+    if of.data.options.counting.profile is Profile.COMPAT:
+        half = len(AUTHORS_OF_HALF["50percent users for words"](of.now.volume))
+        listable, known = listable.head(half), "people who wrote half of all words"
+    rows = listable.head(most).select(
         "rank",
         pl.col("slack_uid").alias("person"),
         *("words", "messages", "rphw", "thread_messages"),
@@ -156,8 +163,7 @@ def _people(of: ReportData, *, brief: bool) -> Section:
         line="{}.| {}| {}w|, {}m|, {} reactions/100 words"
         "|, {} replies to their threads|, {} of traffic|, {} cumulative",
     )
-    known = f"{half:,} people who wrote half of all words"
-    return _ranking(f"Top {most} people", listed, known, brief=brief)
+    return _ranking(f"Top {most} people", listed, f"{listable.height:,} {known}", brief=brief)
 
 
 def _ranking(title: str, listed: Table, known: str, *, brief: bool) -> Section:
