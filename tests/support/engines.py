@@ -12,11 +12,13 @@ from keytables.sqlite import SqliteEngine
 from support import dynamo_servers
 from support.memory_engine import MemoryEngine
 from support.postgres_servers import postgres
-from support.table_engines import DynamoStore, PostgresStore
+from support.table_engines import DynamoStore, PartedSqliteStore, PostgresStore
 
 NAMES = ("memory", "sqlite")
-EVERY = (*NAMES, "postgresql", "ministack")
-"""With databases that are processes of their own, for tests that are worth the time."""
+EVERY = (*NAMES, "sqlite-parts", "postgresql", "ministack")
+"""With a store in several files, and with databases that are processes of their own, for tests that
+are worth the time.
+"""
 
 
 @asynccontextmanager
@@ -28,6 +30,8 @@ async def engine(name: str, folder: Path, clock: Clock) -> AsyncIterator[Engine]
         opened = MemoryEngine(clock)
     elif name == "sqlite":
         opened = await SqliteEngine.open(folder / "store.sqlite", clock=clock)
+    elif name == "sqlite-parts":
+        opened = await PartedSqliteStore(folder, clock).open()
     elif name == "postgresql":
         database = PostgresStore(postgres(), clock)
         opened = await database.open()

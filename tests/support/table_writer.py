@@ -9,13 +9,13 @@ import os
 import sys
 
 from keytables import Key, Kind, Table
-from keytables.sqlite import SqliteEngine
+from keytables.sqlite import open_sqlite
 
 TABLE = Table("written", Key("name"), Key("number", Kind.NUMBER))
 
 
 async def write(path: str, name: str, concurrent: int, count: int) -> None:
-    engine = await SqliteEngine.open(path)
+    engine = await open_sqlite(path)
     table = await engine.ensure_table(TABLE)
     numbers = iter(range(count or sys.maxsize))
     os.write(1, b"ready\n")

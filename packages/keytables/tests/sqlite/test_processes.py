@@ -1,18 +1,18 @@
-"""Several processes on one file: none starves, and a killed one harms no other."""
+"""Several processes on one store: none starves, and a killed one harms no other."""
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from keytables import Key, Kind, Table, TableHandle
+from keytables import Engine, Key, Kind, Table, TableHandle
+from keytables.sqlite import divide_store, open_sqlite
 from support.paths import PYTHONPATH
-from support.sqlite_store import OpenSqlite
 from support.table_writer import TABLE
 
 
@@ -43,21 +43,44 @@ async def lines(process: asyncio.subprocess.Process, count: int) -> list[bytes]:
     return [await process.stdout.readline() for _ in range(count)]
 
 
+@pytest.fixture(params=[1, 4])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Of a store of one file, and of one of four."""
+    path = tmp_path / "store"
+    divide_store(path, request.param)
+    return path
+
+
+OpenStore = Callable[[], Awaitable[Engine]]
+
+
 @pytest.fixture
-async def table(open_sqlite: OpenSqlite) -> TableHandle:
-    return await (await open_sqlite()).ensure_table(TABLE)
+async def open_store(path: Path) -> AsyncIterator[OpenStore]:
+    async with AsyncExitStack() as opened:
+
+        async def open_one() -> Engine:
+            engine = await open_sqlite(path)
+            opened.push_async_callback(engine.close)
+            return engine
+
+        yield open_one
+
+
+@pytest.fixture
+async def table(open_store: OpenStore) -> TableHandle:
+    return await (await open_store()).ensure_table(TABLE)
 
 
 @pytest.mark.parametrize("after", [1, 40, 333])
 async def test_completed_writes_survive_a_kill(
-    path: Path, open_sqlite: OpenSqlite, after: int
+    path: Path, open_store: OpenStore, after: int
 ) -> None:
     async with writing(path, "victim") as victim:
         output = await lines(victim, after)
         victim.send_signal(signal.SIGKILL)
         assert victim.stdout is not None
         output += (await victim.stdout.read()).splitlines(keepends=True)
-    table = await (await open_sqlite()).ensure_table(TABLE)
+    table = await (await open_store()).ensure_table(TABLE)
     whole = [int(line) for line in output if line.endswith(b"\n") and line != b"-0\n"]
     put = {n for n in whole if n >= 0}
     # Every third is deleted again, so those may be absent.
@@ -100,11 +123,11 @@ async def test_several_processes_lose_nothing(path: Path, table: TableHandle) ->
 
 @pytest.mark.parametrize("busy", [1, 2])
 async def test_an_occasional_writer_is_not_starved_by_busy_ones(
-    path: Path, open_sqlite: OpenSqlite, table: TableHandle, busy: int
+    path: Path, open_store: OpenStore, table: TableHandle, busy: int
 ) -> None:
     """Few transactions of others come between a submission and its commit."""
     counters = Table("counters", Key("name"), Key("n", Kind.NUMBER))
-    mine = await (await open_sqlite()).ensure_table(counters)
+    mine = await (await open_store()).ensure_table(counters)
 
     async def others() -> int:
         # Its numbers grow with every transaction of a busy process.
