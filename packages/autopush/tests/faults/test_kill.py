@@ -55,15 +55,15 @@ class KillWorker(Killer):
 
 
 class FreezeWriter(Killer):
-    """A worker stops for good while it holds the right to write, on which the others wait."""
+    """A worker stops for good while it holds the right to write to a part of the store."""
 
     async def __call__(self, running: Service, number: int) -> None:
-        turn = (running.data / "autopush.sqlite-turn").stat().st_ino
+        turns = {file.stat().st_ino for file in running.data.rglob("*-turn")}
         async with asyncio.timeout(TIMEOUT):
             while True:
                 victim = running.workers[number % len(running.workers)]
                 os.kill(victim, signal.SIGSTOP)
-                if _holds_lock(victim, turn):
+                if _holds_lock(victim, turns):
                     break
                 os.kill(victim, signal.SIGCONT)
                 await asyncio.sleep(0.001)  # it has to write again
@@ -71,10 +71,10 @@ class FreezeWriter(Killer):
         assert any(f"{victim}" in line for line in running.output if "is frozen" in line)
 
 
-def _holds_lock(pid: int, inode: int) -> bool:
-    """Whether that process has a lock on that file; one that waits for it is marked with ->."""
+def _holds_lock(pid: int, inodes: set[int]) -> bool:
+    """Whether that process has a lock on one of these files; one that waits is marked with ->."""
     return any(
-        words[4] == str(pid) and words[5].endswith(f":{inode}")
+        words[4] == str(pid) and int(words[5].rpartition(":")[2]) in inodes
         for words in map(str.split, Path("/proc/locks").read_text().splitlines())
         if words[1] == "FLOCK"
     )
