@@ -3,15 +3,17 @@
 import csv
 import io
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import polars as pl
 import pytest
 
-from channelstats.render.data import SCHEMA_VERSION, csv_of, json_of
+from channelstats.render.data import SCHEMA_VERSION, csv_bytes, csv_of, json_of
 from channelstats.render.names import Directory
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import VIEWS, Column, Kind, Table
+from support.channelstats.house import UTC
 from support.channelstats.views import Looked, look, random_workspace
 
 CHANGE = {"cur": 3, "prev": 2, "diff_pct": 50.0, "state": "up"}
@@ -25,6 +27,11 @@ class Names(Directory):
 
     def channel(self, cid: str) -> str:
         return f"channel {cid}"
+
+
+def rows_of(file: bytes) -> list[dict[str, str]]:
+    """The rows of a CSV by their headings."""
+    return list(csv.DictReader(io.StringIO(file.decode("utf-8-sig"), newline="")))
 
 
 @pytest.fixture(scope="module", params=[("", ""), ("C1", ""), ("", "UA")])
@@ -74,7 +81,7 @@ def test_json_is_the_whole_view(found: Looked) -> None:
 
 def test_csv_is_the_whole_table(found: Looked) -> None:
     for name, table in found.tables.items():
-        rows = list(csv.DictReader(io.StringIO(csv_of(table, Names()).decode(), newline="")))
+        rows = list(rows_of(csv_of(table, Names(), UTC)))
         assert len(rows) == table.rows.height
         for row, expected in zip(rows, found.rows(name), strict=True):
             for column in table.columns:
@@ -98,7 +105,9 @@ def test_no_cell_of_a_csv_is_a_formula(name: str) -> None:
 
     columns = (Column("emoji", "Emoji", Kind.EMOJI), Column("person", "Person", Kind.PERSON))
     table = Table("t", "T", columns, pl.DataFrame({"emoji": [name], "person": ["UA"]}))
-    (row,) = csv.DictReader(io.StringIO(csv_of(table, Formulas()).decode(), newline=""))
+    (row,) = csv.DictReader(
+        io.StringIO(csv_of(table, Formulas(), UTC).decode("utf-8-sig"), newline="")
+    )
     assert row == {"emoji": f"'{name}", "person": "UA", "person_name": f"'{name}"}
 
 
@@ -106,6 +115,23 @@ def test_numbers_below_zero_stay_numbers() -> None:
     columns = (Column("n", "N", Kind.NUMBER), Column("change", "Change", Kind.CHANGE))
     rows = pl.DataFrame({"n": [-1.5], "change": [{**CHANGE, "diff_pct": -50.0}]})
     table = Table("t", "T", columns, rows)
-    heading, row = csv_of(table, Directory()).decode().splitlines()
+    heading, row = csv_of(table, Directory(), UTC).decode("utf-8-sig").splitlines()
     assert heading == "n,change_prev,change_diff_pct,change_state"
     assert row == "-1.5,2,-50.0,up"
+
+
+def test_a_message_has_its_time_and_its_link() -> None:
+    columns = (Column("message", "Message", Kind.MESSAGE), Column("n", "N", Kind.COUNT))
+    messages = ["C1/1710630900.001500/", "C1/1710630900.001500/1710600000.000100", None]
+    table = Table("t", "T", columns, pl.DataFrame({"message": messages, "n": [1, 2, 3]}))
+    names = Directory(slack_name="example")
+    first, reply, none = rows_of(csv_of(table, names, ZoneInfo("Asia/Kolkata")))
+    assert first["message_time"] == reply["message_time"] == "2024-03-17 04:45"
+    address = "https://example.slack.com/archives/C1/p1710630900001500"
+    assert first["message_link"] == address
+    assert reply["message_link"] == f"{address}?thread_ts=1710600000.000100&cid=C1"
+    assert none["message_time"] == none["message_link"] == ""
+
+
+def test_a_csv_begins_with_the_mark_that_spreadsheets_know_utf8_by() -> None:
+    assert csv_bytes(["name"], [["Zoë"]]) == b"\xef\xbb\xbfname\r\nZo\xc3\xab\r\n"

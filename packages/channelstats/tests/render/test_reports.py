@@ -94,7 +94,7 @@ def test_csv_and_parquet_hold_the_same_tables(w2: Week) -> None:
     ]
     for name, data in parquet.items():
         frame = pl.read_parquet(io.BytesIO(data))
-        text = csv[name.replace(".parquet", ".csv")].decode().splitlines()
+        text = csv[name.replace(".parquet", ".csv")].decode("utf-8-sig").splitlines()
         assert text[0].split(",") == frame.columns
         assert len(text) - 1 == frame.height
     channels = pl.read_parquet(io.BytesIO(parquet["channels.parquet"]))
@@ -102,6 +102,12 @@ def test_csv_and_parquet_hold_the_same_tables(w2: Week) -> None:
         ("CGEN", 5, 24, 16),
         ("CDEV", 3, 16, 10),
     ]
+
+
+def test_messages_of_a_csv_have_their_time(w2: Week) -> None:
+    file = io.BytesIO(w2.files("global", "parquet")["top_messages.parquet"])
+    first = pl.read_parquet(file).row(0, named=True)
+    assert (first["ts"], first["time"]) == ("1710630900.001500", "2024-03-16 23:15")
 
 
 def test_a_name_that_is_a_formula_is_disarmed_in_csv(w2: Week) -> None:

@@ -29,7 +29,7 @@ from channelstats.web.service import Busy, DashboardService
 from keytables import Unavailable
 from support.channelstats.dashboard import SECRET, Dashboard, dashboard
 from support.channelstats.dated import row
-from support.channelstats.house import COMPAT, EXAMPLE, NOW, House, house
+from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House, house
 from support.channelstats.workspace import write_linked
 from support.clocks import ManualClock
 
@@ -46,7 +46,6 @@ NONSENSE = [
     ("/volume?weeks=0", 400, "weeks: expected a number"),
     ("/volume.json?from=x", 400, "from: expected a date"),
     ("/volume?wekks=1", 400, "did you mean weeks?"),
-    ("/volume.csv", 400, "table: expected one of"),
     ("/volume.csv?table=none", 400, "table: expected one of"),
     ("/volume.csv?table=volume&page=2", 400, "page: there is no such parameter"),
     ("/people?sort=words", 400, "table: expected with sort, find and page"),
@@ -265,12 +264,13 @@ async def test_twins_say_the_same_as_the_view(board: Dashboard, name: str) -> No
     names = Directory(
         people={uid: user.name for uid, user in users.items()},
         channels={cid: channel.name for cid, channel in channels.items()},
+        slack_name="example",
     )
     assert await board.text(f"/{name}.json?{WEEK}") == json_of(view, names).decode()
     assert view.tables
     for table in view.tables:
         text = await board.text(f"/{name}.csv?{WEEK}&table={table.name}")
-        assert text == csv_of(table, names).decode()
+        assert text == csv_of(table, names, UTC).decode()
 
 
 async def test_each_table_of_a_page_leads_to_all_of_it(board: Dashboard) -> None:
@@ -316,6 +316,17 @@ async def test_a_file_is_called_after_what_is_in_it(board: Dashboard) -> None:
         assert answer.headers["Content-Disposition"] == (
             'attachment; filename="people-people-2024-03-10-2024-03-16.csv"'
         )
+
+
+@pytest.mark.parametrize("name", VIEWS)
+async def test_a_csv_without_a_table_is_the_main_one(board: Dashboard, name: str) -> None:
+    view = await expected(board.house, name)
+    rankings = (table.name for table in view.tables if not table.chart)
+    main = next(rankings, view.tables[0].name)
+    async with board.client.get(f"/{name}.csv?{WEEK}") as answer:
+        assert f'filename="{name}-{main}-2024' in answer.headers["Content-Disposition"]
+        text = await answer.text()
+    assert text == await board.text(f"/{name}.csv?{WEEK}&table={main}")
 
 
 async def test_the_report_of_the_week_can_be_read(board: Dashboard) -> None:

@@ -25,10 +25,13 @@ import csv
 import io
 from collections.abc import Iterable
 from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
 
 import msgspec
 import polars as pl
 
+from channelstats.days import minute_text
+from channelstats.identifiers import seconds
 from channelstats.render.names import Directory
 from channelstats.stats.quantities import replaced
 from channelstats.views.model import Kind, Network, Table, Tile, View
@@ -101,10 +104,15 @@ def _ids(view: View, kind: Kind, chosen: str) -> list[str]:
     return sorted(found)
 
 
-def csv_of(table: Table, names: Directory) -> bytes:
-    """A table with a heading. A person or a channel has a column more, `…_name`; of a change there
-    are the three columns `…_prev`, `…_diff_pct` and `…_state`, as the number itself is there.
+def csv_of(table: Table, names: Directory, zone: ZoneInfo) -> bytes:
+    """A table with a heading. A person or a channel has a column more, `…_name`; a message has two,
+    `…_time` in that zone and `…_link`; of a change there are the three columns `…_prev`,
+    `…_diff_pct` and `…_state`, as the number itself is there.
     """
+
+    def time(message: str) -> str:
+        return minute_text(seconds(message.split("/")[1]), zone) if message else ""
+
     called = {Kind.PERSON: names.person, Kind.CHANNEL: names.channel}
     found: list[pl.Series] = []
     for column in table.columns:
@@ -115,15 +123,19 @@ def csv_of(table: Table, names: Directory) -> bytes:
         found.append(cells)
         if column.kind in called:
             found.append(replaced(cells, called[column.kind]).alias(f"{column.name}_name"))
+        if column.kind is Kind.MESSAGE:
+            found.append(replaced(cells, time).alias(f"{column.name}_time"))
+            found.append(replaced(cells, names.permalink).alias(f"{column.name}_link"))
     return csv_bytes([cells.name for cells in found], zip(*found, strict=True))
 
 
 def csv_bytes(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> bytes:
+    """A file in UTF-8 with a byte order mark, without which Excel takes it for another encoding."""
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(headings)
     writer.writerows([_harmless(value) for value in row] for row in rows)
-    return file.getvalue().encode()
+    return file.getvalue().encode("utf-8-sig")
 
 
 def _harmless(value: object) -> object:

@@ -265,6 +265,7 @@ def _top_messages(of: ReportData) -> pl.DataFrame:
             pl.lit(by).alias("by"),
             "count",
             ts=timestamps("ts"),
+            time=_minutes(of),
             channel_id="slack_cid",
             person_id="slack_uid",
             link=message,
@@ -272,6 +273,12 @@ def _top_messages(of: ReportData) -> pl.DataFrame:
         for by, count in {"reactions": REACTED, "replies": REPLIED}.items()
     ]
     return pl.concat(each)
+
+
+def _minutes(of: ReportData) -> pl.Expr:
+    """The time of each message, as `yyyy-mm-dd HH:MM` in the zone of the report."""
+    at = pl.from_epoch("ts", "us").dt.replace_time_zone("UTC")
+    return at.dt.convert_time_zone(of.period.zone.key).dt.strftime("%Y-%m-%d %H:%M")
 
 
 def _dates(of: ReportData) -> pl.DataFrame:

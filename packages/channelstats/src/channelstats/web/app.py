@@ -6,7 +6,7 @@ page of the same numbers.
     /  /<view>            pages; /volume, /hours, ... see `channelstats.views.model.VIEWS`;
                           ?table=&sort=&find=&page= see `channelstats.web.table_pages`
     /<view>.json          the whole view
-    /<view>.csv?table=    one of its tables
+    /<view>.csv?table=    one of its tables, else the main one
     /report               the report of the week that the choice ends in
     /names.json?like=     people whose name has that in it
     /me                   POST: who the visitor is
@@ -133,10 +133,12 @@ class Dashboard:
         visit, snapshot = await self._requested(request, "table")
         view = await self._view(request, visit, snapshot)
         tables = {table.name: table for table in view.tables}
-        wanted = request.query.get("table", "")
+        # Without one it is the first that has more than the numbers of a chart.
+        main = next((table.name for table in view.tables if not table.chart), next(iter(tables)))
+        wanted = request.query.get("table", "") or main
         if wanted not in tables:
             raise BadQuery(f"table: expected one of {', '.join(tables)}")
-        body = await asyncio.to_thread(csv_of, tables[wanted], visit.names.directory)
+        body = await asyncio.to_thread(csv_of, tables[wanted], visit.names.directory, visit.zone)
         name = f"{view.name}-{wanted}-{view.choice.first}-{view.choice.last}.csv"
         headers = {hdrs.CONTENT_DISPOSITION: f'attachment; filename="{name}"'}
         return web.Response(body=body, content_type="text/csv", charset="utf-8", headers=headers)
