@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -43,10 +44,14 @@ class Pair:
         self.running: dict[int, Siblings] = {}
 
     def start(
-        self, index: int, answer: Answering | None = None, adopt: Adopting | None = None
+        self,
+        index: int,
+        answer: Answering | None = None,
+        adopt: Adopting | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> Siblings:
         sockets = {other: end.dup() for other, end in self.ends[index].items()}
-        siblings = Siblings(sockets, self.wheel, silent_after=0.3)
+        siblings = Siblings(sockets, self.wheel, silent_after=0.3, monotonic=monotonic)
         ports = {} if answer is None else {PORT: answer}
         siblings.start(ports, adopt or (lambda sock, _: sock.close()))
         self.running[index] = siblings
@@ -158,6 +163,22 @@ async def test_what_waits_for_a_silent_worker_fails_and_what_follows_fails_at_on
     await heard(caller)
     assert (await caller.call(1, PORT, REQUEST)).status == 200
     assert answered == ["/p"]  # what had failed is not carried out
+
+
+async def test_a_call_that_is_read_too_late_fails_though_the_worker_is_heard(pair: Pair) -> None:
+    answered: list[str] = []
+
+    def answer(request: Request) -> Response:
+        answered.append(request.path)
+        return Response(204)
+
+    caller = pair.start(0)
+    pair.start(1, answer, monotonic=lambda: time.monotonic() + 1)  # each call is a second old
+    await heard(caller)
+    with pytest.raises(SiblingSilent):
+        await asyncio.wait_for(caller.call(1, PORT, REQUEST), 10)
+    assert answered == []
+    assert not caller.is_silent(1)
 
 
 async def test_a_call_that_takes_long_is_no_silence(pair: Pair) -> None:

@@ -103,7 +103,13 @@ class _Connection(msgspec.Struct, array_like=True, tag=6, gc=False, frozen=True)
     state: bytes
 
 
-_Frame = _Call | _Answer | _Ping | _Pong | _Started | _Connection
+class _Dropped(msgspec.Struct, array_like=True, tag=7, gc=False, frozen=True):
+    """A call that was read too late to be carried out."""
+
+    number: int
+
+
+_Frame = _Call | _Answer | _Ping | _Pong | _Started | _Connection | _Dropped
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[_Frame]).decode
@@ -320,6 +326,8 @@ class _Sibling:
                 self._adopt(socket.socket(fileno=next(sockets)), frame.state)
             elif isinstance(frame, _Ping):
                 self._send(_Pong())
+            elif isinstance(frame, _Dropped):
+                self._on_dropped(frame)
             elif isinstance(frame, _Started):
                 self._fail(SiblingRestarted("it was restarted"))
                 self._send(_Pong())  # it may have dropped our `_Started`
@@ -327,8 +335,12 @@ class _Sibling:
 
     def _carry_out(self, call: _Call) -> None:
         answer = self._ports.get(call.port)
-        if answer is None or self._heard_at - call.sent_at > self._silent_after:
+        if answer is None:
             return  # it has failed on the other side
+        if self._heard_at - call.sent_at > self._silent_after:
+            # It has failed there too, unless something else was heard of this worker meanwhile.
+            self._send(_Dropped(call.number))
+            return
         answered = answer(
             Request(
                 call.method,
@@ -376,6 +388,11 @@ class _Sibling:
                     HeaderBlock(answer.block),
                 )
             )
+
+    def _on_dropped(self, dropped: _Dropped) -> None:
+        waiting = self._waiting.pop(dropped.number, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(SiblingSilent("it does not answer in time"))
 
     # ── silence ──────────────────────────────────────────────────────────────────────────────────
 
