@@ -138,7 +138,6 @@ class OpenLoop:
             self.refused += 1
         else:
             self._ledger.fail(f"a push was answered {status.decode()} (Location names {version!r})")
-            return
         if self._queue:
             self._send(poster, self._queue.popleft())
             return
