@@ -62,6 +62,20 @@ async def bridged(harness: Harness, router_type: str) -> None:
 # ── Where they went ──────────────────────────────────────────────────────────────────────────────
 
 
+def went(
+    harness: Harness, destination: str, router: str = "webpush", size: int = len(BODY)
+) -> bool:
+    """Whether one message with that much data went there, and none elsewhere."""
+    labels = {"destination": destination}
+    found = [
+        count(harness, NOTIFICATION_SUCCESS, **labels, router=router, vapid="False"),
+        count(harness, NOTIFICATION_SUCCESS),
+        count(harness, NOTIFICATION_DATA, **labels, platform=router),
+        count(harness, NOTIFICATION_DATA),
+    ]
+    return found == [1, 1, size, size]
+
+
 @pytest.mark.parametrize("store_first", [True, False])
 async def test_a_message_that_a_user_agent_gets_at_once_is_direct(
     harness: Harness, store_first: bool
@@ -69,34 +83,19 @@ async def test_a_message_that_a_user_agent_gets_at_once_is_direct(
     agent = await harness.subscribed()
     endpoint = Endpoint(harness, store_first=store_first)
     assert (await endpoint.push(body=BODY, uaid=agent.uaid)).status == 201
-    direct = {"destination": "Direct"}
-    assert count(harness, NOTIFICATION_SUCCESS, **direct, router="webpush", vapid="False") == 1
-    assert count(harness, NOTIFICATION_DATA, **direct, platform="webpush") == len(BODY)
-    assert count(harness, NOTIFICATION_SUCCESS) == 1
-    assert count(harness, NOTIFICATION_DATA) == len(BODY)
+    assert went(harness, "Direct")
 
 
-async def test_a_message_that_waits_for_its_user_agent_is_stored(
-    harness: Harness, endpoint: Endpoint
+@pytest.mark.parametrize(
+    ("ttl", "destination", "size"), [("60", "Stored", len(BODY)), ("0", "Discarded", 0)]
+)
+async def test_a_message_waits_for_its_user_agent_or_is_discarded_and_is_no_data(
+    harness: Harness, endpoint: Endpoint, ttl: str, destination: str, size: int
 ) -> None:
     await harness.known_user()
     harness.change_record(node_id=None)
-    assert (await endpoint.push(body=BODY)).status == 201
-    stored = {"destination": "Stored"}
-    assert count(harness, NOTIFICATION_SUCCESS, **stored, router="webpush", vapid="False") == 1
-    assert count(harness, NOTIFICATION_DATA, **stored, platform="webpush") == len(BODY)
-    assert count(harness, NOTIFICATION_SUCCESS) == 1
-    assert count(harness, NOTIFICATION_DATA) == len(BODY)
-
-
-async def test_a_message_that_nobody_gets_is_discarded_and_is_no_data(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    assert (await endpoint.push({**AES128GCM, "ttl": "0"}, BODY)).status == 201
-    assert count(harness, NOTIFICATION_SUCCESS, destination="Discarded") == 1
-    assert count(harness, NOTIFICATION_SUCCESS) == 1
-    assert count(harness, NOTIFICATION_DATA) == 0
+    assert (await endpoint.push({**AES128GCM, "ttl": ttl}, BODY)).status == 201
+    assert went(harness, destination, size=size)
 
 
 @pytest.mark.parametrize(("router_type", "label"), [("fcm", "fcm"), ("own", "other")])
@@ -105,8 +104,7 @@ async def test_a_message_that_a_bridge_takes_is_direct(
 ) -> None:
     await bridged(harness, router_type)
     assert (await endpoint.push(body=BODY)).status == 201
-    assert count(harness, NOTIFICATION_SUCCESS, destination="Direct", router=label) == 1
-    assert count(harness, NOTIFICATION_DATA, destination="Direct", platform=label) == len(BODY)
+    assert went(harness, "Direct", label)
 
 
 async def test_a_version_of_simplepush_counts_as_a_push(
@@ -119,8 +117,7 @@ async def test_a_version_of_simplepush_counts_as_a_push(
     assert (await endpoint.ask("PUT", path, body=b"version=3&data=hello")).status == 200
     assert (await endpoint.ask("PUT", path, body=b"version=x")).status == 400
     assert count(harness, NOTIFICATION_RECEIVED) == 2
-    assert count(harness, NOTIFICATION_SUCCESS, destination="Direct", router="simplepush") == 1
-    assert count(harness, NOTIFICATION_DATA, destination="Direct", platform="simplepush") == 5
+    assert went(harness, "Direct", "simplepush", size=5)
     assert count(harness, NOTIFICATION_ERROR, code="400", router="simplepush") == 1
 
 
