@@ -1,5 +1,6 @@
 """The checks of `autopush doctor` that look at the system, the ports, the store and the network."""
 
+import asyncio
 import errno
 import os
 import resource
@@ -40,7 +41,7 @@ from autopush.commands.doctor import (
 from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
 from autopush.keys import key_file, save_keys, service_keys
 from autopush.net.http1_connection import WEBSOCKET_CLOSE
-from autopush.service.storage import check_keys, open_store
+from autopush.service.storage import check_keys, divide, open_store
 from autopush.settings import Settings
 from autopush.store.preflight import PreflightFailed
 from autopush.store.tables import TablePlan, message_table, router_table, storage_table
@@ -309,6 +310,14 @@ async def test_every_operation_works_and_nothing_is_left_behind(settings: Settin
     assert opens == ("OK", f"{settings.store_place} opens, 3 tables")
     expected = "reading, conditional writing and deleting works on router, storage and message"
     assert works == ("OK", expected)
+    assert await use(settings, all_rows) == []
+
+
+async def test_every_operation_works_on_a_store_in_parts(settings: Settings) -> None:
+    await asyncio.to_thread(divide, replace(settings, workers=3))
+    opens, works = await findings(check_store, settings)
+    assert opens == ("OK", f"{settings.store_place} opens, 3 tables, 3 parts")
+    assert works[0] == "OK"
     assert await use(settings, all_rows) == []
 
 

@@ -271,6 +271,13 @@ async def test_parts_that_the_process_does_not_write_may_all_be_of_others(open_s
     assert len((await table.scan()).items) == PARTS
 
 
+async def test_the_disk_is_watched_by_every_process(open_store: Open) -> None:
+    for own_parts in (None, {1}, ()):
+        engine = await open_store(own_parts=own_parts, min_free_space=1 << 60)
+        assert engine.is_nearly_full
+        await engine.close()
+
+
 # ── Tables ────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -411,7 +411,8 @@ async def _check_tables(
     plan = table_plan(settings)
     names = await engine.table_names()
     now = subject.clock()
-    yield ok(f"{settings.store_place} opens, {len(names)} tables")
+    parts = f", {engine.parts} parts" if engine.parts > 1 else ""
+    yield ok(f"{settings.store_place} opens, {len(names)} tables{parts}")
     missing = missing_tables(plan, names, now)
     if missing:
         advice = CREATED if not subject.is_running else "Restart the service: it creates them"

@@ -52,7 +52,7 @@ class SqliteEngine(Engine):
         failures: Failures,
         writer: Writer,
         free_space: FreeSpace,
-        sweep_interval: float,
+        sweep_interval: float | None,
         guard: ClockGuard,
     ) -> None:
         self._database, self._clock, self._failures = database, clock, failures
@@ -63,7 +63,7 @@ class SqliteEngine(Engine):
         self._expired = ExpiredItems(self._queue, self._reader, clock)
         self._guard = guard
         self._sweeper: Sweeper | None = None
-        if sweep_interval:
+        if sweep_interval is not None:
             self._sweeper = Sweeper(
                 asyncio.get_running_loop(),
                 self._expired.remove_some,
@@ -90,11 +90,12 @@ class SqliteEngine(Engine):
         first_reading: ClockReading | None = None,
         on_failure: OnFailure | None = None,
         part: Part | None = None,
+        sweeps: bool = True,
     ) -> Self:
         """Open the file at ``path``; it and its folder are created when missing.
 
-        ``sweep_interval``: seconds between two removals of expired items, at random by ±50 %; 0 for
-        none.
+        ``sweep_interval``: seconds between two removals of expired items, at random by ±50 %;
+        ``sweeps``: whether there are any.
         ``lock_timeout``: seconds a write waits for other processes before it is Throttled, at most
         twice that; also the longest wait of ``close`` for them. ``opening_timeout``: seconds to
         wait for another program that has the file locked. ``max_waiting``, ``max_waiting_bytes``:
@@ -124,7 +125,7 @@ class SqliteEngine(Engine):
                 lock_timeout=lock_timeout,
             ),
             free_space=free_space,
-            sweep_interval=sweep_interval,
+            sweep_interval=sweep_interval if sweeps else None,
             guard=ClockGuard(clock, first=first_reading),
         )
 

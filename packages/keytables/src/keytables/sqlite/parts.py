@@ -11,13 +11,13 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Final
 
 from keytables.clock_guard import ClockReading
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
-from keytables.errors import KeytablesError, StoreClosed, TableNotFound, Throttled
+from keytables.errors import KeytablesError, StoreClosed, TableNotFound, Throttled, Unavailable
 from keytables.schema import Capacity, Table
 from keytables.sqlite import catalog
 from keytables.sqlite.database import (
@@ -37,10 +37,6 @@ from keytables.values import Scalar
 _LATE_OPENING_TIMEOUT: Final = 2.5
 """Seconds to wait for a program that has the file of another process's part locked."""
 
-_MAX_WAITING: Final = 1000
-_MAX_WAITING_BYTES: Final = 16 << 20
-"""Writes that wait for a part to be opened; further ones are Throttled."""
-
 
 async def open_sqlite(
     path: str | os.PathLike[str],
@@ -55,22 +51,24 @@ async def open_sqlite(
 ) -> Engine:
     """Open the store at ``path``, of however many parts; a new one has one.
 
-    ``own_parts``: those that this process opens at once and sweeps; None for all. The others, and
-    :meth:`SqliteEngine.open`, say the rest.
+    ``own_parts``: those that this process opens at once and sweeps; None for all. The other
+    arguments and errors are those of :meth:`SqliteEngine.open`.
     """
     path = os.fspath(path)
 
-    def open_file(file: str, part: Part | None, *, owned: bool = True) -> Awaitable[SqliteEngine]:
+    def open_file(
+        file: str, part: Part | None, *, at_once: bool = True, sweeps: bool = True
+    ) -> Awaitable[SqliteEngine]:
         return SqliteEngine.open(
             file,
             clock=clock,
             wipe=wipe,
-            sweep_interval=60.0 if owned else 0.0,
-            min_free_space=min_free_space if owned else 0,
+            min_free_space=min_free_space if at_once else 0,
             first_reading=first_reading,
             on_failure=on_failure,
-            opening_timeout=opening_timeout if owned else _LATE_OPENING_TIMEOUT,
+            opening_timeout=opening_timeout if at_once else _LATE_OPENING_TIMEOUT,
             part=part,
+            sweeps=sweeps,
         )
 
     while True:
@@ -168,17 +166,16 @@ class PartedEngine(Engine):
         own_parts: Collection[int] | None,
     ) -> None:
         self._usage, self._failures = usage, failures
-        self._own = [
-            number for number in range(first.count) if own_parts is None or number in own_parts
-        ]
-        self._home = self._own or [0]
+        numbers = range(first.count)
+        own = [number for number in numbers if own_parts is None or number in own_parts]
+        self._home = own or [0]
         """The parts that are opened at once."""
         self._parts: list[_PartEngine] = []
-        for number in range(first.count):
+        for number in numbers:
             file = part_path(path, number, first.count)
             part = Part(first.store, number, first.count)
-            open_part = partial(open_file, file, part, owned=number in self._own)
-            self._parts.append(_PartEngine(file, open_part))
+            kind = {"at_once": number in self._home, "sweeps": number in own}
+            self._parts.append(_PartEngine(file, partial(open_file, file, part, **kind)))
         self._tables: dict[str, PartedTable] = {}
         self._closing: asyncio.Task[None] | None = None
 
@@ -195,15 +192,15 @@ class PartedEngine(Engine):
 
     @property
     def is_nearly_full(self) -> bool:
-        return any(engine.is_nearly_full for engine in self._own_engines())
+        return any(engine.is_nearly_full for engine in self._home_engines())
 
     async def check_space(self) -> None:
-        for engine in self._own_engines():
+        for engine in self._home_engines():
             await engine.check_space()
 
     @property
     def clock_jump(self) -> float:
-        return max((engine.clock_jump for engine in self._own_engines()), key=abs, default=0.0)
+        return max((engine.clock_jump for engine in self._home_engines()), key=abs, default=0.0)
 
     async def ensure_table(
         self,
@@ -213,9 +210,8 @@ class PartedEngine(Engine):
     ) -> TableHandle:
         """Create it in the parts of this process; in another one the first operation there does."""
         engines = [await self._parts[number].open() for number in self._home]
-        results = await asyncio.gather(
-            *(engine.ensure_table(table) for engine in engines), return_exceptions=True
-        )
+        creating = (engine.ensure_table(table) for engine in engines)
+        results = await asyncio.gather(*creating, return_exceptions=True)
         failed = [result for result in results if isinstance(result, BaseException)]
         for error in failed:
             if not isinstance(error, Throttled) or len(failed) == len(results):
@@ -225,17 +221,18 @@ class PartedEngine(Engine):
             open_table = partial(self._open_table, table)
             parted = self._tables[table.name] = PartedTable(table, self.parts, open_table)
         for number, part in enumerate(self._parts):
-            if part.engine is not None:
-                parted.set_handle(number, part.engine.find_table(table))
+            # What cannot be read now is said by the operations there.
+            with suppress(Unavailable):
+                if part.engine is not None:
+                    parted.set_handle(number, part.engine.find_table(table))
         return parted
 
     async def _open_table(self, table: Table, number: int) -> TableHandle:
         engine = await self._parts[number].open()
         if engine.find_table(table) is None:
             # Created here as in the others, or dropped by another process.
-            homes = [self._parts[home].engine for home in self._home if home != number]
-            found = [home.find_table(table) for home in homes if home is not None]
-            if found and not any(found):
+            others = [home for home in self._home_engines() if home is not engine]
+            if others and not any(home.find_table(table) for home in others):
                 raise TableNotFound(table.name)
         return await engine.ensure_table(table)
 
@@ -273,8 +270,8 @@ class PartedEngine(Engine):
         finally:
             self._usage.close()
 
-    def _own_engines(self) -> list[SqliteEngine]:
-        engines = (self._parts[number].engine for number in self._own)
+    def _home_engines(self) -> list[SqliteEngine]:
+        engines = (self._parts[number].engine for number in self._home)
         return [engine for engine in engines if engine is not None]
 
 
