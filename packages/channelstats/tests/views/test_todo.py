@@ -1,5 +1,6 @@
 """The lists of the view "To do": each row is something to act on, and leads to its message."""
 
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
@@ -7,7 +8,7 @@ from channelstats.counting import Counting, Profile
 from channelstats.days import DAY
 from channelstats.stats import Inputs, Options, Period
 from channelstats.stats.period import History
-from channelstats.tables.directory import Channel
+from channelstats.tables.directory import Channel, User
 from channelstats.views.loading import DashboardData
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
@@ -43,11 +44,12 @@ def todo(
     channel: str = "",
     person: str = "",
     smallest_group: int = 1,
+    users: Mapping[str, User] | None = None,
 ) -> dict[str, list[Row]]:
     channels = [{"id": cid, "name": cid, "created": 1, "members": []} for cid in messages]
     found = inputs_of(Workspace(channels=channels, messages=messages))
     known = {cid: Channel(cid, cid, is_archived=cid == archived) for cid in messages}
-    inputs = Inputs(found.messages, {}, known, history=history)
+    inputs = Inputs(found.messages, users or {}, known, history=history)
     data = DashboardData(inputs, WEEK, Options(Counting(Profile.MODERN)))
     shown = look("todo", data, channel, person, smallest_group=smallest_group)
     return {name: shown.rows(name) for name in shown.tables}
@@ -76,6 +78,32 @@ def test_newcomers_are_listed_those_whom_nobody_answered_first() -> None:
 def test_nobody_is_a_newcomer_before_history_is_known() -> None:
     messages = {"C1": [said(1, "UNEW1")]}
     assert todo(messages, history=History(WEEK.start - 7 * DAY, WEEK.last))["newcomers"] == []
+
+
+def joined(day: int, user: str) -> Raw:
+    return said(day, user, subtype="channel_join")
+
+
+def test_who_joined_and_never_posted_is_listed_the_newest_first() -> None:
+    first, other = joined(1, "USHY1"), joined(2, "USHY22")
+    messages = {
+        "C1": [said(-9, "UA"), first, other, joined(1, "UB"), said(3, "UB"), joined(-2, "UOLD")],
+        "C2": [joined(4, "USHY1"), joined(3, "UOLD"), said(-20, "UQUIET"), joined(2, "UQUIET")],
+    }
+    found = todo(messages)["never_posted"]
+    assert [(row["person"], row["channels"]) for row in found] == [("USHY22", 1), ("USHY1", 2)]
+    assert [row["message"] for row in found] == [cell("C1", other), cell("C1", first)]
+    early = History(WEEK.start - 7 * DAY, WEEK.last)
+    assert todo(messages, history=early)["never_posted"] == []
+    # In a channel alone: who posted elsewhere did post.
+    assert todo({**messages, "C3": [joined(1, "UA")]}, channel="C3")["never_posted"] == []
+
+
+def test_who_left_the_workspace_needs_no_welcome() -> None:
+    messages = {"C1": [said(-9, "UA"), joined(1, "UGONE"), joined(1, "UBOT11")]}
+    people = {"UGONE": User("UGONE", deleted=True), "UBOT11": User("UBOT11", is_bot=True)}
+    assert todo(messages)["never_posted"] != []
+    assert todo(messages, users=people)["never_posted"] == []
 
 
 def test_people_who_posted_before_and_not_now_are_listed_with_their_last_message() -> None:

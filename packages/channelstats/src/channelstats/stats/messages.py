@@ -65,6 +65,11 @@ class CountedMessages:
         """Messages of a period that are not deleted, whether or not they count."""
         return self.messages.lazy().filter(period.covers() & ~pl.col("deleted"))
 
+    def joins_before(self, period: Period) -> pl.DataFrame:
+        """Messages that people joined a channel before a period, as far as they were read."""
+        joined = pl.col("subtype").is_in(JOINED) & (pl.col("ts") < period.begin * 1_000_000)
+        return self.messages.lazy().filter(joined).select("slack_uid", "slack_cid", "ts").collect()
+
     def only(self, chosen: pl.Expr) -> Self:
         """Some of the messages. Answers to them stay everybody's."""
         some = copy(self)

@@ -87,6 +87,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "New": "Created in this period.",
     "Private": "Only its members can read it.",
     "Files": "Files posted with these messages.",
+    "Channels joined": "Channels that they joined in this period.",
     "Joins": "How often people joined a channel, as far as Slack posted a message about it.",
     "Leaves": "How often people left a channel, as far as Slack posted a message about it.",
     "Members": "Members when the list of channels was last read.",

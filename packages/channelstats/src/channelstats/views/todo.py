@@ -5,13 +5,14 @@ Rule: each row leads to the message that it is about.
 
 import polars as pl
 
+from channelstats.counting import JOINED
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Table
 
 
 def view(request: ViewRequest) -> ViewContent:
-    tables = [_newcomers(request), _lapsed(request)]
+    tables = [_newcomers(request), _never_posted(request), _lapsed(request)]
     if not request.scope.person:
         tables.append(_silent(request))
     tables.append(_unanswered(request))  # the longest of them
@@ -63,6 +64,35 @@ def _newcomers(request: ViewRequest) -> Table:
     about = "Their first message is in this period. Those whom nobody answered yet come first."
     titles = {"message": "First message"}
     return table("newcomers", "Newcomers to welcome", rows, titles, about=about)
+
+
+def _never_posted(request: ViewRequest) -> Table:
+    """Who joined in the period and has posted nothing since, nor before, the newest first."""
+    now = request.scope.now
+    joins = now.period_messages.moves.filter(pl.col("subtype").is_in(JOINED)).sort("ts")
+    earlier = now.period_messages.source.joins_before(now.period)
+    gone = [uid for uid, user in request.data.inputs.users.items() if user.deleted or user.is_bot]
+    rows = (
+        request.listable(joins)
+        .filter(now.history.knows_newcomers(now.period) & ~pl.col("slack_uid").is_in(gone))
+        .join(earlier, on="slack_uid", how="anti")
+        .join(request.data.measured.first_posts, on="slack_uid", how="anti")
+        .group_by("slack_uid")
+        .agg(pl.first("slack_cid", "ts"), channels=pl.col("slack_cid").n_unique().cast(pl.Int64))
+        .sort("ts", "slack_uid", descending=[True, False])
+    )
+    cells = rows.select(
+        person="slack_uid",
+        message=message_cells("slack_cid", "ts"),
+        channel="slack_cid",
+        channels="channels",
+    )
+    about = (
+        "They joined their first channel in this period, as far as Slack posted a message about it,"
+        " and have posted nothing anywhere; the newest first."
+    )
+    titles = {"message": "Joined", "channels": "Channels joined"}
+    return table("never_posted", "Joined and never posted", cells, titles, about=about)
 
 
 def _counted(messages: pl.DataFrame, name: str) -> pl.DataFrame:
