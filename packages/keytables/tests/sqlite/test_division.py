@@ -166,8 +166,8 @@ def test_a_store_is_not_divided_without_space_for_the_new_files(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = fill(path)
-    monkeypatch.setattr(division, "free_space", lambda _: 10_000_000)
-    with pytest.raises(StorageFull, match=r"\d+ MB have to be free .*, there are 10"):
+    monkeypatch.setattr(division, "free_space", lambda _: 8_000_000)
+    with pytest.raises(StorageFull, match=r"\d+ MB have to be free .*, there are 8"):
         divide_store(path, 2)
     assert not part_files(str(path))
     assert content_of(path) == content

@@ -257,7 +257,7 @@ def check_store(path: str | os.PathLike[str], *, timeout: float) -> StoreCheck:
         with translated(f"cannot check {path}"), closing(UsageLock(path)) as usage:
             is_in_use = not usage.try_exclude()
             if is_in_use and not usage.try_share():
-                raise StoreLocked(f"{path} is being restored or checked")
+                raise StoreLocked(f"{path} is being restored, divided or checked")
             return _check_files(path, deadline, is_in_use=is_in_use)
     except Unavailable as error:
         if isinstance(error.__cause__, apsw.BusyError):

@@ -323,7 +323,7 @@ def open_usage_lock(path: str) -> UsageLock:
     usage.close()
     if is_shared:
         raise Unavailable(f"{path} is being restored, or a restore was interrupted: repeat it")
-    raise StoreLocked(f"{path} is being restored or checked")
+    raise StoreLocked(f"{path} is being restored, divided or checked")
 
 
 def open_to_read(path: str) -> apsw.Connection:

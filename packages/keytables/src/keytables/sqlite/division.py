@@ -233,7 +233,7 @@ def _exclusive(path: str) -> Iterator[apsw.Connection]:
 
 
 def _check_space(sources: Sequence[str], parts: int) -> None:
-    needed = sum(os.path.getsize(source) for source in sources) + parts * 2 * RESERVE
+    needed = sum(os.path.getsize(source) for source in sources) + parts * RESERVE
     free = free_space(sources[0])
     if free < needed:
         raise StorageFull(
