@@ -80,6 +80,10 @@ Open = Callable[[], Awaitable[Engine]]
 """Opens an engine on the store of the test: each call as another process would."""
 
 
+OpenPostgres = Callable[..., Awaitable["PostgresEngine"]]
+"""Opens an engine on the test's schema, with these options."""
+
+
 class Store(ABC):
     """A store of one test."""
 

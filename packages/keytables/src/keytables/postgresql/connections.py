@@ -204,6 +204,11 @@ def _connect_failure(error: Exception) -> KeytablesError:
         return ConnectionLost("none of the hosts has the target_session_attrs")
     if isinstance(error, TimeoutError):
         return ConnectionLost("PostgreSQL did not answer in time")
+    if isinstance(error, FileNotFoundError):
+        return ConnectionLost(
+            "cannot connect to PostgreSQL: there is no such socket, or the file of sslrootcert, "
+            "sslcert or sslkey is missing"
+        )
     if isinstance(error, OSError):
         return ConnectionLost(f"cannot connect to PostgreSQL: {error}")
     return ConnectionLost(f"cannot connect to PostgreSQL: {type(error).__name__}")

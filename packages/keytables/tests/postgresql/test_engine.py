@@ -1,0 +1,209 @@
+"""Opening a store: what is refused, in one line and without a trace of it; and its sweep."""
+
+import asyncio
+import re
+import subprocess
+from collections.abc import AsyncIterator
+
+import pytest
+
+from keytables import AccessRefused, KeytablesError, SchemaError, Unavailable, open_engine
+from keytables.postgresql import PostgresEngine
+from support.clocks import ManualClock
+from support.postgres_proxy import PostgresProxy
+from support.postgres_servers import PostgresServer, postgres, program
+from support.sockets import unused_port
+from support.table_engines import MESSAGES, OpenPostgres, PostgresStore
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[PostgresProxy]:
+    async with PostgresProxy(postgres().port) as started:
+        yield started
+
+
+def in_database(name: str) -> str:
+    return postgres().url(name)
+
+
+async def refusal(url: str) -> str:
+    with pytest.raises(Unavailable) as caught:
+        await open_engine(url)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "hidden" not in text
+    return text
+
+
+async def test_a_server_that_is_not_there_is_named() -> None:
+    assert "cannot connect to PostgreSQL" in await refusal(
+        f"postgresql://u:hidden@127.0.0.1:{unused_port()}/d"
+    )
+
+
+async def test_a_missing_database_and_a_missing_user_are_named() -> None:
+    assert 'database "missing" does not exist' in await refusal(in_database("missing"))
+    url = postgres().url().replace("keytables@", "nobody:hidden@")
+    assert 'role "nobody" does not exist' in await refusal(url)
+
+
+async def test_a_database_that_is_not_utf8_is_refused(store: PostgresStore) -> None:
+    await store.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    try:
+        assert "the encoding of the database is LATIN1: UTF8 is needed" in await refusal(
+            in_database("latin")
+        )
+    finally:
+        await store.execute("DROP DATABASE latin")
+
+
+async def test_a_connection_pooler_is_refused_by_name(proxy: PostgresProxy) -> None:
+    proxy.foreign_keys = True
+    assert "PgBouncer" in await refusal(postgres().url(port=proxy.port))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "expected"),
+    [
+        ("sslmode=perhaps", "`sslmode` parameter must be one of: disable, allow, prefer"),
+        ("sslmode=verify-full&sslrootcert=/missing.pem", "sslrootcert, sslcert or sslkey"),
+        ("sslmode=require", "SSL"),
+    ],
+)
+async def test_tls_that_cannot_be_had_is_refused(parameter: str, expected: str) -> None:
+    url = postgres().url().replace("sslmode=disable", parameter)
+    assert expected in await refusal(url)
+
+
+async def test_a_schema_of_another_version_is_refused_and_not_changed(
+    open_postgres: OpenPostgres, store: PostgresStore
+) -> None:
+    await (await open_postgres()).close()
+    await store.execute('UPDATE {schema}."~format" SET version = 2')
+    with pytest.raises(Unavailable, match="has format 2 of this store, and this program knows 1"):
+        await open_postgres()
+    assert await store.execute('SELECT version FROM {schema}."~format"') == [(2,)]
+
+
+async def test_without_the_right_to_create_nothing_is_created(store: PostgresStore) -> None:
+    await store.execute("CREATE ROLE reader LOGIN")
+    try:
+        url = postgres().url().replace("keytables@", "reader@")
+        with pytest.raises(AccessRefused, match="the right CREATE"):
+            await PostgresEngine.open(url, schema=store.schema)
+        found = await store.execute("SELECT FROM pg_namespace WHERE nspname = '{schema}'")
+        assert found == []
+    finally:
+        await store.execute("DROP ROLE reader")
+
+
+async def test_a_role_that_may_only_read_and_write_uses_tables_of_another_one(
+    open_postgres: OpenPostgres, store: PostgresStore, clock: ManualClock
+) -> None:
+    await (await open_postgres()).ensure_table(MESSAGES)
+    await store.execute("CREATE ROLE worker LOGIN")
+    try:
+        await store.execute("GRANT USAGE ON SCHEMA {schema} TO worker")
+        await store.execute(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO worker"
+        )
+        url = postgres().url().replace("keytables@", "worker@")
+        engine = await PostgresEngine.open(url, schema=store.schema, clock=clock)
+        table = await engine.ensure_table(MESSAGES)
+        await table.put({"user": "u", "place": "1", "expiry": clock.now + 1})
+        clock.advance(1)
+        assert await engine.sweep() == 1
+        await engine.close()
+    finally:
+        await store.execute("DROP OWNED BY worker")
+        await store.execute("DROP ROLE worker")
+
+
+async def test_a_dump_that_is_restored_is_a_store(
+    open_postgres: OpenPostgres, store: PostgresStore, clock: ManualClock
+) -> None:
+    table = await (await open_postgres()).ensure_table(MESSAGES)
+    await table.put({"user": "u", "place": "1", "data": b"\0\xff"})
+    await store.execute("CREATE DATABASE restored")
+    try:
+        dump = await asyncio.to_thread(
+            subprocess.run,
+            [program("pg_dump"), "--schema", store.schema, postgres().url()],
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        restore = [program("psql"), "--quiet", "--set", "ON_ERROR_STOP=1", in_database("restored")]
+        await asyncio.to_thread(
+            subprocess.run, restore, check=True, input=dump.stdout, stdout=subprocess.DEVNULL
+        )
+        engine = await PostgresEngine.open(
+            in_database("restored"), schema=store.schema, clock=clock
+        )
+        restored = await engine.open_table(MESSAGES)
+        assert await restored.get(("u", "1")) == {"user": "u", "place": "1", "data": b"\0\xff"}
+        await restored.put({"user": "u", "place": "2"})
+        await engine.close()
+    finally:
+        await store.execute("DROP DATABASE restored")
+
+
+async def test_a_standby_is_refused() -> None:
+    server = PostgresServer()
+    try:
+        (server.data / "standby.signal").touch()
+        server.start()
+        assert "in recovery, a standby" in await refusal(server.url())
+    finally:
+        server.remove()
+
+
+async def test_the_sweep_removes_what_has_expired_and_old_commits(
+    open_postgres: OpenPostgres, store: PostgresStore, clock: ManualClock
+) -> None:
+    engine = await open_postgres()
+    table = await engine.ensure_table(MESSAGES)
+    await table.batch_write(
+        puts=[
+            {"user": "u", "place": str(number), "expiry": clock.now + (1 if number % 3 else 5000)}
+            for number in range(600)
+        ]
+    )
+    clock.advance(1)
+    assert await engine.sweep() == 400
+    assert len(await store.execute("SELECT FROM {schema}.messages")) == 200
+    assert await store.execute('SELECT FROM {schema}."~commits"') != []
+    clock.advance(1000)
+    await engine.sweep()
+    assert await store.execute('SELECT FROM {schema}."~commits"') == []
+
+
+async def test_sessions_find_rows_by_indexes_and_commit_to_the_disk(
+    store: PostgresStore, open_postgres: OpenPostgres
+) -> None:
+    reports: list[KeytablesError] = []
+    await open_postgres(on_failure=reports.append)
+    await store.execute("ALTER ROLE keytables SET synchronous_commit = off")
+    try:
+        engine = await open_postgres()
+        rows = await engine._read("SELECT current_setting('synchronous_commit')")
+        assert [tuple(row) for row in rows] == [("on",)]
+        rows = await engine._read("SELECT current_setting('enable_seqscan')")
+        assert [tuple(row) for row in rows] == [("off",)]
+    finally:
+        await store.execute("ALTER ROLE keytables RESET synchronous_commit")
+    assert reports == []
+
+
+async def test_a_name_that_is_too_long_for_postgresql_is_another_one_there(
+    open_postgres: OpenPostgres,
+) -> None:
+    from keytables import Key, Table
+
+    engine = await open_postgres()
+    tables = [Table("x" * 100 + end, Key("a")) for end in ("1", "2")]
+    handles = [await engine.ensure_table(table) for table in tables]
+    await handles[0].put({"a": "1"})
+    assert await handles[1].get(("1",)) is None
+    assert await engine.table_names() == [table.name for table in tables]
+    with pytest.raises(SchemaError, match=re.escape("exists with other keys")):
+        await engine.ensure_table(Table(tables[0].name, Key("b")))

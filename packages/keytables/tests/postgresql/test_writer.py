@@ -1,0 +1,164 @@
+"""Writes that are ready together go in one commit, each with its own result."""
+
+import asyncio
+import random
+
+import asyncpg
+import pytest
+
+from keytables import (
+    Attr,
+    ConditionFailed,
+    Index,
+    Item,
+    Key,
+    Param,
+    Returning,
+    SchemaError,
+    Table,
+    TableHandle,
+    TableNotFound,
+    Throttled,
+    Update,
+)
+from keytables.postgresql.connections import LOCK_TIMEOUT
+from support.postgres_servers import postgres
+from support.table_engines import MESSAGES, USERS, OpenPostgres, PostgresStore
+
+KEY = ("u", "1")
+ITEM: Item = {"user": "u", "place": "1"}
+
+
+async def commits(store: PostgresStore) -> int:
+    return len(await store.execute('SELECT FROM {schema}."~commits"'))
+
+
+async def test_writes_of_any_kind_and_table_share_a_commit(
+    open_postgres: OpenPostgres, store: PostgresStore
+) -> None:
+    engine = await open_postgres()
+    messages, users = await engine.ensure_table(MESSAGES), await engine.ensure_table(USERS)
+    await messages.put({"user": "v", "place": "1"})
+    before = await commits(store)
+    await asyncio.gather(
+        *(messages.put({"user": "u", "place": str(number)}) for number in range(100)),
+        messages.delete(("v", "1")),
+        users.put({"user": "u"}),
+    )
+    assert await commits(store) == before + 1
+    assert len((await messages.query("u")).items) == 100
+    assert (await messages.query("v")).items == []
+
+
+async def test_a_write_that_the_database_refuses_does_not_undo_the_others(
+    open_postgres: OpenPostgres,
+) -> None:
+    # Each key is of an allowed size; together they are more than an index of PostgreSQL takes. (Not
+    # shortened: an index sorts by the one, the table by the other.)
+    wide = Table("wide", Key("a"), Key("b"), indexes=(Index("by_b", Key("b"), Key("a")),))
+    table = await (await open_postgres()).ensure_table(wide)
+    noise = random.Random(1)
+    a, b = ("".join(chr(noise.randrange(0x4E00, 0x9FFF)) for _ in range(n)) for n in (680, 340))
+    first, refused = table.put({"a": "1", "b": "1"}), table.put({"a": a, "b": b})
+    last = table.put({"a": "2", "b": "1"})
+    await first
+    await last
+    with pytest.raises(SchemaError, match="too long together"):
+        await refused
+    assert len((await table.scan()).items) == 2
+
+
+async def test_a_dropped_table_fails_its_own_writes_only(open_postgres: OpenPostgres) -> None:
+    engine, other = await open_postgres(), await open_postgres()
+    messages, users = await engine.ensure_table(MESSAGES), await engine.ensure_table(USERS)
+    await other.drop_table(USERS.name)
+    put, lost = messages.put(ITEM), users.put({"user": "u"})
+    await put
+    with pytest.raises(TableNotFound, match="users"):
+        await lost
+
+
+async def test_writes_of_one_turn_to_an_item_are_applied_in_order(messages: TableHandle) -> None:
+    results = await asyncio.gather(
+        messages.put({**ITEM, "n": 1}),
+        messages.update(KEY, Update(set=("n",)), {"n": 2}, returning=Returning.NEW),
+        messages.delete(KEY, condition=Attr("n") == 1),
+        messages.delete(KEY, returning=Returning.OLD),
+        messages.put(ITEM, condition=Attr("user").absent()),
+        return_exceptions=True,
+    )
+    assert results[1] == {**ITEM, "n": 2}
+    assert isinstance(results[2], ConditionFailed)
+    assert results[2].item == {**ITEM, "n": 2}
+    assert results[3] == {**ITEM, "n": 2}
+    assert await messages.get(KEY) == ITEM
+
+
+async def test_of_many_processes_that_compare_and_set_each_success_counts_once(
+    open_postgres: OpenPostgres,
+) -> None:
+    tables = [await (await open_postgres()).ensure_table(MESSAGES) for _ in range(3)]
+    await tables[0].put({**ITEM, "n": 0})
+    counted = 0
+
+    async def count(table: TableHandle) -> None:
+        nonlocal counted
+        for _ in range(20):
+            n = int(str((await table.get(KEY) or {})["n"]))
+            try:
+                await table.update(
+                    KEY,
+                    Update(set=("n",)),
+                    {"n": n + 1, "old": n},
+                    condition=Attr("n") == Param("old"),
+                )
+            except ConditionFailed:
+                continue
+            counted += 1
+
+    await asyncio.gather(*(count(table) for table in tables for _ in range(2)))
+    assert await tables[0].get(KEY) == {**ITEM, "n": counted}
+    assert counted >= 20
+
+
+async def test_reads_do_not_wait_for_writes_to_other_partitions(
+    messages: TableHandle, store: PostgresStore
+) -> None:
+    await messages.put(ITEM)
+    await messages.put({"user": "v", "place": "1"})
+    holder = await asyncpg.connect(postgres().url())
+    await holder.execute(
+        f"BEGIN; SELECT FROM {store.schema}.messages WHERE \"user\" = 'u' FOR UPDATE"
+    )
+    put = asyncio.ensure_future(messages.put({**ITEM, "n": 1}))
+    await asyncio.sleep(0)
+    assert await messages.get(("v", "1")) is not None
+    assert len((await messages.query("v")).items) == 1
+    assert not put.done()
+    await holder.execute("COMMIT")
+    await holder.close()
+    await put
+
+
+async def test_a_write_that_waits_too_long_for_a_lock_is_throttled_and_not_applied(
+    messages: TableHandle, store: PostgresStore
+) -> None:
+    await messages.put(ITEM)
+    holder = await asyncpg.connect(postgres().url())
+    await holder.execute(f"BEGIN; SELECT FROM {store.schema}.messages FOR UPDATE")
+    async with asyncio.timeout(4 * LOCK_TIMEOUT):
+        with pytest.raises(Throttled):
+            await messages.put({**ITEM, "n": 1})
+    await holder.execute("COMMIT")
+    await holder.close()
+    assert await messages.get(KEY) == ITEM
+
+
+async def test_too_many_waiting_writes_are_throttled(open_postgres: OpenPostgres) -> None:
+    engine = await open_postgres(max_waiting=5)
+    messages = await engine.ensure_table(MESSAGES)
+    results = await asyncio.gather(
+        *(messages.put({"user": "u", "place": str(number)}) for number in range(8)),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [type(None)] * 5 + [Throttled] * 3
