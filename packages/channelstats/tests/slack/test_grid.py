@@ -117,6 +117,13 @@ def test_of_two_channels_of_one_name_in_one_list_none_is_picked_in_silence(tmp_p
     assert str(problem) == "one: taken to be of C1, but C2 has the same name"
 
 
+def test_a_folder_that_is_called_by_an_id_is_not_of_channels_of_that_name(tmp_path: Path) -> None:
+    files = {"channels.json": listed("C1=one", "C2=C1", "C3=C1"), f"C1/{DAY}": [MESSAGE]}
+    export = opened(tmp_path, files)
+    assert found(export) == {"one": (f"C1/{DAY}",), "C1 (C2)": (), "C1 (C3)": ()}
+    assert export.problems() == []
+
+
 # ── folders that no list knows ───────────────────────────────────────────────────────────────────
 
 

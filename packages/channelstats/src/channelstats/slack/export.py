@@ -195,9 +195,9 @@ class Export:
                 own = folders.pop((workspace, name), None) or folders.pop((workspace, one.id), [])
                 days[one.id] += own
             for name, cids in here.items():
-                if len(cids) > 1 and (workspace, name) in self._layout.folders:
-                    files = set(self._layout.folders[workspace, name])
-                    owner = next(cid for cid in cids if files & set(days[cid]))
+                files = set(self._layout.folders.get((workspace, name), ()))
+                owner = next((cid for cid in sorted(cids) if files & set(days[cid])), "")
+                if owner and len(cids) > 1:
                     others = ", ".join(sorted(cids - {owner}))
                     reason = f"taken to be of {owner}, but {others} has the same name"
                     self._problem(self._layout.path(workspace, name), reason)
