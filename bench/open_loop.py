@@ -159,16 +159,13 @@ class OpenLoop:
         self._ledger.fail(f"the server ended an application server's connection: {reason}")
 
     def latencies(self) -> list[float]:
-        """Milliseconds from due to delivered, ascending; for a round that balanced."""
-        try:
-            return sorted(
-                (arrived - self._due[version]) / 1e6
-                for version, arrived in zip(
-                    self._ledger.delivered, self._ledger.arrived_at, strict=True
-                )
-            )
-        except KeyError as unknown:
-            raise MismatchError(f"a delivery of a message that was not sent: {unknown}") from None
+        """Milliseconds from due to delivered, ascending, of all that were answered 201."""
+        arrivals = zip(self._ledger.delivered, self._ledger.arrived_at, strict=True)
+        return sorted(
+            (arrived - self._due[version]) / 1e6
+            for version, arrived in arrivals
+            if version in self._due
+        )
 
     def answer_times(self) -> list[float]:
         """Milliseconds from due to 201, ascending."""

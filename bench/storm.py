@@ -102,7 +102,7 @@ async def _storm(run: Run, server: Server, crowd: Crowd, workers: int) -> _Figur
     await steady.barrier()
     await server.wait_until_idle(limit)
     waits = traffic.latencies()
-    ledger.close_round()
+    ledger.close_round(traffic.refused)
     peak = server.memory().peak
 
     await crowd.take("reach")
