@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.counting import Counting, Profile, is_bot
+from channelstats.tables.columns import ID
 
 COMPAT = Counting(Profile.COMPAT)
 MODERN = Counting(Profile.MODERN)
@@ -61,7 +62,7 @@ def test_columns_are_judged_as_messages_are(
 ) -> None:
     frame = pl.DataFrame(
         [(author or None, subtype or None, deleted) for author, subtype, deleted in rows],
-        {"slack_uid": pl.String, "subtype": pl.String, "deleted": pl.Boolean},
+        {"slack_uid": ID, "subtype": pl.String, "deleted": pl.Boolean},
         orient="row",
     )
     judged = frame.select(counting.counted(BOTS)).to_series().to_list()

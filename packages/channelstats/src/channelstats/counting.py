@@ -96,4 +96,4 @@ def bot_expression(bots: Collection[str]) -> pl.Expr:
     """`is_bot` over the column of authors; false without one."""
     author = pl.col("slack_uid")
     known = author.is_in([SLACKBOT, *sorted(bots)])
-    return (author.str.starts_with("B") | known).fill_null(value=False)
+    return (author.cat.starts_with("B") | known).fill_null(value=False)

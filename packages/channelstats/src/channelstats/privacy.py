@@ -23,6 +23,7 @@ from channelstats.identifiers import SLACKBOT
 from channelstats.stats.inputs import REPLIES, Inputs
 from channelstats.stats.quantities import replaced
 from channelstats.tables import Tables
+from channelstats.tables.columns import ID
 from channelstats.tables.directory import Channel, FirstPost, User
 from channelstats.tables.message_row import (
     Reaction,
@@ -271,4 +272,5 @@ def _hidden_messages(
         "room": room,
     }
     changed = [replaced(messages[name], change) for name, change in changes.items()]
-    return messages.drop(REPLIES, strict=False).with_columns(changed)
+    hidden = messages.drop(REPLIES, strict=False).with_columns(changed)
+    return hidden.cast(dict.fromkeys(("slack_cid", *_PEOPLE), ID))

@@ -13,7 +13,7 @@ from channelstats.counting import Counting, Profile
 from channelstats.stats.inputs import Options
 from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages, offsets
 from channelstats.stats.period import Period
-from channelstats.tables.columns import MESSAGES
+from channelstats.tables.columns import ID, MESSAGES
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import Reaction, decode_reactions, encode_reactions
 from support.channelstats.house import UTC
@@ -93,7 +93,8 @@ def local(user: User, at: str, options: Options) -> tuple[str | None, int | None
     """Zone, weekday and hour of a message at that time."""
     seconds = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp())
     times = LocalTimes({user.slack_uid: user}, options, seconds - 99_999, seconds + 99_999)
-    frame = pl.DataFrame({"ts": [seconds * 1_000_000 + 999_999], "slack_uid": [user.slack_uid]})
+    schema = {"ts": pl.Int64(), "slack_uid": ID}
+    frame = pl.DataFrame([(seconds * 1_000_000 + 999_999, user.slack_uid)], schema, orient="row")
     (row,) = times.added_to(frame).select("tz", "local_weekday", "local_hour").rows()
     return row
 

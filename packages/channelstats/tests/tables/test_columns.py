@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channelstats.days import Calendar
-from channelstats.tables.columns import MESSAGES, DayFiles, folder_of, frame_of, joined
+from channelstats.tables.columns import ID, MESSAGES, DayFiles, folder_of, frame_of, joined
 from channelstats.tables.message_row import MessageRow, item_of
 from support.channelstats.dated import row
 from support.channelstats.house import UTC
@@ -217,7 +217,7 @@ def test_every_store_has_a_folder_of_its_own(tmp_path: Path) -> None:
 
 
 def test_of_rows_of_one_key_the_first_is_taken() -> None:
-    same_time = SOME.with_columns(slack_cid=pl.lit("COTHER"))
+    same_time = SOME.with_columns(slack_cid=pl.lit("COTHER", ID))
     newer = SOME.head(3).with_columns(word_count=pl.lit(99, pl.Int64))
     assert joined([SOME, same_time, newer, SOME]).equals(pl.concat([SOME, same_time]))
     assert joined([]).schema == MESSAGES

@@ -1,16 +1,19 @@
 """Reading the days of a choice: enough for every view, once, and never too many."""
 
 import random
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import polars as pl
 import pytest
 
 from channelstats.days import DAY
 from channelstats.stats import Options, Period
 from channelstats.stats.period import History
+from channelstats.tables.columns import ID, MESSAGES
 from channelstats.tables.message_row import MessageRow
 from channelstats.views import loading as reading
 from channelstats.views.loading import MOST_DAYS, DashboardData, load
@@ -132,6 +135,52 @@ async def test_where_there_is_too_much_newcomers_are_followed_over_fewer_weeks(
     assert cohorts.rows.height == 5
     for name in set(VIEWS) - {"newcomers"}:
         one, other = (comparable(view_of(name, of, choice)) for of in (data, whole))
+        assert one == other
+
+
+async def test_a_year_of_more_than_a_million_messages_is_shown(
+    empty: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, days = 1_200_000, 364
+    end = Period(FIRST, 1, empty.tables.zone).end * 1_000_000
+    step = days * 86_400 * 1_000_000 // rows
+    year = pl.select(
+        ts=end - step * pl.int_range(rows, 0, -1),
+        slack_cid=pl.lit("CGEN", ID),
+        slack_uid=pl.lit("UALICE", ID),
+        word_count=pl.lit(1, pl.Int64),
+    )
+    numbers = ("reaction_count", "reply_count", "file_count", "fetched_at")
+    year = year.with_columns(pl.lit(0, pl.Int64).alias(name) for name in numbers).with_columns(
+        deleted=pl.lit(value=False)
+    )
+    missing = {name: pl.lit(None, of).alias(name) for name, of in MESSAGES.items()}
+    year = year.with_columns(of for name, of in missing.items() if name not in year.columns)
+
+    async def of_days(*_: object, **__: object) -> AsyncIterator[pl.DataFrame]:
+        yield year.select(MESSAGES.names())
+
+    monkeypatch.setattr(empty.tables.messages, "of_days", of_days)
+    choice = Choice(FIRST - (days - 1) * DAY, FIRST)
+    data = await load(empty.tables, choice, Options(MODERN))
+    assert look("volume", data).number("messages") == rows
+
+
+async def test_where_there_is_too_much_a_channel_is_read_alone(
+    empty: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await empty.take_in(EXAMPLE)
+    of_channel = Choice(FIRST, FIRST + 6 * DAY, channel="CDEV")
+    everything = Choice(of_channel.first, of_channel.last)
+    whole = await load(empty.tables, everything, Options(MODERN))
+    here = whole.inputs.messages.filter(slack_cid="CDEV").height
+    monkeypatch.setattr(reading, "MOST_MESSAGES", here)
+    with pytest.raises(ChoiceError, match="choose fewer days, or a channel"):
+        await load(empty.tables, everything, Options(MODERN))
+    alone = await load(empty.tables, of_channel, Options(MODERN))
+    assert alone.inputs.messages.height == here
+    for name in VIEWS:
+        one, other = (comparable(view_of(name, of, of_channel)) for of in (alone, whole))
         assert one == other
 
 

@@ -2,19 +2,24 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from channelstats.settings import load
 from channelstats.tables.slack_analytics import DateSpan, Subject
+from channelstats.views import loading
+from channelstats.views.loading import DashboardData
 from channelstats.views.loading import load as read_days
-from channelstats.views.model import VIEWS, Choice
+from channelstats.views.model import VIEWS, Choice, ChoiceError
 from channelstats.web import service as module
+from channelstats.web.filters import PRESETS
 from channelstats.web.service import Busy, DashboardService, SingleFlightCache
 from support.channelstats.house import NOW, House
+from support.channelstats.views import comparable
 from support.clocks import ManualClock
 
 WEEK = Choice(date(2024, 3, 10), date(2024, 3, 16))
@@ -37,9 +42,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Choice]:
     found: list[Choice] = []
     really: Callable[..., Any] = read_days
 
-    def counted(tables: Any, choice: Choice, *rest: Any, **options: Any) -> Any:
+    def counted(tables: Any, *, choice: Choice, **options: Any) -> Any:
         found.append(choice)
-        return really(tables, choice, *rest, **options)
+        return really(tables, choice, **options)
 
     monkeypatch.setattr(module, "load", counted)
     return found
@@ -54,6 +59,35 @@ async def test_days_are_read_once_for_every_view_and_every_choice_within(
     chosen = Choice(WEEK.first, WEEK.last, channel="CDEV", person="UBOB")
     await service.view("people", chosen, snapshot)
     assert reads == [WEEK]
+
+
+async def test_periods_that_are_asked_for_at_once_do_not_wait_for_one_another(
+    service: DashboardService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = asyncio.Barrier(len(PRESETS))
+
+    async def read(*arguments: Any, **options: Any) -> DashboardData:
+        await asyncio.wait_for(together.wait(), 30)  # for all of them to have begun
+        return await read_days(*arguments, **options)
+
+    monkeypatch.setattr(module, "load", read)
+    snapshot = await service.snapshot()
+    choices = [Choice(WEEK.last - timedelta(7 * weeks - 1), WEEK.last) for weeks in PRESETS]
+    views = [service.view("volume", choice, snapshot) for choice in choices]
+    assert [view.choice for view in await asyncio.gather(*views)] == choices
+
+
+async def test_where_there_is_too_much_a_channel_is_shown_all_the_same(
+    service: DashboardService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = await service.snapshot()
+    chosen = Choice(WEEK.first, WEEK.last, channel="CDEV")
+    expected = await service.view("volume", chosen, snapshot)
+    monkeypatch.setattr(loading, "MOST_MESSAGES", 6)
+    again = msgspec.structs.replace(snapshot, mark="another")
+    assert comparable(await service.view("volume", chosen, again)) == comparable(expected)
+    with pytest.raises(ChoiceError, match="choose fewer days, or a channel"):
+        await service.view("volume", WEEK, again)
 
 
 async def test_what_is_read_before_anybody_asks_is_not_read_again(

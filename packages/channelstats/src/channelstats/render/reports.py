@@ -33,6 +33,7 @@ from channelstats.stats.messages import (
     with_shown_times,
 )
 from channelstats.stats.quantities import beside, change, replaced
+from channelstats.tables.columns import ID
 from channelstats.views.components import message_cells
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import GROUPS, ReportKind, Wanted, report_on
@@ -158,6 +159,7 @@ def frames_of(wanted: Wanted, of: ReportData, names: Directory) -> dict[str, pl.
 def _with_names(frame: pl.DataFrame, names: Directory) -> pl.DataFrame:
     """With a column of names after each one of IDs, and with links in place of messages."""
     columns = []
+    frame = frame.with_columns(pl.col(ID).cast(_TEXT))
     for column in frame.columns:
         called = names.channel if column == "channel_id" else names.person
         if column == "link":

@@ -157,13 +157,14 @@ async def load_inputs(
     reach: Period | None = None,
     refresh: bool = False,
     most: int | None = None,
+    channel: str = "",
 ) -> Inputs:
     """Read what the report of a period is made of, beside a ``context`` that was read before;
     with ``refresh`` from the rows of messages, whatever is kept of them. ``progress`` is called
     with the dates read, and all.
 
     ``reach`` are days that end with the period: their messages are read too, and every reply to
-    them.
+    them. With a ``channel`` no message of another one is read.
 
     :raises TooManyMessages: there are more than ``most`` in these days
     """
@@ -171,7 +172,9 @@ async def load_inputs(
         context = await load_context(tables, options)
     messages, people = tables.messages, context.excluded_people
     channels = context.excluded_channels
-    days = messages.of_days(*dates_of(period, reach), progress=progress, refresh=refresh)
+    only = pl.col("slack_cid") == channel if channel else None
+    dates = dates_of(period, reach)
+    days = messages.of_days(*dates, progress=progress, refresh=refresh, only=only)
     read = await asyncio.to_thread(joined, await _bounded(days, most))
     late = await asyncio.to_thread(_later_replies, read, reach or period)
     later = [frame async for frame in messages.of_keys(late)]

@@ -11,6 +11,7 @@ from typing import Final, Literal
 import polars as pl
 
 from channelstats.stats.messages import PeriodMessages
+from channelstats.tables.columns import ID
 
 Pairing = Literal["reactions", "mentions", "threads"]
 
@@ -43,7 +44,7 @@ class Interactions:
             "threads": period_messages.responses.select(one="slack_uid", other="parent"),
         }
         everybody = pl.concat([column for frame in rows.values() for column in frame])
-        ids = self._ids = pl.Enum(everybody.unique().sort())
+        ids = self._ids = pl.Enum(everybody.unique().cast(pl.String).sort())
         self._pairs = {
             name: _summed(frame.select(pl.all().cast(ids), n=pl.lit(1, pl.Int64)), "one", "other")
             for name, frame in rows.items()
@@ -55,16 +56,20 @@ class Interactions:
         return self._group(name).sort("n", "other", descending=[True, False])
 
     def group(self, name: str) -> pl.DataFrame:
-        """The same by `uid`, with IDs as texts."""
+        """The same by `uid`; IDs are not an Enum."""
         found = self.ranked(name).sort("uid", maintain_order=True)
-        return found.cast({"uid": pl.String, "other": pl.String})
+        return found.cast({"uid": ID, "other": ID})
+
+    def pairs(self, name: str) -> pl.DataFrame:
+        """The same in no order."""
+        return self._group(name).cast({"uid": ID, "other": ID})
 
     def sizes(self, name: str) -> pl.DataFrame:
         """Of a group, by `slack_uid`: how often (`<group>_total`), how many (`<group>_people`)."""
         total, people = pl.col("n").sum(), pl.len().cast(pl.Int64)
         found = self._group(name).group_by(slack_uid="uid")
         return found.agg(total.alias(f"{name}_total"), people.alias(f"{name}_people")).cast(
-            {"slack_uid": pl.String}
+            {"slack_uid": ID}
         )
 
     @cached_property
@@ -72,17 +77,26 @@ class Interactions:
         """`one`, `other`, `n` of every way together, without oneself: by `one`, then the most
         first, then by `other`; IDs are an Enum, which is faster.
         """
+        return self._edges.sort("one", "n", "other", descending=[False, True, False])
+
+    @cached_property
+    def _edges(self) -> pl.DataFrame:
+        """In no order."""
         every = pl.concat(self._pairs.values())
-        found = _summed(every.filter(pl.col("one") != pl.col("other")), "one", "other")
-        return found.sort("one", "n", "other", descending=[False, True, False])
+        return _summed(every.filter(pl.col("one") != pl.col("other")), "one", "other")
+
+    def strongest(self) -> pl.DataFrame:
+        """The same, the most first, then by `one` and `other`; IDs are not an Enum."""
+        found = self._edges.sort("n", "one", "other", descending=[True, False, False])
+        return found.cast({"one": ID, "other": ID})
 
     def edges(self) -> pl.DataFrame:
-        """The same with IDs as texts."""
-        return self.edge_frame.cast({"one": pl.String, "other": pl.String})
+        """`edge_frame` with IDs that are not an Enum."""
+        return self.edge_frame.cast({"one": ID, "other": ID})
 
     def everybody(self) -> pl.Series:
         """Every ID that did something, or to whom something was done."""
-        return self._ids.categories
+        return self._ids.categories.cast(ID)
 
     def _group(self, name: str) -> pl.DataFrame:
         """In no order."""

@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from channelstats.stats.quantities import Change
+from channelstats.tables.columns import ID
 
 Part: TypeAlias = Union["Json", msgspec.Raw, Mapping[str, "Part"]]
 """What a document is written from: some parts of it are in JSON already."""
@@ -84,7 +85,7 @@ def mappings(frame: pl.DataFrame, outer: str, key: str, **values: pl.Expr) -> pl
         pl.concat_str(pl.lit("{"), pl.col(name).list.join(","), pl.lit("}")).alias(name)
         for name in values
     )
-    return found.select(pl.col(outer).cast(pl.String), *texts)
+    return found.select(pl.col(outer).cast(ID), *texts)
 
 
 def mapping(frame: pl.DataFrame, key: str, *value: pl.Expr) -> msgspec.Raw:

@@ -31,12 +31,13 @@ from channelstats.stats.quantities import (
     ratio,
 )
 from channelstats.stats.rankings import all_authors, all_channels, channel_authors
+from channelstats.tables.columns import ID
 from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.first_posts import earliest
 
 _WORDS_ON_A_PAGE: Final = 500
 _TOP: Final = 10
-_FIRST_POSTS: Final = pl.Schema({"slack_uid": pl.String, "ts": pl.Int64, "slack_cid": pl.String})
+_FIRST_POSTS: Final = pl.Schema({"slack_uid": ID, "ts": pl.Int64(), "slack_cid": ID})
 
 
 class Volume(msgspec.Struct, frozen=True):
@@ -158,7 +159,15 @@ class Measures:
         """Who interacts with whom of everybody, the most first: `one`, `other`, `n`."""
         if self._whole:
             return self._whole.edges
-        return ranked(self.interactions.edges(), ["n"], "one", "other")
+        return self.interactions.strongest()
+
+    @cached_property
+    def directions(self) -> pl.Series:
+        """Of every two people who interact, whether in one direction or in both: 1 or 2."""
+        one, other = (pl.col(end).to_physical() for end in ("one", "other"))
+        ends = pl.min_horizontal(one, other), pl.max_horizontal(one, other)
+        pairs = self.edges.select(first=ends[0], second=ends[1])
+        return pairs.group_by("first", "second").len()["len"]
 
     @cached_property
     def waits(self) -> pl.DataFrame:

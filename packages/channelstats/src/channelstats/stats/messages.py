@@ -20,7 +20,7 @@ from channelstats.counting import JOINED, LEFT, Counting, Profile, bot_expressio
 from channelstats.days import date_at, midnight, zone_of
 from channelstats.stats.inputs import REPLIES, Options
 from channelstats.stats.period import Period
-from channelstats.tables.columns import IS_HEAD, IS_REPLY
+from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import REACTION_USERS
 
@@ -90,7 +90,7 @@ _STEP: Final = 5 * 86_400
 """Seconds between two looks at a clock: since 2000 it was nowhere changed twice within that."""
 
 _CLOCKS: Final = pl.Schema({"clock": pl.String, "since": pl.Int64, "offset": pl.Int64})
-_USERS: Final = pl.Schema({"slack_uid": pl.String, "tz": pl.String, "clock": pl.String})
+_USERS: Final = pl.Schema({"slack_uid": ID, "tz": pl.String(), "clock": pl.String()})
 
 
 def offsets(zone: ZoneInfo, first: int, last: int) -> list[tuple[int, int]]:
@@ -223,6 +223,7 @@ class PeriodMessages:
             .select("ts", "slack_cid", "slack_uid", "emoji", "reactor")
             .explode("reactor")
             .filter(pl.col("reactor") != "")
+            .cast({"emoji": ID, "reactor": ID})
             .collect()
         )
 
@@ -235,7 +236,7 @@ class PeriodMessages:
             .with_columns(pl.col("mentions").str.replace_all(",", ":", literal=True).str.split(":"))
             .explode("mentions")
             .filter(pl.col("mentions") != "")
-            .select("slack_uid", mentioned="mentions")
+            .select("slack_uid", mentioned=pl.col("mentions").cast(ID))
         )
 
     @cached_property

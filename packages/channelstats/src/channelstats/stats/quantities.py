@@ -223,6 +223,7 @@ def counts(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 def replaced(texts: pl.Series, change: Callable[[str], str]) -> pl.Series:
     """The column with each of its texts changed."""
+    texts = texts.cast(pl.String)
     each = texts.drop_nulls().unique()
     changed = pl.Series([change(text) for text in each], dtype=pl.String)
     return texts.replace_strict(each, changed, default=None, return_dtype=pl.String)

@@ -21,6 +21,7 @@ from channelstats.stats.quantities import (
     ranked,
     volume_by,
 )
+from channelstats.tables.columns import ID
 from channelstats.tables.directory import Channel
 
 AUTHOR_FIGURES: Final[Mapping[str, Formula]] = {
@@ -131,8 +132,8 @@ def known_channels(channels: Mapping[str, Channel], period: Period) -> pl.DataFr
         (cid, of.name, of.members, of.created > period.begin, of.is_private, of.is_archived)
         for cid, of in channels.items()
     ]
-    flags = dict.fromkeys(("new", "private", "archived"), pl.Boolean)
-    schema = {"slack_cid": pl.String, "name": pl.String, "members": pl.Int64, **flags}
+    flags = dict.fromkeys(("new", "private", "archived"), pl.Boolean())
+    schema = {"slack_cid": ID, "name": pl.String(), "members": pl.Int64(), **flags}
     return pl.DataFrame(rows, schema, orient="row")
 
 

@@ -33,11 +33,18 @@ _TEXTS: Final = (
     *("ts", "slack_cid", "slack_uid", "mentions", "reactions", "thread_ts", "parent_user_id"),
     *("replies", "bot_replies", "subtype", "room"),
 )
+_IDS: Final = ("slack_cid", "slack_uid", "parent_user_id")
 _NUMBERS: Final = ("word_count", "reaction_count", "reply_count", "fetched_at")
+
+ID: Final[pl.DataType] = pl.Categorical()
+"""IDs of people and channels, and names of emoji: each text is in memory once. Two such columns are
+joined, compared and sorted as texts are, in less time.
+"""
 
 MESSAGES: Final = pl.Schema(
     {
         **dict.fromkeys(_TEXTS, pl.String()),
+        **dict.fromkeys(_IDS, ID),
         "ts": pl.Int64(),
         "thread_ts": pl.Int64(),
         **dict.fromkeys(_NUMBERS, pl.Int64()),
@@ -72,6 +79,7 @@ def frame_of(items: Sequence[Item], *more: str) -> pl.DataFrame:
         )
         .filter(pl.col("ts").is_not_null())
         .select(*MESSAGES.names(), *more)
+        .cast(dict.fromkeys(_IDS, ID))
     )
 
 
@@ -126,9 +134,11 @@ class DayFiles:
         return {day: path for path, day, of in found if of is not None and versions.get(day) == of}
 
     async def read(
-        self, files: Mapping[str, Path], columns: Sequence[str]
+        self, files: Mapping[str, Path], columns: Sequence[str], only: pl.Expr | None = None
     ) -> tuple[set[str], pl.DataFrame]:
-        """Those of the dates whose file is whole, and the messages in them all."""
+        """Those of the dates whose file is whole, and the messages in them all, or ``only`` some:
+        of the others no more is unpacked than tells which they are.
+        """
 
         def read() -> tuple[set[str], pl.DataFrame]:
             contents = {day: _content(path) for day, path in files.items()}
@@ -137,7 +147,9 @@ class DayFiles:
             if not sources:
                 return set(), MESSAGES.to_frame().select(columns)
             # Together they take a quarter of the time.
-            return set(whole), pl.scan_parquet(sources, schema=MESSAGES).select(columns).collect()
+            found = pl.scan_parquet(sources, schema=MESSAGES)
+            found = found if only is None else found.filter(only)
+            return set(whole), found.select(columns).collect()
 
         return await asyncio.to_thread(read)
 

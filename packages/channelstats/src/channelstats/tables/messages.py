@@ -159,9 +159,10 @@ class Messages:
         progress: Progress | None = None,
         *,
         refresh: bool = False,
+        only: pl.Expr | None = None,
     ) -> AsyncIterator[pl.DataFrame]:
         """The columns of rows stored under these dates, both included, in about the order of time:
-        ``columns`` of them, or all.
+        ``columns`` of them, or all; ``only`` some of the rows.
 
         ``progress`` is called with how many dates are read and how many there are: where files have
         to be made first that takes a while. ``refresh`` makes them all, for rows that something
@@ -170,7 +171,8 @@ class Messages:
         if not self._has_swept:
             await self._sweep()
         versions = await self.versions.of(first, last, every=refresh)
-        async for frame in self._of_versions(versions, columns, progress, refresh=refresh):
+        reading = self._of_versions(versions, columns, progress, refresh=refresh, only=only)
+        async for frame in reading:
             yield frame
 
     async def _of_versions(
@@ -180,12 +182,13 @@ class Messages:
         progress: Progress | None = None,
         *,
         refresh: bool = False,
+        only: pl.Expr | None = None,
     ) -> AsyncIterator[pl.DataFrame]:
         wanted = list(columns or MESSAGES.names())
         files = {} if refresh else await self._files.find(versions)
         done = 0
         for days in batches(versions, _FILES):
-            whole, messages = await self._files.read(_only(days, files), wanted)
+            whole, messages = await self._files.read(_only(days, files), wanted, only)
             yield messages
             missing = (day for day in days if day not in whole)
             for month, some in groupby(missing, lambda day: day[:_MONTH]):
@@ -193,7 +196,7 @@ class Messages:
                 async with self._making[month]:
                     made = await self._made(list(some), versions, refresh=refresh)
                 for frame in made:
-                    yield frame.select(wanted)
+                    yield (frame if only is None else frame.filter(only)).select(wanted)
             done += len(days)
             if progress is not None:
                 progress(done, len(versions))

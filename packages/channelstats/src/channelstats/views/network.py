@@ -86,7 +86,7 @@ def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
 def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
     found = edges
     for name, column in _WAYS.items():
-        way = request.scope.now.interactions.group(name)
+        way = request.scope.now.interactions.pairs(name)
         way = way.select(one="uid", other="other", **{column: pl.col("n")})
         found = found.join(way, on=("one", "other"), how="left", maintain_order="left")
     rows = found.fill_null(0).rename({"one": "from", "other": "to", "n": "total"})
@@ -100,25 +100,23 @@ def _ends(of: Measures) -> int:
     return pl.concat([of.edges["one"], of.edges["other"]]).n_unique()
 
 
-def _pairs(of: Measures) -> pl.DataFrame:
-    """`n`, the directions, of every two people who interact."""
-    one, other = pl.col("one"), pl.col("other")
-    return of.edges.group_by(
-        first=pl.min_horizontal(one, other), second=pl.max_horizontal(one, other)
-    ).agg(n=pl.len())
+def _pairs(of: Measures) -> int:
+    return of.directions.len()
 
 
 def _mutual(of: Measures) -> Quantity | None:
-    pairs = _pairs(of)
-    return percent(pairs.filter(pl.col("n") > 1).height, pairs.height) if pairs.height else None
+    return percent(int((of.directions > 1).sum()), _pairs(of)) if _pairs(of) else None
 
 
 def _partners(of: Measures) -> int:
     """With how many the person interacts; without one, of everybody summed up."""
-    pairs = _pairs(of)
     if not of.person:
-        return 2 * pairs.height
-    return pairs.filter((pl.col("first") == of.person) | (pl.col("second") == of.person)).height
+        return 2 * _pairs(of)
+    done, received = (
+        of.edges.filter(pl.col(end) == of.person)[opposite]
+        for end, opposite in (("one", "other"), ("other", "one"))
+    )
+    return pl.concat([done, received]).n_unique()
 
 
 def _side(end: str) -> Callable[[Measures], int]:
@@ -133,7 +131,7 @@ def _side(end: str) -> Callable[[Measures], int]:
 
 _OF_ALL: Final = (
     Figure("people", _ends, called="People who interacted"),
-    Figure("pairs", lambda of: _pairs(of).height),
+    Figure("pairs", _pairs),
     Figure("mutual", _mutual),
     Figure("interactions", _side("one")),
 )

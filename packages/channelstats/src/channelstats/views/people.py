@@ -11,6 +11,7 @@ import polars as pl
 
 from channelstats.stats.quantities import Formula, change, not_compared, ranked
 from channelstats.stats.rankings import AUTHOR_FIGURES
+from channelstats.tables.columns import ID
 from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
 from channelstats.views.components import table, tiles
@@ -115,7 +116,7 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
 def _partners(request: ViewRequest) -> Table:
     """Who the person interacts with, by every way, the most first."""
     interactions, person = request.scope.now.interactions, request.scope.person
-    others = pl.DataFrame(schema={"other": pl.String})
+    others = pl.DataFrame(schema={"other": ID})
     for name in _PARTNERS:
         group = interactions.group(name).filter(pl.col("uid") == person)
         counted = group.select("other", pl.col("n").alias(name))

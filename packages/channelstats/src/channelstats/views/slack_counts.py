@@ -17,6 +17,7 @@ from channelstats.days import DAY
 from channelstats.privacy import Pseudonyms
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
+from channelstats.tables.columns import ID
 from channelstats.tables.exclusion import resolve_people
 from channelstats.tables.slack_analytics import DateSpan, Subject, tiling
 
@@ -126,13 +127,13 @@ def _channels(frames: Sequence[pl.DataFrame], names: Pseudonyms | None) -> pl.Da
     messages = pl.when(pl.col("messages").count() > 0).then(pl.col("messages").sum())
     found = (
         pl.concat(frames)
-        .group_by(slack_cid="id")
+        .group_by(slack_cid=pl.col("id").cast(ID))
         .agg(pl.col("viewers").max(), slack_messages=messages)
     )
     if names is None:
         return found
     shown = [names.identifier(cid) for cid in found["slack_cid"]]
-    return found.with_columns(slack_cid=pl.Series(shown, dtype=pl.String))
+    return found.with_columns(slack_cid=pl.Series(shown, dtype=ID))
 
 
 def _sum(column: pl.Series) -> int | None:

@@ -25,7 +25,7 @@ from channelstats.stats.period import WEEK, History, week_of
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
-from channelstats.views.loading import DashboardData, load, refuse_small
+from channelstats.views.loading import DashboardData, TooMuch, load, refuse_small
 from channelstats.views.model import Choice, ChoiceError, View
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import load_report_data
@@ -37,6 +37,10 @@ V = TypeVar("V")
 
 _MESSAGES: Final = 600_000
 """Messages that are kept in memory, of one choice of days or of several."""
+
+_AT_ONCE: Final = 4
+"""Periods that are read and views that are made at a time: one for each period that is offered, so
+that none of them waits for the longest."""
 
 _CELLS: Final = 1_000_000
 """Cells of tables of views that are kept."""
@@ -148,11 +152,14 @@ class DashboardService:
         self._secret = secret
         self._history: SingleFlightCache[str, History] = SingleFlightCache(1)
         self._names: SingleFlightCache[str, Names] = SingleFlightCache(1)
-        self._data: SingleFlightCache[tuple[date, date, str], DashboardData] = SingleFlightCache(
-            _MESSAGES, weigh=lambda data: data.inputs.messages.height, patience=_PATIENCE
+        self._data: SingleFlightCache[tuple[Choice, str], DashboardData] = SingleFlightCache(
+            _MESSAGES,
+            weigh=lambda data: data.inputs.messages.height,
+            at_once=_AT_ONCE,
+            patience=_PATIENCE,
         )
         self._views: SingleFlightCache[tuple[str, Choice, str], View] = SingleFlightCache(
-            _CELLS, weigh=_cells, at_once=2
+            _CELLS, weigh=_cells, at_once=_AT_ONCE
         )
         self._reports: SingleFlightCache[tuple[date, Wanted, str], str] = SingleFlightCache(
             _REPORTS
@@ -204,10 +211,24 @@ class DashboardService:
     ) -> DashboardData:
         """Read the days of a choice, which every view of them needs."""
         weekday, names = self.settings.first_weekday, (await self.names(snapshot)).pseudonyms
-        days = Choice(choice.first, choice.last)
-        loading = partial(load, self.tables, days, self.settings.options, first_weekday=weekday)
-        key = (choice.first, choice.last, snapshot.mark)
-        return await self._data.get(key, partial(loading, names=names, progress=progress))
+        loading = partial(
+            load,
+            self.tables,
+            options=self.settings.options,
+            first_weekday=weekday,
+            names=names,
+            progress=progress,
+        )
+
+        async def read(days: Choice) -> DashboardData:
+            return await self._data.get((days, snapshot.mark), partial(loading, choice=days))
+
+        try:
+            return await read(Choice(choice.first, choice.last))
+        except TooMuch:
+            if not choice.channel:
+                raise
+            return await read(Choice(choice.first, choice.last, choice.channel))
 
     async def view(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> View:
         """A view, with IDs that may be shown.
