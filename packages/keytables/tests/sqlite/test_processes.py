@@ -151,14 +151,14 @@ async def test_an_occasional_writer_is_not_starved_by_busy_ones(
         for number in range(busy):
             group.create_task(keep_busy(number))
         await ready.wait()
-        between = []
-        for n in range(40):
+        between: list[int] = []
+        # On a machine with other work they may not run for a while.
+        while len(between) < 40 or not sum(between):
             before = await others()
-            await mine.put({"name": "me", "n": n})
+            await mine.put({"name": "me", "n": len(between)})
             between.append(await others() - before)
         done.set()
     # A transaction of a busy process holds at most its 8 concurrent writes. Three may come between:
     # one during our pause, the one that was running when we submitted, and the next one of a
     # process that waited for the lock before us.
-    assert sum(between) > 0, "the others were not busy"
     assert sorted(between)[-3] <= 3 * 8
