@@ -51,7 +51,7 @@ class Pair:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> Siblings:
         sockets = {other: end.dup() for other, end in self.ends[index].items()}
-        siblings = Siblings(sockets, self.wheel, silent_after=0.3, monotonic=monotonic)
+        siblings = Siblings(sockets, self.wheel, silent_after=1.0, monotonic=monotonic)
         ports = {} if answer is None else {PORT: answer}
         siblings.start(ports, adopt or (lambda sock, _: sock.close()))
         self.running[index] = siblings
@@ -173,7 +173,7 @@ async def test_a_call_that_is_read_too_late_fails_though_the_worker_is_heard(pai
         return Response(204)
 
     caller = pair.start(0)
-    pair.start(1, answer, monotonic=lambda: time.monotonic() + 1)  # each call is a second old
+    pair.start(1, answer, monotonic=lambda: time.monotonic() + 2)  # each call is too old
     await heard(caller)
     with pytest.raises(SiblingSilent):
         await asyncio.wait_for(caller.call(1, PORT, REQUEST), 10)
@@ -193,7 +193,7 @@ async def test_a_call_that_takes_long_is_no_silence(pair: Pair) -> None:
     pair.start(1, answer)
     await heard(caller)
     call = asyncio.ensure_future(caller.call(1, PORT, Request("GET", "/long", "", {}, "")))
-    done, _ = await asyncio.wait([call], timeout=1.2)  # four times `silent_after`
+    done, _ = await asyncio.wait([call], timeout=3)  # three times `silent_after`
     assert not done
     gate.set()
     assert (await call).status == 204

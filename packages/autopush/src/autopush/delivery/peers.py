@@ -92,6 +92,7 @@ class Nodes:
         sibling_urls: Mapping[str, int] | None = None,
     ) -> None:
         self.own_id = own_id
+        self._own_base, _ = split_instance_url(own_id)
         self._siblings = siblings
         self._sibling_urls = sibling_urls or {}
         self._keys = keys
@@ -182,6 +183,9 @@ class Nodes:
         self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
     ) -> NodeAnswer:
         base, instance = split_instance_url(node_id)
+        if base and base == self._own_base:  # a predecessor of this worker
+            self._unreachable.add()
+            return NodeAnswer.UNREACHABLE
         if self._siblings is not None and (index := self._sibling_urls.get(base)) is not None:
             request = Request(method, f"{instance}{path}", "", {}, "", body=body)
             try:

@@ -8,8 +8,8 @@ A worker that stands still is silent: what waits for it fails, and further calls
 it is heard again. One that has taken the place of another drops the calls that its predecessor has
 not read, and says that it has started: what waited for the predecessor fails.
 
-Rule: a call that has failed here is not carried out there later: a worker that wakes up drops the
-calls that are older than `SILENT_AFTER`.
+Rule: a call that has failed here is not carried out there later: each says when its caller takes
+the worker for silent unless it is heard meanwhile, and one that wakes up after that drops it.
 """
 
 import array
@@ -65,7 +65,7 @@ class CallTooLarge(SiblingError):  # noqa: N818 - a state
 
 class _Call(msgspec.Struct, array_like=True, tag=1, gc=False, frozen=True):
     number: int
-    sent_at: float  # monotonic, which is one clock for all processes
+    expires: float  # monotonic, which is one clock for all processes
     port: str
     method: str
     path: str
@@ -103,13 +103,13 @@ class _Connection(msgspec.Struct, array_like=True, tag=6, gc=False, frozen=True)
     state: bytes
 
 
-class _Dropped(msgspec.Struct, array_like=True, tag=7, gc=False, frozen=True):
-    """A call that was read too late to be carried out."""
+class _TooLate(msgspec.Struct, array_like=True, tag=7, gc=False, frozen=True):
+    """A call that is not carried out."""
 
     number: int
 
 
-_Frame = _Call | _Answer | _Ping | _Pong | _Started | _Connection | _Dropped
+_Frame = _Call | _Answer | _Ping | _Pong | _Started | _Connection | _TooLate
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[_Frame]).decode
@@ -215,10 +215,12 @@ class _Sibling:
             raise SiblingBusy("too many calls wait for it")
         now = self._now()
         number = self._number = self._number + 1
+        if not self._waiting:
+            self._heard_at = max(self._heard_at, now)  # it had nothing to say before
         frame = _encode(
             _Call(
                 number,
-                now,
+                self._heard_at + self._silent_after,
                 port,
                 request.method,
                 request.path,
@@ -231,8 +233,6 @@ class _Sibling:
         )
         if len(frame) > MAX_PACKET:
             raise CallTooLarge("the request does not fit into a packet")
-        if not self._waiting:
-            self._heard_at = max(self._heard_at, now)  # it had nothing to say before
         if self._check is None:
             self._check_later(now)
         waiting = self._waiting[number] = self._loop.create_future()
@@ -324,10 +324,10 @@ class _Sibling:
                 self._on_answer(frame)
             elif isinstance(frame, _Connection):
                 self._adopt(socket.socket(fileno=next(sockets)), frame.state)
+            elif isinstance(frame, _TooLate):
+                self._fail_call(frame.number)
             elif isinstance(frame, _Ping):
                 self._send(_Pong())
-            elif isinstance(frame, _Dropped):
-                self._on_dropped(frame)
             elif isinstance(frame, _Started):
                 self._fail(SiblingRestarted("it was restarted"))
                 self._send(_Pong())  # it may have dropped our `_Started`
@@ -337,9 +337,8 @@ class _Sibling:
         answer = self._ports.get(call.port)
         if answer is None:
             return  # it has failed on the other side
-        if self._heard_at - call.sent_at > self._silent_after:
-            # It has failed there too, unless something else was heard of this worker meanwhile.
-            self._send(_Dropped(call.number))
+        if self._heard_at > call.expires:
+            self._send(_TooLate(call.number))  # it has failed there, or is about to
             return
         answered = answer(
             Request(
@@ -389,10 +388,10 @@ class _Sibling:
                 )
             )
 
-    def _on_dropped(self, dropped: _Dropped) -> None:
-        waiting = self._waiting.pop(dropped.number, None)
+    def _fail_call(self, number: int) -> None:
+        waiting = self._waiting.pop(number, None)
         if waiting is not None and not waiting.done():
-            waiting.set_exception(SiblingSilent("it does not answer in time"))
+            waiting.set_exception(SiblingSilent("it did not answer in time"))
 
     # ── silence ──────────────────────────────────────────────────────────────────────────────────
 

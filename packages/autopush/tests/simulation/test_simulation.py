@@ -1,0 +1,66 @@
+"""Several workers in virtual time, with faults from a seed: what was answered 201 is not lost.
+
+A failing seed is run again as it was with `SIMULATE=SEED` in the environment of these tests.
+"""
+
+import os
+from collections.abc import Sequence
+
+import pytest
+
+from support.simulation.bugs import PLANTED
+from support.simulation.checker import violations
+from support.simulation.world import World, undisturbed
+from support.soak import slow_after, times
+
+GROUP = 20
+"""Seeds in one test."""
+QUICK, SLOW, SOAKED = 3, 47, 50_000
+"""Groups in `make test`, beyond them in `make slow`, and in all in `make soak`."""
+SEARCHED = 60
+"""Seeds in which a planted bug has to be found."""
+
+chosen = os.environ.get("SIMULATE")
+groups = slow_after(QUICK, range(times(QUICK + SLOW, SOAKED)))
+
+
+def world_of(seed: int) -> World:
+    """The run of a seed: which of the services it is, and all that happens in it."""
+    return World(seed, workers=2 + seed % 2, store_first=seed % 3 != 2)
+
+
+def wrong_in(seeds: Sequence[int]) -> dict[int, list[str]]:
+    found = {}
+    with undisturbed():
+        for seed in seeds:
+            world = world_of(seed)
+            world.run()
+            if wrong := violations(world):
+                found[seed] = [*wrong, *world.history.faults]
+    return found
+
+
+@pytest.mark.parametrize("group", groups)
+def test_nothing_accepted_is_lost_whatever_goes_wrong(group: int) -> None:
+    seeds = [int(chosen)] if chosen else range(group * GROUP, (group + 1) * GROUP)
+    assert not wrong_in(seeds)
+
+
+def test_a_seed_gives_the_same_run_again() -> None:
+    with undisturbed():
+        histories = [world_of(4).run(), world_of(4).run()]
+    faults, deliveries, refusals = (
+        [getattr(history, name) for history in histories]
+        for name in ("faults", "delivered", "refused")
+    )
+    assert faults[0] == faults[1]
+    assert refusals[0] == refusals[1]
+    # Message ids differ: they are encrypted.
+    assert list(deliveries[0].values()) == list(deliveries[1].values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(bug: str) -> None:
+    with PLANTED[bug]():
+        assert any(wrong_in([seed]) for seed in range(SEARCHED))

@@ -1,0 +1,158 @@
+"""Bugs to plant: each breaks one rule of the service, and the checker has to find it."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from unittest.mock import patch
+
+from autopush.api.forwarding import Forwarding
+from autopush.delivery.background import BackgroundWrites
+from autopush.delivery.connected import Registry
+from autopush.delivery.moving import Movers
+from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.requests import StoreRequests
+from autopush.delivery.user_agent import UserAgentConnection
+from autopush.net.siblings import _Sibling
+from autopush.protocol.effects import StoredPage
+from autopush.store.messages import Messages
+
+Bug = Callable[[], Any]
+
+
+async def _nothing(*_: object, **__: object) -> None:
+    return None
+
+
+@contextmanager
+def _forgets_unacked() -> Iterator[None]:
+    """What is unacked at the end of a connection is not saved."""
+    with patch.object(BackgroundWrites, "save_undelivered", lambda *_, **__: None):
+        yield
+
+
+@contextmanager
+def _answers_before_the_commit() -> Iterator[None]:
+    """201 before the message is in the store."""
+
+    async def store(self: Messages, notification: Any) -> None:
+        asyncio.ensure_future(original(self, notification)).add_done_callback(
+            lambda task: task.exception()
+        )
+
+    original = Messages.store
+    with patch.object(Messages, "store", store):
+        yield
+
+
+@contextmanager
+def _keeps_acked() -> Iterator[None]:
+    """An ack deletes nothing."""
+    with patch.object(Messages, "delete_all", _nothing):
+        yield
+
+
+@contextmanager
+def _keeps_both_connections() -> Iterator[None]:
+    """The older connection of a user agent is not closed, here or at another worker."""
+
+    async def end_duplicates(*_: object) -> None:
+        return None
+
+    def claim(self: StoreRequests, user: Any, uaid: str) -> bool:
+        user.uaid = uaid
+        self._registry.claim(uaid, user)
+        return True
+
+    with (
+        patch.object(StoreRequests, "_end_duplicates", end_duplicates),
+        patch.object(StoreRequests, "_claim", claim),
+    ):
+        yield
+
+
+@contextmanager
+def _stays_registered() -> Iterator[None]:
+    """A closed connection stays in the registry."""
+    with patch.object(Registry, "release", lambda *_: None):
+        yield
+
+
+@contextmanager
+def _reads_nothing() -> Iterator[None]:
+    """A user agent that connects is not sent what is stored."""
+
+    async def read(*_: object) -> StoredPage:
+        return StoredPage([], None, None, 0)
+
+    with patch.object(StoreRequests, "_read", read):
+        yield
+
+
+@contextmanager
+def _loses_the_hello() -> Iterator[None]:
+    """A connection that moves arrives without its hello."""
+
+    lost = []
+    with patch.object(Movers, "adopt", lambda _, __, sock, ___: lost.append(sock)):
+        yield
+    for sock in lost:
+        sock.close()
+
+
+@contextmanager
+def _closes_what_it_moved() -> Iterator[None]:
+    """A connection that has moved is also served where it was."""
+
+    with patch.object(UserAgentConnection, "leave_socket", lambda _: None):
+        yield
+
+
+@contextmanager
+def _believes_itself() -> Iterator[None]:
+    """A call that could not be made counts as delivered."""
+
+    async def call(*_: object, **__: object) -> NodeAnswer:
+        return NodeAnswer.DONE
+
+    with patch.object(Nodes, "_call", call):
+        yield
+
+
+@contextmanager
+def _answers_for_the_silent() -> Iterator[None]:
+    """A request for a worker that stands still is answered 201."""
+    from autopush.net.http_messages import Response
+    from autopush.net.siblings import SiblingError
+
+    async def ask(self: Forwarding, owner: int, request: Any) -> Response:
+        try:
+            return await original(self, owner, request)
+        except SiblingError:
+            return Response(201, b'{"message-id":"%d"}' % id(request))
+
+    original = Forwarding._ask
+    with patch.object(Forwarding, "_ask", ask):
+        yield
+
+
+@contextmanager
+def _drops_frames() -> Iterator[None]:
+    """When a sibling's queue is full or it was restarted, an answer is lost."""
+    with patch.object(_Sibling, "_fail", lambda *_: None):
+        yield
+
+
+PLANTED: Final[Mapping[str, Callable[[], Any]]] = {
+    "forgets-unacked": _forgets_unacked,
+    "answers-before-the-commit": _answers_before_the_commit,
+    "keeps-acked": _keeps_acked,
+    "keeps-both-connections": _keeps_both_connections,
+    "stays-registered": _stays_registered,
+    "reads-nothing": _reads_nothing,
+    "loses-the-hello": _loses_the_hello,
+    "serves-what-it-moved": _closes_what_it_moved,
+    "believes-itself": _believes_itself,
+    "answers-for-the-silent": _answers_for_the_silent,
+    "leaves-calls-waiting": _drops_frames,
+}

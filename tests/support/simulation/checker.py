@@ -1,0 +1,110 @@
+"""What must hold of a run, judged by its history alone.
+
+every 201 is delivered, expired or replaced
+… and soon, to a user agent that is connected, unless something goes wrong at that time
+nothing comes again after its row was deleted, nor after an ack when nothing goes wrong
+every request is answered, unless its worker ends
+nothing comes after its TTL
+each user agent has one connection
+"""
+
+from collections.abc import Sequence
+
+from autopush.webpush.tokens import parse_message_id
+from support.simulation.world import RING, Accepted, User, World
+
+SOON = 5.0
+"""Seconds."""
+CLOCKS = 8.0
+"""Seconds by which the wall clock of a run may be set, plus the time that a delivery may take."""
+
+
+def violations(world: World) -> list[str]:
+    history, now = world.history, world.loop.now
+    found = list(history.wrong)
+    for version, message in history.accepted.items():
+        times = history.delivered.get(version, [])
+        name = f"message of user {message.user.name} at {message.sent:.2f} (ttl {message.ttl})"
+        if not times and not _may_be_missing(world, message, now):
+            found.append(f"lost: {name}, topic {message.topic!r}")
+        deleted = world.disk.deleted.get(version)
+        if deleted is not None and any(at > deleted + 0.001 for at in times):
+            found.append(f"again after its row was deleted at {deleted:.2f}: {name}, {times}")
+        acked = history.acked.get(version, now)
+        if any(at > acked + SOON for at in times) and _is_calm(world, acked - 2, acked + SOON):
+            found.append(f"again after its ack at {acked:.2f}: {name}, {times}")
+        if late := _is_late(world, message, times):
+            found.append(f"late: {name}, {times}, {late}")
+        if any(at > message.at + message.ttl + CLOCKS for at in times):
+            found.append(f"after its TTL: {name}, {times}")
+    for user in world.users:
+        places = [
+            worker.index for worker in world.workers if worker.registry.find(user.uaid) is not None
+        ]
+        if user.uaid and user.is_connected and len(places) != 1:
+            found.append(f"user {user.name} is connected to workers {places}")
+    for worker, sent, task in world.asked:
+        if worker in world.workers and not task.done():
+            found.append(f"no answer to a push at {sent:.2f}")
+    for worker in world.workers:
+        closed = [each for each in worker.registry._users.values() if not each.is_connected]
+        if closed:
+            found.append(f"worker {worker.index} has closed connections in its registry")
+        if worker.registry.acked._undeleted:
+            found.append(f"worker {worker.index} has acks that it does not save")
+    found += [f"unhandled: {error.get('exception') or error}" for error in world.loop.errors]
+    return found
+
+
+def _is_calm(world: World, start: float, end: float) -> bool:
+    return not any(began < end and ended > start for began, ended in world.history.troubled)
+
+
+def _is_late(world: World, message: Accepted, times: Sequence[float]) -> str:
+    """Whether its user agent was connected for some time after it was accepted, without it."""
+    for user, began, ended in world.history.connected:
+        start = max(began, message.at)
+        if (
+            user is message.user
+            and start + SOON < min(ended, message.at + message.ttl - CLOCKS)
+            and not any(at < start + SOON for at in times)
+            and _is_calm(world, start - SOON, start + SOON)
+            and _has_acked_all(world, user, began, start + SOON)
+            and not _may_be_missing(world, message, start)
+        ):
+            return f"connected from {began:.2f} to {ended:.2f}"
+    return ""
+
+
+def _has_acked_all(world: World, user: User, start: float, end: float) -> bool:
+    """While something is unacked, further stored messages have to wait."""
+    history = world.history
+    return all(
+        history.acked.get(version, end) < end - 1
+        for version, message in history.accepted.items()
+        if message.user is user
+        and any(start <= at < end for at in history.delivered.get(version, ()))
+    )
+
+
+def _may_be_missing(world: World, message: Accepted, now: float) -> bool:
+    if message.at + message.ttl < now + CLOCKS:
+        return True
+    if not message.topic:
+        return False
+    if any(
+        other.topic == message.topic
+        and other.channel == message.channel
+        and other.at >= message.sent
+        for other in world.history.accepted.values()
+        if other is not message
+    ):
+        return True
+    # By one whose sender was told nothing, or 503.
+    return any(
+        version not in world.history.accepted
+        and times[-1] >= message.sent
+        and (read := parse_message_id(RING, version)).topic == message.topic
+        and read.channel_id == message.channel
+        for version, times in world.history.delivered.items()
+    )

@@ -1,0 +1,116 @@
+"""An engine whose rows all workers share, and which commits as the embedded one does: what was
+submitted together is applied together, later, or fails together.
+"""
+
+import asyncio
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+from keytables import Capacity, Item, KeytablesError, KeyTuple, Page, Table, Throttled, Unavailable
+from support.memory_engine import MemoryEngine, MemoryTable
+
+
+class Disk:
+    """The rows, and what was ever deleted. `failing`: the share of commits that fail now; `slow`:
+    seconds that one takes at most.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.tables: dict[str, tuple[Table, dict[KeyTuple, Item]]] = {}
+        self.deleted: dict[str, float] = {}
+        """When the row of each message was deleted, by its version."""
+        self.failing = 0.0
+        self.slow = 0.01
+
+
+class CommittingEngine(MemoryEngine):
+    """The disk as one worker sees it."""
+
+    def __init__(self, disk: Disk, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
+        self.disk = disk
+        self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+        self._is_committing = False
+        self._idle: asyncio.Future[None] | None = None
+
+    async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> MemoryTable:
+        await self.settled()
+        _, rows = self.disk.tables.setdefault(table.name, (table, {}))
+        if table.name not in self.tables:
+            opened = self.tables[table.name] = CommittingTable(self, table)
+            opened.items = rows
+        return self.tables[table.name]
+
+    async def table_names(self) -> list[str]:
+        return sorted(self.disk.tables)
+
+    def submit(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._waiting.append((work, future))
+        if not self._is_committing:
+            self._is_committing = True
+            loop.call_soon(self._begin)
+        return future
+
+    async def settled(self) -> None:
+        """Wait until all that was submitted is committed or has failed."""
+        while self._is_committing:
+            if self._idle is None or self._idle.done():
+                self._idle = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
+
+    def _begin(self) -> None:
+        batch, self._waiting = self._waiting, []
+        seconds = self.disk.rng.uniform(0.0005, self.disk.slow)
+        asyncio.get_running_loop().call_later(seconds, self._commit, batch)
+
+    def _commit(self, batch: list[tuple[Callable[[], Any], "asyncio.Future[Any]"]]) -> None:
+        error: KeytablesError | None = None
+        if self.disk.rng.random() < self.disk.failing:
+            error = self.disk.rng.choice([Unavailable("broken"), Throttled("locked")])
+        for work, future in batch:
+            try:
+                result = error or work()
+            except KeytablesError as refusal:
+                result = refusal
+            if future.done():
+                continue
+            if isinstance(result, KeytablesError):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+        if self._waiting:
+            self._begin()
+            return
+        self._is_committing = False
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+
+class CommittingTable(MemoryTable):
+    engine: CommittingEngine
+
+    def _submit(self, what: str, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+        def noted() -> Any:
+            before = dict(self.items)
+            result = copy.deepcopy(work())
+            now = asyncio.get_running_loop().time()
+            for key, item in before.items():
+                version = item.get("updateid")
+                if key not in self.items and isinstance(version, str):
+                    self.engine.disk.deleted[version] = now
+            return result
+
+        return self.engine.submit(noted)
+
+    async def get(self, key: KeyTuple) -> Item | None:
+        await self.engine.settled()
+        return await super().get(key)
+
+    async def query(self, *arguments: Any, **options: Any) -> Page:
+        await self.engine.settled()
+        return await super().query(*arguments, **options)

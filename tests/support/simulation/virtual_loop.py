@@ -1,0 +1,144 @@
+"""An event loop in virtual time, whose workers can be stopped and killed like processes.
+
+Time passes only when nothing is left to do, and then to the next timer. What a worker does runs in
+its own context; so the loop knows whose callback, timer or socket it is.
+
+Rule: what waits is a timer or a socket pair of this process; then one seed gives one run.
+"""
+
+import asyncio
+import heapq
+import selectors
+import socket
+from collections import deque
+from contextvars import Context, ContextVar, copy_context
+from typing import Any
+
+Process = object
+"""Stands for the process of a worker, from its start to its end."""
+
+_PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+
+
+class _OrderedSelector(selectors.SelectSelector):
+    """Returns what is ready in the order of registration: numbers of descriptors differ by run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._registered: dict[int, int] = {}
+        self._count = 0
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        key = super().register(fileobj, events, data)
+        self._count += 1
+        self._registered[key.fd] = self._count
+        return key
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return sorted(super().select(timeout), key=lambda ready: self._registered[ready[0].fd])
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    # Of the base class, which is written to be extended in this way by its own subclasses only.
+    _selector: selectors.BaseSelector
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _transports: dict[int, asyncio.Transport]
+    _process_events: Any
+
+    def __init__(self) -> None:
+        super().__init__(_OrderedSelector())
+        self.now = 1000.0
+        self.errors: list[dict[str, Any]] = []
+        """What went to the exception handler."""
+        self._stopped: dict[Process, deque[asyncio.Handle]] = {}
+        self._parked: dict[Process, list[selectors.SelectorKey]] = {}
+        self._dead: set[Process] = set()
+        self.set_exception_handler(self._on_error)
+
+    def time(self) -> float:
+        return self.now
+
+    # ── processes ────────────────────────────────────────────────────────────────────────────────
+
+    def new_process(self) -> tuple[Process, Context]:
+        process, context = object(), copy_context()
+        context.run(_PROCESS.set, process)
+        return process, context
+
+    def stop_process(self, process: Process) -> None:
+        """Nothing of it happens until `continue_process`; its sockets fill."""
+        self._stopped[process] = deque()
+        self._parked[process] = self._sockets_of(process)
+        for key in self._parked[process]:
+            self._selector.unregister(key.fileobj)
+
+    def continue_process(self, process: Process) -> None:
+        for key in self._parked.pop(process):
+            self._selector.register(key.fileobj, key.events, key.data)
+        self._ready.extend(self._stopped.pop(process))
+
+    def kill_process(self, process: Process) -> None:
+        """Nothing of it happens any more; its connections are closed."""
+        self._stopped.pop(process, None)
+        keys = self._parked.pop(process, None)
+        if keys is None:
+            keys = self._sockets_of(process)
+            for key in keys:
+                self._selector.unregister(key.fileobj)
+        self._dead.add(process)
+        for key in keys:
+            self._transports.pop(key.fd, None)
+            handle = key.data[0] or key.data[1]
+            owner = handle._callback.__self__
+            if isinstance(getattr(owner, "_sock", None), socket.socket):  # a transport
+                owner._sock.close()
+                owner._sock = None
+            else:
+                owner._socket.close()
+
+    def _sockets_of(self, process: Process) -> list[selectors.SelectorKey]:
+        return [
+            key
+            for key in list(self._selector.get_map().values())
+            if any(handle and _process_of(handle) is process for handle in key.data)
+        ]
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────
+
+    def _run_once(self) -> None:
+        self._process_events(self._selector.select(0))
+        if not self._ready:
+            while self._scheduled and self._scheduled[0].cancelled():
+                _pop(self._scheduled)
+            if self._scheduled:
+                self.now = max(self.now, self._scheduled[0].when())
+        while self._scheduled and self._scheduled[0].when() <= self.now:
+            self._ready.append(_pop(self._scheduled))
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()
+            if handle.cancelled():
+                continue
+            process = _process_of(handle)
+            if process in self._dead:
+                continue
+            stopped = self._stopped.get(process) if process is not None else None
+            if stopped is None:
+                handle._run()
+            else:
+                stopped.append(handle)
+
+    def _on_error(self, _: object, context: dict[str, Any]) -> None:
+        if "was destroyed but it is pending" not in context["message"]:  # of a killed process
+            self.errors.append(context)
+
+
+def _process_of(handle: asyncio.Handle) -> Process | None:
+    context: Context = handle._context  # type: ignore[attr-defined]
+    return context.get(_PROCESS)
+
+
+def _pop(scheduled: list[asyncio.TimerHandle]) -> asyncio.TimerHandle:
+    timer = heapq.heappop(scheduled)
+    timer._scheduled = False  # type: ignore[attr-defined]  # as the base class does
+    return timer

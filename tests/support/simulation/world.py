@@ -1,0 +1,529 @@
+"""A service of several workers, its user agents and senders, and what goes wrong; all from a seed.
+
+The workers run the real code: sessions, registry, routing, calls and hand-overs between workers,
+placement, the endpoint. What is simulated is what a process or a machine does: time, the commit,
+the end of a process, and one that stands still.
+"""
+
+import asyncio
+import gc
+import json
+import logging
+import random
+import socket
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import Context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+from unittest.mock import patch
+from urllib.parse import urlsplit
+
+from autopush.api.app import CommonHeaders, EndpointApp
+from autopush.api.forwarding import ENDPOINT, Forwarding
+from autopush.api.node_ports import NodeApi, SiblingPort
+from autopush.api.push import PushHandler, PushMetrics
+from autopush.api.request_log import RequestLog
+from autopush.api.responses import ErrorResponses
+from autopush.delivery.bridged import Bridges
+from autopush.delivery.connected import Registry
+from autopush.delivery.moving import Movers
+from autopush.delivery.node import ConnectionNode
+from autopush.delivery.peers import NODE, Nodes
+from autopush.delivery.placement import Placement
+from autopush.delivery.router import UserAgentRouter
+from autopush.delivery.user_agent import UserAgentConnection
+from autopush.limits import LimitRefusals, PushLimits, TokenBuckets, UserAgentLimits
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
+from autopush.net.http_messages import NO_HEADERS, Request, Response
+from autopush.net.siblings import Answering, Siblings, socket_pairs
+from autopush.net.timers import TimerWheel
+from autopush.protocol.session import Rules
+from autopush.store import PushStore, TablePlan
+from autopush.telemetry.metric_table import NODE_TIMEOUT
+from autopush.webpush.identifiers import IdFactory
+from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
+from autopush.webpush.vapid import Verifier
+from support import wire
+from support.node_server import KEYS
+from support.recorded import new_metrics
+from support.simulation.committing_engine import CommittingEngine, Disk
+from support.simulation.virtual_loop import Process, VirtualLoop
+
+URL = "https://push.example"
+EPOCH = 1_790_000_000.0
+"""The wall clock at the virtual time 0."""
+SILENT_AFTER = 2.0
+RULES = Rules(hello_timeout=30.0, auto_ping_interval=300.0)
+
+_METRICS = new_metrics()
+RING = KeyRing([new_key()])
+_TOKENS = EndpointTokens(RING, URL)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """For runs: what killed workers leave behind is collected at the end, not at odd times, and
+    Python does not complain of what they have begun and not ended.
+    """
+    logging.disable(logging.CRITICAL)
+    gc.disable()
+    with warnings.catch_warnings(), patch("sys.unraisablehook", lambda _: None):
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            gc.collect()
+            gc.enable()
+            logging.disable(logging.NOTSET)
+
+
+@dataclass
+class Accepted:
+    """A message that was answered 201. `at`: of the answer."""
+
+    user: "User"
+    channel: str
+    ttl: int
+    topic: str
+    sent: float
+    at: float
+
+
+@dataclass
+class History:
+    accepted: dict[str, Accepted] = field(default_factory=dict)
+    delivered: dict[str, list[float]] = field(default_factory=dict)
+    """When each version was received, by the version."""
+    acked: dict[str, float] = field(default_factory=dict)
+    """When each version was acked first."""
+    connected: list[tuple["User", float, float]] = field(default_factory=list)
+    """From the answer to a hello to the end of the connection."""
+    refused: dict[int, int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    troubled: list[tuple[float, float]] = field(default_factory=list)
+    """Times of faults."""
+    wrong: list[str] = field(default_factory=list)
+    """What a user agent saw that must not be."""
+
+
+class Worker:
+    """One process in the place `index`."""
+
+    def __init__(self, world: "World", index: int, start: int) -> None:
+        self.world, self.index = world, index
+        self.process: Process
+        self.context: Context
+        self.process, self.context = world.loop.new_process()
+        self.is_serving = self.is_stopped = False
+        self.instance = f"start{start}"
+        self.registry = Registry(world.clock)
+        self.context.run(world.loop.create_task, self._start())
+
+    async def _start(self) -> None:
+        world, index = self.world, self.index
+        loop, clock = world.loop, world.clock
+        wheel = TimerWheel(loop, tick=0.1, clock=loop.time)
+        ends = {other: end.dup() for other, end in world.ends[index].items()}
+        siblings = Siblings(ends, wheel, silent_after=SILENT_AFTER, monotonic=loop.time)
+        store = await PushStore.open(
+            CommittingEngine(world.disk, clock),
+            TablePlan(),
+            key_hash="",
+            clock=clock,
+            metrics=_METRICS,
+        )
+        nodes = Nodes(
+            f"http://worker{index}:1/i/{self.instance}",
+            self.registry,
+            wheel,
+            _METRICS,
+            keys=KEYS,
+            connect_timeout=1,
+            siblings=siblings,
+            sibling_urls={f"http://worker{each}:1": each for each in ends},
+        )
+        placement = Placement(store, index, len(world.ends))
+        movers = Movers(siblings)
+        refusals = LimitRefusals(_METRICS)
+        self.node = ConnectionNode(
+            store=store,
+            metrics=_METRICS,
+            nodes=nodes,
+            registry=self.registry,
+            tokens=_TOKENS,
+            rules=RULES,
+            limits=UserAgentLimits(refusals, TokenBuckets(None)),
+            wheel=wheel,
+            clock=clock,
+            connection_limits=ConnectionLimits(TrustedProxies(())),
+            buffered=BufferedBytes(),
+            placement=placement,
+            send=lambda *what: world.rng.random() > world.immovable and movers.send(*what),
+            uniform=world.rng.uniform,
+        )
+        bridges = Bridges({}, store, _METRICS)
+        requests = RequestLog(_TOKENS, ErrorResponses(URL), store.uaid_hash)
+        push = PushHandler(
+            tokens=_TOKENS,
+            verifier=Verifier(URL),
+            router=UserAgentRouter(
+                store, self.registry, nodes, bridges, _METRICS, store_first=world.store_first
+            ),
+            bridges=bridges,
+            limits=PushLimits(refusals),
+            ring=RING,
+            ids=IdFactory(clock),
+            clock=clock,
+            metrics=PushMetrics(_METRICS),
+            requests=requests,
+            max_ttl=1_000_000,
+            max_data=4096,
+            block=NO_HEADERS,
+        )
+        unused = cast(Any, None)
+        self.app = EndpointApp(
+            push=push,
+            simplepush=unused,
+            delete=unused,
+            registration=unused,
+            dockerflow=unused,
+            log_check=unused,
+            pages=unused,
+            requests=requests,
+            headers=CommonHeaders(cors=False, hsts_max_age=0),
+            clients=None,
+            websocket_url=URL,
+            max_requests=1000,
+            forwarding=Forwarding(
+                placement, siblings, _TOKENS, RING, _METRICS.counter(NODE_TIMEOUT)
+            ),
+        )
+        ports: dict[str, Answering] = {
+            ENDPOINT: partial(self.app, is_forwarded=True),
+            NODE: SiblingPort(NodeApi(self.registry, RING), f"/i/{self.instance}"),
+        }
+        siblings.start(ports, partial(movers.adopt, self.node))
+        self.is_serving = True
+
+    def accept(self, sock: socket.socket) -> None:
+        """A user agent's connection, after the upgrade."""
+        self.node.connection_limits.take_over("")
+        client = self.node.clients.find("", "")
+        connection = UserAgentConnection(self.node, client, "")
+        arriving = self.world.loop.connect_accepted_socket(lambda: connection, sock)
+        self.context.run(self.world.loop.create_task, arriving)
+
+    def ask(self, request: Request) -> "asyncio.Task[Response]":
+        return self.world.loop.create_task(self.app(request), context=self.context)
+
+
+class User:
+    """A user agent that stays away for a while now and then, and acks most of what it gets."""
+
+    def __init__(self, world: "World", name: int) -> None:
+        self.world, self.name = world, name
+        self.rng = random.Random(world.rng.random())
+        self.uaid = ""
+        self.channel = str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
+        self.endpoint = ""
+        self.is_steady = False
+        """Whether it stays connected and acks everything."""
+        self._socket: socket.socket | None = None
+        self._lost: list[socket.socket] = []
+        """Connections that the network has lost: only the service has not noticed."""
+        self._buffer = b""
+        self._identified = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        return self._socket is not None
+
+    def connect(self) -> None:
+        workers = [each for each in self.world.workers if each.is_serving and not each.is_stopped]
+        if not workers or self._socket is not None:
+            self._later(0.5, self.connect)
+            return
+        theirs, self._socket = socket.socketpair()
+        self._socket.setblocking(False)
+        theirs.setblocking(False)
+        self.rng.choice(workers).accept(theirs)
+        self._buffer, self._identified = b"", 0.0
+        self.world.loop.add_reader(self._socket, self._read)
+        self._send(messageType="hello", use_webpush=True, uaid=self.uaid)
+        # A worker that stands still never answers: a user agent does not wait for ever.
+        self._later(self.rng.uniform(20, 40), self._give_up)
+
+    def disconnect(self, *, is_noticed: bool = True) -> None:
+        if self._socket is not None:
+            self.world.loop.remove_reader(self._socket)
+            if is_noticed:
+                self._socket.close()
+            else:
+                self._lost.append(self._socket)
+            self._socket = None
+            if self._identified:
+                self.world.history.connected.append(
+                    (self, self._identified, self.world.loop.time())
+                )
+
+    def close(self) -> None:
+        self.disconnect()
+        for sock in self._lost:
+            sock.close()
+
+    def _give_up(self) -> None:
+        self.disconnect(is_noticed=self.rng.random() < 0.7)
+        self._later(self.rng.choice([0.1, 1.0, 5.0, 25.0]) * self.rng.random(), self.connect)
+
+    def _later(self, seconds: float, what: Any) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.world.loop.call_later(seconds, what)
+
+    def _send(self, **message: object) -> None:
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.send(wire.text(json.dumps(message).encode()))
+
+    def _read(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._give_up()
+            return
+        self._buffer += data
+        while self._socket is not None and (frame := self._next()) is not None:
+            opcode, payload = frame
+            if opcode == wire.TEXT:
+                self._received(json.loads(payload))
+            elif opcode == wire.CLOSE:
+                self._give_up()
+
+    def _next(self) -> tuple[int, bytes] | None:
+        buffer, start = self._buffer, 2
+        if len(buffer) < 2:
+            return None
+        size = buffer[1]
+        if size == 126:
+            start, size = 4, int.from_bytes(buffer[2:4])
+        if len(buffer) < start + size:
+            return None
+        self._buffer = buffer[start + size :]
+        return buffer[0] & 15, buffer[start : start + size]
+
+    def _received(self, message: dict[str, Any]) -> None:
+        history, now = self.world.history, self.world.loop.time()
+        kind = message["messageType"]
+        if kind == "notification":
+            history.delivered.setdefault(message["version"], []).append(now)
+            if self.is_steady or self.rng.random() < 0.8:
+                seconds = 0.0 if self.is_steady else self.rng.choice([0.0, self.rng.uniform(0, 3)])
+                self.world.loop.call_later(seconds, self._ack, message, self._socket)
+            return
+        if kind == "hello":
+            if self.uaid and message["uaid"] != self.uaid:
+                history.wrong.append(f"user {self.name} got another UAID")
+            self.uaid, self._identified = message["uaid"], now
+            self._later(self.rng.uniform(1, 30) if not self.is_steady else 1e6, self._give_up)
+            if not self.endpoint:
+                self._send(messageType="register", channelID=self.channel)
+        elif kind == "register" and message["status"] == 200:
+            self.endpoint = message["pushEndpoint"]
+
+    def _ack(self, message: dict[str, Any], sock: socket.socket | None) -> None:
+        if sock is self._socket:
+            update = {"channelID": message["channelID"], "version": message["version"]}
+            self.world.history.acked.setdefault(message["version"], self.world.loop.time())
+            self._send(messageType="ack", updates=[update])
+
+
+class World:
+    """A run: `run` it, then look at `history`."""
+
+    def __init__(self, seed: int, *, workers: int = 2, users: int = 3, store_first: bool = True):
+        self.rng = random.Random(seed)
+        self.loop = VirtualLoop()
+        self.store_first = store_first
+        self.disk = Disk(self.rng)
+        self.ends = socket_pairs(workers)
+        self.history = History()
+        self.immovable = self.rng.choice([0.0, 0.0, 0.3])
+        """Share of the connections that cannot move, as under TLS."""
+        self.clock_offset = 0.0
+        self._starts = 0
+        self.workers: list[Worker] = []
+        self.users = [User(self, name) for name in range(users)]
+        self.asked: list[tuple[Worker, float, asyncio.Task[Response]]] = []
+        """The requests of senders, with the worker that each has reached, and when."""
+
+    def clock(self) -> float:
+        return EPOCH + self.loop.now + self.clock_offset
+
+    def new_worker(self, index: int) -> Worker:
+        self._starts += 1
+        return Worker(self, index, self._starts)
+
+    def run(self, seconds: float = 40.0) -> History:
+        with self._determined():
+            try:
+                self.loop.run_until_complete(self._run(seconds))
+            finally:
+                self._close()
+        return self.history
+
+    @contextmanager
+    def _determined(self) -> Iterator[None]:
+        uaids = random.Random(self.rng.random())
+        with patch(
+            "autopush.delivery.placement.new_uaid", lambda: f"{uaids.getrandbits(128):032x}"
+        ):
+            yield
+
+    async def _run(self, seconds: float) -> None:
+        self.workers = [self.new_worker(index) for index in range(len(self.ends))]
+        await asyncio.sleep(1)
+        for user in self.users:
+            user.connect()
+        await asyncio.sleep(1)
+        end = self.loop.time() + seconds
+        faults = asyncio.ensure_future(self._go_wrong(end))
+        while self.loop.time() < end:
+            await asyncio.sleep(self.rng.expovariate(1.5))
+            self._push()
+        await faults
+        await self._heal()
+
+    async def _heal(self) -> None:
+        """No fault any more, all user agents connected: what is left has to be delivered."""
+        self.disk.failing, self.disk.slow = 0.0, 0.01
+        await asyncio.sleep(70)  # retries of reads and of saves
+        for user in self.users:
+            user.is_steady = True
+            user.disconnect()
+            user._later(0.1, user.connect)
+        await asyncio.sleep(70)
+
+    def _close(self) -> None:
+        for user in self.users:
+            user.close()
+        for worker in self.workers:
+            self.loop.kill_process(worker.process)
+        for ends in self.ends:
+            for end in ends.values():
+                end.close()
+        self.loop.close()
+
+    # ── senders ──────────────────────────────────────────────────────────────────────────────────
+
+    def _push(self) -> None:
+        users = [user for user in self.users if user.endpoint]
+        workers = [each for each in self.workers if each.is_serving]
+        if not users or not workers:
+            return
+        user, worker = self.rng.choice(users), self.rng.choice(workers)
+        ttl = self.rng.choice([0, 2, 3600, 3600, 3600])
+        topic = self.rng.choice(["", "", "", "a", "b"])
+        headers = {"ttl": str(ttl), **({"topic": topic} if topic else {})}
+        path = urlsplit(user.endpoint).path
+        sent = self.loop.time()
+        task = worker.ask(Request("POST", path, "", headers, ""))
+        self.asked.append((worker, sent, task))
+        task.add_done_callback(
+            partial(self._answered, user, ttl, topic, sent), context=self._own_context()
+        )
+
+    def _own_context(self) -> Context:
+        return Context()
+
+    def _answered(
+        self, user: User, ttl: int, topic: str, sent: float, task: "asyncio.Task[Response]"
+    ) -> None:
+        response = task.result()
+        if response.status == 201:
+            version = json.loads(response.body)["message-id"]
+            self.history.accepted[version] = Accepted(
+                user, user.channel, ttl, topic, sent, self.loop.time()
+            )
+        else:
+            self.history.refused[response.status] = self.history.refused.get(response.status, 0) + 1
+
+    # ── faults ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _go_wrong(self, end: float) -> None:
+        kinds = [self._freeze, self._break_commits, self._slow_down, self._jump]
+        if self.store_first:
+            kinds.append(self._kill)  # without it a kill may lose what is not acked
+        kinds = self.rng.sample(kinds, 2)
+        while self.loop.time() < end:
+            await asyncio.sleep(self.rng.uniform(1, 15))
+            await self.rng.choice(kinds)()
+
+    @contextmanager
+    def _troubled(self, seconds: float = 0.0) -> Iterator[None]:
+        """`seconds`: for which it may have effects afterwards."""
+        began = self.loop.time()
+        yield
+        self.history.troubled.append((began, self.loop.time() + seconds))
+
+    async def _kill(self) -> None:
+        with self._troubled(5):
+            await self._kill_one()
+
+    async def _kill_one(self) -> None:
+        worker = self.rng.choice(self.workers)
+        self._note(f"kill {worker.index}")
+        worker.is_serving = False
+        self.loop.kill_process(worker.process)
+        await asyncio.sleep(self.rng.uniform(0.1, 1.5))
+        self.workers[worker.index] = self.new_worker(worker.index)
+
+    async def _freeze(self) -> None:
+        with self._troubled(5):
+            await self._freeze_one()
+
+    async def _freeze_one(self) -> None:
+        worker = self.rng.choice(self.workers)
+        seconds = self.rng.choice([0.3, 1.9, 2.1, 5.0, 9.0])
+        self._note(f"freeze {worker.index} for {seconds}")
+        worker.is_stopped = True
+        self.loop.stop_process(worker.process)
+        await asyncio.sleep(seconds)
+        if self.store_first and self.rng.random() < 0.2:
+            worker.is_serving = False
+            self._note(f"kill {worker.index}, which is frozen")
+            self.loop.kill_process(worker.process)
+            self.workers[worker.index] = self.new_worker(worker.index)
+            return
+        worker.is_stopped = False
+        self.loop.continue_process(worker.process)
+
+    async def _break_commits(self) -> None:
+        self._note("commits fail")
+        self.disk.failing = self.rng.choice([0.3, 1.0])
+        with self._troubled(65):  # writes are repeated, with pauses up to a minute
+            await asyncio.sleep(self.rng.uniform(0.1, 4))
+        self.disk.failing = 0.0
+
+    async def _slow_down(self) -> None:
+        self._note("commits are slow")
+        self.disk.slow = 1.0
+        await asyncio.sleep(self.rng.uniform(1, 6))
+        self.disk.slow = 0.01
+
+    async def _jump(self) -> None:
+        seconds = self.rng.choice([-2.0, 2.0])
+        self._note(f"clock {seconds:+}")
+        self.clock_offset += seconds
+
+    def _note(self, what: str) -> None:
+        self.history.faults.append(f"{self.loop.time():.2f} {what}")
