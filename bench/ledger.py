@@ -82,6 +82,16 @@ class Ledger:
     async def all_delivered(self, limit: float) -> None:
         await self._wait(self._arrivals, limit)
 
+    async def none_missing(self, limit: float) -> None:
+        """As `all_delivered`, where more may be delivered than was answered 201."""
+        until = time.monotonic() + limit
+        while missing := self.balance().lost:
+            if time.monotonic() > until:
+                raise MismatchError(
+                    f"after {limit:g} s {missing} answered pushes are not delivered"
+                )
+            await asyncio.sleep(0.1)
+
     async def _wait(self, waiting: asyncio.Future[None] | None, limit: float) -> None:
         if self._failure is not None:
             raise self._failure

@@ -97,7 +97,7 @@ async def _storm(run: Run, server: Server, crowd: Crowd, workers: int) -> _Figur
     await pushing.done
     await traffic.all_answered(limit)
     ledger.expect(traffic.sent - traffic.refused)
-    await ledger.all_delivered(limit)
+    await ledger.none_missing(limit)
     waiting = (await crowd.take("settle")).delivered
     await steady.barrier()
     await server.wait_until_idle(limit)
