@@ -94,8 +94,10 @@ def test_a_daemon_that_stands_still_is_killed_and_one_that_starts_is_not(path: P
 
 
 @pytest.mark.parametrize("path", DAEMONS, ids=lambda path: path.name)
-def test_a_daemon_is_reloaded_by_sighup(path: Path) -> None:
-    assert parse(path)["Service"]["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
+def test_a_reload_upgrades_a_daemon(path: Path) -> None:
+    service = parse(path)["Service"]
+    program = service["ExecStart"][0].split()[0]
+    assert service["ExecReload"] == [f"{program} upgrade --pid $MAINPID"]
 
 
 @pytest.mark.parametrize("path", DAEMONS, ids=lambda path: path.name)
@@ -151,7 +153,7 @@ def test_log_files_are_opened_again_after_a_rotation() -> None:
     text = (ROOT / "deploy" / "logrotate").read_text("utf-8")
     body = re.search(r"^/var/log/autopush/\*\.log \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
     assert body is not None
-    assert "systemctl reload autopush.service" in body[1]
+    assert "systemctl kill --signal=HUP autopush.service" in body[1]
     assert "copytruncate" not in body[1]
     service = parse(ROOT / "deploy" / "systemd" / "autopush.service")["Service"]
     assert service["LogsDirectory"] == ["autopush"]

@@ -167,6 +167,11 @@ class Service:
                 self._reader.join()
         return code
 
+    async def ended(self) -> int:
+        """Wait until it ends by itself; returns the exit code."""
+        assert self._process is not None
+        return await asyncio.to_thread(self._process.wait, STOP_TIMEOUT)
+
     async def stop(self, number: int = signal.SIGTERM) -> int:
         """Send the signal and wait for the end; returns the exit code."""
         return await asyncio.to_thread(self.end, number)

@@ -143,9 +143,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     if command.name in DAEMONS:
-        # SIGHUP would end the start; the service unblocks it and reloads the files. Done before
-        # there is a thread, as threads inherit the mask.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+        # These would end the start; the service unblocks and handles them. Done before there is a
+        # thread, as threads inherit the mask.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP, signal.SIGUSR2])
     settings = Settings()
     try:
         if command.of_commands:

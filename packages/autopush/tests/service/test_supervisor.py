@@ -26,6 +26,7 @@ HEADER = """
 import mmap, os, select, signal, sys, time
 from autopush.service import supervisor
 from autopush.service.supervisor import CONFIRM_AFTER, ServiceManager, Watchdog
+from autopush.service.upgrade import Upgrade
 from autopush.telemetry import logs
 
 logs.configure(output="stderr", human=True, background=False)
@@ -74,6 +75,7 @@ def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0):
             grace_period=grace_period,
             watchdog=Watchdog(watchdog_timeout, lambda: heartbeats),
             manager=ServiceManager({}),
+            upgrade=Upgrade([], lambda _: None),
         ).run()
     )
 

@@ -119,6 +119,17 @@ def test_the_sign_of_life_is_that_of_the_loop(manager: socket.socket, open_manag
     assert heard(manager) == [b"WATCHDOG=1"] * 3
 
 
+def test_after_an_upgrade_the_other_process_is_the_main_one_and_reports(
+    manager: socket.socket, open_manager: Open
+) -> None:
+    notifier = open_manager(WATCHDOG_USEC="20000000")
+    notifier.report_ready(1.0)
+    heard(manager)
+    notifier.report_successor(4711)
+    assert heard(manager) == [b"MAINPID=4711\nWATCHDOG=1"]
+    assert notifier.due is None
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_a_service_reports_ready_once_and_alive_until_it_is_frozen(
     tmp_path: Path, manager: socket.socket, workers: int

@@ -114,6 +114,12 @@ def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--force", action="store_true", help=about)
 
 
+def _add_upgrade_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to do")
+    about = "the main process of the service [default: the one that has the store open]"
+    _add_number(group, "--pid", None, (2, 2**22), about, "PID")
+
+
 def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("What to do")
     about = "stop after so many seconds [default: read all of it]"
@@ -279,6 +285,12 @@ STORE_COMMANDS: Final = (
         _loaded("backup", "restore"),
         add_arguments=_add_restore_arguments,
         usage="BACKUP",
+    ),
+    Command(
+        "upgrade",
+        "have the running service start its next version, which takes over its connections",
+        _loaded("upgrade", "upgrade"),
+        add_arguments=_add_upgrade_arguments,
     ),
     Command(
         "check",

@@ -130,6 +130,18 @@ class ConnectionNode:
         if user.is_connected and user.uaid is not None:
             self.background.refresh_last_connect(user.uaid, user.connected_at)
 
+    async def drain(self, seconds: float) -> None:
+        """Close every socket with 1001 at a time of its own in so many seconds, the oldest first:
+        what all do at once, all repeat when they connect again.
+        """
+        loop = asyncio.get_running_loop()
+        began, users = loop.time(), list(self.registry.sockets)
+        for number, user in enumerate(users):
+            due = began + (number + self.uniform(0, 1)) * seconds / len(users)
+            if (early := due - loop.time()) > 0:
+                await asyncio.sleep(early)
+            user.disconnect(GOING_AWAY, STOPPING)
+
     async def shutdown(self, seconds: float) -> None:
         """Close every socket with 1001, a few at a time; wait up to `seconds` for the saves."""
         self._stopping = True

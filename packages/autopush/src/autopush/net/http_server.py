@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from types import CoroutineType
 from typing import Final, cast
@@ -92,6 +93,7 @@ class HttpServer:
         self._date = ""
         self._date_until = float("-inf")
         self._connections: OrderedDict[HttpConnection, None] = OrderedDict()
+        self.is_retiring = False
         self.is_shutting_down = False
         self._drained: asyncio.Event | None = None
 
@@ -116,16 +118,27 @@ class HttpServer:
         The owner of the listening sockets closes them before.
         """
         self.is_shutting_down = True
-        self._drained = asyncio.Event()
         for connection in list(self._connections):
             connection.close_when_idle()
-        if not self._connections:
-            return
-        try:
-            await asyncio.wait_for(self._drained.wait(), timeout)
-        except TimeoutError:
-            for connection in list(self._connections):
-                connection.abort()
+        await self._finished(timeout)
+        for connection in list(self._connections):
+            connection.abort()
+
+    async def retire(self, timeout: float) -> None:  # noqa: ASYNC109 - as `shutdown`
+        """Serve each connection until its next answer, at most `timeout` seconds: another process
+        accepts new ones, and an idle client may be about to send a request.
+        """
+        self.is_retiring = True
+        for connection in self._connections:
+            connection.close_after_answer()
+        await self._finished(timeout)
+
+    async def _finished(self, seconds: float) -> None:
+        """Wait until no connection is open, at most so long."""
+        if self._connections:
+            self._drained = asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), seconds)
 
     def close_idle(self) -> bool:
         """Close an idle connection; False if none was found."""
@@ -205,7 +218,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None  # its handler is suspended
         self._buffer: bytes | memoryview | None = None  # read, not yet parsed
-        self._last = False  # nothing follows the answer to what was read so far
+        self._last = server.is_retiring  # nothing follows the answer to what was read so far
         # Nothing is parsed while `_blocked`: a handler is suspended, the client does not read its
         # answers, the time slice was used up, or the connection is closing.
         self._blocked = False
@@ -303,6 +316,9 @@ class HttpConnection(asyncio.Protocol):
         self._process_buffer()
 
     # -- called by the server --------------------------------------------------------------------
+
+    def close_after_answer(self) -> None:
+        self._last = True
 
     def close_when_idle(self) -> None:
         """Close as soon as no request is being read or answered."""

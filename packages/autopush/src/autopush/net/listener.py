@@ -93,13 +93,17 @@ class Listener:
             self._accepting = True
             self.wheel.loop.add_reader(self.sock, self._accept)
 
-    def close(self) -> None:
-        """Close the listening socket, and the connections that are not served yet."""
+    def stop_accepting(self) -> None:
+        """Close the listening socket; go on with the connections that are not served yet."""
         self._closed = True
         self._stop()
         if self._pause is not None:
             self._pause.cancel()
         self.sock.close()
+
+    def close(self) -> None:
+        """Close the listening socket, and the connections that are not served yet."""
+        self.stop_accepting()
         for connection in list(self._waiting):
             connection.close()
 

@@ -132,6 +132,8 @@ class Worker:
         self._background: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Run from `start` until cancelled."""
         self._tasks: list[asyncio.Task[None]] = []
+        self._retirements: list[Callable[[float], Awaitable[None]]] = []
+        """For clients, of the public ports."""
         self._shutdowns: list[Callable[[], Awaitable[None]]] = []
         """In order: what the endpoint still delivers, the connection node saves."""
         sampled: list[tuple[Metric, Callable[[], float]]] = []
@@ -376,6 +378,7 @@ class Worker:
         )
         if movers is not None:
             self._adopt = partial(movers.adopt, node)
+        self._retirements.append(node.drain)
         api = NodeApi(registry, self._ring)
         self._sibling_ports[NODE] = SiblingPort(api, instance_url("", self._instance))
         upgrades = UpgradeHandler(
@@ -437,6 +440,8 @@ class Worker:
             max_connections=left,
         )
         self._http.append((server, purpose))
+        if is_public:
+            self._retirements.append(server.retire)
         return server
 
     async def start(self) -> None:
@@ -475,6 +480,15 @@ class Worker:
         )
         listener.start()
         return listener
+
+    async def retire(self, seconds: float) -> None:
+        """Stop accepting, and have clients connect to the next version over that time."""
+        for server in self._servers:
+            if isinstance(server, Listener):
+                server.stop_accepting()
+            else:
+                server.close()
+        await asyncio.gather(*(retire(seconds) for retire in self._retirements))
 
     async def stop(self) -> None:
         """Stop accepting, answer requests in progress, close WebSockets, save unacked messages."""

@@ -8,8 +8,9 @@ connections that came meanwhile.
 import errno
 import resource
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final
 
 from autopush.net.listener import enable_keepalive, limit_send_buffer
@@ -35,14 +36,20 @@ MAX_INTERNAL: Final = 4096
 _LOOPBACK: Final = "127.0.0.1"
 
 
-def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
+def bind(settings: Settings, inherited: Sequence[Sockets] = ()) -> tuple[Settings, list[Sockets]]:
     """Bind every port of the command for every worker; returns the settings with the ports bound.
+    Of the `inherited` sockets those are used that listen where they should.
 
     Public ports are shared. The first worker has the internal port, the others one each, since
     other nodes must reach exactly the worker that holds a connection.
 
-    :raises StartupError: a port is in use or not allowed
+    :raises StartupError: a port is in use or not allowed, or the inherited sockets are those of
+        another number of workers
     """
+    if inherited and len(inherited) != settings.workers:
+        raise StartupError(
+            f"workers: {len(inherited)} are running; only a restart can change their number"
+        )
     taken: dict[str, list[socket.socket]] = {}
     ports: dict[str, int] = {}
     with ExitStack() as undo:
@@ -50,17 +57,25 @@ def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
             port = getattr(settings, option)
             send_buffer = settings.send_buffer if purpose in PUBLIC else None
             if purpose == "router":
-                further = settings.worker_router_ports
+                host = settings.router_address
+                numbers = [port, *settings.worker_router_ports]
+            else:
+                # What is read at the latter is for debugging alone.
+                host = _LOOPBACK if purpose == "memory" else settings.host
+                numbers = [port] * settings.workers
+            sockets = [each[purpose] for each in inherited if purpose in each]
+            if sockets and all(map(partial(_listens_at, host), numbers, sockets)):
+                taken[purpose] = sockets
+                if send_buffer is not None:
+                    for sock in sockets:
+                        limit_send_buffer(sock, send_buffer)
+            elif purpose == "router":
+                names = [option, *["worker_router_port"] * (len(numbers) - 1)]
                 taken[purpose] = [
-                    undo.enter_context(_bind(settings.router_address, number, name))
-                    for number, name in (
-                        (port, option),
-                        *((number, "worker_router_port") for number in further),
-                    )
+                    undo.enter_context(_bind(host, number, name))
+                    for number, name in zip(numbers, names, strict=True)
                 ]
             else:
-                # What is read there is for debugging alone.
-                host = _LOOPBACK if purpose == "memory" else settings.host
                 taken[purpose] = _bind_shared(
                     host, settings.workers, option, port, undo, send_buffer
                 )
@@ -86,6 +101,19 @@ def check_address(host: str, option: str) -> None:
         raise StartupError(f"{option}: {error}") from None
 
 
+def open_inherited(descriptors: Mapping[str, int]) -> Sockets:
+    """Listening sockets of another process, from their descriptors by purpose.
+
+    :raises OSError: one is not the descriptor of a socket
+    """
+    sockets: Sockets = {}
+    for purpose, descriptor in descriptors.items():
+        sock = sockets[purpose] = socket.socket(fileno=descriptor)
+        sock.set_inheritable(False)
+        sock.setblocking(False)
+    return sockets
+
+
 def close(sockets: Mapping[Any, socket.socket]) -> None:
     for sock in sockets.values():
         sock.close()
@@ -105,6 +133,30 @@ def _bind_shared(
     ]
 
 
+def _listens_at(host: str, port: int, sock: socket.socket) -> bool:
+    """`port`: 0 for any."""
+    address = _resolve(host, port)[3][0]
+    return bool(sock.getsockname()[0] == address and port in (0, port_of(sock)))
+
+
+def _resolve(
+    host: str, port: int
+) -> tuple[socket.AddressFamily, socket.SocketKind, int, tuple[Any, ...]]:
+    """Family, type, protocol and address to listen at.
+
+    :raises StartupError: there is no such address
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise StartupError(f"cannot listen on {host}: {error.strerror}") from None
+    except UnicodeError:  # a label is too long for a host name
+        raise StartupError(f"cannot listen on {host}: not a host name") from None
+    return family, kind, protocol, address
+
+
 def _bind(
     host: str,
     port: int,
@@ -114,15 +166,11 @@ def _bind(
     reuse_port: bool = False,
     listen: bool = True,
 ) -> socket.socket:
+    family, kind, protocol, address = _resolve(host, port)
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
         sock = socket.socket(family, kind, protocol)
     except OSError as error:
         raise StartupError(f"cannot listen on {host}: {error.strerror}") from None
-    except UnicodeError:  # a label is too long for a host name
-        raise StartupError(f"cannot listen on {host}: not a host name") from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse_port:

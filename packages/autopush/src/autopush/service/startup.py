@@ -30,6 +30,7 @@ from autopush.service.supervisor import (
     Watchdog,
     WorkerSlot,
 )
+from autopush.service.upgrade import Predecessor, Upgrade
 from autopush.service.worker import serve
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES
@@ -134,7 +135,9 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         settings.data,
         auth_needed=settings.has_endpoint,
     )
-    settings, sockets = bind(settings)
+    predecessor = Predecessor()
+    settings, sockets = bind(settings, predecessor.listeners)
+    predecessor.close_unused(sockets)
     announce_addresses(settings)
     certificates.warn(time.time())
     if settings.has_endpoint:
@@ -160,7 +163,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         node_urls=urls,
     )
     with closing(ServiceManager()) as manager:
-        return _serve(service, manager, stop)
+        return _serve(service, manager, predecessor, stop)
 
 
 def _saved(settings: Settings, keys: ServiceKeys, stop: StopSignal) -> ServiceKeys:
@@ -181,16 +184,24 @@ def _saved(settings: Settings, keys: ServiceKeys, stop: StopSignal) -> ServiceKe
     return keys
 
 
-def _serve(service: ServiceContext, manager: ServiceManager, stop: StopSignal) -> int:
+def _serve(
+    service: ServiceContext, manager: ServiceManager, predecessor: Predecessor, stop: StopSignal
+) -> int:
     settings = service.settings
+    upgrade = Upgrade(service.sockets, manager.report_successor)
+
+    def on_all_ready() -> None:
+        announce(settings)
+        predecessor.report_ready()
+
     if settings.workers == 1:
 
         def on_ready() -> None:
-            announce(settings)
+            on_all_ready()
             manager.report_from(asyncio.get_running_loop())
 
         logs.start_background()
-        return stop.run(serve(service, 0, on_ready), uvloop.new_event_loop)
+        return stop.run(serve(service, 0, on_ready, upgrade=upgrade), uvloop.new_event_loop)
 
     def start(slot: WorkerSlot) -> int:
         _leave_to_others(service, slot.index)
@@ -212,10 +223,12 @@ def _serve(service: ServiceContext, manager: ServiceManager, stop: StopSignal) -
     supervisor = Supervisor(
         start,
         settings.workers,
-        on_ready=lambda: announce(settings),
+        on_ready=on_all_ready,
         on_ended=metrics.clear_gauges,
         watchdog=Watchdog(settings.watchdog_timeout, lambda: metrics.per_worker(WORKER_HEARTBEAT)),
         manager=manager,
+        upgrade=upgrade,
+        drain=settings.upgrade_drain,
     )
     return supervisor.run()
 

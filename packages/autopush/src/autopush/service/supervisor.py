@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Final
 
+from autopush.service.upgrade import Upgrade
 from autopush.telemetry import logs
 from keytables.retries import Backoff
 
@@ -33,7 +34,7 @@ CONFIRM_AFTER: Final = 1.0
 """Seconds from the check that finds a worker silent to the one that decides."""
 
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_SIGNALS: Final = (*_STOP_SIGNALS, signal.SIGHUP)
+_SIGNALS: Final = (*_STOP_SIGNALS, signal.SIGHUP, signal.SIGUSR2)
 # Not the default of newer Pythons: workers inherit the listening sockets and all that was read.
 _FORK: Final = multiprocessing.get_context("fork")
 
@@ -150,6 +151,11 @@ class ServiceManager:
             self._send(b"WATCHDOG=1")
             self.due = now + self._interval
 
+    def report_successor(self, pid: int) -> None:
+        """From now on another process is the service: it reports, and this one does not."""
+        self._send(f"MAINPID={pid}\nWATCHDOG=1".encode())
+        self.due = None
+
     def report_from(self, loop: asyncio.AbstractEventLoop) -> None:
         """Report as ready, and alive for as long as `loop` runs."""
         self.report_ready(loop.time())
@@ -189,7 +195,8 @@ class Supervisor:
     `run_worker` runs in the child, with SIGTERM at its default and SIGINT ignored, and returns the
     exit code. `on_ready` is called once, when all workers are ready; `on_ended` with the index of
     each worker that has ended. A worker that `watchdog` finds frozen is killed and restarted; a
-    starting one is not watched, as it may have to wait for the store.
+    starting one is not watched, as it may have to wait for the store. `upgrade`: for SIGUSR2;
+    `drain`: seconds that the workers have then to end, besides the grace period.
 
     The parent holds one end of a pipe that it never writes to: however the parent ends, every
     worker reads end of file and stops.
@@ -205,6 +212,8 @@ class Supervisor:
         grace_period: float = GRACE_PERIOD,
         watchdog: Watchdog,
         manager: ServiceManager,
+        upgrade: Upgrade,
+        drain: float = 0.0,
     ) -> None:
         self._run_worker = run_worker
         self._workers = [_WorkerProcess(index) for index in range(workers)]
@@ -213,9 +222,12 @@ class Supervisor:
         self._grace_period = grace_period
         self._watchdog = watchdog
         self._manager = manager
+        self._upgrade = upgrade
+        self._drain = drain
         self._parent_pipe = (-1, -1)
         self._all_were_ready = False
         self._exit_code: int | None = None
+        self._is_draining = False
         self._reloaded = False
         self._kill_at: float | None = None
 
@@ -223,9 +235,11 @@ class Supervisor:
         """Run them until SIGTERM or SIGINT; returns the exit code.
 
         SIGHUP is passed on to the workers, which reload their files; it is blocked in a child until
-        `run_worker` unblocks it. On SIGTERM and SIGINT every worker gets SIGTERM, and SIGKILL after
-        `grace_period` seconds; the result is 0. It is `STARTUP_FAILED` when a worker ends with that
-        code before all were ready; then the others are stopped.
+        `run_worker` unblocks it. SIGUSR2 starts the next version; once that is ready, the workers
+        get it too, as the signal to end when they have no clients. On SIGTERM and SIGINT every
+        worker gets SIGTERM, and SIGKILL after `grace_period` seconds; the result is 0. It is
+        `STARTUP_FAILED` when a worker ends with that code before all were ready; then the others
+        are stopped.
         """
         self._parent_pipe = os.pipe()
         try:
@@ -251,6 +265,8 @@ class Supervisor:
                 self._kill()
             pipes = [worker.ready_pipe for worker in self._workers if worker.ready_pipe]
             ends = [process.sentinel for _, process in self._running()]
+            if self._upgrade.pipe is not None:
+                ends.append(self._upgrade.pipe)
             events = wait([signals, *pipes, *ends], self._timeout())
             # Signals first: a worker that ended by a signal sent to all is not to be restarted.
             received = _read_signals(signals)
@@ -258,6 +274,12 @@ class Supervisor:
                 self._stop(0)
             elif signal.SIGHUP in received:
                 self._reload()
+            elif signal.SIGUSR2 in received:
+                self._begin_upgrade()
+            due = self._upgrade.due
+            is_over = self._upgrade.pipe in events or (due is not None and due <= time.monotonic())
+            if is_over and self._upgrade.conclude():
+                self._end_workers(0, signal.SIGUSR2, self._drain)
             for worker, process in self._running():
                 if process.sentinel in events:
                     self._ended(worker, process)
@@ -273,7 +295,7 @@ class Supervisor:
         return [(each, each.process) for each in self._workers if each.process is not None]
 
     def _timeout(self) -> float | None:
-        times = [self._manager.due]
+        times = [self._manager.due, self._upgrade.due]
         if self._exit_code is None:
             times += [self._watchdog.due, *(worker.restarts.at for worker in self._workers)]
         else:
@@ -371,12 +393,24 @@ class Supervisor:
             if process.pid is not None:
                 os.kill(process.pid, signal.SIGHUP)
 
+    def _begin_upgrade(self) -> None:
+        if self._exit_code is None and self._all_were_ready:
+            self._upgrade.begin(time.monotonic())
+        else:
+            _log.warning("No upgrade: this version starts or stops at the moment")
+
     def _stop(self, exit_code: int) -> None:
-        if self._exit_code is None:
-            self._exit_code = exit_code
-            self._kill_at = time.monotonic() + self._grace_period
-            for _, process in self._running():
-                process.terminate()
+        self._upgrade.cancel()
+        if self._exit_code is None or self._is_draining:
+            self._end_workers(exit_code, signal.SIGTERM)
+
+    def _end_workers(self, exit_code: int, number: signal.Signals, drain: float = 0.0) -> None:
+        self._exit_code = exit_code
+        self._is_draining = number == signal.SIGUSR2
+        self._kill_at = time.monotonic() + self._grace_period + drain
+        for _, process in self._running():
+            if process.pid is not None:
+                os.kill(process.pid, number)
 
     def _kill(self) -> None:
         self._kill_at = None

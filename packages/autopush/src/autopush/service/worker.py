@@ -14,6 +14,7 @@ from autopush.service.app import ServiceContext, Worker
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import raise_limit
 from autopush.service.storage import StoreWatch, open_store, parts_of_worker
+from autopush.service.upgrade import Upgrade
 from autopush.store.failures import StoreFailures
 from autopush.telemetry import logs
 from autopush.telemetry.process import DescriptorShortage, is_shortage
@@ -33,11 +34,14 @@ async def serve(
     *,
     parent_pipe: int | None = None,
     reload: bool = False,
+    upgrade: Upgrade | None = None,
 ) -> int:
     """Serve as the worker of that index until SIGTERM, SIGINT or the end of `parent_pipe`; returns
     the exit code.
 
-    SIGHUP reopens the logs and reloads certificates; `reload` does so before serving.
+    SIGHUP reopens the logs and reloads certificates; `reload` does so before serving. SIGUSR2
+    begins the `upgrade`; in one of several workers it says that the next version is ready. Then
+    this one ends when it has no clients, at most `upgrade_drain` seconds later.
     """
     raise_limit()
     loop = asyncio.get_running_loop()
@@ -64,6 +68,7 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     if parent_pipe is not None:
         loop.add_reader(parent_pipe, stop.set)
+    retire = asyncio.Event()
     if reload:
         await _reload(service.certificates, clock)
     worker = Worker(service, index, metrics, store, clock, shortage)
@@ -77,7 +82,17 @@ async def serve(
     gc.set_threshold(50_000, 20, 100)
     worker.process.set_ready(True)  # before the service is announced
     on_ready()
-    await stop.wait()
+    if upgrade is None:
+        loop.add_signal_handler(signal.SIGUSR2, retire.set)
+    else:
+        loop.add_signal_handler(signal.SIGUSR2, upgrade.begin_on, loop, retire.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])  # as SIGHUP
+    stopping = loop.create_task(stop.wait())
+    retiring = loop.create_task(_retire_at(retire, worker, service.settings.upgrade_drain))
+    await asyncio.wait([stopping, retiring], return_when=asyncio.FIRST_COMPLETED)
+    retiring.cancel()
+    if upgrade is not None:
+        upgrade.cancel()
     _end_process_after(SHUTDOWN_TIMEOUT)
     worker.process.set_ready(False)
     reloads.cancel()
@@ -85,6 +100,11 @@ async def serve(
     await worker.stop()
     await store.close()
     return 0
+
+
+async def _retire_at(retire: asyncio.Event, worker: Worker, seconds: float) -> None:
+    await retire.wait()
+    await worker.retire(seconds)
 
 
 async def _reload_at(hangup: asyncio.Event, certificates: Certificates, clock: Clock) -> None:

@@ -81,7 +81,16 @@ NODES: Final = ("serve", "connection")
 """Commands that accept WebSockets."""
 ENDPOINTS: Final = ("serve", "endpoint")
 """Commands that accept messages from application servers."""
-TOOLS: Final = ("maintain", "drop-user", "delete-uaids", "diagnose", "backup", "restore", "check")
+TOOLS: Final = (
+    "maintain",
+    "drop-user",
+    "delete-uaids",
+    "diagnose",
+    "backup",
+    "restore",
+    "check",
+    "upgrade",
+)
 """One-shot commands that work on the store."""
 ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)
 """Commands with all options of the store."""

@@ -231,6 +231,11 @@ class Settings:
         "time without a sign of life after which one of several workers is killed and started "
         "again; 0 kills none",
     )
+    upgrade_drain: Seconds = ADDRESSES.option(
+        60.0,
+        "time over which an upgrade spreads the closing of the connections that the new version "
+        "cannot take over",
+    )
     env: str = ADDRESSES.of(*NODES).option(
         "development", "name of the environment, sent to user agents in the hello reply"
     )

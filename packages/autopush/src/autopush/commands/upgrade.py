@@ -1,0 +1,81 @@
+"""The command `upgrade`: has a running service start its next version, and says how that ended."""
+
+import argparse
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from autopush.commands.running import INCOMPLETE
+from autopush.service.storage import lock_holding_pids
+from autopush.service.upgrade import START_TIMEOUT, find_next_version
+from autopush.settings import Settings, StartupError
+from keytables.stores import SqliteUrl, parse_store
+
+BEGIN_TIMEOUT: Final = 10.0
+"""Seconds until the service has started the process of its next version."""
+INTERVAL: Final = 0.05
+"""Seconds between two looks at the processes."""
+
+T = TypeVar("T")
+
+
+def upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
+    """:raises StartupError: there is no such service"""
+    pid = arguments.pid or _main_process(settings)
+    try:
+        os.kill(pid, signal.SIGUSR2)
+    except ProcessLookupError:
+        raise StartupError(f"there is no process {pid}") from None
+    except PermissionError:
+        raise StartupError(f"process {pid} is that of another user") from None
+    following = _wait_for(lambda: find_next_version(pid), BEGIN_TIMEOUT)
+    if following is None:
+        print(f"The service (process {pid}) has started no next version; its log says why.")
+        return INCOMPLETE
+    is_decided = _wait_for(lambda: following.is_decided, START_TIMEOUT + BEGIN_TIMEOUT)
+    if is_decided and following.runs:
+        print(f"The next version serves (process {following.pid}); process {pid} ends.")
+        return 0
+    print("The next version did not start; the service goes on as before. Its log says why.")
+    return INCOMPLETE
+
+
+def _main_process(settings: Settings) -> int:
+    """The main process of the service that has the configured store open.
+
+    :raises StartupError: there is none, or more than one
+    """
+    place = parse_store(settings.store_url)
+    if not isinstance(place, SqliteUrl):
+        raise StartupError("the store is not embedded: name the main process with --pid")
+    found = {_parent_of_worker(pid) for pid in lock_holding_pids(place.path)}
+    if len(found) != 1:
+        which = "several processes have" if found else "no process has"
+        raise StartupError(f"{which} {place.path} open: name the main process with --pid")
+    return found.pop()
+
+
+def _parent_of_worker(pid: int) -> int:
+    """The supervisor of a worker, which has its command line; else the process itself."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        parent = int(stat.rpartition(") ")[2].split()[1])
+        is_worker = _command_line(parent) == _command_line(pid)
+    except OSError:  # it has ended
+        return pid
+    return parent if is_worker else pid
+
+
+def _command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def _wait_for(look: Callable[[], T], seconds: float) -> T:
+    """What `look` returns, as soon as it is true, or after that time."""
+    deadline = time.monotonic() + seconds
+    while not (seen := look()) and time.monotonic() < deadline:
+        time.sleep(INTERVAL)
+    return seen

@@ -1,0 +1,236 @@
+"""An upgrade: a running service starts its next version beside it and passes the listening sockets.
+
+    this version  ── fork and exec, with descriptors and their purposes in `INHERITED` ──▶  next
+                  ◀── b"ready" on a pipe, or the end of it ──
+
+Rule: until the next version is ready, this one serves as if nothing had happened. From then on it
+accepts no connections, and ends when it has none.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from autopush.service.listeners import Sockets, close, open_inherited
+from autopush.settings import StartupError
+from autopush.telemetry import logs
+
+INHERITED: Final = "INHERITED_BY_AUTOPUSH"
+"""Variable of a process that an upgrade has started: an `_Inheritance` in JSON."""
+START_TIMEOUT: Final = 60.0
+"""Seconds until the next version must be ready."""
+EXIT_TIMEOUT: Final = 1.0
+"""Seconds from the end of its pipe to the end of a process."""
+
+_READY: Final = b"ready"
+
+_log = logs.get(__name__)
+
+
+class _Inheritance(msgspec.Struct, frozen=True):
+    """`pid`, `reading_end`: of the process that has started this one, and there of its pipe.
+    `listeners`: of each worker, the descriptors of its sockets by purpose.
+    """
+
+    pid: int
+    reading_end: int
+    ready_pipe: int
+    listeners: list[dict[str, int]]
+
+
+class Predecessor:
+    """The version that has started this one; without an upgrade there is none, and no sockets."""
+
+    def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
+        """:raises StartupError: what it says is malformed"""
+        self.listeners: list[Sockets] = []
+        self._ready_pipe: int | None = None
+        text = environment.pop(INHERITED, None)
+        if text is None:
+            return
+        try:
+            inheritance = msgspec.json.decode(text, type=_Inheritance)
+            self.listeners = [open_inherited(each) for each in inheritance.listeners]
+            os.set_inheritable(inheritance.ready_pipe, False)
+        except (msgspec.MsgspecError, OSError) as error:
+            raise StartupError(f"{INHERITED}: {error}") from None
+        self._ready_pipe = inheritance.ready_pipe
+
+    def close_unused(self, used: Sequence[Sockets]) -> None:
+        kept = {sock for sockets in used for sock in sockets.values()}
+        for sockets in self.listeners:
+            close({name: sock for name, sock in sockets.items() if sock not in kept})
+
+    def report_ready(self) -> None:
+        """It accepts no more connections from now on."""
+        pipe, self._ready_pipe = self._ready_pipe, None
+        if pipe is not None:
+            with suppress(BrokenPipeError):  # it has ended
+                os.write(pipe, _READY)
+            os.close(pipe)
+
+
+class Upgrade:
+    """The start of the next version, one at a time. Times are monotonic.
+
+    `on_ready`: called with the process id of the next version.
+    """
+
+    def __init__(
+        self,
+        listeners: Sequence[Sockets],
+        on_ready: Callable[[int], None],
+        *,
+        command: Sequence[str] | None = None,
+        timeout: float = START_TIMEOUT,
+    ) -> None:
+        self._listeners = listeners
+        self._on_ready = on_ready
+        self._command = command or [sys.executable, *sys.orig_argv[1:]]
+        self._timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self.pipe: int | None = None
+        """Readable when the next version is ready or has ended; None while none is starting."""
+        self.due: float | None = None
+        """When to call `conclude` at the latest."""
+
+    def begin(self, now: float) -> None:
+        """Start the next version, unless that is impossible, which is logged."""
+        if self._process is not None:
+            _log.warning("An upgrade is under way already")
+            return
+        if os.getpid() == 1:
+            _log.error("No upgrade: the end of process 1 would end its container")
+            return
+        listeners = [
+            {name: sock.fileno() for name, sock in each.items()} for each in self._listeners
+        ]
+        reader, writer = os.pipe()
+        inheritance = _Inheritance(os.getpid(), reader, writer, listeners)
+        environment = os.environ | {INHERITED: msgspec.json.encode(inheritance).decode()}
+        environment.pop("WATCHDOG_PID", None)  # systemd is told who the main process is
+        descriptors = {each for numbers in listeners for each in numbers.values()}
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - as this process was started
+                self._command, pass_fds=[writer, *descriptors], env=environment
+            )
+        except OSError as error:
+            os.close(reader)
+            _log.error("No upgrade: the next version cannot be started", reason=error.strerror)
+            return
+        finally:
+            os.close(writer)
+        self.pipe, self.due = reader, now + self._timeout
+        _log.info("Upgrade: the next version is starting", next_pid=self._process.pid)
+
+    def begin_on(self, loop: asyncio.AbstractEventLoop, then: Callable[[], None]) -> None:
+        """As `begin`; calls `then` when the next version is ready."""
+        is_first = self._process is None
+        self.begin(loop.time())
+        pipe, due = self.pipe, self.due
+        if not is_first or pipe is None or due is None:
+            return
+
+        def conclude() -> None:
+            loop.remove_reader(pipe)
+            timer.cancel()
+            if self.conclude():
+                then()
+
+        loop.add_reader(pipe, conclude)
+        timer = loop.call_at(due, conclude)
+
+    def conclude(self) -> bool:
+        """Whether the next version is ready. If not, it is killed, which is logged."""
+        process, pipe = self._process, self.pipe
+        if process is None or pipe is None:
+            return False
+        self.pipe = self.due = None
+        os.set_blocking(pipe, False)
+        said = b""
+        try:
+            said = os.read(pipe, len(_READY))
+        except BlockingIOError:
+            cause = f"not ready after {self._timeout:g} s"
+        else:
+            if said == _READY:
+                _log.info("Upgrade: the next version is ready", next_pid=process.pid)
+                self._on_ready(process.pid)
+                return True
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(EXIT_TIMEOUT)
+            cause = _cause_of_end(process.returncode)
+        finally:
+            if process.poll() is None and not said:
+                process.kill()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(EXIT_TIMEOUT)
+            os.close(pipe)
+        self._process = None
+        _log.error("The upgrade failed; this version goes on", next_pid=process.pid, cause=cause)
+        return False
+
+    def cancel(self) -> None:
+        """Kill a next version that is not ready: this one is stopped."""
+        if self._process is not None and self.pipe is not None:
+            self._process.kill()
+            os.close(self.pipe)
+            self.pipe = self.due = None
+
+
+class NextVersion(NamedTuple):
+    """As another process sees it."""
+
+    pid: int
+    pipe: Path
+    """In the process that has started it, while it is not decided whether it is ready."""
+    target: str
+    """Where `pipe` leads then."""
+
+    @property
+    def is_decided(self) -> bool:
+        return _target(self.pipe) != self.target
+
+    @property
+    def runs(self) -> bool:
+        """Whether it exists; one that failed does not once that is decided."""
+        with suppress(OSError):
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2][0]
+            return state != "Z"
+        return False
+
+
+def find_next_version(pid: int) -> NextVersion | None:
+    """The next version that the main process of a service has started."""
+    with suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            variables = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+            for variable in variables:
+                name, _, text = variable.partition(b"=")
+                if name != INHERITED.encode():
+                    continue
+                inheritance = msgspec.json.decode(text, type=_Inheritance)
+                if inheritance.pid == pid:  # else a worker of a version that an upgrade started
+                    pipe = Path(f"/proc/{pid}/fd/{inheritance.reading_end}")
+                    return NextVersion(int(child), pipe, _target(pipe))
+    return None
+
+
+def _target(link: Path) -> str:
+    with suppress(OSError):
+        return os.readlink(link)
+    return ""
+
+
+def _cause_of_end(code: int | None) -> str:
+    if code is None:
+        return "it does not end"
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
