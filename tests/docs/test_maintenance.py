@@ -36,7 +36,7 @@ def test_every_flag_is_explained_with_its_default(name: str, default: object) ->
     "command", [*STORE_COMMANDS, *SHELL_COMMANDS], ids=lambda command: command.name
 )
 def test_every_command_is_shown_and_its_flags_are_explained(command: Command) -> None:
-    page = OPERATIONS if command.name in ("backup", "restore", "check") else PAGE
+    page = OPERATIONS if command.name in ("backup", "restore", "check", "upgrade") else PAGE
     assert re.search(rf"\$ (sudo )?autopush {command.name} ", page)
     parser = argparse.ArgumentParser(add_help=False)
     assert command.add_arguments is not None

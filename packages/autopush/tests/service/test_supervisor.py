@@ -26,7 +26,7 @@ HEADER = """
 import mmap, os, select, signal, sys, time
 from autopush.service import supervisor
 from autopush.service.supervisor import CONFIRM_AFTER, ServiceManager, Watchdog
-from autopush.service.upgrade import Upgrade
+from autopush.service.upgrade import ServiceUpgrade
 from autopush.telemetry import logs
 
 logs.configure(output="stderr", human=True, background=False)
@@ -75,7 +75,7 @@ def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0):
             grace_period=grace_period,
             watchdog=Watchdog(watchdog_timeout, lambda: heartbeats),
             manager=ServiceManager({}),
-            upgrade=Upgrade([], lambda _: None),
+            upgrade=ServiceUpgrade([], lambda _: None),
         ).run()
     )
 
@@ -403,7 +403,7 @@ import threading
 def start(slot):
     defaults = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT)]
     is_reset = defaults == [signal.SIG_DFL, signal.SIG_DFL, signal.SIG_IGN]
-    blocked = signal.pthread_sigmask(0, []) == {signal.SIGHUP}
+    blocked = signal.pthread_sigmask(0, []) == {signal.SIGHUP, signal.SIGUSR2}
     say("child", is_reset, signal.set_wakeup_fd(-1), blocked)
     return until_stopped(slot)
 supervise(start, 2)

@@ -30,7 +30,7 @@ from autopush.service.supervisor import (
     Watchdog,
     WorkerSlot,
 )
-from autopush.service.upgrade import Predecessor, Upgrade
+from autopush.service.upgrade import Predecessor, ServiceUpgrade
 from autopush.service.worker import serve
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES
@@ -188,7 +188,7 @@ def _serve(
     service: ServiceContext, manager: ServiceManager, predecessor: Predecessor, stop: StopSignal
 ) -> int:
     settings = service.settings
-    upgrade = Upgrade(service.sockets, manager.report_successor)
+    upgrade = ServiceUpgrade(service.sockets, manager.report_successor)
 
     def on_all_ready() -> None:
         announce(settings)

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Final
 
-from autopush.service.upgrade import Upgrade
+from autopush.service.upgrade import ServiceUpgrade
 from autopush.telemetry import logs
 from keytables.retries import Backoff
 
@@ -212,7 +212,7 @@ class Supervisor:
         grace_period: float = GRACE_PERIOD,
         watchdog: Watchdog,
         manager: ServiceManager,
-        upgrade: Upgrade,
+        upgrade: ServiceUpgrade,
         drain: float = 0.0,
     ) -> None:
         self._run_worker = run_worker

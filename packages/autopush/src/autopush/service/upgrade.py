@@ -78,7 +78,7 @@ class Predecessor:
             os.close(pipe)
 
 
-class Upgrade:
+class ServiceUpgrade:
     """The start of the next version, one at a time. Times are monotonic.
 
     `on_ready`: called with the process id of the next version.

@@ -14,7 +14,7 @@ from autopush.service.app import ServiceContext, Worker
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import raise_limit
 from autopush.service.storage import StoreWatch, open_store, parts_of_worker
-from autopush.service.upgrade import Upgrade
+from autopush.service.upgrade import ServiceUpgrade
 from autopush.store.failures import StoreFailures
 from autopush.telemetry import logs
 from autopush.telemetry.process import DescriptorShortage, is_shortage
@@ -34,7 +34,7 @@ async def serve(
     *,
     parent_pipe: int | None = None,
     reload: bool = False,
-    upgrade: Upgrade | None = None,
+    upgrade: ServiceUpgrade | None = None,
 ) -> int:
     """Serve as the worker of that index until SIGTERM, SIGINT or the end of `parent_pipe`; returns
     the exit code.
