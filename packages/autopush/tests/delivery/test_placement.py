@@ -60,3 +60,9 @@ def test_a_worker_makes_uaids_that_it_owns() -> None:
 
 def test_one_worker_owns_all() -> None:
     assert placement(0, 1).other_owner(new_uaid()) is None
+
+
+def test_a_worker_of_a_version_that_ends_passes_nothing_on() -> None:
+    view = placement(0, 3)
+    view.retire()
+    assert {view.other_owner(new_uaid()) for _ in range(20)} == {None}

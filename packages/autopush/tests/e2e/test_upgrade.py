@@ -57,13 +57,14 @@ async def test_pushes_during_an_upgrade_are_all_accepted_and_delivered(
 ) -> None:
     running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "1"])
     await running.start()
-    first = await running.connect()
-    _, endpoint = await first.register()
-    await first.close()
+    agents = [await running.connect() for _ in range(4)]
+    endpoints = [(await agent.register())[1] for agent in agents]
+    await agents[0].close()  # the others are connected to the first version until it closes them
     statuses: Counter[int] = Counter()
 
     async def push(sender: ApplicationServer) -> None:
-        statuses[(await sender.push(endpoint, b"x", ttl=60)).status] += 1
+        for endpoint in endpoints:
+            statuses[(await sender.push(endpoint, b"x", ttl=60)).status] += 1
 
     async def push_until(ended: asyncio.Event, sender: ApplicationServer) -> None:
         while not ended.is_set():
@@ -82,14 +83,18 @@ async def test_pushes_during_an_upgrade_are_all_accepted_and_delivered(
         await push(sender)
     try:
         assert statuses.keys() == {201}
-        again = await running.connect(first.uaid)
         versions = set()
-        for _ in range(statuses[201]):
-            message = await again.notification()
-            versions.add(message["version"])
-            await again.ack([message])
+        for agent in agents:
+            await agent.closed()
+            again = await running.connect(agent.uaid)
+            got = agent.received_versions()
+            while len(got) < statuses[201] // len(agents):
+                message = await again.notification()
+                got.add(message["version"])
+                await again.ack([message])
+            versions |= got
+            await again.close()
         assert len(versions) == statuses[201]
-        await again.close()
     finally:
         await stop(pid)
     assert running.errors == []

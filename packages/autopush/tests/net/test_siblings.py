@@ -16,6 +16,7 @@ from autopush.net.siblings import (
     Answering,
     CallTooLarge,
     SiblingBusy,
+    SiblingNotStarted,
     SiblingRestarted,
     Siblings,
     SiblingSilent,
@@ -299,3 +300,9 @@ async def test_nothing_is_handed_to_a_worker_that_was_never_heard(pair: Pair) ->
     finally:
         os.close(reader)
         os.close(writer)
+
+
+async def test_a_worker_that_was_never_heard_is_told_from_one_that_stands_still(pair: Pair) -> None:
+    caller = pair.start(0)
+    with pytest.raises(SiblingNotStarted):
+        caller.call(1, PORT, REQUEST)

@@ -21,7 +21,8 @@ from autopush.settings import Settings, StartupError
 from support.sockets import unused_port, unused_ports
 
 Bind = Callable[..., tuple[Settings, list[Sockets]]]
-OPTIONS = ("port", "endpoint_port", "router_port")
+PURPOSES = {"port": "websocket", "endpoint_port": "endpoint", "router_port": "router"}
+OPTIONS = tuple(PURPOSES)
 
 
 @pytest.fixture
@@ -346,3 +347,27 @@ def test_connections_of_nodes_leave_half_of_what_is_kept_from_clients(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
     assert internal_connections_allowed() == allowed
+
+
+def test_a_next_version_uses_the_sockets_that_listen_where_it_should(
+    bound: Bind,
+) -> None:
+    settings, sockets = bound(workers=2)
+    ports = {option: port_of(sockets[0][each]) for option, each in PURPOSES.items()}
+    same, used = bind(settings.with_ports(**ports), sockets)
+    assert used == sockets
+    assert {option: getattr(same, option) for option in OPTIONS} == ports
+    other = unused_port()
+    _, used = bind(settings.with_ports(**(ports | {"port": other})), sockets)
+    assert [port_of(each["websocket"]) for each in used] == [other, other]
+    assert [each["endpoint"] for each in used] == [each["endpoint"] for each in sockets]
+    for each in used:
+        each["websocket"].close()
+
+
+def test_a_next_version_with_another_number_of_workers_does_not_start(
+    bound: Bind, tmp_path: Path
+) -> None:
+    _, sockets = bound(workers=2)
+    with pytest.raises(StartupError, match="workers: 2 are running"):
+        bind(Settings(data=tmp_path, workers=3), sockets)

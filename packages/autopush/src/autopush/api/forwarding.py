@@ -6,7 +6,13 @@ from typing import Final
 
 from autopush.delivery.placement import Placement
 from autopush.net.http_messages import Request, Response
-from autopush.net.siblings import CallTooLarge, SiblingError, SiblingRestarted, Siblings
+from autopush.net.siblings import (
+    CallTooLarge,
+    SiblingError,
+    SiblingNotStarted,
+    SiblingRestarted,
+    Siblings,
+)
 from autopush.telemetry.metrics import Counter
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.identifiers import canonical_uaid
@@ -45,7 +51,7 @@ class Forwarding:
         """
         try:
             return await self._ask(owner, request)
-        except CallTooLarge:
+        except (CallTooLarge, SiblingNotStarted):
             return None
         except SiblingError as error:
             self.unavailable.add()

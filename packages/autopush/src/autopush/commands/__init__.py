@@ -288,7 +288,7 @@ STORE_COMMANDS: Final = (
     ),
     Command(
         "upgrade",
-        "have the running service start its next version, which takes over its connections",
+        "replace the running service by the version installed now, without refusing a connection",
         _loaded("upgrade", "upgrade"),
         add_arguments=_add_upgrade_arguments,
     ),

@@ -30,6 +30,10 @@ class Placement:
         owner = self.owner(uaid)
         return None if owner == self._index else owner
 
+    def retire(self) -> None:
+        """Own all users: the other workers are about to end."""
+        self._workers = 1
+
     def new_uaid(self) -> str:
         """A UAID for a user that this worker owns."""
         uaid = new_uaid()

@@ -48,7 +48,11 @@ class SiblingError(Exception):
 
 
 class SiblingSilent(SiblingError):  # noqa: N818 - a state
-    """It stands still, or has not started yet."""
+    """It stands still."""
+
+
+class SiblingNotStarted(SiblingSilent):
+    """It was not heard yet."""
 
 
 class SiblingRestarted(SiblingError):  # noqa: N818 - a state
@@ -155,6 +159,7 @@ class Siblings:
         """Have a sibling answer a request.
 
         :raises CallTooLarge: at once, as the others
+        :raises SiblingNotStarted: it was not heard yet
         :raises SiblingBusy: too many calls wait for it
         :raises SiblingSilent: it stands still; also raised by the result
         :raises SiblingRestarted: by the result
@@ -189,6 +194,7 @@ class _Sibling:
         self._ports: Mapping[str, Answering] = {}
         self._adopt: Adopting = _close
         self.is_silent = True  # until it is heard
+        self._was_heard = False
         self._heard_at = monotonic()
         self._outgoing: deque[bytes] = deque()
         self._is_flushing = self._is_full = False
@@ -210,7 +216,7 @@ class _Sibling:
 
     def call(self, port: str, request: Request) -> Awaitable[Response]:
         if self.is_silent:
-            raise SiblingSilent("it does not answer")
+            raise SiblingSilent("it does not answer") if self._was_heard else SiblingNotStarted()
         if len(self._waiting) >= MAX_WAITING:
             raise SiblingBusy("too many calls wait for it")
         now = self._now()
@@ -315,7 +321,7 @@ class _Sibling:
         for _, _, descriptors in ancillary:
             rights.frombytes(descriptors)
         self._heard_at = self._now()
-        self.is_silent = False
+        self.is_silent, self._was_heard = False, True
         sockets = iter(rights)
         for frame in _decode(memoryview(self._buffer)[:size]):
             if isinstance(frame, _Call):

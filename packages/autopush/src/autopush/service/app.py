@@ -39,7 +39,7 @@ from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.listener import Listener
 from autopush.net.node_auth import Sessions, instance_url, new_instance
-from autopush.net.siblings import Adopting, Answering, Siblings
+from autopush.net.siblings import SILENT_AFTER, Adopting, Answering, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
@@ -488,7 +488,12 @@ class Worker:
                 server.stop_accepting()
             else:
                 server.close()
-        await asyncio.gather(*(retire(seconds) for retire in self._retirements))
+        self._placement.retire()
+        retiring: list[Awaitable[None]] = [retire(seconds) for retire in self._retirements]
+        if self._siblings is not None:
+            # Others may learn of it later, and pass requests on until then.
+            retiring.append(asyncio.sleep(SILENT_AFTER))
+        await asyncio.gather(*retiring)
 
     async def stop(self) -> None:
         """Stop accepting, answer requests in progress, close WebSockets, save unacked messages."""
