@@ -34,7 +34,7 @@ from channelstats.views.slack_counts import SlackCounts, load_slack_counts
 
 MOST_DAYS: Final = 400
 MOST_MESSAGES: Final = 4_000_000
-"""Of what is read for one choice of days: a million takes about 0.6 GB while its views are made."""
+"""Of what is read for one choice of days: a million takes 0.75 GB while its views are made."""
 
 COHORTS: Final = 12
 """Weeks that newcomers are followed over, or those of a longer period, where there are not too many
