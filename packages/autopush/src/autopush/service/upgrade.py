@@ -153,37 +153,40 @@ class ServiceUpgrade:
         process, pipe = self._process, self.pipe
         if process is None or pipe is None:
             return False
-        self.pipe = self.due = None
         os.set_blocking(pipe, False)
-        said = b""
         try:
-            said = os.read(pipe, len(_READY))
+            is_ready = os.read(pipe, len(_READY)) == _READY
         except BlockingIOError:
-            cause = f"not ready after {self._timeout:g} s"
+            is_ready, cause = False, f"not ready after {self._timeout:g} s"
         else:
-            if said == _READY:
-                _log.info("Upgrade: the next version is ready", next_pid=process.pid)
-                self._on_ready(process.pid)
-                return True
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(EXIT_TIMEOUT)
-            cause = _cause_of_end(process.returncode)
-        finally:
-            if process.poll() is None and not said:
-                process.kill()
+            if not is_ready:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(EXIT_TIMEOUT)
-            os.close(pipe)
-        self._process = None
+                cause = _cause_of_end(process.returncode)
+        if is_ready:
+            process.returncode = 0  # it outlives this process: nobody here waits for it
+            self._close_pipe(pipe)
+            _log.info("Upgrade: the next version is ready", next_pid=process.pid)
+            self._on_ready(process.pid)
+            return True
+        self.cancel()
         _log.error("The upgrade failed; this version goes on", next_pid=process.pid, cause=cause)
         return False
 
     def cancel(self) -> None:
-        """Kill a next version that is not ready: this one is stopped."""
-        if self._process is not None and self.pipe is not None:
-            self._process.kill()
-            os.close(self.pipe)
-            self.pipe = self.due = None
+        """Kill a next version that is not ready."""
+        process, pipe = self._process, self.pipe
+        if process is None or pipe is None:
+            return
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(EXIT_TIMEOUT)
+        self._process = None
+        self._close_pipe(pipe)  # at last: `NextVersion.runs` is right from then on
+
+    def _close_pipe(self, pipe: int) -> None:
+        self.pipe = self.due = None
+        os.close(pipe)
 
 
 class NextVersion(NamedTuple):

@@ -1,0 +1,116 @@
+"""The start of the next version, with small programs in its place."""
+
+import json
+import os
+import select
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autopush.service.upgrade import INHERITED, Predecessor, ServiceUpgrade, find_next_version
+from autopush.settings import StartupError
+
+PATIENCE = 30.0
+READY = f"""
+import json, os, time
+os.write(json.loads(os.environ["{INHERITED}"])["ready_pipe"], b"ready")
+"""
+HANGS = "import time; time.sleep(600)"
+FAILS = "raise SystemExit(3)"
+
+
+def begin(program: str, ready: list[int], timeout: float = PATIENCE) -> ServiceUpgrade:
+    command = [sys.executable, "-c", program]
+    upgrade = ServiceUpgrade([], ready.append, command=command, timeout=timeout)
+    upgrade.begin(100.0)
+    return upgrade
+
+
+def wait_for(upgrade: ServiceUpgrade) -> None:
+    assert upgrade.pipe is not None
+    assert select.select([upgrade.pipe], [], [], PATIENCE)[0]
+
+
+def test_a_version_that_is_ready_takes_over() -> None:
+    ready: list[int] = []
+    upgrade = begin(READY, ready)
+    assert upgrade.due == 100.0 + PATIENCE
+    wait_for(upgrade)
+    assert upgrade.conclude()
+    assert len(ready) == 1
+    assert upgrade.pipe is None
+    assert not upgrade.conclude()
+    os.waitpid(ready[0], 0)
+
+
+@pytest.mark.parametrize(
+    ("program", "cause"), [(HANGS, "not ready after 0 s"), (FAILS, "exit code 3")]
+)
+def test_a_version_that_does_not_get_ready_is_ended_and_another_may_be_tried(
+    end_logs: Callable[[], str], program: str, cause: str
+) -> None:
+    ready: list[int] = []
+    upgrade = begin(program, ready, timeout=0.0)
+    following = find_next_version(os.getpid())
+    if program is FAILS:
+        wait_for(upgrade)
+    assert not upgrade.conclude()
+    if following is not None:  # it had not failed yet
+        assert following.is_decided
+        assert not following.runs
+    upgrade.begin(200.0)
+    assert upgrade.pipe is not None
+    upgrade.cancel()
+    assert ready == []
+    assert cause in end_logs()
+
+
+def test_only_one_version_starts_at_a_time(end_logs: Callable[[], str]) -> None:
+    upgrade = begin(HANGS, [])
+    pipe = upgrade.pipe
+    upgrade.begin(101.0)
+    assert (upgrade.pipe, upgrade.due) == (pipe, 100.0 + PATIENCE)
+    upgrade.cancel()
+    assert "under way already" in end_logs()
+
+
+def test_a_program_that_is_gone_leaves_this_version_serving(
+    end_logs: Callable[[], str], tmp_path: Path
+) -> None:
+    upgrade = ServiceUpgrade([], lambda _: None, command=[str(tmp_path / "gone")])
+    upgrade.begin(100.0)
+    assert upgrade.pipe is None
+    assert "cannot be started" in end_logs()
+
+
+def test_the_sockets_of_a_predecessor_are_used_and_its_variable_is_removed() -> None:
+    reader, writer = os.pipe()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        place = listening.getsockname()
+        inherited = {
+            "pid": 1,
+            "reading_end": 0,
+            "ready_pipe": writer,
+            "listeners": [{"websocket": os.dup(listening.fileno())}],
+        }
+        environment = {INHERITED: json.dumps(inherited)}
+        predecessor = Predecessor(environment)
+    assert environment == {}
+    assert [each["websocket"].getsockname() for each in predecessor.listeners] == [place]
+    predecessor.close_unused([])
+    assert predecessor.listeners[0]["websocket"].fileno() == -1
+    predecessor.report_ready()
+    predecessor.report_ready()  # once only
+    assert os.read(reader, 100) == b"ready"
+    os.close(reader)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"pid":1,"reading_end":0,"ready_pipe":9999,"listeners":[]}']
+)
+def test_a_malformed_inheritance_stops_the_start(text: str) -> None:
+    with pytest.raises(StartupError, match=INHERITED):
+        Predecessor({INHERITED: text})
