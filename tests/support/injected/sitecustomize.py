@@ -102,6 +102,14 @@ def _register_disk(control: mmap, injected: int) -> None:
                 fail(4 + self.kind)
             super().xSync(flags)
 
+        def xLock(self, level: int) -> None:
+            try:
+                super().xLock(level)
+            except apsw.IOError as error:
+                # At the end of a connection for reading SQLite tries a lock for writing, and takes
+                # it well that there is none. An exception of Python's would reach its user.
+                raise apsw.BusyError(str(error)) from error
+
     class FailingDisk(apsw.VFS):
         def __init__(self) -> None:
             super().__init__("failing", "unix", makedefault=True)

@@ -56,7 +56,7 @@ async def test_a_running_service_is_recognised_and_reached(tmp_path: Path) -> No
         assert ("OK", f"{running.websocket} opens a WebSocket") in of(findings, "WebSocket URL")
         assert of(findings, "clock") == [("OK", "within 5 s of that of the public URL")]
         opens, works = of(findings, "store")
-        assert opens == ("OK", f"{tmp_path}/autopush.sqlite opens, 3 tables")
+        assert opens == ("OK", f"{tmp_path}/autopush.sqlite opens, 3 tables, 2 parts")
         assert works[1].startswith("reading, conditional writing and deleting works")
         agent = await running.connect()  # it still works
         await agent.close()

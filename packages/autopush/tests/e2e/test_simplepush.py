@@ -10,7 +10,7 @@ import pytest
 
 from autopush.store.tables import router_table, storage_table
 from keytables import Item, Param, TableHandle, Update
-from keytables.sqlite import SqliteEngine
+from keytables.sqlite import open_sqlite
 from support.application_server import ApplicationServer
 from support.cluster import cluster
 from support.service import Service, running_service, service
@@ -70,7 +70,7 @@ async def away(connect: Connect) -> tuple[str, str, str]:
 
 async def in_table(service: Service, name: str, work: Callable[[TableHandle], Awaitable[T]]) -> T:
     """Work on the router table or that of the versions, as another process."""
-    engine = await SqliteEngine.open(service.data / "autopush.sqlite")
+    engine = await open_sqlite(service.data / "autopush.sqlite")
     declared = {"router": router_table, "storage": storage_table}[name](name)
     try:
         return await work(await engine.ensure_table(declared))

@@ -280,8 +280,8 @@ def test_a_week_that_was_not_read_to_its_end_is_not_sent(there: Slack, capfd: Ca
     assert weekly(there, week=week, now=now) == NOT_DONE
     [line] = error_lines(capfd)
     assert line == (
-        "channelstats: the week ends on 2024-03-24 00:00 and Slack was read up to 2024-03-20 "
-        "02:00: run channelstats sync all, or import an export that was taken later; --anyway "
+        "channelstats: the week ends on 2024-03-24 00:00 and Slack was read up to 2024-03-21 "
+        "00:00: run channelstats sync all, or import an export that was taken later; --anyway "
         "sends all the same"
     )
     assert there.methods() == []

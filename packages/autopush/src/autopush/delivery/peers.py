@@ -183,7 +183,8 @@ class Nodes:
         self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
     ) -> NodeAnswer:
         base, instance = split_instance_url(node_id)
-        if base and base == self._own_base:  # a predecessor of this worker
+        if base and base == self._own_base and node_id != self.own_id:
+            # A predecessor of this worker.
             self._unreachable.add()
             return NodeAnswer.UNREACHABLE
         if self._siblings is not None and (index := self._sibling_urls.get(base)) is not None:

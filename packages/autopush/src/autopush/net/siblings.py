@@ -34,8 +34,6 @@ MAX_WAITING: Final = 4096
 MAX_PACKET: Final = 160 * 1024
 """Bytes; the system's limit is about 200 KiB."""
 PACKETS_A_TURN: Final = 8
-MAX_SOCKETS: Final = 64
-"""Connections in one packet."""
 
 Answering = Callable[[Request], Response | Coroutine[Any, Any, Response]]
 """Answers a sibling's request; it does not raise."""
@@ -115,6 +113,9 @@ class _TooLate(msgspec.Struct, array_like=True, tag=7, gc=False, frozen=True):
 
 _Frame = _Call | _Answer | _Ping | _Pong | _Started | _Connection | _TooLate
 
+_BUFFER: Final = 224 * 1024  # more than the system allows in a packet
+_ONE_DESCRIPTOR: Final = socket.CMSG_SPACE(array.array("i").itemsize)
+
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[_Frame]).decode
 
@@ -143,8 +144,10 @@ class Siblings:
         silent_after: float = SILENT_AFTER,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        buffer = bytearray(_BUFFER)
         self._siblings = {
-            index: _Sibling(sock, wheel, silent_after, monotonic) for index, sock in sockets.items()
+            index: _Sibling(sock, buffer, wheel, silent_after, monotonic)
+            for index, sock in sockets.items()
         }
 
     def start(self, ports: Mapping[str, Answering], adopt: Adopting) -> None:
@@ -183,11 +186,14 @@ class _Sibling:
     def __init__(
         self,
         sock: socket.socket,
+        buffer: bytearray,
         wheel: TimerWheel,
         silent_after: float,
         monotonic: Callable[[], float],
     ) -> None:
+        """`buffer`: for one packet, shared by all siblings."""
         self._socket = sock
+        self._buffer = buffer
         self._wheel, self._loop = wheel, wheel.loop
         self._silent_after, self._interval = silent_after, silent_after / 2
         self._now = monotonic
@@ -202,7 +208,6 @@ class _Sibling:
         # Answers to calls of an earlier worker in this place must not be taken for ours.
         self._number = time.monotonic_ns()
         self._answering: set[asyncio.Task[Response]] = set()
-        self._buffer = bytearray(MAX_PACKET + 64 * 1024)
         self._check: Timer | None = None
         self._check_due = 0.0
 
@@ -309,15 +314,14 @@ class _Sibling:
 
     def _receive(self) -> bool:
         """Carry out one packet; False if there is none."""
-        rights = array.array("i")
-        space = socket.CMSG_SPACE(MAX_SOCKETS * rights.itemsize)
         try:
-            size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], space)
+            size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], _ONE_DESCRIPTOR)
         except BlockingIOError:
             return False
         if not size:  # it is gone with the supervisor, and this worker is about to stop
             self._loop.remove_reader(self._socket)
             return False
+        rights = array.array("i")
         for _, _, descriptors in ancillary:
             rights.frombytes(descriptors)
         self._heard_at = self._now()
