@@ -8,6 +8,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import secrets
 import signal
 import time
@@ -57,9 +58,20 @@ DAY = 86_400
 OPTIONS = ["--workers", "2", "--watchdog-timeout", str(WATCHDOG), "--no-human-logs"]
 
 
+PART = re.compile(r"autopush\.sqlite(-\d+of\d+)?")
+"""The names of the files of an embedded store that hold rows."""
+
+
 def embedded_messages(data: Path) -> bytes | None:
     """All that is in the message tables of the embedded store; reading needs some space too."""
-    connection = apsw.Connection(str(data / "autopush.sqlite"), apsw.SQLITE_OPEN_READONLY)
+    files = [each for each in data.iterdir() if PART.fullmatch(each.name)]
+    parts = [messages_in(each) for each in files]
+    found = [part for part in parts if part is not None]
+    return b"".join(found) if len(found) == len(parts) else None
+
+
+def messages_in(file: Path) -> bytes | None:
+    connection = apsw.Connection(str(file), apsw.SQLITE_OPEN_READONLY)
     try:
         connection.set_busy_timeout(5000)
         tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'message%'"

@@ -4,7 +4,6 @@ write has an effect twice.
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -217,41 +216,4 @@ async def test_a_guarded_write_whose_answer_was_lost_has_the_result_of_its_commi
     await direct.put({**ITEM, "n": 2})
     await pg_proxy.start()
     assert await deleted == ITEM
-    assert await direct.get(KEY) == {**ITEM, "n": 2}
-
-
-async def waiting_for_a_lock(watcher: Any) -> set[int]:
-    """The processes of the server that wait for a lock with a commit."""
-    is_commit = "wait_event_type = 'Lock' AND query LIKE 'WITH part%'"
-    rows = await watcher.fetch(f"SELECT pid FROM pg_stat_activity WHERE {is_commit}")
-    return {pid for (pid,) in rows}
-
-
-async def test_a_statement_that_was_left_in_the_server_has_no_effect_later(
-    tables: list[TableHandle],
-    direct: TableHandle,
-    store: PostgresStore,
-    pg_proxy: PostgresProxy,
-) -> None:
-    import asyncpg
-
-    await tables[0].put({**ITEM, "n": 0})
-    holder = await asyncpg.connect(postgres().url())
-    watcher = await asyncpg.connect(postgres().url())
-    await holder.execute(f"BEGIN; SELECT FROM {store.schema}.messages FOR UPDATE")
-    pg_proxy.plan = next_one(Breakage.LEFT)
-    pg_proxy.broke.clear()
-    put = asyncio.ensure_future(tables[0].put(ITEM))
-    await pg_proxy.broke.wait()
-    while not (left := await waiting_for_a_lock(watcher)):  # the server has no event
-        assert not put.done()
-    # The write is repeated only after the process that has it has ended.
-    while (found := await waiting_for_a_lock(watcher)) <= left:
-        assert not put.done()
-    await watcher.close()
-    assert left.isdisjoint(found)
-    await holder.execute("COMMIT")
-    await holder.close()
-    await put
-    await direct.put({**ITEM, "n": 2})
     assert await direct.get(KEY) == {**ITEM, "n": 2}
