@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from autopush.commands.doctor import ProbeFailed, fetch
+from autopush.commands.network_checks import ProbeFailed, fetch
 from autopush.settings.declaration import OBSOLETE
 from autopush.webpush.tokens import new_key
 from support.certificates import self_signed

@@ -1,156 +1,40 @@
-"""The checks of `autopush doctor` that look at the system, the ports, the store and the network."""
+"""The checks of `autopush doctor` that look at ports, URLs, clocks and providers."""
 
-import asyncio
 import errno
-import os
-import resource
-import shutil
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from autopush.commands import doctor
+from autopush.commands import network_checks
 from autopush.commands.checks import Findings, PortUse, Subject
-from autopush.commands.doctor import (
+from autopush.commands.network_checks import (
     ProbeFailed,
     certificate_expiry,
     check_clock,
     check_credentials,
-    check_disk,
     check_endpoint_url,
-    check_limits,
     check_ports,
-    check_store,
     check_websocket_url,
     clock_urls,
     fetch,
-    file_system,
-    is_used_by_listener,
     judge_clock,
     look_at_ports,
-    missing_tables,
     service_version,
 )
 from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
-from autopush.keys import key_file, save_keys, service_keys
 from autopush.net.http1_connection import WEBSOCKET_CLOSE
-from autopush.service.storage import check_keys, divide, open_store
 from autopush.settings import Settings
-from autopush.store.preflight import PreflightFailed
-from autopush.store.tables import TablePlan, message_table, router_table, storage_table
 from autopush.version import VERSION
 from autopush.webpush.errors import Errno
-from autopush.webpush.tokens import new_key
-from keytables import Engine
-from keytables.sqlite import StoreCheck
-from keytables.stores import open_engine
 from support.certificates import tls_pair
 from support.checks import NOW, answering, findings, json_response, subject
 from support.sockets import full_port, silent_port, unused_port
-
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
-
-# ── Disk ──────────────────────────────────────────────────────────────────────────────────────────
-
-MOUNTS = """\
-21 1 8:1 / / rw - ext4 /dev/sda1 rw
-22 21 0:40 / /srv rw shared:5 - nfs4 server:/srv rw
-23 22 8:2 / /srv/push rw - xfs /dev/sdb rw
-24 21 0:41 / /mnt/with\\040space rw - cifs //server/x rw
-25 21 0:42 / /var/lib/x rw - overlay overlay rw
-broken
-"""
-
-
-@pytest.mark.parametrize(
-    ("folder", "kind"),
-    [
-        *(("/etc", "ext4"), ("/srv", "nfs4"), ("/srv/other", "nfs4"), ("/srv/push/a", "xfs")),
-        *(("/mnt/with space", "cifs"), ("/srvother", "ext4")),
-    ],
-)
-def test_the_file_system_is_that_of_the_nearest_mount(folder: str, kind: str) -> None:
-    assert file_system(Path(folder), MOUNTS) == kind
-    assert file_system(Path(folder), "") == ""
-
-
-@pytest.mark.parametrize(
-    ("kind", "level"), [("nfs4", "FAIL"), ("tmpfs", "WARN"), ("overlay", "WARN"), ("xfs", "OK")]
-)
-async def test_a_store_on_a_file_system_that_loses_it_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, level: str
-) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text(f"1 0 0:1 / / rw - {kind} x rw\n")
-    monkeypatch.setattr(doctor, "MOUNTS", mounts)
-    _, (found, text) = await findings(check_disk, Settings(data=tmp_path))
-    assert (found, kind in text) == (level, True)
-
-
-class Usage(NamedTuple):
-    free: int
-
-
-@pytest.mark.parametrize(("free", "level"), [(99, "FAIL"), (101, "WARN"), (1025, "OK")])
-async def test_little_space_is_a_warning_and_none_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: str
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free << 20))
-    (found, _), *_ = await findings(check_disk, Settings(data=tmp_path / "not there yet"))
-    assert found == level
-
-
-async def test_where_nothing_is_kept_no_disk_is_looked_at() -> None:
-    settings = Settings(command="connection", store="dynamodb://", crypto_key=(KEY,))
-    assert await findings(check_disk, settings) == [("OK", "nothing is kept on this machine")]
-
-
-# ── Limits ────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("settings", "files", "level"),
-    [
-        (Settings(), 1024, "WARN"),
-        (Settings(), 200_000, "OK"),
-        (Settings(), resource.RLIM_INFINITY, "OK"),
-        (Settings(command="endpoint"), 1024, "OK"),
-        (Settings(max_connections=900), 1024, "FAIL"),
-        (Settings(max_connections=700), 1024, "OK"),
-    ],
-)
-async def test_open_files_must_suffice_for_the_connections(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, files: int, level: str
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, files))
-    (found, _), *_ = await findings(check_limits, settings)
-    assert found == level
-
-
-async def test_a_short_queue_and_few_local_ports_are_warnings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queue, ports = tmp_path / "somaxconn", tmp_path / "ports"
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (0, 1_000_000))
-    monkeypatch.setattr(doctor, "SOMAXCONN", queue)
-    monkeypatch.setattr(doctor, "LOCAL_PORTS", ports)
-    settings = Settings(max_connections=20_000, workers=2)
-    for length, range_, level in (("128", "32768\t60999", "WARN"), ("4096", "1024 65535", "OK")):
-        queue.write_text(f"{length}\n")
-        ports.write_text(f"{range_}\n")
-        _, (first, _), (second, _) = await findings(check_limits, settings)
-        assert first == second == level
-    queue.unlink()
-    ports.write_text("unlike Linux")
-    assert len(await findings(check_limits, settings)) == 1
-
 
 # ── Ports ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -168,7 +52,7 @@ def occupied() -> Iterator[int]:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autopush.commands.doctor.TIMEOUT", 0.3)
+    monkeypatch.setattr("autopush.commands.network_checks.TIMEOUT", 0.3)
 
 
 async def test_free_ports_are_well() -> None:
@@ -277,149 +161,6 @@ def test_only_the_answer_of_this_service_has_a_version(body: bytes, version: str
     assert service_version(body) == version
 
 
-# ── Store ─────────────────────────────────────────────────────────────────────────────────────────
-
-PLAN = TablePlan(router="router", storage="storage", message="message", rotating=True)
-
-
-@pytest.fixture
-async def settings(tmp_path: Path) -> Settings:
-    """Those of a service that was started once, with the embedded store."""
-    settings = Settings(data=tmp_path)
-    store = await open_store(settings, time.time)
-    await store.close()
-    return settings
-
-
-async def use(settings: Settings, work: Callable[[Engine], Awaitable[object]]) -> object:
-    engine = await open_engine(settings.store_url)
-    try:
-        return await work(engine)
-    finally:
-        await engine.close()
-
-
-async def all_rows(engine: Engine) -> list[object]:
-    declared = (router_table("router"), storage_table("storage"), message_table("message"))
-    handles = [await engine.open_table(table) for table in declared]
-    return [item for table in handles for item in (await table.scan()).items]
-
-
-async def test_every_operation_works_and_nothing_is_left_behind(settings: Settings) -> None:
-    opens, works = await findings(check_store, settings)
-    assert opens == ("OK", f"{settings.store_place} opens, 3 tables")
-    expected = "reading, conditional writing and deleting works on router, storage and message"
-    assert works == ("OK", expected)
-    assert await use(settings, all_rows) == []
-
-
-async def test_every_operation_works_on_a_store_in_parts(settings: Settings) -> None:
-    await asyncio.to_thread(divide, replace(settings, workers=3))
-    opens, works = await findings(check_store, settings)
-    assert opens == ("OK", f"{settings.store_place} opens, 3 tables, 3 parts")
-    assert works[0] == "OK"
-    assert await use(settings, all_rows) == []
-
-
-async def test_a_store_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path / "new")
-    [(level, text)] = await findings(check_store, settings)
-    assert (level, text.endswith("will be created at the first start")) == ("OK", True)
-    assert not settings.data.exists()
-
-
-async def test_a_store_that_does_not_open_is_a_failure(tmp_path: Path) -> None:
-    (tmp_path / "autopush.sqlite").write_bytes(b"this is no database" * 1000)
-    [(level, text)] = await findings(check_store, Settings(data=tmp_path))
-    assert (level, str(tmp_path) in text) == ("FAIL", True)
-
-
-async def test_a_missing_table_is_named_and_not_created(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await use(settings, lambda engine: engine.drop_table("storage"))
-    _, (level, text) = await findings(check_store, settings)
-    assert (level, text) == ("WARN", "missing: storage. The next start of the service creates it")
-    monkeypatch.setattr(doctor, "is_used_by_listener", lambda *_: True)
-    running = subject(settings, ports={"endpoint": PortUse.OURS})
-    _, (level, text) = await findings(check_store, running)
-    assert (level, "Restart the service" in text) == ("WARN", True)
-    assert "storage" not in str(await use(settings, lambda engine: engine.table_names()))
-
-
-async def test_a_store_that_the_service_on_these_ports_does_not_use_is_a_failure(
-    settings: Settings, tmp_path: Path
-) -> None:
-    for data in (tmp_path, tmp_path / "new"):
-        examined = subject(replace(settings, data=data), ports={"endpoint": PortUse.OURS})
-        first, *_ = await findings(check_store, examined)
-        assert first[0] == "FAIL"
-        assert first[1].startswith(f"the service on these ports does not use {data}/autopush.sqli")
-        assert "Give the doctor the options data and store of that service" in first[1]
-
-
-def test_a_process_that_has_the_store_open_must_listen_on_the_ports(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pids = [os.getpid()]
-    monkeypatch.setattr(doctor, "lock_holding_pids", lambda _: pids)
-    used = StoreCheck(is_in_use=True)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        socket.create_server(("::1", 0), family=socket.AF_INET6) as other,
-    ):
-        for each in (listener, other):
-            assert is_used_by_listener("x", used, [each.getsockname()[1]])
-            assert not is_used_by_listener("x", StoreCheck(), [each.getsockname()[1]])
-        pids[:] = [os.getppid()]
-        assert not is_used_by_listener("x", used, [listener.getsockname()[1]])
-        pids[:] = [2**22 + 1]  # as one of another user, whose files cannot be listed
-        assert is_used_by_listener("x", used, [listener.getsockname()[1]])
-
-
-async def test_a_lost_key_is_a_failure(settings: Settings) -> None:
-    keys = save_keys(service_keys((), (), settings.data))
-    await check_keys(settings, keys, time.time)
-    store = await open_store(settings, time.time)
-    await store.users.create("0" * 32, "http://node:1/i/x", 1, "message")
-    await store.close()
-    assert {level for level, _ in await findings(check_store, settings)} == {"OK"}
-    key_file(settings.data, "crypto_key").unlink()
-    for _ in range(2):
-        [(_, text)] = [each for each in await findings(check_store, settings) if each[0] == "FAIL"]
-        assert "crypto_key" in text
-        assert "backup" in text
-        key_file(settings.data, "crypto_key").write_text(f"{new_key()}\n")
-
-
-async def test_a_call_that_does_not_work_is_a_failure(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def preflight(*_: object, **__: object) -> None:
-        raise PreflightFailed("cannot save a version: PutItem is refused")
-
-    monkeypatch.setattr(doctor, "preflight", preflight)
-    _, (level, text) = await findings(check_store, settings)
-    assert (level, "PutItem is refused" in text) == ("FAIL", True)
-
-
-async def test_the_table_of_tomorrow_is_missed_a_day_before_its_month(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, no_table_rotation=False)
-    last_of_june = 1_782_777_600.0  # 2026-06-30
-    store = await open_store(settings, lambda: last_of_june - 30 * 3600)
-    await store.close()
-    found = await findings(check_store, subject(settings, now=last_of_june))
-    [warning] = [text for level, text in found if level == "WARN"]
-    assert warning.startswith("message_2026_07, the message table of tomorrow, is missing")
-    before = await findings(check_store, subject(settings, now=last_of_june - 2 * 86_400))
-    assert [level for level, _ in before] == ["OK", "OK"]
-
-
-def test_what_is_missing_depends_on_the_month() -> None:
-    assert missing_tables(PLAN, [], NOW) == ["router", "storage", "message_2026_09"]
-    assert missing_tables(PLAN, ["router", "storage", "message_2026_09"], NOW) == []
-
-
 # ── URLs ──────────────────────────────────────────────────────────────────────────────────────────
 
 OURS = json_response({"status": "OK", "version": VERSION})
@@ -429,7 +170,7 @@ RUNNING = {"endpoint": PortUse.OURS}
 @pytest.fixture(autouse=True)
 def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loopback addresses count as those of another machine."""
-    monkeypatch.setattr("autopush.commands.doctor.is_loopback", lambda _: False)
+    monkeypatch.setattr("autopush.commands.network_checks.is_loopback", lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -488,7 +229,7 @@ async def test_a_url_without_tls_or_of_this_machine_alone_is_a_warning(
         settings = Settings(endpoint_url=f"http://127.0.0.1:{server.port}")
         (level, text), _ = await findings(check_endpoint_url, settings)
         assert (level, "is not encrypted" in text) == ("WARN", True)
-        monkeypatch.setattr("autopush.commands.doctor.is_loopback", lambda _: True)
+        monkeypatch.setattr("autopush.commands.network_checks.is_loopback", lambda _: True)
         (level, text), _ = await findings(check_endpoint_url, settings)
         assert (level, "reaches this machine only" in text) == ("WARN", True)
 
@@ -582,7 +323,7 @@ async def test_providers_are_asked_for_tokens_where_that_is_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     routers = {"adm": Tried(None), "fcm": Tried(("one", "two")), "gcm": Tried(())}
-    monkeypatch.setattr(doctor, "load_routers", lambda *_: routers)
+    monkeypatch.setattr(network_checks, "load_routers", lambda *_: routers)
     [(level, text)] = await findings(check_credentials, Settings())
     assert (level, "--live" in text) == ("OK", True)
     assert Tried.closed == 0
@@ -618,14 +359,14 @@ async def test_a_websocket_that_opens_is_closed_as_clients_do() -> None:
 
 
 async def test_whatever_keeps_an_answer_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "TIMEOUT", 0.1)
+    monkeypatch.setattr(network_checks, "TIMEOUT", 0.1)
     refused = await failure(f"http://127.0.0.1:{unused_port()}/")
     assert (str(refused), refused.refused) == ("the connection was refused", True)
     with silent_port() as silent, full_port() as full:
         for port in (silent, full):
             slow = await failure(f"http://127.0.0.1:{port}/")
             assert (str(slow), slow.refused) == ("no answer within 0.1 s", False)
-    monkeypatch.setattr(doctor, "TIMEOUT", 4)
+    monkeypatch.setattr(network_checks, "TIMEOUT", 4)
     assert str(await failure("http://no-such-host.invalid/"))
     async with answering(b"220 mail.example ESMTP\r\n\r\n") as server:
         assert "not HTTP" in str(await failure(f"http://127.0.0.1:{server.port}/"))

@@ -1,0 +1,158 @@
+"""Checks of the doctor: the store opens, is whole, and allows what the service does.
+
+They write only rows of their own, which they delete.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from autopush.commands.checks import Finding, Subject, fail, ok, warn
+from autopush.commands.running import opened_engine
+from autopush.keys import existing_crypto_keys, key_file, key_fingerprints
+from autopush.service.storage import lock_holding_pids, table_plan
+from autopush.settings import Settings, StartupError
+from autopush.store.preflight import PreflightFailed, are_keys_lost, preflight
+from autopush.store.tables import Month, TablePlan, live_tables
+from keytables import Engine, KeytablesError
+from keytables.stores import SqliteUrl, parse_store
+
+if TYPE_CHECKING:  # a node on DynamoDB may lack apsw
+    from keytables.sqlite import StoreCheck
+
+DAY: Final = 86_400.0
+
+KEY_LOST: Final = (
+    "Give the doctor the option crypto_key that the service has. If the key is lost, the service "
+    "does not start: put it back, from a backup (keys/crypto_key in it) or another node"
+)
+CREATED: Final = "The next start of the service creates it"
+
+
+async def check_store(subject: Subject) -> AsyncIterator[Finding]:
+    """The store opens, has its tables, and allows every operation that the service needs."""
+    settings = subject.settings
+    place = parse_store(settings.store_url)
+    if isinstance(place, SqliteUrl):
+        exists = os.path.exists(place.path)  # noqa: ASYNC240
+        state = await asyncio.to_thread(_file_state, place.path) if exists else None
+        ports = [getattr(settings, option) for option in settings.listeners.values()]
+        if subject.is_running and not is_used_by_listener(place.path, state, ports):
+            found = f"the service on these ports does not use {place.path}"
+            yield fail(found, "Give the doctor the options data and store of that service")
+        if not exists:
+            yield ok(f"{place.path} will be created at the first start")
+            return
+        if state is not None and state.is_unclean:
+            advice = "`autopush check` says whether it is damaged"
+            yield warn(f"{place.path} was not closed by its last user", advice)
+    try:
+        async with opened_engine(settings, subject.clock) as engine:
+            async for finding in _check_tables(engine, settings, subject):
+                yield finding
+    except StartupError as error:
+        yield fail(settings.located(str(error)), "Correct the option store, or what it names")
+    except KeytablesError as error:
+        found = f"the store {settings.store_place} failed: {error}"
+        yield fail(found, "Look into the log of the database")
+
+
+def _file_state(path: str) -> "StoreCheck | None":
+    from keytables.sqlite import check_store as check_file  # noqa: PLC0415 - as in other checks
+
+    try:
+        return check_file(path, timeout=0)
+    except KeytablesError:  # reported when it is opened
+        return None
+
+
+def is_used_by_listener(path: str, state: "StoreCheck | None", ports: Sequence[int]) -> bool:
+    """Whether a process that listens on one of `ports` has the store open; True if unknown."""
+    if state is None or not state.is_in_use:
+        return False
+    sockets = _listening_sockets(ports)
+    for pid in lock_holding_pids(path):
+        try:
+            files = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
+        except OSError:  # of another user, or it has ended
+            return True
+        if not sockets.isdisjoint(files):
+            return True
+    return not sockets
+
+
+def _listening_sockets(ports: Sequence[int]) -> set[str]:
+    """Sockets that listen on `ports`, as /proc/PID/fd names them."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except OSError:  # not Linux, or no IPv6
+            continue
+        for line in lines:
+            # 0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 INODE
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) in ports:
+                found.add(f"socket:[{fields[9]}]")
+    return found
+
+
+async def _check_tables(
+    engine: Engine, settings: Settings, subject: Subject
+) -> AsyncIterator[Finding]:
+    plan = table_plan(settings)
+    names = await engine.table_names()
+    now = subject.clock()
+    parts = f", {engine.parts} parts" if engine.parts > 1 else ""
+    yield ok(f"{settings.store_place} opens, {len(names)} tables{parts}")
+    missing = missing_tables(plan, names, now)
+    if missing:
+        advice = CREATED if not subject.is_running else "Restart the service: it creates them"
+        yield warn(f"missing: {', '.join(missing)}", advice)
+    if plan.router in names and await _is_key_lost(engine, plan, settings):
+        found = "its subscriptions were made with another crypto_key than is found here"
+        yield fail(found, KEY_LOST)
+    soon = Month.at(now + DAY).table(plan.message)
+    if plan.rotating and not missing and soon not in names:
+        advice = "A running service creates it; without one, run `autopush maintain`"
+        yield warn(f"{soon}, the message table of tomorrow, is missing", advice)
+    if missing:
+        return
+    current = _current(plan, names, now)
+    try:
+        await preflight(
+            engine, plan, current=current, key_hash=settings.key_hash, clock=subject.clock
+        )
+    except PreflightFailed as error:
+        yield fail(str(error), "Give the service this right, or repair the table")
+    else:
+        tables = f"{plan.router}, {plan.storage} and {current}"
+        yield ok(f"reading, conditional writing and deleting works on {tables}")
+
+
+async def _is_key_lost(engine: Engine, plan: TablePlan, settings: Settings) -> bool:
+    try:
+        keys = existing_crypto_keys(settings.crypto_key, settings.data)
+    except StartupError:
+        if key_file(settings.data, "crypto_key").exists():
+            return False  # reported by the check of keys
+        keys = ()
+    return await are_keys_lost(engine, plan, key_fingerprints(keys))
+
+
+def missing_tables(plan: TablePlan, names: Sequence[str], now: float) -> list[str]:
+    """Tables that the service needs now and that do not exist."""
+    needed = [plan.router, plan.storage]
+    if plan.rotating:
+        needed.append(Month.at(now).table(plan.message))
+    elif not live_tables(plan.message, names, None):
+        needed.append(plan.message)
+    return [name for name in needed if name not in names]
+
+
+def _current(plan: TablePlan, names: Sequence[str], now: float) -> str:
+    if plan.rotating:
+        return Month.at(now).table(plan.message)
+    return live_tables(plan.message, names, None)[0]
