@@ -236,23 +236,40 @@ class Pool:
         self._count += 1
         self._idle.append(session)
 
+    async def fetch(self, sql: str, *values: object, table: str = "") -> list[Any]:
+        """As that of any session. Raises Throttled: all are in use for too long; Unavailable: none
+        can be opened.
+        """
+        session = await self._acquire()
+        try:
+            return await session.fetch(sql, *values, table=table)
+        finally:
+            self._release(session)
+
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
-        """Raises Throttled: all are in use for too long; Unavailable: none can be opened."""
+        """A session for several statements. Raises as ``fetch``."""
         session = await self._acquire()
-        self._in_use.add(session)
         try:
             yield session
         finally:
-            self._in_use.discard(session)
-            if session.is_closed or self.is_closed:
-                session.terminate()
-                self._count -= 1
-            else:
-                self._idle.append(session)
-            self._wake_one()
+            self._release(session)
+
+    def _release(self, session: Session) -> None:
+        self._in_use.discard(session)
+        if session.is_closed or self.is_closed:
+            session.terminate()
+            self._count -= 1
+        else:
+            self._idle.append(session)
+        self._wake_one()
 
     async def _acquire(self) -> Session:
+        session = await self._next_session()
+        self._in_use.add(session)
+        return session
+
+    async def _next_session(self) -> Session:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + WAIT_TIMEOUT
         while True:

@@ -209,7 +209,7 @@ class RowChange:
 def fold(
     operations: Sequence[ItemOperation],
     key: KeyTuple,
-    encoded_key: tuple[object, ...],
+    encode_key: Callable[[KeyTuple], tuple[object, ...]],
     stored: object,
     now: float,
     new_number: Callable[[], int],
@@ -231,13 +231,13 @@ def fold(
     row = state.row
     if stored is UNREAD:
         if row is None:
-            return RowChange(Change.DELETE, encoded_key, 0)
+            return RowChange(Change.DELETE, encode_key(key), 0)
         return RowChange(Change.PUT, row, 0)
     if row is None:
         if found is None:
             return None
         number = new_number()
-        return RowChange(Change.REMOVE, (*encoded_key, found.version, number), number)
+        return RowChange(Change.REMOVE, (*encode_key(key), found.version, number), number)
     row_number = row[-1]
     assert isinstance(row_number, int)
     if found is None:

@@ -97,8 +97,7 @@ async def fetch(pool: Pool, sql: str, *values: object, table: str = "") -> list[
     """Return the rows of a query, which is repeated if its connection breaks."""
     for attempt in range(_ATTEMPTS):
         try:
-            async with pool.session() as session:
-                return await session.fetch(sql, *values, table=table)
+            return await pool.fetch(sql, *values, table=table)
         except ConnectionLost:
             if attempt == _ATTEMPTS - 1 or pool.is_closed:
                 raise
@@ -206,8 +205,8 @@ class Pages:
     ) -> Page:
         """``position``: the attributes that tell where a page ended; None: the row's number."""
         count = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
-        sql = self._statements.page(conditions, order, descending=descending)
-        sql = sql.replace("{limit}", f"${self._first + len(values)}")
+        number = self._first + len(values)
+        sql = self._statements.page(tuple(conditions), order, descending, number)
         now: list[object] = [self._clock()] if self._expires else []
         try:
             rows = await fetch(self._pool, sql, *now, *values, count + 1, table=self._table.name)
@@ -215,8 +214,7 @@ class Pages:
         except KeytablesError as failure:
             self._failures.report(failure)
             raise
-        size = sum(len(packed) for packed, _ in rows)
-        if not items or (len(rows) <= count and size < PAGE_BYTES):
+        if len(rows) <= count and sum([len(packed) for packed, _ in rows]) < PAGE_BYTES:
             return Page(items, None)
         last, number = items[-1], rows[len(items) - 1][1]
         end = tuple(number if name is None else last[name] for name in position)

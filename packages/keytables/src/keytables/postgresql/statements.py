@@ -4,8 +4,8 @@ Rule: SQL text is built from declarations only; every value of a request is boun
 the numbers (``row``) of the changes that were made, of those whose guard held.
 """
 
-from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from keytables.bounds import Operator, SortBounds
@@ -40,17 +40,6 @@ class Change(Enum):
 GUARDED: Final = frozenset({Change.INSERT, Change.REPLACE, Change.REMOVE})
 
 
-@dataclass(frozen=True, slots=True)
-class PageQuery:
-    """A query of a page. ``order``: the columns that order it. ``prefix``: how many parameters
-    come first (the time, and the partition).
-    """
-
-    condition: str
-    order: tuple[str, ...]
-    index: Index | None = None
-
-
 class TableStatements:
     """The statements of the table of ``columns``, stored as ``name`` (qualified and quoted)."""
 
@@ -75,9 +64,6 @@ class TableStatements:
             self.create.append(
                 f"CREATE INDEX ON {name} ({', '.join(order)}) WHERE {self.is_in_index(index)}"
             )
-        self.drop = f"DROP TABLE IF EXISTS {name}"
-
-        number = len(self.keys)
         same = " AND ".join(f"stored.{key} = wanted.{key}" for key in self.keys)
         expires = "stored.expires" if columns.expires else "NULL::float8"
         arrays = _arrays(self.key_types)
@@ -91,7 +77,9 @@ class TableStatements:
             f"WHERE expires <= $1 ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED)) "
             f"AND expires <= $1 RETURNING 1"
         )
-        assert number in (1, 2)
+        # A table has few shapes of changes and pages; each text is made once.
+        self.change = lru_cache(maxsize=200)(self._change)
+        self.page = lru_cache(maxsize=200)(self._page)
 
     def order_of(self, index: Index) -> tuple[str, ...]:
         """Return the columns by which an index sorts the items of a partition."""
@@ -105,9 +93,9 @@ class TableStatements:
 
     # --- writes -------------------------------------------------------------------------------
 
-    def change(self, kind: Change, first: int) -> tuple[str, int]:
-        """Return the statement of one kind of changes, and how many parameters it has: arrays, from
-        number ``first`` on.
+    def _change(self, kind: Change, first: int) -> str:
+        """Return the statement of one kind of changes; its parameters are arrays, from number
+        ``first`` on.
 
         PUT, INSERT: the columns. DELETE: the keys. REPLACE: the columns and versions. REMOVE: the
         keys, versions and numbers.
@@ -120,40 +108,39 @@ class TableStatements:
             arrays = _arrays(columns.types, first)
             insert = f"INSERT INTO {name} ({all_names}) SELECT * FROM unnest({arrays}) "  # noqa: S608
             if kind is Change.INSERT:
-                return f"{insert} ON CONFLICT DO NOTHING RETURNING row", len(columns.types)
+                return f"{insert} ON CONFLICT DO NOTHING RETURNING row"
             new = ", ".join(f"{each} = excluded.{each}" for each in rest)
-            return f"{insert} ON CONFLICT ({keys}) DO UPDATE SET {new}", len(columns.types)
+            return f"{insert} ON CONFLICT ({keys}) DO UPDATE SET {new}"
         if kind is Change.REPLACE:
             types = (*columns.types, "xid")
             new = ", ".join(f"{each} = given.{each}" for each in rest)
-            sql = (
+            return (
                 f"UPDATE {name} AS stored SET {new} "  # noqa: S608
                 f"FROM unnest({_arrays(types, first)}) AS given({all_names}, version) "
                 f"WHERE {same} AND stored.xmin = given.version RETURNING given.row"
             )
-            return sql, len(types)
         if kind is Change.REMOVE:
             types = (*self.key_types, "xid", "bigint")
-            sql = (
+            return (
                 f"DELETE FROM {name} AS stored "  # noqa: S608
                 f"USING unnest({_arrays(types, first)}) AS given({keys}, version, row) "
                 f"WHERE {same} AND stored.xmin = given.version RETURNING given.row"
             )
-            return sql, len(types)
-        sql = (
+        return (
             f"DELETE FROM {name} AS stored "  # noqa: S608
             f"USING unnest({_arrays(self.key_types, first)}) AS given({keys}) WHERE {same}"
         )
-        return sql, len(self.key_types)
 
     # --- pages --------------------------------------------------------------------------------
 
-    def page(self, conditions: list[str], order: tuple[str, ...], *, descending: bool) -> str:
+    def _page(
+        self, conditions: tuple[str, ...], order: tuple[str, ...], descending: bool, limit: int
+    ) -> str:
         """Return the query of a page: items and row numbers. Its first parameter is the time if
-        items expire, its last one how many rows. It ends after PAGE_BYTES.
+        items expire; number ``limit`` is how many rows. It ends after PAGE_BYTES.
         """
         if self.columns.expires:
-            conditions = [*conditions, "(expires IS NULL OR expires > $1)"]
+            conditions = (*conditions, "(expires IS NULL OR expires > $1)")
         direction = " DESC" if descending else ""
         sorting = ", ".join(f"{column}{direction}" for column in order)
         columns = ", ".join(dict.fromkeys(("item", "row", *order)))
@@ -161,7 +148,7 @@ class TableStatements:
         return (
             f"SELECT item, row FROM (SELECT {columns}, sum(octet_length(item)) OVER "  # noqa: S608
             f"(ORDER BY {sorting} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before "
-            f"FROM {self.name} {where}ORDER BY {sorting} LIMIT {{limit}}) AS page "
+            f"FROM {self.name} {where}ORDER BY {sorting} LIMIT ${limit}) AS page "
             f"WHERE before IS NULL OR before < {PAGE_BYTES} ORDER BY {sorting}"
         )
 

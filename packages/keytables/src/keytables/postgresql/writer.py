@@ -235,8 +235,14 @@ class GroupCommit:
         unchanged: list[ItemWrites] = []
         for writes in batch:
             operations = writes.operations[: writes.taken]
-            encoded = writes.table.encode_key(writes.key)
-            change = fold(operations, writes.key, encoded, writes.stored, now, self.new_number)
+            change = fold(
+                operations,
+                writes.key,
+                writes.table.encode_key,
+                writes.stored,
+                now,
+                self.new_number,
+            )
             if change is None:
                 unchanged.append(writes)
             else:
@@ -398,7 +404,7 @@ def _statement(
     ):
         # Locks are taken in the order of the keys by every process.
         rows.sort(key=lambda row: row[: len(table.statements.keys)])
-        sql, _ = table.statements.change(kind, len(arrays) + 2)
+        sql = table.statements.change(kind, len(arrays) + 2)
         name = f"part{len(parts)}"
         parts.append(f"{name} AS ({sql})")
         if kind in GUARDED:
