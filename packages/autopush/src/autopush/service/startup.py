@@ -4,6 +4,7 @@ Errors are found before a worker serves, and reported in one line.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -230,6 +231,9 @@ def _serve(
         upgrade=upgrade,
         drain=settings.upgrade_drain,
     )
+    # Workers share these objects as long as nobody writes to their pages, which a collection does.
+    gc.collect()
+    gc.freeze()
     return supervisor.run()
 
 
