@@ -64,8 +64,8 @@ async def ask_all(running: Service, seconds: float = 1.0) -> list[Page | None]:
 
 
 async def until_all_say(running: Service, **members: object) -> list[Page]:
-    """Ask until every answer has these members: a worker publishes what it has to say several times
-    a second. A worker that is stopped gives no answer.
+    """Ask until every answer has these members: a worker publishes what it has to say every second.
+    A worker that is stopped gives no answer.
     """
     async with asyncio.timeout(PATIENCE):
         while True:

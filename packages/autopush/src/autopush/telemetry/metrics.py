@@ -1,6 +1,6 @@
 """Counters, gauges and histograms, in memory that the workers of a service share.
 
-A worker records to plain attributes and copies them to cells of its own a few times a second;
+A worker records to plain attributes and copies them to cells of its own every second;
 adding to a cell directly would take twice as long. Any worker reads the cells of all, so an
 exporter reports the whole service. The cells are laid out from the table of metrics before the
 first worker starts; so every label has a closed set of values.

@@ -34,6 +34,8 @@ INTERVAL: Final = 5.0
 """Seconds between two samples."""
 LAG_INTERVAL: Final = 0.25
 """Seconds between measurements of the loop. Not a timer wheel: its timeouts are 0.25 s late."""
+PUBLISH_INTERVAL: Final = 1.0
+"""Seconds between two copies of all metrics to the shared memory."""
 MISSING_AFTER: Final = 5.0
 """Seconds without a heartbeat after which a worker counts as missing."""
 
@@ -125,13 +127,13 @@ class ProcessMetrics:
         self._log_lost_seen = logs.lost()
         self._cpu_seen = 0.0
         self._longest_lag = 0.0
-        self._due = self._sample_at = 0.0
+        self._due = self._sample_at = self._publish_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._counting: asyncio.Future[int] | None = None
 
     def start(self) -> None:
         """Takes the first sample at once."""
-        self._sample_at = self._monotonic()
+        self._sample_at = self._publish_at = self._monotonic()
         self._sample(self._shortage.check())
         self._wait()
 
@@ -156,9 +158,12 @@ class ProcessMetrics:
         self._longest_lag = max(self._longest_lag, self._monotonic() - self._due)
         self._wait()
         is_out_of_files = self._shortage.check()
-        if self._monotonic() >= self._sample_at:
+        now = self._monotonic()
+        if now >= self._sample_at:
             self._sample(is_out_of_files)
-        self._metrics.publish()
+        if now >= self._publish_at:
+            self._publish_at = now + PUBLISH_INTERVAL - LAG_INTERVAL / 2  # ticks are a little late
+            self._metrics.publish()
 
     def _sample(self, is_out_of_files: bool) -> None:
         self._sample_at += INTERVAL
@@ -178,7 +183,7 @@ class ProcessMetrics:
             self._open_files.set(most)
             return
         self._memory.set(resident_memory())
-        # In a thread: with many connections it is a long list.
+        # In a thread: with many connections an older system has a long list to make.
         if self._counting is None or self._counting.done():
             self._counting = self._loop.run_in_executor(None, open_files)
             self._counting.add_done_callback(self._counted)
@@ -210,6 +215,7 @@ def resident_memory() -> int:
 def open_files() -> int:
     """The number of open file descriptors; 0 if the system is not Linux."""
     try:
-        return len(os.listdir(_PROC / "fd")) - 1  # without that of the listing itself
+        # Linux 6.2 and newer have the number as the size; to list 15,000 takes 20 to 50 ms.
+        return (_PROC / "fd").stat().st_size or len(os.listdir(_PROC / "fd")) - 1
     except FileNotFoundError:
         return 0
