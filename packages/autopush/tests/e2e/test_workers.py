@@ -122,9 +122,13 @@ async def test_the_users_of_a_worker_that_is_killed_have_its_successor(running: 
         assert 0 < returned < USERS
 
 
+def memory(pid: int) -> dict[str, int]:
+    """In kB, by the names of smaps_rollup."""
+    rows = (line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
+    return {name.rstrip(":"): int(size) for name, size, _ in rows}
+
+
 async def test_workers_share_the_memory_of_what_was_there_before_them(running: Service) -> None:
     for pid in running.workers:
-        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        pairs = (line.split() for line in rollup[1:])
-        sizes = {name: int(size) for name, size, _ in pairs}
-        assert sizes["Private_Dirty:"] < 0.33 * sizes["Rss:"]  # 0.44 if all of it was written to
+        sizes = memory(pid)
+        assert sizes["Private_Dirty"] < 0.33 * sizes["Rss"]  # 0.44 if all of it was written to
