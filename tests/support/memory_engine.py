@@ -4,7 +4,6 @@ As the interface requires, writes are submitted when called and completed later.
 """
 
 import asyncio
-import copy
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
@@ -34,9 +33,13 @@ from keytables.values import Values
 __all__ = ["MemoryEngine"]
 
 
-def frozen(values: Values | None) -> Values:
-    """The values as they are stored."""
+def frozen(values: Values | None) -> Item:
+    """A copy of the values, as they are stored."""
     return {name: snapshot(value, name) for name, value in (values or {}).items()}
+
+
+def copied(item: Item | None) -> Item | None:
+    return None if item is None else frozen(item)
 
 
 class MemoryEngine(Engine):
@@ -112,7 +115,7 @@ class MemoryTable(TableHandle):
         future: asyncio.Future[Item | None] = asyncio.get_running_loop().create_future()
         try:
             self.engine.called(f"{what} {self.table.name}")
-            answer = copy.deepcopy(work())
+            answer = copied(work())
         except KeytablesError as error:
             asyncio.get_running_loop().call_soon(future.set_exception, error)
         else:
@@ -127,14 +130,14 @@ class MemoryTable(TableHandle):
 
     async def get(self, key: KeyTuple) -> Item | None:
         self.engine.called(f"get {self.table.name}")
-        return copy.deepcopy(self._live(key))
+        return copied(self._live(key))
 
     def put(
         self, item: Item, *, condition: Condition | None = None, values: Values | None = None
     ) -> Awaitable[None]:
         def work() -> None:
             self._check(self._key(item), condition, values)
-            self.items[self._key(item)] = copy.deepcopy(item)
+            self.items[self._key(item)] = frozen(item)
 
         return self._submit("put", work)  # type: ignore[return-value]
 
@@ -229,7 +232,7 @@ class MemoryTable(TableHandle):
             sorted(
                 (
                     item
-                    for item in copy.deepcopy(found)
+                    for item in map(frozen, found)
                     if (bounds.ge is None or item[by] >= bounds.ge)  # type: ignore[operator]
                     and (bounds.le is None or item[by] <= bounds.le)  # type: ignore[operator]
                 ),
@@ -250,16 +253,16 @@ class MemoryTable(TableHandle):
     def _page(self, found: list[Item], limit: int | None) -> Page:
         page = found[:limit] if limit is not None else found
         more = len(page) < len(found)
-        return Page(copy.deepcopy(page), Cursor(self._key(page[-1])) if more else None)
+        return Page([frozen(item) for item in page], Cursor(self._key(page[-1])) if more else None)
 
     async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
         self.engine.called(f"batch_get {self.table.name}")
-        return [copy.deepcopy(item) for key in keys if (item := self._live(key)) is not None]
+        return [frozen(item) for key in keys if (item := self._live(key)) is not None]
 
     def batch_write(
         self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
     ) -> Awaitable[None]:
-        new, gone = [copy.deepcopy(item) for item in puts], list(deletes)
+        new, gone = [frozen(item) for item in puts], list(deletes)
 
         def work() -> None:
             for item in new:

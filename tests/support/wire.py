@@ -1,7 +1,5 @@
 """The client's side of RFC 6455 for tests: frames built by the test, valid or not."""
 
-from itertools import cycle
-
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 KEY = b"\x37\xfa\x21\x3d"
 
@@ -29,7 +27,9 @@ def frame(
     head += size.to_bytes(length_bytes) if length_bytes else b""
     if key is None:
         return head + payload
-    return head + key + bytes(a ^ b for a, b in zip(payload, cycle(key), strict=False))
+    keys = (key * (len(payload) // 4 + 1))[: len(payload)]
+    masked = int.from_bytes(payload) ^ int.from_bytes(keys)
+    return head + key + masked.to_bytes(len(payload))
 
 
 def text(payload: bytes = b"", *, fin: bool = True) -> bytes:

@@ -37,11 +37,8 @@ def violations(world: World) -> list[str]:
             found.append(f"late: {name}, {times}, {late}")
         if any(at > message.at + message.ttl + CLOCKS for at in times):
             found.append(f"after its TTL: {name}, {times}")
-    for user in world.users:
-        places = [
-            worker.index for worker in world.workers if worker.registry.find(user.uaid) is not None
-        ]
-        if user.uaid and user.is_connected and len(places) != 1:
+    for user, places in history.places:
+        if len(places) != 1:
             found.append(f"user {user.name} is connected to workers {places}")
     for worker, sent, task in world.asked:
         if worker in world.workers and not task.done():

@@ -3,13 +3,12 @@ submitted together is applied together, later, or fails together.
 """
 
 import asyncio
-import copy
 import random
 from collections.abc import Callable
 from typing import Any
 
 from keytables import Capacity, Item, KeytablesError, KeyTuple, Page, Table, Throttled, Unavailable
-from support.memory_engine import MemoryEngine, MemoryTable
+from support.memory_engine import MemoryEngine, MemoryTable, copied
 
 
 class Disk:
@@ -97,7 +96,7 @@ class CommittingTable(MemoryTable):
     def _submit(self, what: str, work: Callable[[], Any]) -> "asyncio.Future[Any]":
         def noted() -> Any:
             before = dict(self.items)
-            result = copy.deepcopy(work())
+            result = copied(work())
             now = asyncio.get_running_loop().time()
             for key, item in before.items():
                 version = item.get("updateid")

@@ -11,8 +11,13 @@ import heapq
 import selectors
 import socket
 from collections import deque
+from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
-from typing import Any
+from typing import Any, TypeVarTuple
+
+from autopush.net.timers import _AFTER_BOUNDARY, Timer, TimerWheel
+
+_Args = TypeVarTuple("_Args")
 
 Process = object
 """Stands for the process of a worker, from its start to its end."""
@@ -20,7 +25,7 @@ Process = object
 _PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
-class _OrderedSelector(selectors.SelectSelector):
+class _OrderedSelector(selectors.DefaultSelector):
     """Returns what is ready in the order of registration: numbers of descriptors differ by run."""
 
     def __init__(self) -> None:
@@ -35,7 +40,10 @@ class _OrderedSelector(selectors.SelectSelector):
         return key
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return sorted(super().select(timeout), key=lambda ready: self._registered[ready[0].fd])
+        ready = super().select(timeout)
+        if len(ready) > 1:
+            ready.sort(key=lambda each: self._registered[each[0].fd])
+        return ready
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -142,3 +150,19 @@ def _pop(scheduled: list[asyncio.TimerHandle]) -> asyncio.TimerHandle:
     timer = heapq.heappop(scheduled)
     timer._scheduled = False  # type: ignore[attr-defined]  # as the base class does
     return timer
+
+
+class SparseWheel(TimerWheel):
+    """Wakes the loop only at ticks that have timers: in most of a run nothing is due."""
+
+    def after(self, seconds: float, callback: Callable[[*_Args], object], *args: *_Args) -> Timer:
+        timer = super().after(seconds, callback, *args)
+        if isinstance(self._handle, asyncio.TimerHandle):
+            self._handle.cancel()
+            self._arm()
+        return timer
+
+    def _arm(self) -> None:
+        pending = [number for number, ring in self._rings.items() if ring._next is not ring]
+        when = min(pending, default=self._reached + 1) * self._tick + _AFTER_BOUNDARY
+        self._handle = self.loop.call_at(when, self._on_tick)

@@ -40,7 +40,6 @@ from autopush.limits import LimitRefusals, PushLimits, TokenBuckets, UserAgentLi
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import NO_HEADERS, Request, Response
 from autopush.net.siblings import Answering, Siblings, socket_pairs
-from autopush.net.timers import TimerWheel
 from autopush.protocol.session import Rules
 from autopush.store import PushStore, TablePlan
 from autopush.telemetry.metric_table import NODE_TIMEOUT
@@ -51,7 +50,7 @@ from support import wire
 from support.node_server import KEYS
 from support.recorded import new_metrics
 from support.simulation.committing_engine import CommittingEngine, Disk
-from support.simulation.virtual_loop import Process, VirtualLoop
+from support.simulation.virtual_loop import Process, SparseWheel, VirtualLoop
 
 URL = "https://push.example"
 EPOCH = 1_790_000_000.0
@@ -108,6 +107,8 @@ class History:
     """Times of faults."""
     wrong: list[str] = field(default_factory=list)
     """What a user agent saw that must not be."""
+    places: list[tuple["User", list[int]]] = field(default_factory=list)
+    """The workers that each user agent is connected to at the end."""
 
 
 class Worker:
@@ -126,7 +127,7 @@ class Worker:
     async def _start(self) -> None:
         world, index = self.world, self.index
         loop, clock = world.loop, world.clock
-        wheel = TimerWheel(loop, tick=0.1, clock=loop.time)
+        wheel = SparseWheel(loop, tick=0.1, clock=loop.time)
         ends = {other: end.dup() for other, end in world.ends[index].items()}
         siblings = Siblings(ends, wheel, silent_after=SILENT_AFTER, monotonic=loop.time)
         store = await PushStore.open(
@@ -412,6 +413,10 @@ class World:
             user.disconnect()
             user._later(0.1, user.connect)
         await asyncio.sleep(70)
+        for user in self.users:
+            if user.is_connected and user.uaid:
+                places = [each.index for each in self.workers if each.registry.find(user.uaid)]
+                self.history.places.append((user, places))
 
     def _close(self) -> None:
         for user in self.users:

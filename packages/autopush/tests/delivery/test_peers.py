@@ -271,6 +271,24 @@ async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
     assert calls.qsize() == 1
 
 
+async def test_a_duplicate_that_a_silent_node_has_is_ended_when_it_answers(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is unacked on that connection would be saved only when its ping is not answered."""
+    monkeypatch.setattr(peers, "RETRY_INTERVAL", 0.01)
+    answers = [500, 500, 200]
+    calls: list[tuple[str, str]] = []
+
+    async def answer(request: Request) -> Response:
+        calls.append((request.method, request.path))
+        return Response(answers.pop(0))
+
+    async with node_serving(answer) as server:
+        await nodes.end_duplicate(at(server.port), UAID, 1234)
+        await nodes.finish(5)
+    assert calls == [("DELETE", f"/notif/{UAID}/1234")] * 3
+
+
 async def test_finish_repeats_the_checks_that_silent_nodes_missed(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ as unresponsive, since it may be a node with the wrong ones.
 
 Rule: only a node known to be gone, or not to have the user agent, may be removed from a router
 record. An unresponsive one stays, as the user agent may be connected to it: the circuit of its link
-opens, so that further calls fail at once, and a missed check is repeated until it answers.
+opens, so that further calls fail at once, and what it has missed is repeated until it answers.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ RETRY_INTERVAL: Final = 1.0
 """Seconds between calls to an unresponsive node."""
 END_DUPLICATE_CALLS: Final = 5
 """Each takes up to 1.5 s; Firefox waits ten seconds for the reply to its hello."""
-CONCURRENT_CHECKS: Final = 256
+CONCURRENT_REPEATS: Final = 256
 MAX_PENDING: Final = 100_000
 PENDING_TIMEOUT: Final = 3600.0
 """Seconds. Firefox pings every half hour: by then it has reconnected and read storage."""
@@ -105,7 +105,7 @@ class Nodes:
         self._connect_timeout = connect_timeout
         self._request_timeout = request_timeout
         self._links: dict[tuple[str, int], Link] = {}
-        self._pending = PendingChecks(self._check)
+        self._pending = PendingCalls(self._call)
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
         """Deliver through the user agent's node. `row`: where the message is stored, or None."""
@@ -133,9 +133,10 @@ class Nodes:
     async def check_storage(self, node_id: str, uaid: str) -> NodeAnswer:
         """Have the node read storage for that user agent; repeated while it is unresponsive."""
         if node_id != self.own_id:
-            answer = await self._check(node_id, uaid)
+            path = f"/notif/{uaid}"
+            answer = await self._call(node_id, "PUT", path)
             if answer is NodeAnswer.UNRESPONSIVE:
-                self._pending.add(node_id, uaid)
+                self._pending.add(node_id, "PUT", path)
             return answer
         user = self._registry.find(uaid)
         if user is None:
@@ -157,27 +158,27 @@ class Nodes:
         """Close an older connection there; the answer comes when its acks are stored.
 
         A node whose store takes longer answers BUSY in time and is asked again, as silence would
-        count as that of a stopped node.
+        count as that of a stopped node. One that does not answer has to close it later: what is
+        unacked there is saved only then.
         """
         path = f"/notif/{uaid}/{connected_at}"
         for _ in range(END_DUPLICATE_CALLS):
             answer = await self._call(node_id, "DELETE", path, lane=_lane(uaid))
+            if answer is NodeAnswer.UNRESPONSIVE:
+                self._pending.add(node_id, "DELETE", path)
             if answer is not NodeAnswer.BUSY:
                 return
 
     async def finish(self, seconds: float) -> None:
-        """Wait until no check is pending, at most `seconds`."""
+        """Wait until no call is pending, at most `seconds`."""
         await self._pending.finished(seconds)
 
     def close(self) -> None:
-        """Pending checks are dropped."""
+        """Pending calls are dropped."""
         self._pending.close()
         for link in self._links.values():
             link.close()
         self._links.clear()
-
-    async def _check(self, node_id: str, uaid: str) -> NodeAnswer:
-        return await self._call(node_id, "PUT", f"/notif/{uaid}")
 
     async def _call(
         self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
@@ -270,30 +271,30 @@ def _lane(uaid: str) -> int:
     return 1 + crc32(uaid.encode()) % SLOW_LANES
 
 
-class PendingChecks:
-    """Storage checks that unresponsive nodes missed. Each is repeated until the node answers or is
-    gone, so that no stored message waits for a node that was only slow, stopped or cut off. An
-    unresponsive node costs one call at a time. `check(node_id, uaid)` calls the node once.
+class PendingCalls:
+    """Calls that unresponsive nodes missed. Each is repeated until the node answers or is gone, so
+    that no message waits for a node that was only slow, stopped or cut off. An unresponsive node
+    costs one call at a time. `call(node_id, method, path)` calls the node once.
     """
 
-    def __init__(self, check: Callable[[str, str], Awaitable[NodeAnswer]]) -> None:
-        self._check = check
-        self._pending: dict[str, dict[str, None]] = {}
+    def __init__(self, call: Callable[[str, str, str], Awaitable[NodeAnswer]]) -> None:
+        self._call = call
+        self._pending: dict[str, dict[tuple[str, str], None]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._full = False
 
     def __len__(self) -> int:
-        """Without the checks under way."""
+        """Without the calls under way."""
         return sum(map(len, self._pending.values()))
 
-    def add(self, node_id: str, uaid: str) -> None:
+    def add(self, node_id: str, method: str, path: str) -> None:
         if len(self) >= MAX_PENDING:
             if not self._full:
-                _log.warning("Too many checks are pending: stored messages may come late")
+                _log.warning("Too many calls are pending: messages may come late")
             self._full = True
             return
         self._full = False
-        self._pending.setdefault(node_id, {})[uaid] = None
+        self._pending.setdefault(node_id, {})[method, path] = None
         if node_id not in self._tasks:
             _log.info("A node does not respond", node=node_id)
             self._tasks[node_id] = asyncio.ensure_future(self._repeat(node_id))
@@ -318,22 +319,22 @@ class PendingChecks:
         while pending and loop.time() < answered_at + PENDING_TIMEOUT:
             if count == 1:
                 await asyncio.sleep(RETRY_INTERVAL)
-            uaids = list(islice(pending, count))
-            for uaid in uaids:  # what is added from here on stays pending
-                del pending[uaid]
-            answers = await asyncio.gather(*(self._check(node_id, uaid) for uaid in uaids))
+            calls = list(islice(pending, count))
+            for call in calls:  # what is added from here on stays pending
+                del pending[call]
+            answers = await asyncio.gather(*(self._call(node_id, *call) for call in calls))
             if NodeAnswer.UNREACHABLE in answers:
                 # The node has no connections any more; a user agent that reconnects reads storage.
                 break
             unanswered = [
-                uaid
-                for uaid, answer in zip(uaids, answers, strict=True)
+                call
+                for call, answer in zip(calls, answers, strict=True)
                 if answer is NodeAnswer.UNRESPONSIVE
             ]
             pending.update(dict.fromkeys(unanswered))
             if not unanswered:
                 answered_at = loop.time()
-            count = 1 if unanswered else CONCURRENT_CHECKS
+            count = 1 if unanswered else CONCURRENT_REPEATS
         del self._pending[node_id], self._tasks[node_id]
         last = answers[0].name.lower() if answers else "none"
         _log.info("A node did not respond", node=node_id, answer=last, seconds=loop.time() - began)

@@ -81,7 +81,7 @@ SOCKETS_TIMEOUT: Final = 15.0
 REQUESTS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown answers the requests in progress, per port."""
 CHECKS_TIMEOUT: Final = 5.0
-"""Seconds in which a shutdown repeats pending checks of unresponsive nodes."""
+"""Seconds in which a shutdown repeats pending calls to unresponsive nodes."""
 TLS_SHUTDOWN_TIMEOUT: Final = 5.0
 """Seconds a client has to answer a TLS close_notify before TCP is closed."""
 

@@ -1,4 +1,4 @@
-"""Checks that silent nodes missed: repeated, in batches, bounded, given up in the end."""
+"""Calls that silent nodes missed: repeated, in batches, bounded, given up in the end."""
 
 import asyncio
 from collections import Counter
@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from autopush.delivery import peers
-from autopush.delivery.peers import NodeAnswer, PendingChecks
+from autopush.delivery.peers import NodeAnswer, PendingCalls
 
 DONE, UNRESPONSIVE = NodeAnswer.DONE, NodeAnswer.UNRESPONSIVE
 NODE, OTHER = "http://one:8081", "http://two:8081"
 
 
 class FakeNodes:
-    """Answer as `answer` says; `calls` counts the checks, `batches` those made at the same time."""
+    """Answer as `answer` says; `calls` counts the calls, `batches` those made at the same time."""
 
     def __init__(self) -> None:
         self.answers: dict[str, NodeAnswer] = {}
@@ -24,14 +24,14 @@ class FakeNodes:
         self._open = 0
         self._answered = asyncio.Event()
 
-    async def check_storage(self, node_id: str, uaid: str) -> NodeAnswer:
-        self.calls[node_id, uaid] += 1
+    async def call(self, node_id: str, method: str, path: str) -> NodeAnswer:
+        self.calls[node_id, path] += 1
         self._open += 1
         await asyncio.sleep(0)
         if self._open:
             self.batches.append(self._open)
             self._open = 0
-        answer = self.answer(node_id, uaid)
+        answer = self.answer(node_id, path)
         self._answered.set()
         return answer
 
@@ -56,157 +56,157 @@ def nodes() -> FakeNodes:
 
 
 @pytest.fixture
-async def pending(nodes: FakeNodes) -> AsyncIterator[PendingChecks]:
-    checks = PendingChecks(nodes.check_storage)
-    yield checks
-    checks.close()
+async def pending(nodes: FakeNodes) -> AsyncIterator[PendingCalls]:
+    calls = PendingCalls(nodes.call)
+    yield calls
+    calls.close()
 
 
-async def test_a_check_is_repeated_until_the_node_answers(
-    nodes: FakeNodes, pending: PendingChecks
+async def test_a_call_is_repeated_until_the_node_answers(
+    nodes: FakeNodes, pending: PendingCalls
 ) -> None:
     answers = [UNRESPONSIVE, UNRESPONSIVE, DONE]
     nodes.answer = lambda node, uaid: answers.pop(0)
-    pending.add(NODE, "u")
+    pending.add(NODE, "PUT", "u")
     await pending.finished(5)
     assert nodes.calls == {(NODE, "u"): 3}
     assert len(pending) == 0
 
 
 @pytest.mark.parametrize("answer", [NodeAnswer.DONE, NodeAnswer.BUSY, NodeAnswer.ABSENT])
-async def test_any_answer_completes_a_check(
-    nodes: FakeNodes, pending: PendingChecks, answer: NodeAnswer
+async def test_any_answer_completes_a_call(
+    nodes: FakeNodes, pending: PendingCalls, answer: NodeAnswer
 ) -> None:
     nodes.answers[NODE] = answer
     for uaid in "abc":
-        pending.add(NODE, uaid)
+        pending.add(NODE, "PUT", uaid)
     await pending.finished(5)
     assert nodes.calls == {(NODE, uaid): 1 for uaid in "abc"}
 
 
 async def test_a_silent_node_gets_one_call_at_a_time(
-    nodes: FakeNodes, pending: PendingChecks
+    nodes: FakeNodes, pending: PendingCalls
 ) -> None:
     nodes.answers[NODE] = UNRESPONSIVE
     for number in range(50):
-        pending.add(NODE, str(number))
+        pending.add(NODE, "PUT", str(number))
     await nodes.until(lambda: nodes.count(NODE) > 100)
     assert set(nodes.batches) == {1}
     assert min(nodes.calls.values()) >= 2, "they take turns"
 
 
-async def test_a_node_that_answers_again_gets_the_other_checks_in_batches(
-    nodes: FakeNodes, pending: PendingChecks, monkeypatch: pytest.MonkeyPatch
+async def test_a_node_that_answers_again_gets_the_other_calls_in_batches(
+    nodes: FakeNodes, pending: PendingCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "CONCURRENT_CHECKS", 20)
+    monkeypatch.setattr(peers, "CONCURRENT_REPEATS", 20)
     nodes.answers[NODE] = DONE
     for number in range(50):
-        pending.add(NODE, str(number))
+        pending.add(NODE, "PUT", str(number))
     await pending.finished(5)
     assert set(nodes.calls.values()) == {1}
     assert len(nodes.calls) == 50
     assert nodes.batches == [1, 20, 20, 9]
 
 
-async def test_a_silent_node_delays_no_other(nodes: FakeNodes, pending: PendingChecks) -> None:
+async def test_a_silent_node_delays_no_other(nodes: FakeNodes, pending: PendingCalls) -> None:
     nodes.answers = {NODE: UNRESPONSIVE, OTHER: DONE}
     for number in range(20):
-        pending.add(NODE, str(number))
-    pending.add(OTHER, "u")
+        pending.add(NODE, "PUT", str(number))
+    pending.add(OTHER, "PUT", "u")
     await nodes.until(lambda: nodes.count(OTHER) == 1)
 
 
-async def test_the_checks_of_an_unreachable_node_are_dropped(
-    nodes: FakeNodes, pending: PendingChecks
+async def test_the_calls_of_an_unreachable_node_are_dropped(
+    nodes: FakeNodes, pending: PendingCalls
 ) -> None:
     nodes.answers[NODE] = NodeAnswer.UNREACHABLE
     for number in range(20):
-        pending.add(NODE, str(number))
+        pending.add(NODE, "PUT", str(number))
     await pending.finished(5)
     assert nodes.count(NODE) == 1
     assert len(pending) == 0
 
 
-async def test_a_check_that_is_added_while_it_is_made_is_made_again(
-    nodes: FakeNodes, pending: PendingChecks
+async def test_a_call_that_is_added_while_it_is_made_is_made_again(
+    nodes: FakeNodes, pending: PendingCalls
 ) -> None:
     """The node may have read storage before the newer message was stored."""
 
     def answer(node: str, uaid: str) -> NodeAnswer:
         if nodes.calls[node, uaid] == 1:
-            pending.add(node, uaid)
+            pending.add(node, "PUT", uaid)
         return DONE
 
     nodes.answer = answer
-    pending.add(NODE, "u")
+    pending.add(NODE, "PUT", "u")
     await pending.finished(5)
     assert nodes.calls == {(NODE, "u"): 2}
 
 
 async def test_a_node_that_is_silent_for_a_second_time_is_called_again(
-    nodes: FakeNodes, pending: PendingChecks
+    nodes: FakeNodes, pending: PendingCalls
 ) -> None:
     for _ in range(2):
         nodes.calls.clear()
         answers = [UNRESPONSIVE, DONE]
         nodes.answer = lambda node, uaid, answers=answers: answers.pop(0)  # type: ignore[misc]
-        pending.add(NODE, "u")
+        pending.add(NODE, "PUT", "u")
         await pending.finished(5)
         assert nodes.calls == {(NODE, "u"): 2}
 
 
 async def test_a_node_that_stays_silent_for_long_is_given_up(
-    nodes: FakeNodes, pending: PendingChecks, monkeypatch: pytest.MonkeyPatch
+    nodes: FakeNodes, pending: PendingCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers, "PENDING_TIMEOUT", 0.01)
     nodes.answers[NODE] = UNRESPONSIVE
-    pending.add(NODE, "a")
-    pending.add(NODE, "b")
+    pending.add(NODE, "PUT", "a")
+    pending.add(NODE, "PUT", "b")
     await pending.finished(5)
     assert nodes.count(NODE) >= 1
     assert len(pending) == 0
 
 
-async def test_the_number_of_pending_checks_is_bounded_for_all_nodes_together(
-    nodes: FakeNodes, pending: PendingChecks, monkeypatch: pytest.MonkeyPatch
+async def test_the_number_of_pending_calls_is_bounded_for_all_nodes_together(
+    nodes: FakeNodes, pending: PendingCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers, "MAX_PENDING", 3)
     nodes.answers = {NODE: DONE, OTHER: DONE}
     for uaid in "ab":
-        pending.add(NODE, uaid)
-        pending.add(OTHER, uaid)
+        pending.add(NODE, "PUT", uaid)
+        pending.add(OTHER, "PUT", uaid)
     assert len(pending) == 3
     await pending.finished(5)
-    pending.add(OTHER, "b")
+    pending.add(OTHER, "PUT", "b")
     await pending.finished(5)
     assert nodes.calls == dict.fromkeys([(NODE, "a"), (NODE, "b"), (OTHER, "a"), (OTHER, "b")], 1)
 
 
 async def test_finished_waits_until_none_is_pending(
-    nodes: FakeNodes, pending: PendingChecks
+    nodes: FakeNodes, pending: PendingCalls
 ) -> None:
     answers = {NODE: [UNRESPONSIVE, UNRESPONSIVE, DONE], OTHER: [UNRESPONSIVE, DONE]}
     nodes.answer = lambda node, uaid: answers[node].pop(0)
-    pending.add(NODE, "u")
-    pending.add(OTHER, "u")
+    pending.add(NODE, "PUT", "u")
+    pending.add(OTHER, "PUT", "u")
     await pending.finished(5)
     assert nodes.calls == {(NODE, "u"): 3, (OTHER, "u"): 2}
 
 
 async def test_finished_waits_no_longer_than_it_should(
-    nodes: FakeNodes, pending: PendingChecks
+    nodes: FakeNodes, pending: PendingCalls
 ) -> None:
     nodes.answers[NODE] = UNRESPONSIVE
-    pending.add(NODE, "u")
+    pending.add(NODE, "PUT", "u")
     await nodes.until(lambda: nodes.count(NODE) >= 1)
     async with asyncio.timeout(5):
         await pending.finished(0.01)
     assert len(pending) <= 1
 
 
-async def test_close_drops_what_is_pending(nodes: FakeNodes, pending: PendingChecks) -> None:
+async def test_close_drops_what_is_pending(nodes: FakeNodes, pending: PendingCalls) -> None:
     nodes.answers[NODE] = UNRESPONSIVE
-    pending.add(NODE, "u")
+    pending.add(NODE, "PUT", "u")
     await nodes.until(lambda: nodes.count(NODE) >= 1)
     pending.close()
     assert len(pending) == 0
