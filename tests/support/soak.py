@@ -22,3 +22,15 @@ def slow(*values: object, name: str | None = None) -> Any:
 def slow_after(quick: int, values: Iterable[object]) -> list[object]:
     """Parameters of a test: `make test` runs the first `quick` of them, `make slow` the others."""
     return [value if at < quick else slow(value) for at, value in enumerate(values)]
+
+
+def each_number_of_workers(*quick: int, beyond: Iterable[int] = (1, 2, 4)) -> pytest.MarkDecorator:
+    """Runs a test with these numbers of `workers`, and in `make slow` with those `beyond`."""
+    marks = {number: () if number in quick else pytest.mark.slow for number in (*quick, *beyond)}
+    return pytest.mark.parametrize(
+        "workers",
+        [
+            pytest.param(number, id=f"workers {number}", marks=mark)
+            for number, mark in sorted(marks.items())
+        ],
+    )
