@@ -11,6 +11,9 @@ from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "maintenance.md").read_text("utf-8")
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
+MOVING = (ROOT / "docs" / "moving-over.md").read_text("utf-8")
+PAGES = dict.fromkeys(("backup", "restore", "check", "upgrade"), OPERATIONS) | {"store": MOVING}
+"""Of the commands that are not on the page on maintenance."""
 
 
 def maintain_parser() -> argparse.ArgumentParser:
@@ -36,8 +39,8 @@ def test_every_flag_is_explained_with_its_default(name: str, default: object) ->
     "command", [*STORE_COMMANDS, *SHELL_COMMANDS], ids=lambda command: command.name
 )
 def test_every_command_is_shown_and_its_flags_are_explained(command: Command) -> None:
-    page = OPERATIONS if command.name in ("backup", "restore", "check", "upgrade") else PAGE
-    assert re.search(rf"\$ (sudo )?autopush {command.name} ", page)
+    page = PAGES.get(command.name, PAGE)
+    assert re.search(rf"\$ (sudo (-u autopush )?)?autopush {command.name} ", page)
     parser = argparse.ArgumentParser(add_help=False)
     assert command.add_arguments is not None
     command.add_arguments(parser)

@@ -267,3 +267,16 @@ def refusal(data: Path, command: str, *options: str, **variables: str) -> str:
     assert ended.stderr.count("\n") == 1, ended.stderr
     assert ended.stderr.startswith("autopush: ")
     return ended.stderr
+
+
+async def autopush(*words: str | Path, **variables: str) -> str:
+    """Run a command that ends, in a process of its own; returns its output."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "autopush.cli", *map(str, words)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=clean_environment(**variables),
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0, out.decode()
+    return out.decode()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.application_server import ApplicationServer
-from support.service import Service, clean_environment, service
+from support.service import Service, autopush, clean_environment, service
 from support.user_agent import UserAgent
 
 USER_AGENTS = 20
@@ -42,19 +42,6 @@ class Traffic:
         async with self.grown:
             await self.grown.wait_for(lambda: len(self.accepted) >= count)
             return [*self.accepted]
-
-
-async def autopush(*words: str | Path) -> str:
-    """Run a command in a process of its own; returns its output."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "autopush.cli", *map(str, words)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=clean_environment(),
-    )
-    out, _ = await process.communicate()
-    assert process.returncode == 0, out.decode()
-    return out.decode()
 
 
 async def subscribe(running: Service) -> dict[str, str]:

@@ -127,6 +127,20 @@ def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def _add_store_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "copy: all that is in one store into another one, of any kind"
+    parser.add_argument("action", choices=("copy",), metavar="copy", help=about)
+    about = "URL of a store, as the option store has it"
+    parser.add_argument("source", metavar="FROM", help=about)
+    parser.add_argument("target", metavar="TO", help="URL of one that is empty, or missing")
+    group = parser.add_argument_group("What to do")
+    about = "copy beside the running service, until little differs; a run without it finishes"
+    group.add_argument("--online", action="store_true", help=about)
+    about = "replace what is in TO: it then holds what FROM holds, and nothing else"
+    group.add_argument("--into-existing", action="store_true", help=about)
+    group.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
 def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
     about = "the endpoint URL of a subscription, of any push service"
     parser.add_argument("endpoint", metavar="ENDPOINT", nargs="?", help=about)
@@ -285,6 +299,13 @@ STORE_COMMANDS: Final = (
         _loaded("backup", "restore"),
         add_arguments=_add_restore_arguments,
         usage="BACKUP",
+    ),
+    Command(
+        "store",
+        "copy a store into one of another kind, also while the service runs",
+        _loaded("copy_store", "copy"),
+        add_arguments=_add_store_arguments,
+        usage="copy FROM TO",
     ),
     Command(
         "upgrade",

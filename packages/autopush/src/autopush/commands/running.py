@@ -64,9 +64,14 @@ async def _until_signal(work: Coroutine[object, object, int]) -> int:
 
 
 @asynccontextmanager
-async def opened_engine(settings: Settings, clock: Clock) -> AsyncIterator[Engine]:
-    """The engine of the configured store; raises StartupError if an embedded one is missing."""
-    check_store_exists(settings)
+async def opened_engine(
+    settings: Settings, clock: Clock, *, may_create: bool = False
+) -> AsyncIterator[Engine]:
+    """The engine of the configured store; raises StartupError if an embedded one is missing, unless
+    it may be created.
+    """
+    if not may_create:
+        check_store_exists(settings)
     if settings.no_aws:
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     engine = await open_tables(settings, clock)

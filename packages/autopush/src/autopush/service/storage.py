@@ -18,6 +18,7 @@ from autopush.jobs import repeat
 from autopush.keys import ServiceKeys, key_file, key_fingerprints
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
+from autopush.store.copying import unfinished_copy
 from autopush.store.failures import StoreFailures
 from autopush.store.preflight import PreflightFailed, are_keys_known, are_keys_lost, preflight
 from autopush.telemetry import logs
@@ -162,10 +163,16 @@ async def check_keys(
     """Check that the store was used with one of the crypto keys, or has no users yet; with `note`
     all of them are recorded.
 
-    :raises StartupError: no key decrypts the endpoints of its users, or it cannot be opened
+    :raises StartupError: no key decrypts the endpoints of its users, it is an unfinished copy, or
+        it cannot be opened
     """
     engine = await open_tables(settings, clock)
     try:
+        if (origin := await unfinished_copy(engine, table_plan(settings))) is not None:
+            raise StartupError(
+                f"{settings.store_place} is an unfinished copy of {origin}: run `autopush store "
+                "copy` again, without --online, until it says that both are equal"
+            )
         subject = engine, table_plan(settings), key_fingerprints(keys.crypto)
         known = await are_keys_known(*subject) if note else not await are_keys_lost(*subject)
     except StorageFull:

@@ -87,6 +87,7 @@ TOOLS: Final = (
     "delete-uaids",
     "diagnose",
     "backup",
+    "store",
     "restore",
     "check",
     "upgrade",
