@@ -56,7 +56,7 @@ chaos: $(VENV)/.dev servers ## kills, stops, cut links, full disks, disk errors 
 
 servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dynalite)
 
-tools: .tools/.ministack .tools/.dynalite ## the database servers that tests start (needs npm too)
+tools: .tools/.ministack .tools/.dynalite .tools/.synapse ## the servers that tests start (needs npm too)
 
 format: $(VENV)/.dev ## let ruff format and fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -74,6 +74,7 @@ lock: ## pin requirements/ to the newest versions (needs uv and npm)
 	@$(COMPILE) packages/channelstats/pyproject.toml requirements/build.in --constraint requirements/dev.txt \
 	  -o requirements/channelstats.txt
 	@$(COMPILE) requirements/tools/ministack.in -o requirements/tools/ministack.txt
+	@$(COMPILE) requirements/tools/synapse.in -o requirements/tools/synapse.txt
 	@cd requirements/tools && npm install --package-lock-only --omit-lockfile-registry-resolved --silent
 
 clean: ## remove what was built
@@ -87,6 +88,12 @@ $(VENV)/bin/python:
 	@echo "Setting up ministack in .tools (once) …"
 	@$(PYTHON) -m venv .tools/ministack
 	@.tools/ministack/bin/pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@touch $@
+
+.tools/.synapse: requirements/tools/synapse.txt
+	@echo "Setting up Synapse in .tools (once) …"
+	@$(PYTHON) -m venv .tools/synapse
+	@.tools/synapse/bin/pip --disable-pip-version-check --quiet install --require-hashes -r $<
 	@touch $@
 
 .tools/.dynalite: requirements/tools/package-lock.json

@@ -33,6 +33,7 @@ FAILING_STORE = {
     ("put", "/spush/{version}/{token}", "503"),
     ("put", "/spush/{token}", "503"),
     ("delete", "/m/{message_id}", "503"),
+    ("post", "/_matrix/push/v1/notify", "503"),
     ("get", "/health", "503"),
     ("get", "/__heartbeat__", "503"),
     *(
@@ -158,6 +159,18 @@ async def pushes(request: Checked, running: Service) -> None:
     await agent.close()
 
 
+async def notifications(request: Checked, running: Service) -> None:
+    agent = await running.connect()
+    pushkey = (await agent.register())[1]
+    await agent.close()
+    path = "/_matrix/push/v1/notify"
+    body = json.dumps({"notification": {"devices": [{"pushkey": pushkey}]}}).encode()
+    await request("get", path, 200)
+    await request("post", path, 200, body)
+    await request("post", path, 400, b"{")
+    await request("post", path, 413, b" " * 70_000)
+
+
 async def versions(request: Checked, running: Service) -> None:
     agent = await SimplePushAgent.connect(running.websocket)
     await agent.hello()
@@ -225,6 +238,8 @@ async def limited_rates(data: Path) -> set[tuple[str, str, str]]:
         pushed = await request("post", path, 201, TTL="60")
         for each in (path, path.replace("/v1/", "/")):
             await request("post", each, 429, TTL="60")
+        body = json.dumps({"notification": {"devices": [{"pushkey": path}]}}).encode()
+        await request("post", "/_matrix/push/v1/notify", 429, body)
         await request("delete", f"/m/{pushed.message_id}", 204)
         await request("delete", f"/m/{pushed.message_id}", 429)
         await agent.close()
@@ -327,6 +342,7 @@ async def test_a_running_service_gives_every_documented_response_in_its_document
 ) -> None:
     async with checked(tmp_path) as (request, running):
         await pushes(request, running)
+        await notifications(request, running)
         await versions(request, running)
         await registrations(request)
         await status_pages(request)

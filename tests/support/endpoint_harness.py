@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
+from autopush.api.matrix import MatrixGateway
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
 from autopush.api.registration import RegistrationHandler
@@ -90,6 +91,7 @@ class Endpoint:
         stored_limits: StoredLimits | None = None,
         changes_rate: Rate | None = None,
         clients: ListedClients | None = None,
+        matrix: bool = True,
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
@@ -166,6 +168,7 @@ class Endpoint:
             clients=clients,
             websocket_url=WEBSOCKET,
             max_requests=max_requests,
+            matrix=MatrixGateway(harness.metrics, max_data=MAX_DATA) if matrix else None,
         )
 
     async def ask(

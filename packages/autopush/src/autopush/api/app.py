@@ -8,6 +8,8 @@ from urllib.parse import unquote
 
 from autopush.api import responses
 from autopush.api.forwarding import Forwarding
+from autopush.api.matrix import PATH as MATRIX_PATH
+from autopush.api.matrix import MatrixGateway
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, SimplePushHandler
 from autopush.api.registration import METHODS, RegistrationHandler
@@ -70,7 +72,7 @@ class CommonHeaders:
 @dataclass(eq=False, kw_only=True)
 class EndpointApp:
     """Handler of the endpoint port. `clients`: None admits all; `max_requests`: concurrent;
-    `forwarding`: None for a single worker.
+    `forwarding`: None for a single worker; `matrix`: None without a gateway.
     """
 
     push: PushHandler
@@ -86,6 +88,7 @@ class EndpointApp:
     websocket_url: str
     max_requests: int
     forwarding: Forwarding | None = None
+    matrix: MatrixGateway | None = None
     in_progress: int = field(default=0, init=False)
 
     async def __call__(self, request: Request, *, is_forwarded: bool = False) -> Response:
@@ -133,6 +136,8 @@ class EndpointApp:
                 raise responses.websocket_elsewhere(self.websocket_url)
             case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
                 return await self.registration(request, kind, app_id, rest)
+            case _, *names if self.matrix is not None and tuple(names) == MATRIX_PATH:
+                return await self.matrix(request, self)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
                 raise responses.method_not_allowed("POST")
             case (_, "spush", _, token) | (_, "spush", token) if token:

@@ -36,7 +36,8 @@ EVENTS: Final = {
 
 _WORDS: Final = (
     "wpush spush m v1 v2 err error crit errors status health push notif registration subscription "
-    "webpush simplepush fcm gcm apns adm stub __error__ __heartbeat__ __lbheartbeat__ __version__"
+    "webpush simplepush fcm gcm apns adm stub _matrix notify "
+    "__error__ __heartbeat__ __lbheartbeat__ __version__"
 )
 _SHOWN: Final = frozenset(_WORDS.split())
 """Path segments that are logged; any other may be secret."""

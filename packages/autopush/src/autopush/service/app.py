@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
 from autopush.api.forwarding import ENDPOINT, Forwarding
+from autopush.api.matrix import MatrixGateway
 from autopush.api.node_ports import NodeApi, NodePort, SiblingPort, UpgradeHandler
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
@@ -324,6 +325,11 @@ class Worker:
             websocket_url=settings.public_websocket_url,
             max_requests=settings.max_requests,
             forwarding=forwarding,
+            matrix=(
+                MatrixGateway(self._metrics, max_data=settings.max_data)
+                if settings.has_matrix_gateway
+                else None
+            ),
         )
         self._sibling_ports[ENDPOINT] = partial(app, is_forwarded=True)
         limits = Limits(max_body=max(65_536, 2 * settings.max_data))

@@ -350,6 +350,9 @@ class Settings:
     max_notification_ttl: MessageTtl = DELIVERY.of(*ENDPOINTS).option(
         2_592_000, "longest time in seconds a message is kept; a longer TTL is lowered to it"
     )
+    no_matrix_gateway: bool = DELIVERY.of(*ENDPOINTS).option(
+        False, "do not push for Matrix homeservers; nor does a service that requires VAPID"
+    )
     msg_limit: PositiveCount = DELIVERY.of(*NODES).option(
         100, "stored messages a user agent may fetch without acknowledging any before it is reset"
     )
@@ -725,6 +728,11 @@ class Settings:
     def has_endpoint(self) -> bool:
         """Whether application servers send to this process."""
         return self.command in ENDPOINTS
+
+    @property
+    def has_matrix_gateway(self) -> bool:
+        """Homeservers have no VAPID key, so none may send where one is required."""
+        return not (self.no_matrix_gateway or self.vapid_required or self.allowed_senders)
 
     @property
     def listeners(self) -> dict[str, str]:

@@ -264,6 +264,12 @@ NOTIFICATION_AUTH: Final = _counter(
     vapid=("draft01", "draft02"),
     scheme=("bearer", "webpush", "vapid"),
 )
+MATRIX_RESULTS: Final = ("accepted", "rejected", "retry", "dropped")
+MATRIX_NOTIFICATION: Final = _counter(
+    "matrix.notification",
+    "notifications of Matrix homeservers, for each device",
+    result=MATRIX_RESULTS,
+)
 VAPID_DRAFT_1: Final = _counter("updates.vapid.draft01", "those with the first draft of VAPID")
 VAPID_DRAFT_2: Final = _counter("updates.vapid.draft02", "those with VAPID as of RFC 8292")
 ENCODING_AES128GCM: Final = _counter(

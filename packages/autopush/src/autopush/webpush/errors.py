@@ -42,6 +42,7 @@ class Errno(IntEnum):
     NEGATIVE_TTL = 114  # reserved: later versions of the original sent it, this one sends 112
     VAPID_REQUIRED = 120
     SENDER_NOT_ALLOWED = 121
+    MALFORMED_BODY = 122
     BACK_OFF = 201
     RETRY = 202
     RATE_EXCEEDED = 203
@@ -212,6 +213,12 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         "Sender not allowed",
         "The operator allows certain application servers only, by their VAPID key or the sub of "
         "their tokens. Ask the operator.",
+    ),
+    ErrorKind(
+        Errno.MALFORMED_BODY,
+        400,
+        "Malformed body",
+        "Send the JSON document that the message text describes.",
     ),
     ErrorKind(
         Errno.BACK_OFF,
