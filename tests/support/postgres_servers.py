@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from support.sockets import unused_port
 from support.tools import need
@@ -63,6 +63,16 @@ class PostgresServer:
             **self._options,
         )
 
+    def put(self, name: str, content: str | bytes) -> Path:
+        """A file of its own in the data folder, in place of one that is there."""
+        path = self.data / name
+        path.unlink(missing_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.chmod(0o600)
+        if os.geteuid() == 0:
+            os.chown(path, self._options["user"], self._options["group"])
+        return path
+
     def url(self, database: str = "postgres", port: int | None = None) -> str:
         """``port``: of a proxy in front of it."""
         return f"postgresql://{USER}@127.0.0.1:{port or self.port}/{database}?sslmode=disable"
@@ -104,6 +114,50 @@ class PostgresServer:
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class PgBouncer:
+    """A pooler in front of a server, in transaction mode. ``ignored``: startup parameters that it
+    takes and does not pass on, separated by commas.
+    """
+
+    def __init__(self, server: PostgresServer, folder: Path, ignored: str = "") -> None:
+        program = need("pgbouncer", "apt-get install pgbouncer", "pgbouncer", "/usr/sbin/pgbouncer")
+        self.port = unused_port()
+        settings = {
+            "listen_addr": "127.0.0.1",
+            "listen_port": self.port,
+            "unix_socket_dir": "",
+            "auth_type": "any",
+            "pool_mode": "transaction",
+            "ignore_startup_parameters": ignored,
+            "log_connections": 0,
+            "log_disconnections": 0,
+        }
+        lines = [f"{name} = {value}" for name, value in settings.items()]
+        to = f"* = host=127.0.0.1 port={server.port} user={USER}"
+        self._file = folder / "pgbouncer.ini"
+        self._file.write_text("\n".join(["[databases]", to, "[pgbouncer]", *lines]))
+        self._command = [program, str(self._file)]
+        if os.geteuid() == 0:  # it refuses to run as root
+            self._command[1:1] = ["--user", "nobody"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE)
+        assert self._process.stderr is not None
+        lines = []
+        for line in self._process.stderr:
+            lines.append(line)
+            if b"process up" in line:
+                return self
+        raise RuntimeError(f"PgBouncer did not start: {b''.join(lines).decode()}")
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.communicate()
+        self._process = None
 
 
 @functools.cache
