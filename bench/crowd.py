@@ -1,5 +1,5 @@
-"""The returning user agents of a storm, in processes of their own: one process may have only so
-many open files.
+"""The user agents of a storm, or of the largest number that is held, in processes of their own: one
+process may have only so many open files.
 
 Each process holds a part of them. A line on its standard input names a step, which all parts take
 at the same time; a line on its standard output is the result, as JSON.
@@ -223,6 +223,10 @@ class _Part:
         await self.fleet.leave()
         return Result()
 
+    async def leave(self) -> Result:
+        await self.fleet.leave()
+        return Result()
+
 
 STEPS = {
     step.__name__: step
@@ -235,6 +239,7 @@ STEPS = {
         _Part.settle,
         _Part.reach,
         _Part.visit,
+        _Part.leave,
     )
 }
 

@@ -39,23 +39,35 @@ def family(pid: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes. `peak` is the high-water mark of `resident` since the process started."""
+    """Bytes. `proportional`: each page divided by the number of processes that have it; `private`:
+    pages that no other process has. `peak` is the high-water mark of `resident` since the process
+    started.
+    """
 
     resident: int
+    proportional: int
+    private: int
     anonymous: int
     peak: int
 
 
 def memory(pid: int) -> Memory:
     """Memory of the process and its living descendants."""
-    resident = anonymous = peak = 0
+    resident = proportional = private = anonymous = peak = 0
     for each in family(pid):
         rollup = _kilobytes(Path(f"/proc/{each}/smaps_rollup").read_text())
         status = _kilobytes(Path(f"/proc/{each}/status").read_text())
         resident += rollup["Rss"]
+        proportional += rollup["Pss"]
+        private += rollup["Private_Clean"] + rollup["Private_Dirty"]
         anonymous += rollup["Anonymous"]
         peak += status["VmHWM"]
-    return Memory(resident, anonymous, peak)
+    return Memory(resident, proportional, private, anonymous, peak)
+
+
+def kernel_memory() -> int:
+    """Bytes of the kernel's objects for all processes: sockets, files, entries of epoll."""
+    return _kilobytes(Path("/proc/meminfo").read_text())["Slab"]
 
 
 def _kilobytes(text: str) -> dict[str, int]:

@@ -45,6 +45,9 @@ class Sizes:
     storm: int = 100_000
     storm_pushes_per_second: int = 200
     storm_limit: float = 600.0
+    scale: int = 200_000
+    ping_interval: int = 300
+    """Seconds between two pings to the user agents of `scale`."""
     limit: float = 120.0
 
 
@@ -62,6 +65,8 @@ QUICK = Sizes(
     seconds_at_half_load=1.0,
     storm=2_000,
     storm_pushes_per_second=100,
+    scale=15_000,
+    ping_interval=20,
     limit=60.0,
 )
 
@@ -114,11 +119,11 @@ class Run:
 
     @asynccontextmanager
     async def workers(
-        self, count: int, direct_delivery: str, cores: Collection[int]
+        self, count: int, direct_delivery: str, cores: Collection[int], **flags: str
     ) -> AsyncIterator[Server]:
         """The same service with several workers, on these cores."""
-        flags = {"--workers": str(count)}
-        async with self._running(Server, direct_delivery, flags, cores) as server:
+        given = {"--workers": str(count), **flags}
+        async with self._running(Server, direct_delivery, given, cores) as server:
             yield server
 
     @asynccontextmanager

@@ -151,6 +151,10 @@ class Server:
     def memory(self) -> machine.Memory:
         return machine.memory(self.pid)
 
+    def workers(self) -> list[int]:
+        """Their process IDs; of a server with several."""
+        return [pid for pid in machine.family(self.pid) if pid != self.pid]
+
     async def wait_until_idle(self, limit: float = 10.0) -> None:
         """Wait until it has nothing more to do: less than 1 ms of CPU time in 60 ms a worker."""
         until = time.monotonic() + limit

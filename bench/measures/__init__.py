@@ -10,6 +10,7 @@ from bench.measures.dynamodb import dynamodb
 from bench.measures.latency import latency
 from bench.measures.memory import memory
 from bench.measures.returning import returning
+from bench.measures.scale import scale
 from bench.measures.store_writers import store_writers
 from bench.measures.stored import stored
 from bench.measures.workers import workers
@@ -26,6 +27,7 @@ MEASURES: dict[str, Measure] = {
     "store-writers": store_writers,
     "returning": returning,
     "memory": memory,
+    "scale": scale,
     "latency-bypass": partial(latency, mode="bypass", most_ms=2.0),
     "latency-store-first": partial(latency, mode="store-first", most_ms=10.0),
     "storm": storm,
