@@ -9,7 +9,8 @@ import apsw
 import pytest
 
 from keytables import Key, Table, Unavailable
-from keytables.sqlite import SqliteEngine, database
+from keytables.sqlite import SqliteEngine, database, divide_store
+from keytables.sqlite.layout import read_part
 from keytables.sqlite.locks import UsageLock
 from support.sqlite_store import write_lock
 
@@ -238,3 +239,17 @@ async def test_wipe_overwrites_deleted_data(tmp_path: Path, *, wipe: bool) -> No
     assert b"known" in content
     assert (b"a secret" in content) is not wipe
     await other.close()
+
+
+@pytest.mark.parametrize(("parts", "kib"), [(1, 8192), (4, 2048), (64, 1024)])
+def test_connections_to_a_part_keep_their_share_of_pages(
+    tmp_path: Path, parts: int, kib: int
+) -> None:
+    path = str(tmp_path / "store")
+    divide_store(path, parts)
+    opened = database.Database(path, part=read_part(path))
+    try:
+        connections = (opened.writer, opened.reader, opened.checkpointer)
+        assert {each.execute("PRAGMA cache_size").get for each in connections} == {-kib}
+    finally:
+        opened.close()

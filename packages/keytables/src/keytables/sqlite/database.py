@@ -54,6 +54,12 @@ _STATEMENTS: Final = 64
 """Prepared statements that a connection keeps: more than are used in turn. apsw searches through
 all of them for each one that it executes."""
 
+_CACHE: Final = 8192
+"""KiB of pages that each connection keeps; those to a part have their share of it, at least
+``_LEAST_CACHE``: many parts are open in as many processes, and each has a share of the rows. A page
+that is not kept is read again from the system's cache."""
+_LEAST_CACHE: Final = 1024
+
 _DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError)
 _LOCKED: Final = "cannot open {}: another process keeps it locked"
 
@@ -228,11 +234,13 @@ class Database:
                 raise StoreLocked(_LOCKED.format(self.path))
             else:
                 sleep(0.005)
+        parts = 1 if self._part is None else self._part.count
+        cache = max(_LEAST_CACHE, _CACHE // parts)
         for connection in (writer, reader, checkpointer):
             connection.set_busy_timeout(0)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
-            connection.execute("PRAGMA cache_size = -8192")
+            connection.execute(f"PRAGMA cache_size = -{cache}")
             self.space.add(connection)
         # A transaction stays in memory until its commit, so statements never wait for the disk. The
         # exception, creating an index of a large table, runs in a thread.
