@@ -3,7 +3,8 @@
 Rule: an idle connection owns nothing but its slots. A buffer, reader or timer exists only while a
 message is incomplete, output is paused or the connection is closing, each with a time limit.
 
-The usual read is one or more whole, short, masked text frames, parsed directly in `data_received`.
+The usual read is one or more whole, short, masked text frames, or an empty pong, parsed directly in
+`data_received`.
 All else goes through a `FrameReader`, which is dropped when idle. Input is blocked while the owner
 has paused it, while the peer does not read our output (else answers would pile up) and when the
 time slice (`Budget`) is used up: the socket is not read, and `_on_next_turn` continues with what
@@ -60,6 +61,7 @@ _UNLIMITED: Final = BufferedBytes()
 _FINAL_TEXT: Final = 0x80 | TEXT
 _MASKED: Final = 0x80
 _SHORTEST_FRAME: Final = 6  # header and masking key of an empty one
+_EMPTY_PONG: Final = bytes((0x80 | PONG, _MASKED))  # without its key
 
 
 class WebSocketProtocol(asyncio.Protocol):
@@ -230,6 +232,10 @@ class WebSocketProtocol(asyncio.Protocol):
         if size > LARGE_READ:
             self._yield_to_loop()
         if self._reader is None and not self._state & _NOT_FAST:
+            if size == _SHORTEST_FRAME and data.startswith(_EMPTY_PONG):
+                self.pong_received(b"")
+                self.frame_received()
+                return
             budget: Budget | None = None
             at = 0
             while size - at >= _SHORTEST_FRAME and data[at] == _FINAL_TEXT:

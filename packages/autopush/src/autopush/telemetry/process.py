@@ -34,8 +34,10 @@ INTERVAL: Final = 5.0
 """Seconds between two samples."""
 LAG_INTERVAL: Final = 0.25
 """Seconds between measurements of the loop. Not a timer wheel: its timeouts are 0.25 s late."""
-PUBLISH_INTERVAL: Final = 1.0
-"""Seconds between two copies of all metrics to the shared memory."""
+_AFTER_BOUNDARY: Final = 0.001
+"""Seconds, as of timer wheels: an idle process wakes up once for their tick and for this one."""
+PUBLISH_TICKS: Final = 4
+"""Measurements of the loop from one copy of all metrics to the shared memory to the next."""
 MISSING_AFTER: Final = 5.0
 """Seconds without a heartbeat after which a worker counts as missing."""
 
@@ -127,13 +129,14 @@ class ProcessMetrics:
         self._log_lost_seen = logs.lost()
         self._cpu_seen = 0.0
         self._longest_lag = 0.0
-        self._due = self._sample_at = self._publish_at = 0.0
+        self._due = self._sample_at = 0.0
+        self._ticks = 0
         self._timer: asyncio.TimerHandle | None = None
         self._counting: asyncio.Future[int] | None = None
 
     def start(self) -> None:
         """Takes the first sample at once."""
-        self._sample_at = self._publish_at = self._monotonic()
+        self._sample_at = self._monotonic()
         self._sample(self._shortage.check())
         self._wait()
 
@@ -151,19 +154,20 @@ class ProcessMetrics:
     def _wait(self) -> None:
         now = self._monotonic()
         self._heartbeat.set(now)
-        self._due = now + LAG_INTERVAL
-        self._timer = self._loop.call_later(LAG_INTERVAL, self._tick)
+        seconds = LAG_INTERVAL - now % LAG_INTERVAL + _AFTER_BOUNDARY
+        self._due = now + seconds
+        self._timer = self._loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
         self._longest_lag = max(self._longest_lag, self._monotonic() - self._due)
         self._wait()
+        self._ticks += 1
+        if self._ticks % PUBLISH_TICKS:
+            return
         is_out_of_files = self._shortage.check()
-        now = self._monotonic()
-        if now >= self._sample_at:
+        if self._monotonic() >= self._sample_at:
             self._sample(is_out_of_files)
-        if now >= self._publish_at:
-            self._publish_at = now + PUBLISH_INTERVAL - LAG_INTERVAL / 2  # ticks are a little late
-            self._metrics.publish()
+        self._metrics.publish()
 
     def _sample(self, is_out_of_files: bool) -> None:
         self._sample_at += INTERVAL
