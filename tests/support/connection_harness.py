@@ -28,6 +28,7 @@ from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key, new_message_id
+from autopush.webpush.urgency import HIGHEST
 from keytables import Item
 from support import wire
 from support.clocks import ManualClock
@@ -117,10 +118,10 @@ class RecordingNodes(Nodes):
         self.pushed.append(notification)
         return self.conditional_answer
 
-    async def check_storage(self, node_id: str, uaid: str) -> NodeAnswer:
+    async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> NodeAnswer:
         self.calls.append(("check", node_id, uaid))
         if node_id == self.own_id:
-            return await super().check_storage(node_id, uaid)
+            return await super().check_storage(node_id, uaid, urgency)
         return self.check_answer
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:

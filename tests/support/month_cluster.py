@@ -28,6 +28,7 @@ from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key, new_message_id
+from autopush.webpush.urgency import HIGHEST, NORMAL
 from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
 from support import engines
 from support.clocks import ManualClock
@@ -45,7 +46,7 @@ DEADLINE = 60.0
 EVERY_ENGINE = pytest.mark.parametrize("cluster", engines.EVERY, indirect=True)
 """Runs a test that takes a `cluster` on each of the engines."""
 
-_ANSWERS = {200: NodeAnswer.DONE, 202: NodeAnswer.DONE, 404: NodeAnswer.ABSENT}
+_ANSWERS = {200: NodeAnswer.DONE, 202: NodeAnswer.LATER, 404: NodeAnswer.ABSENT}
 
 
 def at(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> float:
@@ -71,10 +72,10 @@ class LinkedNodes(Nodes):
         path = f"/push/{notification.uaid}/subscribed"
         return await self._cluster.call(node_id, "PUT", path, notification.to_node())
 
-    async def check_storage(self, node_id: str, uaid: str) -> NodeAnswer:
+    async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> NodeAnswer:
         if node_id == self.own_id:
-            return await super().check_storage(node_id, uaid)
-        answer = await self._cluster.call(node_id, "PUT", f"/notif/{uaid}")
+            return await super().check_storage(node_id, uaid, urgency)
+        answer = await self._cluster.call(node_id, "PUT", f"/notif/{uaid}", urgency.encode())
         if answer is NodeAnswer.UNRESPONSIVE:
             self._cluster.pending_checks.append((node_id, uaid))
         return answer
@@ -234,15 +235,23 @@ class Cluster:
             received += [message["version"] for message in new]
             agent.ack(*new)
 
-    def message(self, uaid: str = UAID, *, topic: str | None = None) -> Notification:
+    def message(
+        self,
+        uaid: str = UAID,
+        *,
+        topic: str | None = None,
+        urgency: str = NORMAL,
+        ttl: int = 90 * 86_400,
+    ) -> Notification:
         sort_time = None if topic else self.ids.next()
         return Notification(
             uaid=uaid,
             channel_id=CHANNEL,
             version=new_message_id(self.ring, uaid, CHANNEL, topic, sort_time),
-            ttl=90 * 86_400,
+            ttl=ttl,
             timestamp=int(self.clock()),
             topic=topic,
+            urgency=urgency,
             sort_time=sort_time,
         )
 

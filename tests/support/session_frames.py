@@ -48,7 +48,12 @@ def request_in(effects: Sequence[Effect]) -> StoreRequest:
 
 
 def message(
-    number: int, *, channel: str = CHANNEL, ttl: int = 60, topic: str | None = None
+    number: int,
+    *,
+    channel: str = CHANNEL,
+    ttl: int = 60,
+    topic: str | None = None,
+    urgency: str = "normal",
 ) -> Notification:
     return Notification(
         uaid=UAID,
@@ -57,12 +62,15 @@ def message(
         ttl=ttl,
         timestamp=int(NOW),
         topic=topic,
+        urgency=urgency,
         sort_time=int(NOW) * MICROSECONDS + number,
     )
 
 
-def stored(number: int, *, channel: str = CHANNEL, ttl: int = 60) -> StoredMessage:
-    notification = message(number, channel=channel, ttl=ttl)
+def stored(
+    number: int, *, channel: str = CHANNEL, ttl: int = 60, urgency: str = "normal"
+) -> StoredMessage:
+    notification = message(number, channel=channel, ttl=ttl, urgency=urgency)
     return StoredMessage(Row(notification.sort_key, None), notification)
 
 

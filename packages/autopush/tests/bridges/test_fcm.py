@@ -92,7 +92,7 @@ class Sender:
         data: str | None = BODY,
         headers: Mapping[str, str] | None = None,
         ttl: int = 600,
-        urgency: str | None = None,
+        urgency: str = "normal",
         app_id: str = "app-1",
         **router_data: Value,
     ) -> RouterResponse:
@@ -167,11 +167,9 @@ async def test_an_aesgcm_push_carries_channel_encoding_keys_and_body(
         ("very-low", "high", "NORMAL"),
         ("low", "high", "NORMAL"),
         ("normal", "high", "HIGH"),
-        (None, "high", "HIGH"),
         ("high", "high", "HIGH"),
         ("low", "normal", "NORMAL"),
         ("normal", "normal", "NORMAL"),
-        (None, "normal", "NORMAL"),
         ("high", "normal", "HIGH"),
     ],
 )
@@ -179,7 +177,7 @@ async def test_the_priority_follows_from_the_urgency(
     google: FakeGoogleProcess,
     make_router: MakeRouter,
     settings: Settings,
-    urgency: str | None,
+    urgency: str,
     option: str,
     priority: str,
 ) -> None:

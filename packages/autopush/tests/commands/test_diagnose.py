@@ -395,6 +395,16 @@ def of_user(**changes: object) -> Facts:
             "does not answer",
         ),
         (replace(FACTS, node=NodeAnswer.BUSY), Rule.NODE_CANNOT_TELL, "does not say"),
+        (
+            replace(of_user(record=replace(RECORD, min_urgency="high")), node=NodeAnswer.DONE),
+            Rule.TAKES_HIGHER_URGENCY,
+            "takes only urgent messages",
+        ),
+        (
+            replace(of_user(record=replace(RECORD, min_urgency="low")), node=NodeAnswer.DONE),
+            Rule.CONNECTED,
+            "delivered at once",
+        ),
     ],
 )  # fmt: skip
 def test_a_push_meets_the_rule_that_applies(facts: Facts, rule: Rule, words: str) -> None:

@@ -124,7 +124,8 @@ async def test_a_check_of_the_own_node_is_made_now_or_later(
     message = await harness.store_message(agent.uaid)
     if busy:
         agent.connection.output_paused()
-    assert await nodes.check_storage(OWN, agent.uaid) is NodeAnswer.DONE
+    answer = NodeAnswer.LATER if busy else NodeAnswer.DONE
+    assert await nodes.check_storage(OWN, agent.uaid) is answer
     await harness.run_until_idle()
     assert agent.versions() == ([] if busy else [message.version])
     agent.connection.output_resumed()
@@ -146,7 +147,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
         sent = message()
         sent.stored = "message_2026_11"
         await nodes.push(at(server.port), sent, ROW)
-        await nodes.check_storage(at(server.port), UAID)
+        await nodes.check_storage(at(server.port), UAID, "low")
         await nodes.end_duplicate(at(server.port), UAID, 1234)
         await nodes.push_if_subscribed(at(server.port), message())
     (push, check, end, conditional) = calls
@@ -160,7 +161,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
         "stored": "message_2026_11",
         "sort_time": "1",
     }
-    assert check == ("PUT", f"/notif/{UAID}", b"")
+    assert check == ("PUT", f"/notif/{UAID}", b"low")
     assert end == ("DELETE", f"/notif/{UAID}/1234", b"")
     assert conditional == ("PUT", f"/push/{UAID}/subscribed", message().to_node())
 
@@ -170,7 +171,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
     ("status", "answer"),
     [
         (200, NodeAnswer.DONE),
-        (202, NodeAnswer.DONE),
+        (202, NodeAnswer.LATER),
         (404, NodeAnswer.ABSENT),
         (503, NodeAnswer.BUSY),
         (500, NodeAnswer.UNRESPONSIVE),

@@ -145,7 +145,7 @@ async def test_a_message_for_a_busy_user_agent_is_stored_and_its_node_called(
 ) -> None:
     agent = await connected(harness)
     agent.connection.output_paused()
-    assert await send(harness, store_first=store_first) is DeliveryResult.DELIVERED
+    assert await send(harness, store_first=store_first) is DeliveryResult.STORED
     assert agent.received() == []
     assert len(harness.rows()) == 1
     assert harness.nodes.calls == [("check", NODE, UAID)]

@@ -123,7 +123,7 @@ async def test_a_busy_user_agent_gets_it_from_the_store_without_its_data(
     agent = await connected(harness)
     agent.connection.output_paused()
     assert await Endpoint(harness, store_first=store_first).send(3, "text") is (
-        DeliveryResult.DELIVERED
+        DeliveryResult.STORED
     )
     assert harness.stored_updates() == {CHANNEL: 3}
     assert agent.received() == []

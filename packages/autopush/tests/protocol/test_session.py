@@ -15,17 +15,18 @@ from autopush.protocol.effects import (
     Identified,
     Identify,
     ReadStored,
-    Registration,
     ReportNack,
     Row,
     Send,
     SetTimer,
+    SetUrgency,
     StoredPage,
     StoreFailure,
     Subscribe,
     TimerReason,
     TooOften,
     Unsubscribe,
+    UserChange,
 )
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.states import State
@@ -309,10 +310,195 @@ def test_frames_after_the_close_are_ignored() -> None:
     assert session.receive(b"{}", NOW) == ()
 
 
-def test_urgency_is_accepted_and_ignored() -> None:
-    session = identified()
-    assert session.receive(frame(messageType="urgency", min="high"), NOW) == ()
+# ── urgency ─────────────────────────────────────────────────────────────────────────────────────
+
+URGENCY_SET = {"messageType": "urgency", "status": 200}
+
+
+def filtered(min_urgency: str) -> Session:
+    """A subscribed session with that filter."""
+    session = subscribed()
+    set_urgency(session, min_urgency)
+    return session
+
+
+def set_urgency(session: Session, min_urgency: str) -> Sequence[Effect]:
+    """What follows the answer."""
+    request = request_in(session.receive(frame(messageType="urgency", min=min_urgency), NOW))
+    assert request == SetUrgency(min_urgency)
+    answer, *others = session.on_result(request, True, NOW)
+    assert sent([answer]) == [URGENCY_SET]
+    return others
+
+
+def test_urgency_is_answered_when_it_is_recorded() -> None:
+    session = subscribed()
+    request = request_in(session.receive(frame(messageType="urgency", min="high"), NOW))
+    assert session.accept(message(1, urgency="low"), None), "it is not in effect before the answer"
+    assert sent(session.on_result(request, True, NOW)) == [URGENCY_SET]
     assert session.state is State.ACTIVE
+    assert not session.accept(message(2), None)
+
+
+def test_urgency_as_it_is_already_is_answered_at_once() -> None:
+    session = subscribed()
+    assert sent(session.receive(frame(messageType="urgency", min="very-low"), NOW)) == [URGENCY_SET]
+    assert session.state is State.ACTIVE
+
+
+@pytest.mark.parametrize("least", [None, "", "High", "medium", 3, ["high"], {}])
+def test_an_unknown_urgency_is_refused_and_changes_nothing(least: object) -> None:
+    session = filtered("low")
+    (reply,) = sent(session.receive(frame(messageType="urgency", min=least), NOW))
+    assert (reply["messageType"], reply["status"]) == ("urgency", 400)
+    assert (session.state, session.min_urgency) == (State.ACTIVE, "low")
+
+
+def test_an_urgency_that_cannot_be_recorded_is_503_and_changes_nothing() -> None:
+    session = subscribed()
+    request = request_in(session.receive(frame(messageType="urgency", min="high"), NOW))
+    (reply,) = sent(session.on_failure(request, StoreFailure.BROKEN))
+    assert (reply["messageType"], reply["status"]) == ("urgency", 503)
+    assert session.accept(message(1, urgency="low"), None)
+
+
+def test_too_many_changes_of_the_urgency_are_429() -> None:
+    session = subscribed()
+    request = request_in(session.receive(frame(messageType="urgency", min="high"), NOW))
+    assert isinstance(request, SetUrgency)
+    (reply,) = sent(session.on_refused(request, TooOften("too many", 1.2)))
+    assert (reply["messageType"], reply["status"], reply["retry_after"]) == ("urgency", 429, 2)
+    assert session.state is State.ACTIVE
+
+
+def test_an_urgency_of_a_user_that_another_connection_has_closes_this_one() -> None:
+    session = subscribed()
+    request = request_in(session.receive(frame(messageType="urgency", min="high"), NOW))
+    assert session.on_result(request, False, NOW) == [Close(1000, "replaced")]
+
+
+def test_what_is_below_the_urgency_is_not_accepted_and_everything_else_is() -> None:
+    session = filtered("normal")
+    accepted = [
+        session.accept(message(number, urgency=urgency), None)
+        for number, urgency in enumerate(["very-low", "low", "normal", "high"])
+    ]
+    assert accepted == [False, False, True, True]
+
+
+def test_storage_is_not_read_for_what_is_below_the_urgency() -> None:
+    session = filtered("normal")
+    assert session.check_storage("low") == ()
+    assert session.check_storage("normal") == [ReadStored(None)]
+
+
+def test_storage_is_read_when_the_urgency_falls_and_not_when_it_rises() -> None:
+    session = filtered("high")
+    assert set_urgency(session, "low") == [ReadStored(None)]
+    session.on_result(ReadStored(None), StoredPage((), None), NOW)
+    assert set_urgency(session, "normal") == []
+
+
+def test_when_the_urgency_falls_during_a_read_storage_is_read_once_more() -> None:
+    session = filtered("high")
+    (read,) = session.check_storage()
+    assert set_urgency(session, "low") == []
+    page = StoredPage([stored(1)], None, frozenset([CHANNEL]))
+    effects = session.on_result(request_in([read]), page, NOW)
+    assert [text["version"] for text in sent(effects)] == ["version-1"]
+    assert session.receive(ack(1), NOW)[-1] == ReadStored(None)
+
+
+def test_what_is_stored_below_the_urgency_is_neither_sent_nor_deleted() -> None:
+    session = filtered("normal")
+    read = request_in(session.check_storage())
+    rows = [stored(1, urgency="low"), stored(2, urgency="normal"), stored(3, urgency="very-low")]
+    effects = session.on_result(read, StoredPage(rows, None, frozenset([CHANNEL])), NOW)
+    assert [text["version"] for text in sent(effects)] == ["version-2"]
+    assert session.receive(ack(2), NOW) == [DeleteMessages([rows[1].row])]
+
+
+def test_what_is_expired_below_the_urgency_is_deleted() -> None:
+    session = filtered("normal")
+    read = request_in(session.check_storage())
+    old = stored(1, urgency="low", ttl=0)
+    assert session.on_result(read, StoredPage([old], None), NOW) == [DeleteMessages([old.row])]
+
+
+def test_one_page_of_stored_messages_begins_with_the_most_urgent() -> None:
+    session = subscribed()
+    read = request_in(session.check_storage())
+    given = ["low", "high", "normal", "very-low", "high", "normal"]
+    rows = [stored(number, urgency=urgency) for number, urgency in enumerate(given)]
+    urgencies = frozenset({"low", "high", "very-low"})
+    page = StoredPage(rows, None, frozenset([CHANNEL]), urgencies=urgencies)
+    order = [text["version"] for text in sent(session.on_result(read, page, NOW))]
+    assert order == [f"version-{number}" for number in (1, 4, 2, 5, 0, 3)]
+
+
+def test_of_several_pages_the_most_urgent_messages_of_all_come_first() -> None:
+    session = subscribed()
+    pages = {
+        None: StoredPage([stored(1)], "a", frozenset([CHANNEL]), urgencies=frozenset(["high"])),
+        "a": StoredPage([stored(2, urgency="high")], None),
+    }
+    request: Effect | None = request_in(session.check_storage())
+    order = []
+    while isinstance(request, ReadStored):
+        effects = session.on_result(request, pages[request.after], NOW)
+        for text in sent(effects):
+            number = int(str(text["version"])[-1])
+            order.append(number)
+            pages = {
+                after: StoredPage(
+                    [row for row in page.messages if row.notification.version != text["version"]],
+                    page.last,
+                    page.channels,
+                    urgencies=page.urgencies,
+                )
+                for after, page in pages.items()
+            }
+            effects = session.receive(ack(number), NOW)
+        request = effects[-1] if effects else None
+    assert order == [2, 1]
+    assert session.drain is None
+
+
+def test_pages_of_normal_messages_are_read_once() -> None:
+    session = subscribed()
+    session.check_storage()
+    page = StoredPage([stored(1)], "a", frozenset([CHANNEL]))
+    assert sent(session.on_result(ReadStored(None), page, NOW))
+    assert session.receive(ack(1), NOW)[-1] == ReadStored("a")
+    session.on_result(ReadStored("a"), StoredPage([], None), NOW)
+    assert session.drain is None
+
+
+def test_a_hello_brings_the_urgency_and_its_answer_says_what_is_in_effect() -> None:
+    for wanted, recorded, effective in [
+        ("high", "very-low", "high"),
+        ("very-low", "high", None),
+        (None, "low", "low"),
+        ("hurry", "low", "low"),
+        (7, "very-low", None),
+    ]:
+        session = new_session()
+        hello = frame(messageType="hello", use_webpush=True, uaid=UAID, urgency=wanted)
+        request = request_in(session.receive(hello, NOW))
+        result = Identified(UAID, 5, new=False, min_urgency=recorded)
+        (reply,) = sent(session.on_result(request, result, NOW))
+        assert reply.get("urgency") == effective
+        assert session.min_urgency == (effective or "very-low")
+
+
+def test_simplepush_has_no_urgency() -> None:
+    session = new_session()
+    hello = frame(messageType="hello", use_webpush=False, urgency="high", channelIDs=[])
+    request = request_in(session.receive(hello, NOW))
+    (reply,) = sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))
+    assert "urgency" not in reply
+    (refusal,) = sent(session.receive(frame(messageType="urgency", min="high"), NOW))
+    assert (refusal["messageType"], refusal["status"]) == ("urgency", 400)
 
 
 # ── ping ────────────────────────────────────────────────────────────────────────────────────────
@@ -845,7 +1031,7 @@ def test_a_number_that_no_float_can_hold_is_as_any_unknown_message() -> None:
 def test_a_refused_registration_changes_nothing_and_input_goes_on(kind: str) -> None:
     session = subscribed(Rules(more_info="https://page"))
     request = request_in(session.receive(frame(messageType=kind, channelID=OTHER), NOW))
-    assert isinstance(request, Registration)
+    assert isinstance(request, UserChange)
     assert sent(session.on_refused(request, TooOften("too many", 1.2))) == [
         {
             "messageType": kind,

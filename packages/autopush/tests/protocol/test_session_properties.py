@@ -1,7 +1,8 @@
 """A session against a model of storage and user agent: nothing is lost, nothing is sent twice.
 
 Months pass, the store is overloaded at times, and output is paused; storage has one table for each
-month, and the user has one of them. A result of the store may come long after what it says was
+month, and the user has one of them. Messages differ in urgency, and the user agent changes its
+filter. A result of the store may come long after what it says was
 read: channels are registered and unregistered meanwhile.
 """
 
@@ -25,6 +26,7 @@ from autopush.protocol.effects import (
     Row,
     Send,
     SetTimer,
+    SetUrgency,
     StoredMessage,
     StoredPage,
     StoreFailure,
@@ -35,6 +37,7 @@ from autopush.protocol.effects import (
 from autopush.protocol.session import Rules
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.webpush.notification import Notification
+from autopush.webpush.urgency import LEVELS, LOWEST, NORMAL, is_below
 from support.session_frames import new_session
 from support.soak import times
 
@@ -60,6 +63,9 @@ class SessionMachine(RuleBasedStateMachine):
         self.channel_of: dict[str, str] = {}
         self.requests: list[ReadStored | ChangeTable] = []
         self.update: Subscribe | Unsubscribe | None = None
+        self.filter: SetUrgency | None = None
+        self.least = LOWEST
+        self.urgency_of: dict[str, str] = {}
         self.pages: list[tuple[ReadStored, StoredPage]] = []
         self.timers: list[TimerReason] = []
 
@@ -80,13 +86,13 @@ class SessionMachine(RuleBasedStateMachine):
         self.direct = self.acks = 0
         self.requests = []
         self.pages = []
-        self.update = None
+        self.update = self.filter = None
         self.timers = []
         assert self.session.receive(b'{"messageType":"hello","use_webpush":true}', NOW) == [
             Identify(None)
         ]
         old_table = self.users_month < self.this_month
-        result = Identified(UAID, 1, new=False, old_table=old_table)
+        result = Identified(UAID, 1, new=False, old_table=old_table, min_urgency=self.least)
         self._carry_out(self.session.on_result(Identify(None), result, NOW))
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
@@ -103,6 +109,8 @@ class SessionMachine(RuleBasedStateMachine):
                     self.requests.append(effect)
                 case Subscribe() | Unsubscribe():
                     self.update = effect
+                case SetUrgency():
+                    self.filter = effect
                 case SetTimer():
                     self.timers.append(effect.reason)
                 case Close() | DropUser():
@@ -112,26 +120,33 @@ class SessionMachine(RuleBasedStateMachine):
         assert version not in self.seen, "sent twice on one connection"
         assert version not in self.acked, "sent again after its ack"
         assert self.session.state is not State.ROTATING, "sent during a change of tables"
+        assert not is_below(self.urgency_of[version], self.session.min_urgency), "below the filter"
         self.seen.add(version)
         self.received.append(version)
 
-    def _message(self, channel: str) -> Notification:
+    def _message(self, channel: str, urgency: str) -> Notification:
         self.number += 1
         self.channel_of[f"v{self.number}"] = channel
+        self.urgency_of[f"v{self.number}"] = urgency
         return Notification(
             uaid=UAID,
             channel_id=channel,
             version=f"v{self.number}",
             ttl=60,
             timestamp=int(NOW),
+            urgency=urgency,
             sort_time=1_000_000 + self.number,
         )
 
-    @rule(store_first=st.booleans(), channel=st.sampled_from([CHANNEL, OTHER]))
-    def push(self, store_first: bool, channel: str) -> None:
+    @rule(
+        store_first=st.booleans(),
+        channel=st.sampled_from([CHANNEL, OTHER]),
+        urgency=st.sampled_from([*LEVELS]),
+    )
+    def push(self, store_first: bool, channel: str, urgency: str) -> None:
         if channel not in self.channels:  # the endpoint refuses it
             return
-        notification = self._message(channel)
+        notification = self._message(channel, urgency)
         self.accepted.add(notification.version)
         row = Row(notification.sort_key, None)
         if store_first:
@@ -141,15 +156,30 @@ class SessionMachine(RuleBasedStateMachine):
             self._receive(notification.version)
         else:
             self.rows[row.sort_key] = notification
+            self._carry_out(self.session.check_storage(urgency))
 
-    @rule(channel=st.sampled_from([CHANNEL, OTHER]))
-    def push_through_another_node(self, channel: str) -> None:
+    @rule(channel=st.sampled_from([CHANNEL, OTHER]), urgency=st.sampled_from([*LEVELS]))
+    def push_through_another_node(self, channel: str, urgency: str) -> None:
         if channel not in self.channels:
             return
-        notification = self._message(channel)
+        notification = self._message(channel, urgency)
         self.accepted.add(notification.version)
         self.rows[notification.sort_key] = notification
-        self._carry_out(self.session.check_storage())
+        self._carry_out(self.session.check_storage(urgency))
+
+    @precondition(lambda self: self.session.state is State.ACTIVE)
+    @rule(least=st.sampled_from([*LEVELS]))
+    def change_the_filter(self, least: str) -> None:
+        frame = json.dumps({"messageType": "urgency", "min": least}).encode()
+        self._carry_out(self.session.receive(frame, NOW))
+
+    @precondition(lambda self: self.filter)
+    @rule()
+    def the_filter_is_recorded(self) -> None:
+        change, self.filter = self.filter, None
+        if change is not None:
+            self.least = change.min_urgency
+            self._carry_out(self.session.on_result(change, True, NOW))
 
     @precondition(lambda self: self.requests)
     @rule()
@@ -174,7 +204,9 @@ class SessionMachine(RuleBasedStateMachine):
         is_listed = request.after is None or any(
             stored.notification.channel_id not in known for stored in messages
         )
-        return StoredPage(messages, last, frozenset(self.channels) if is_listed else None)
+        channels = frozenset(self.channels) if is_listed else None
+        urgencies = frozenset(self.urgency_of.values()) - {NORMAL} if not after else frozenset()
+        return StoredPage(messages, last, channels, urgencies=urgencies)
 
     @precondition(lambda self: self.requests and isinstance(self.requests[0], ReadStored))
     @rule()
@@ -295,7 +327,11 @@ class SessionMachine(RuleBasedStateMachine):
         self.output(paused=False)
         if self.update:
             self.the_change_is_carried_out()
-        self._carry_out(self.session.check_storage())
+        self.the_filter_is_recorded()
+        if self.session.state is not State.ACTIVE:
+            self.storage_returns_a_result()
+        self.change_the_filter(LOWEST)
+        self.the_filter_is_recorded()
         for _ in range(10 * (self.number + len(self.timers) + 2)):
             if self.update:
                 self.the_change_is_carried_out()

@@ -113,6 +113,11 @@ def test_any_other_urgency_counts_as_none(urgency: str) -> None:
     assert check_content({**AES128GCM, "urgency": urgency}, b"") == Content(60)
 
 
+@pytest.mark.parametrize("urgency", ["low,high", "high, high", "low, ", ",", "hurry, high"])
+def test_several_urgencies_are_400_with_errno_115(urgency: str) -> None:
+    assert refusal({"ttl": "1", "urgency": urgency}) == (400, 115)
+
+
 @given(st.binary(min_size=1, max_size=300))
 def test_the_body_becomes_base64url_without_padding(body: bytes) -> None:
     data = check_content(AES128GCM, body).data
@@ -223,11 +228,12 @@ def test_the_limit_is_the_last_size_that_fits() -> None:
         check_content(AES128GCM, bytes(11), max_data=10)
 
 
-def test_topic_is_checked_before_ttl_before_size_before_encryption() -> None:
+def test_topic_is_checked_before_ttl_before_urgency_before_size_before_encryption() -> None:
     big = bytes(5000)
     assert refusal({"topic": "a b"}, big) == (400, 113)
     assert refusal({}, big) == (400, 111)
     assert refusal({"ttl": "-1"}, big) == (400, 112)
+    assert refusal({"ttl": "1", "urgency": "low, high"}, big) == (400, 115)
     assert refusal({"ttl": "1"}, big) == (413, 104)
     assert refusal({"ttl": "1"}) == (400, 110)
 

@@ -33,6 +33,7 @@ from autopush.telemetry.logs import RepeatLimiter
 from autopush.webpush.identifiers import canonical_uaid
 from autopush.webpush.notification import Notification, VersionUpdate, from_node
 from autopush.webpush.tokens import KeyRing, parse_message_id
+from autopush.webpush.urgency import HIGHEST, known_urgency
 from keytables import KeytablesError
 
 SUBPROTOCOL: Final = "push-notification"
@@ -182,7 +183,7 @@ class NodeApi:
                 # an older version refuses an unknown path, but ignores a member or a header.
                 return self._push(canonical_uaid(uaid), body, only_subscribed=True)
             case "PUT", "notif", uaid:
-                return self._check(canonical_uaid(uaid))
+                return self._check(canonical_uaid(uaid), body)
             case "GET", "notif", uaid:
                 user = self.registry.find(canonical_uaid(uaid) or "")
                 return (
@@ -240,11 +241,12 @@ class NodeApi:
             # The other node will have the store checked.
             return responses.text(503, "The store does not answer.")
 
-    def _check(self, uaid: str | None) -> Response:
+    def _check(self, uaid: str | None, urgency: bytes) -> Response:
         user = self.registry.find(uaid) if uaid else None
         if user is None:
             return self._absent(uaid)
-        if user.check_storage():
+        # Empty from an older version, for which storage is read in any case.
+        if user.check_storage(known_urgency(urgency.decode("latin-1")) or HIGHEST):
             return responses.text(200, "Notification check started")
         return responses.text(202, "Flagged for Notification check")
 

@@ -220,7 +220,7 @@ class FcmRouter(Router):
             )
         data = limited_data(notification, MAX_DATA)
         ttl = bridge_ttl(notification, self._shortest_ttl)
-        priority = _PRIORITIES.get(notification.urgency or "", self._priority)
+        priority = _PRIORITIES.get(notification.urgency, self._priority)
         android = {"ttl": f"{ttl}s", "priority": priority, "data": data}
         message: dict[str, object] = {"message": {"token": token, "android": android}}
         if self._dry_run:

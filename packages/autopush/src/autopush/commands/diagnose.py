@@ -40,6 +40,7 @@ from autopush.telemetry.metrics import unshared_metrics
 from autopush.webpush.errors import PushError
 from autopush.webpush.identifiers import undashed
 from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing
+from autopush.webpush.urgency import NORMAL, is_below
 from keytables import Item, KeytablesError, TableNotFound, Value
 
 _ENDPOINT: Final = re.compile(
@@ -90,6 +91,7 @@ class Rule(Enum):
     NOT_ON_ITS_NODE = ("not connected to the node on record", Arrival.LATER)
     NODE_CANNOT_TELL = ("node does not say who is connected", Arrival.UNKNOWN)
     NOT_CONNECTED = ("not connected", Arrival.LATER)
+    TAKES_HIGHER_URGENCY = ("takes only a higher urgency", Arrival.LATER)
     CONNECTED = ("connected", Arrival.NOW)
 
     def __init__(self, title: str, arrival: Arrival) -> None:
@@ -118,6 +120,13 @@ _STORED: Final = "A push is stored, and delivered when the user agent connects a
 _NODE_RULES: Final = {
     None: (Rule.NOT_CONNECTED, f"The user agent is not connected. {_STORED}."),
     NodeAnswer.DONE: (Rule.CONNECTED, "The user agent is connected. A push is delivered at once."),
+    NodeAnswer.LATER: (
+        Rule.TAKES_HIGHER_URGENCY,
+        (
+            "The user agent is connected and takes only urgent messages (min_urgency in its "
+            "record). One of a lower urgency is stored, and delivered when it takes that again."
+        ),
+    ),
     NodeAnswer.ABSENT: (
         Rule.NOT_ON_ITS_NODE,
         (
@@ -241,6 +250,9 @@ def _judge_connecting(facts: Facts, user: UserInspection) -> Verdict:
             "A push is refused with 410, errno 106: the user agent is not subscribed to this "
             "channel; it has unsubscribed, or its subscription was never saved.",
         )
+    takes_normal = user.record is None or not is_below(NORMAL, user.record.min_urgency)
+    if facts.node is NodeAnswer.DONE and not takes_normal:
+        return Verdict(*_NODE_RULES[NodeAnswer.LATER])
     return Verdict(*_NODE_RULES[facts.node])
 
 
@@ -256,7 +268,7 @@ NOT_FOUND: Final = "Not Found"
 _PLAIN: Final = frozenset(
     (
         *("uaid", "router_type", "node_id", "connected_at", "last_connect", "current_month"),
-        *("curmonth", "moved_from", "record_version", "critical_failure", "expiry"),
+        *("curmonth", "moved_from", "record_version", "critical_failure", "expiry", "min_urgency"),
         *("app_id", "rel_channel"),
     )
 )

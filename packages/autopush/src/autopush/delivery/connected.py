@@ -10,6 +10,7 @@ from autopush.protocol.drain import Unacked
 from autopush.protocol.effects import Row
 from autopush.store.versions import UserMessages
 from autopush.webpush.notification import Notification
+from autopush.webpush.urgency import HIGHEST
 
 ACKS_KEPT: Final = 60.0
 """Seconds; a call from another node times out after three."""
@@ -31,6 +32,10 @@ class ConnectedUser(Protocol):
         """Milliseconds, as in the router record."""
 
     @property
+    def min_urgency(self) -> str:
+        """Of messages that are sent to it."""
+
+    @property
     def is_connected(self) -> bool:
         """Whether the session has not ended."""
 
@@ -42,7 +47,9 @@ class ConnectedUser(Protocol):
         """Whether no message is unacked and no stored one left."""
 
     def deliver(self, notification: Notification, row: Row | None) -> bool:
-        """Send now; False when busy: storage is read later. `row`: where it is stored, or None."""
+        """Send now; False when busy or below `min_urgency`: storage is read later. `row`: where it
+        is stored, or None.
+        """
 
     def in_flight(self, version: str) -> Unacked | None:
         """The message of that version, if it was sent and is not acked yet."""
@@ -53,8 +60,10 @@ class ConnectedUser(Protocol):
         Also False if `notification.stored`, the table that has `row`, is not the user's table.
         """
 
-    def check_storage(self) -> bool:
-        """Read the stored messages; False when that has to wait."""
+    def check_storage(self, urgency: str = HIGHEST) -> bool:
+        """Read the stored messages; False when that has to wait. `urgency`: of the message that was
+        stored, which waits if it is below `min_urgency`.
+        """
 
     def schedule_table_change(self) -> None:
         """Change to this month's message table at a random time in the next half hour."""

@@ -29,6 +29,7 @@ from autopush.telemetry import logs
 from autopush.telemetry.metric_table import NODE_CONNECT_ERROR, NODE_TIMEOUT
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.notification import Notification
+from autopush.webpush.urgency import HIGHEST
 
 MAX_LINKS: Final = 4096
 SLOW_LANES: Final = 8
@@ -50,6 +51,9 @@ _log = logs.get(__name__)
 
 class NodeAnswer(Enum):
     DONE = "the node has taken it"
+    LATER = (
+        "the user agent is connected and gets it later, from storage; nothing more is to be done"
+    )
     BUSY = "the user agent is connected but cannot take more now; it will read storage"
     ABSENT = "the user agent is not connected there"
     UNREACHABLE = "it is gone: nothing listens there, or another process"
@@ -130,19 +134,22 @@ class Nodes:
         path = f"/push/{notification.uaid}/subscribed"
         return await self._call(node_id, "PUT", path, notification.to_node())
 
-    async def check_storage(self, node_id: str, uaid: str) -> NodeAnswer:
-        """Have the node read storage for that user agent; repeated while it is unresponsive."""
+    async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> NodeAnswer:
+        """Have the node read storage for that user agent; repeated while it is unresponsive.
+
+        `urgency`: of the message that was stored. LATER: the node reads storage later by itself.
+        """
         if node_id != self.own_id:
             path = f"/notif/{uaid}"
-            answer = await self._call(node_id, "PUT", path)
+            # In the body, which an older version ignores: it reads storage in any case.
+            answer = await self._call(node_id, "PUT", path, urgency.encode())
             if answer is NodeAnswer.UNRESPONSIVE:
                 self._pending.add(node_id, "PUT", path)
             return answer
         user = self._registry.find(uaid)
         if user is None:
             return self._absent(uaid)
-        user.check_storage()
-        return NodeAnswer.DONE
+        return NodeAnswer.DONE if user.check_storage(urgency) else NodeAnswer.LATER
 
     def _absent(self, uaid: str) -> NodeAnswer:
         is_finishing = self._registry.acked.has_undeleted(uaid)
@@ -260,8 +267,10 @@ class Nodes:
 
 
 def _answer_of(status: int) -> NodeAnswer:
-    if status in (200, 202):
+    if status == 200:
         return NodeAnswer.DONE
+    if status == 202:
+        return NodeAnswer.LATER
     if status == 404:
         return NodeAnswer.ABSENT
     return NodeAnswer.UNRESPONSIVE if status >= 500 and status != 503 else NodeAnswer.BUSY

@@ -20,6 +20,7 @@ from autopush.protocol.effects import (
     Identified,
     Identify,
     ReadStored,
+    SetUrgency,
     StoredPage,
     StoreRequest,
     StoreResult,
@@ -79,6 +80,8 @@ class StoreRequests:
                 case Unsubscribe():
                     await user.messages.remove_channel(user.uaid or "", request.channel_id)
                     return None
+                case SetUrgency():
+                    return await self._set_urgency(user, request.min_urgency)
                 case ChangeTable():
                     return await self._change_table(user)
         except TableNotFound as error:
@@ -104,7 +107,7 @@ class StoreRequests:
             superseded.append(record)
             connected_at = max(user.connected_at, record.connected_at + 1)
             replaced = await self._store.users.connect(
-                record, self._nodes.own_id, connected_at, request.wake_data
+                record, self._nodes.own_id, connected_at, request.wake_data, request.min_urgency
             )
             if replaced is not None:
                 # If the reply to a first try was lost, `replaced` is what that try wrote.
@@ -164,6 +167,7 @@ class StoreRequests:
             new=False,
             reset=record.record_version < RECORD_VERSION,
             old_table=self._store.is_behind(messages),
+            min_urgency=record.min_urgency,
         )
 
     def _claim(self, user: ConnectedUser, uaid: str) -> bool:
@@ -208,7 +212,7 @@ class StoreRequests:
             # The known list is from before the page: a register may have completed in between.
             read_later = await user.messages.channels(uaid)
             channels = read_later if isinstance(read_later, frozenset) else None
-        return StoredPage(messages, page.last, channels, page.read_to)
+        return StoredPage(messages, page.last, channels, page.read_to, page.urgencies)
 
     async def _subscribe(self, user: ConnectedUser, request: Subscribe) -> str:
         uaid = user.uaid or ""
@@ -222,7 +226,11 @@ class StoreRequests:
         await asyncio.gather(
             user.messages.add_channel(uaid, request.channel_id),
             self._store.users.create(
-                uaid, self._nodes.own_id, user.connected_at, user.messages.name
+                uaid,
+                self._nodes.own_id,
+                user.connected_at,
+                user.messages.name,
+                user.min_urgency,
             ),
         )
         user.is_recorded = True
@@ -237,6 +245,13 @@ class StoreRequests:
             )
             user.is_recorded = True
         return self._tokens.simplepush_url(uaid, request.channel_id)
+
+    async def _set_urgency(self, user: ConnectedUser, min_urgency: str) -> bool:
+        if not user.is_recorded:  # the first register records it
+            return True
+        return await self._store.users.set_min_urgency(
+            user.uaid or "", self._nodes.own_id, user.connected_at, min_urgency
+        )
 
     async def _change_table(self, user: ConnectedUser) -> bool:
         uaid, old = user.uaid or "", user.messages

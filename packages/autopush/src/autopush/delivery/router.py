@@ -57,7 +57,7 @@ _log = logs.get(__name__)
 class DeliveryResult(Enum):
     DELIVERED = "the user agent or its node has it"
     STORED = "it waits in storage"
-    DISCARDED = "the user agent is not connected and the TTL is 0"
+    DISCARDED = "the TTL is 0, and the user agent is not connected or takes only higher urgencies"
 
 
 class UserOnRecord(Struct, frozen=True):
@@ -336,9 +336,13 @@ class UserAgentRouter:
             raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
         await follow(self._store, record, [row_of(notification)], messages)
         if record.node_id is not None:
-            answer = await self._nodes.check_storage(record.node_id, notification.uaid)
+            answer = await self._nodes.check_storage(
+                record.node_id, notification.uaid, notification.urgency
+            )
             if answer is NodeAnswer.DONE:
                 return DeliveryResult.DELIVERED
+            if answer is NodeAnswer.LATER:
+                return DeliveryResult.STORED
             await self._note_failure(answer, record)
         if record.wake_data is not None and self._wake is not None:
             self._wake(record)

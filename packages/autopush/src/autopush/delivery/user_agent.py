@@ -25,7 +25,6 @@ from autopush.protocol.effects import (
     DropUser,
     Effect,
     Identify,
-    Registration,
     ReportNack,
     Row,
     Send,
@@ -36,12 +35,14 @@ from autopush.protocol.effects import (
     Subscribe,
     TimerReason,
     Unsubscribe,
+    UserChange,
 )
 from autopush.protocol.session import Session
 from autopush.protocol.states import BLOCKED_STATES, State
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
 from autopush.webpush.notification import Notification
+from autopush.webpush.urgency import HIGHEST
 from keytables import KeytablesError, TableNotFound, Throttled
 
 CLOCKS_DIFFER: Final = 10.0
@@ -178,6 +179,10 @@ class UserAgentConnection(WebSocketProtocol):
         return self.session.connected_at
 
     @property
+    def min_urgency(self) -> str:
+        return self.session.min_urgency
+
+    @property
     def is_connected(self) -> bool:
         return self.session.state is not State.CLOSED
 
@@ -228,8 +233,8 @@ class UserAgentConnection(WebSocketProtocol):
         # It may have been acked and deleted since the store read it.
         return not is_stored or acked.was_acked(uaid, row)
 
-    def check_storage(self) -> bool:
-        effects = self.session.check_storage()
+    def check_storage(self, urgency: str = HIGHEST) -> bool:
+        effects = self.session.check_storage(urgency)
         self._carry_out(effects)
         if effects:
             self._node.notification_checks.add()
@@ -246,7 +251,7 @@ class UserAgentConnection(WebSocketProtocol):
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         """Store requests run in a task."""
         for request in self._carry_out_now(effects):
-            if isinstance(request, Registration) and self._is_refused(request):
+            if isinstance(request, UserChange) and self._is_refused(request):
                 continue
             self._block_input_while_waiting()
             if not isinstance(request, Identify):
@@ -371,9 +376,11 @@ class UserAgentConnection(WebSocketProtocol):
         else:
             self.abort()  # still sending after our close frame
 
-    def _is_refused(self, request: Registration) -> bool:
+    def _is_refused(self, request: UserChange) -> bool:
         refusal = self._node.limits.refuse_registration(
-            self._known_uaid, self.address_key, is_new=not self.is_recorded
+            self._known_uaid,
+            self.address_key,
+            is_new=isinstance(request, Subscribe) and not self.is_recorded,
         )
         if refusal is None:
             return False

@@ -1,4 +1,7 @@
-"""One pass over the stored messages of a user agent: topics first, then the rest by storing time.
+"""The stored messages of a user agent, page by page: topics first, then the rest by storing time.
+
+If its messages differ in urgency and fill more than a page, there is a pass over all pages for each
+urgency, the highest first. What is below the filter of the user agent is not sent and stays.
 
 The next page is read only when everything sent from this one is acked, and no row is read twice in
 one pass, so a pass always ends. A read pointer, which the original moved instead of deleting rows,
@@ -13,9 +16,10 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from autopush.protocol.effects import ReadStored, Row, StoredPage
+from autopush.protocol.effects import ReadStored, Row, StoredMessage, StoredPage
 from autopush.webpush.identifiers import TIMESTAMPED_ROWS, sort_key_after
 from autopush.webpush.notification import Notification
+from autopush.webpush.urgency import LEVELS, LOWEST, NORMAL, is_below
 
 
 class Unacked(Struct):
@@ -41,12 +45,15 @@ class Unacked(Struct):
 
 
 class Drain:
-    """The state of a running pass; an idle session has none."""
+    """The state of running passes; an idle session has none."""
 
     __slots__ = (
         "_after",
         "_changed",
         "_completed",
+        "_is_mixed",
+        "_least",
+        "_left",
         "_over",
         "_pointer",
         "reading",
@@ -57,6 +64,11 @@ class Drain:
     def __init__(self) -> None:
         self._after: str | None = None
         self._over = False
+        self._is_mixed = False
+        self._least = LOWEST
+        """What this pass sends."""
+        self._left: str | None = None
+        """The highest urgency found that is left to the next pass."""
         self._pointer = 0
         self._completed: set[str] = set()
         self._changed: dict[str, bool] = {}
@@ -67,9 +79,12 @@ class Drain:
         """More messages are stored than one user agent may have unacked."""
 
     def next_page(self) -> ReadStored | None:
-        """None when the pass is over."""
+        """None when all passes are over."""
         if self._over:
-            return None
+            if self._left is None:
+                return None
+            self._least, self._left = self._left, None
+            self._over, self._after = False, None
         self.reading = True
         return ReadStored(self._after)
 
@@ -108,15 +123,20 @@ class Drain:
         channels: Collection[str],
         now: float,
         limit: int,
+        min_urgency: str = LOWEST,
     ) -> tuple[list[Notification], list[Row]]:
         """Returns the live messages for these channels, which are added to `unacked`, and the rows
         of the rest, to delete. More than `limit` messages are too many. A row of an unknown channel
-        is kept unsent, unless the page brought the list.
+        is kept unsent, unless the page brought the list; and one below `min_urgency`.
         """
         completed = self.page_read(page)
+        if page.urgencies and not self._is_mixed:  # the first page of the first pass
+            self._is_mixed = True
+            if page.last is not None:
+                self._least = max(page.urgencies | {NORMAL}, key=LEVELS.__getitem__)
         sending: list[Notification] = []
         dead: list[Row] = []
-        for stored in page.messages:
+        for stored in sorted(page.messages, key=_urgency) if self._is_mixed else page.messages:
             row, notification = stored.row, stored.notification
             version, channel_id = notification.version, notification.channel_id
             sent = unacked.get(version)
@@ -130,6 +150,12 @@ class Drain:
             if is_dead or channel_id not in channels:
                 if is_dead or page.channels is not None:
                     dead.append(row)
+                continue
+            if is_below(notification.urgency, min_urgency):
+                continue
+            if is_below(notification.urgency, self._least):
+                if self._left is None or is_below(self._left, notification.urgency):
+                    self._left = notification.urgency
                 continue
             if self.waiting >= limit:
                 self.too_many = True
@@ -149,3 +175,8 @@ class Drain:
     def is_read(self, sort_time: int | None) -> bool:
         """Whether that time (µs) is not after the table's read pointer."""
         return sort_time is not None and sort_time <= self._pointer
+
+
+def _urgency(stored: StoredMessage) -> int:
+    """Sorts the most urgent first."""
+    return -LEVELS[stored.notification.urgency]

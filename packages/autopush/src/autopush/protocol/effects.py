@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from autopush.webpush.notification import Notification
+from autopush.webpush.urgency import LOWEST
 
 # --- codes and reasons of a close -----------------------------------------------------------------
 
@@ -113,9 +114,14 @@ class SetTimer(Struct, frozen=True):
 
 
 class Identify(Struct, frozen=True):
-    """Look the user agent up and record its connection. Result: `Identified`."""
+    """Look the user agent up and record its connection. Result: `Identified`.
+
+    `min_urgency`: None to leave it as recorded. `broadcasts`: those to subscribe to, as sent.
+    """
 
     uaid: str | None
+    min_urgency: str | None = None
+    broadcasts: object = None
     is_simplepush: bool = False
     wake_data: Mapping[str, str] | None = None
 
@@ -136,6 +142,15 @@ class Unsubscribe(Struct, frozen=True):
     code: int | None = None
 
 
+class SetUrgency(Struct, frozen=True):
+    """Record the lowest urgency that is sent.
+
+    Result: True when it is done, False when another connection has the user.
+    """
+
+    min_urgency: str
+
+
 class ReadStored(Struct, frozen=True):
     """Read messages after the sort key `after` (None: from the first). Result: `StoredPage`."""
 
@@ -152,7 +167,7 @@ class ChangeTable(Struct, frozen=True):
 class Identified(Struct, frozen=True):
     """`connected_at`: ms, as in the router record. `new`: nothing is stored yet, not even the user.
     `reset`: an old record, dropped once its messages are delivered. `old_table`: of an earlier
-    month.
+    month. `min_urgency`: as recorded.
     """
 
     uaid: str
@@ -160,18 +175,21 @@ class Identified(Struct, frozen=True):
     new: bool
     reset: bool = False
     old_table: bool = False
+    min_urgency: str = LOWEST
 
 
 class StoredPage(Struct, frozen=True):
     """`channels`: all subscriptions, with the first page; and, read after the page, when it has a
     message for an unknown channel; otherwise None. `read_to`: the read pointer found there (µs).
-    `last`: the sort key to continue after, None on the last page.
+    `last`: the sort key to continue after, None on the last page. `urgencies`: those that messages
+    of the user may have besides normal, with the first page.
     """
 
     messages: Sequence[StoredMessage]
     last: str | None
     channels: frozenset[str] | None = None
     read_to: int = 0
+    urgencies: frozenset[str] = frozenset()
 
 
 class StoreFailure(Enum):
@@ -202,7 +220,7 @@ class TooOften(Struct, frozen=True):
     retry_after: float
 
 
-Registration = Subscribe | Unsubscribe
-StoreRequest = Identify | Subscribe | Unsubscribe | ReadStored | ChangeTable
+UserChange = Subscribe | Unsubscribe | SetUrgency
+StoreRequest = Identify | UserChange | ReadStored | ChangeTable
 StoreResult = Identified | str | StoredPage | bool | None
 Effect = Send | Close | DeleteMessages | DropUser | ReportNack | SetTimer | StoreRequest

@@ -13,13 +13,17 @@ import orjson
 
 from autopush.protocol.states import Event
 from autopush.webpush.notification import MAX_VERSION
+from autopush.webpush.urgency import LOWEST
 
 WEBSOCKET_ANCHOR: Final = "errors-websocket"
 """The fragment of the errors page for refusals on the WebSocket."""
 BAD_UUID_FORMAT: Final = "Bad UUID format, use lower case, dashed format"
 INVALID_UUID: Final = "Invalid UUID specified"
 MISSING_CHANNEL: Final = "Missing ChannelID"
+INVALID_URGENCY: Final = "min: expected very-low, low, normal or high"
+NO_URGENCY: Final = "SimplePush has no urgency"
 PONG: Final = b"{}"
+URGENCY_SET: Final = orjson.dumps({"messageType": "urgency", "status": 200})
 MAX_CODE: Final = 999
 MAX_VALUES: Final = 4096
 """Values in one message, approximately: more would block the event loop for milliseconds. The
@@ -34,7 +38,7 @@ EVENTS: Final = {
     "ack": Event.ACK,
     "nack": Event.NACK,
     "broadcast_subscribe": Event.BROADCASTS,
-    "urgency": Event.IGNORED,
+    "urgency": Event.URGENCY,
 }
 """By `messageType`."""
 
@@ -54,6 +58,8 @@ class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
     updates: object = None
     version: object = None
     code: object = None
+    urgency: object = None
+    min: object = None
 
 
 class NotAMessageError(ValueError):
@@ -129,9 +135,12 @@ def hello(
     env: str,
     ping: float,
     broadcasts: Mapping[str, object],
+    min_urgency: str = LOWEST,
     is_simplepush: bool = False,
 ) -> bytes:
-    """`ping`: seconds between server pings, omitted when 0. `broadcasts`: those to update."""
+    """`ping`: seconds between server pings, omitted when 0. `broadcasts`: those to update.
+    `min_urgency`: the filter, omitted when there is none.
+    """
     reply: dict[str, object] = {"messageType": "hello", "uaid": uaid, "status": 200}
     if not is_simplepush:
         reply["use_webpush"] = True
@@ -139,6 +148,8 @@ def hello(
     reply["env"] = env
     if ping:
         reply["ping"] = ping
+    if min_urgency != LOWEST:
+        reply["urgency"] = min_urgency
     return orjson.dumps(reply)
 
 

@@ -36,11 +36,11 @@ from autopush.protocol.effects import (
     Identified,
     Identify,
     ReadStored,
-    Registration,
     ReportNack,
     Row,
     Send,
     SetTimer,
+    SetUrgency,
     StoredPage,
     StoreFailure,
     StoreRequest,
@@ -50,6 +50,7 @@ from autopush.protocol.effects import (
     TooOften,
     Undelivered,
     Unsubscribe,
+    UserChange,
 )
 from autopush.protocol.messages import ClientMessage
 from autopush.protocol.simplepush import ANY_CHANNEL, SimplePushState
@@ -62,6 +63,7 @@ from autopush.protocol.states import (
 )
 from autopush.telemetry.metric_table import (
     UA_ACK,
+    UA_BELOW_FILTER,
     UA_CHANNEL_COUNT,
     UA_HELLO,
     UA_LIFESPAN,
@@ -76,6 +78,7 @@ from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
 from autopush.webpush.notification import Notification, updates_message
 from autopush.webpush.tokens import decode_key
+from autopush.webpush.urgency import HIGHEST, LOWEST, is_below, known_urgency
 
 CLOSE_DELAY: Final = (4.0, 8.0)
 READ_RETRY_DELAY: Final = (5.0, 59.0)
@@ -139,6 +142,7 @@ class SessionMetrics:
         self.sent = metrics.counters(UA_NOTIFICATION_SENT)
         self.topics = metrics.counter(UA_NOTIFICATION_TOPIC)
         self.data = metrics.counters(UA_MESSAGE_DATA)
+        self.below_filter = metrics.counters(UA_BELOW_FILTER)
 
 
 class Session:
@@ -150,7 +154,6 @@ class Session:
         "_recheck",
         "_rules",
         "_table",
-        "_wanted_broadcasts",
         "channels",
         "connected_at",
         "counted_messages",
@@ -160,6 +163,7 @@ class Session:
         "is_reset",
         "kind",
         "metrics",
+        "min_urgency",
         "output_paused",
         "simplepush",
         "state",
@@ -190,6 +194,8 @@ class Session:
         """Whether the user kept its UAID; None until the hello is answered."""
         self.is_reset = False
         """Whether the user gets a new UAID with its next hello."""
+        self.min_urgency = LOWEST
+        """Messages of a lower urgency are not sent: they wait in storage."""
         self.counts = NOTHING_COUNTED
         """Read-only, as it may be shared."""
         self.counted_messages = -1
@@ -203,7 +209,6 @@ class Session:
         self._recheck = False
         self._table = TableState.CURRENT
         self._last_ping = 0.0
-        self._wanted_broadcasts: object = None
         self._broadcasts = broadcasts.no_subscriptions
 
     # --- from the user agent ----------------------------------------------------------------------
@@ -238,6 +243,8 @@ class Session:
                 return self._nack(message)
             case Event.BROADCASTS:
                 return self._subscribe_to_broadcasts(message.broadcasts)
+            case Event.URGENCY:
+                return self._change_urgency(message)
             case _:
                 return ()
 
@@ -253,8 +260,8 @@ class Session:
             return [Send(reply)]
         uaid = message.uaid if is_uaid(message.uaid) else None
         if not is_simplepush:
-            self._wanted_broadcasts = message.broadcasts
-            return [Identify(uaid)]
+            min_urgency = known_urgency(message.urgency)
+            return [Identify(uaid, min_urgency=min_urgency, broadcasts=message.broadcasts)]
         self._broadcasts = NO_BROADCASTS.no_subscriptions
         wake_data = simplepush.read_wake_data(message.wakeup_host, message.mobilenetwork)
         self.simplepush = SimplePushState(wake_data, now)
@@ -303,6 +310,17 @@ class Session:
         if channel is None or not isinstance(spelling, str):
             return self._refuse("unregister", spelling, 401, "Invalid ChannelID")
         return [Unsubscribe(channel, spelling, messages.code_of(message))]
+
+    def _change_urgency(self, message: ClientMessage) -> Sequence[Effect]:
+        min_urgency = known_urgency(message.min)
+        if self.simplepush is not None:
+            return self._refuse("urgency", None, 400, messages.NO_URGENCY)
+        if min_urgency is None:
+            return self._refuse("urgency", None, 400, messages.INVALID_URGENCY)
+        request = SetUrgency(min_urgency)
+        if min_urgency == self.min_urgency:
+            return self._urgency_set(request)
+        return [request]
 
     def _refuse(
         self,
@@ -353,8 +371,15 @@ class Session:
     def accept(self, notification: Notification, row: Row | None) -> bool:
         """Take a notification, for the caller to send. `row`: where it is stored, or None.
 
-        False when busy: storage is read as soon as the user agent can take more.
+        False when busy: storage is read as soon as the user agent can take more. Also False below
+        `min_urgency`: storage is read when that falls.
         """
+        if self.min_urgency != LOWEST:
+            if is_below(notification.urgency, self.min_urgency):
+                self.metrics.below_filter[notification.urgency].add()
+                return False
+            if notification.topic is not None and notification.ttl and row is None:
+                return False  # to be stored: it replaces one that may wait there
         if self.state not in IDENTIFIED_STATES or self._is_busy:
             self._recheck = True
             return False
@@ -385,8 +410,12 @@ class Session:
         """Whether that version of its channel, or a newer one, is unacked (SimplePush)."""
         return simplepush.is_outdated(self.unacked, update)
 
-    def check_storage(self) -> Sequence[Effect]:
-        """Read the stored messages now, or as soon as that is possible."""
+    def check_storage(self, urgency: str = HIGHEST) -> Sequence[Effect]:
+        """Read the stored messages now, or as soon as that is possible. `urgency`: the highest of
+        those to be found; nothing is read if it is below `min_urgency`.
+        """
+        if is_below(urgency, self.min_urgency):
+            return ()
         if self.state not in IDENTIFIED_STATES or self.drain is not None or self._is_busy:
             self._recheck = True
             return ()
@@ -502,14 +531,17 @@ class Session:
                 return self._unsubscribed(request)
             case ChangeTable(), bool():
                 return self._table_changed() if result else self.close(NORMAL_CLOSURE, REPLACED)
+            case SetUrgency(), bool():
+                if not result:
+                    return self.close(NORMAL_CLOSURE, REPLACED)
+                return self._urgency_set(request)
             case _:
                 raise TypeError(f"{result!r} is no result of {request!r}")
 
-    def on_refused(self, request: Registration, refusal: TooOften) -> Sequence[Effect]:
+    def on_refused(self, request: UserChange, refusal: TooOften) -> Sequence[Effect]:
         """A rate limit refused the request."""
-        kind = "register" if isinstance(request, Subscribe) else "unregister"
-        channel, reason, seconds = request.channel_id, refusal.reason, refusal.retry_after
-        return [*self._refuse(kind, channel, 429, reason, seconds), *self._continue()]
+        reason, seconds = refusal.reason, refusal.retry_after
+        return [*self._refuse(*_named(request), 429, reason, seconds), *self._continue()]
 
     def on_failure(self, request: StoreRequest, failure: StoreFailure) -> Sequence[Effect]:
         if self.state is State.CLOSED:
@@ -518,10 +550,9 @@ class Session:
             return self._reset_user(DropReason.NO_MESSAGE_TABLE)
         overloaded = failure is StoreFailure.OVERLOADED
         match request:
-            case Subscribe() | Unsubscribe():
-                kind = "register" if isinstance(request, Subscribe) else "unregister"
+            case Subscribe() | Unsubscribe() | SetUrgency():
                 reason = "overloaded" if overloaded else "storage error"
-                return [*self._refuse(kind, request.channel_id, 503, reason), *self._continue()]
+                return [*self._refuse(*_named(request), 503, reason), *self._continue()]
             case ReadStored() if overloaded:
                 return [SetTimer(READ_RETRY_DELAY, TimerReason.RETRY_READ)]
             case ChangeTable() if overloaded:
@@ -542,15 +573,16 @@ class Session:
         self.connected_at = result.connected_at
         self.is_existing, self.is_reset = not result.new, result.reset
         self._table = TableState.OLD if result.old_table else TableState.CURRENT
-        self._broadcasts, news = self._broadcasts.add(self._wanted_broadcasts)
+        self._broadcasts, news = self._broadcasts.add(request.broadcasts)
+        self.min_urgency = request.min_urgency or result.min_urgency
         reply = messages.hello(
             result.uaid,
             env=self._rules.env,
             ping=self._rules.auto_ping_interval,
             broadcasts=news,
+            min_urgency=self.min_urgency,
             is_simplepush=self.simplepush is not None,
         )
-        self._wanted_broadcasts = None
         effects: list[Effect] = [Send(reply)]
         if result.new:
             self.channels = ()
@@ -585,6 +617,13 @@ class Session:
         dropped = [version for version, sent in unacked if sent.channel_id == channel_id]
         return [Send(messages.unregistered(request.spelling)), *self._complete(dropped)]
 
+    def _urgency_set(self, request: SetUrgency) -> Sequence[Effect]:
+        self._step(Event.DONE)
+        if is_below(request.min_urgency, self.min_urgency):
+            self._recheck = True
+        self.min_urgency = request.min_urgency
+        return [Send(messages.URGENCY_SET), *self._continue()]
+
     def _table_changed(self) -> Sequence[Effect]:
         self._step(Event.TABLE_CHANGED)
         self._table = TableState.CURRENT
@@ -603,7 +642,7 @@ class Session:
         unacked = self.unacked or {}
         channels: tuple[str, ...] = () if self.channels is None else self.channels
         limit = self._rules.msg_limit if self.simplepush is None else sys.maxsize
-        sending, dead = drain.send(page, unacked, channels, now, limit)
+        sending, dead = drain.send(page, unacked, channels, now, limit, self.min_urgency)
         self.unacked = unacked or _NONE_UNACKED
         effects = self._stored_frames(sending)
         if drain.too_many:
@@ -689,3 +728,10 @@ class Session:
             return False
         self.state = state
         return True
+
+
+def _named(request: UserChange) -> tuple[str, str | None]:
+    """The message type of its answer, and the channel it names."""
+    if isinstance(request, SetUrgency):
+        return "urgency", None
+    return "register" if isinstance(request, Subscribe) else "unregister", request.channel_id

@@ -10,7 +10,7 @@ class State(Enum):
     CONNECTED = "the socket is open, no hello yet"
     IDENTIFYING = "the user agent is looked up and its connection recorded; input waits"
     ACTIVE = "identified: notifications and acks flow"
-    UPDATING = "a register or unregister waits for the store; input waits, notifications flow"
+    UPDATING = "a change waits for the store (register, unregister, urgency), as input does"
     ROTATING = "the user changes to this month's message table; input and notifications wait"
     CLOSED = "nothing more is sent or accepted"
 
@@ -27,7 +27,7 @@ class Event(Enum):
     ACK = "user agent: ack"
     NACK = "user agent: nack"
     BROADCASTS = "user agent: broadcast_subscribe"
-    IGNORED = "user agent: a known message that needs no answer (urgency)"
+    URGENCY = "user agent: urgency"
     INVALID = "user agent: a message of no known type"
     IDENTIFIED = "store: the user agent is known and its connection recorded"
     TABLE_DRAINED = "server: all messages of an earlier month are acked"
@@ -54,7 +54,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.ACTIVE, Event.ACK): State.ACTIVE,
     (State.ACTIVE, Event.NACK): State.ACTIVE,
     (State.ACTIVE, Event.BROADCASTS): State.ACTIVE,
-    (State.ACTIVE, Event.IGNORED): State.ACTIVE,
+    (State.ACTIVE, Event.URGENCY): State.UPDATING,
     (State.ACTIVE, Event.DROPPED): State.CLOSED,
     (State.ACTIVE, Event.GONE): State.CLOSED,
     (State.ACTIVE, Event.TABLE_DRAINED): State.ROTATING,

@@ -2,7 +2,8 @@
 
 Attribute names and types are the original's: `data` text, `headers` map, `ttl` and `timestamp`
 seconds, `updateid` the message id, `expiry` epoch seconds. Unreadable rows are skipped, as
-tombstones are.
+tombstones are. Of our own are `urgency`, unless it is normal, and `urgencies`: a set in the row of
+the channels, of those that the user's messages have had.
 
 A put whose response was lost is retried or given up; the database may still apply the first
 attempt, after later writes (`TableHandle.settle_time`). So a row is deleted only when all its puts
@@ -35,6 +36,7 @@ from autopush.telemetry.metric_table import (
 from autopush.telemetry.metrics import Metrics, unshared_metrics
 from autopush.webpush.identifiers import CHANNELS_ROW, parse_sort_key
 from autopush.webpush.notification import Notification
+from autopush.webpush.urgency import LEVELS, NORMAL, known_urgency
 from keytables import (
     Attr,
     ConditionFailed,
@@ -46,6 +48,7 @@ from keytables import (
     StorageFull,
     TableHandle,
     Update,
+    Value,
     Values,
 )
 
@@ -57,11 +60,15 @@ PAGE: Final = 10
 MEASURED_PAGE: Final = 20
 """Rows read at once to be counted: about a millisecond at most in an embedded store."""
 MAX_TOPIC_ORDERS: Final = 10_000
+MAX_URGENCIES: Final = 10_000
+"""Users and urgencies, about 200 bytes each."""
 MICROSECONDS: Final = 1_000_000
 CLOCKS_AGREE: Final = 1.0
 """Seconds by which clocks of nodes may differ: a shorter gap does not tell the newer message."""
 
 ADD_CHANNELS: Final = Update(add_to={"chids": Param("chids")})
+ADD_URGENCIES: Final = Update(add_to={"urgencies": Param("urgencies")})
+HAS_CHANNELS: Final = Attr("chids").exists()
 REMOVE_CHANNELS: Final = Update(take_from={"chids": Param("chids")})
 IS_NO_NEWER_COPY: Final = Attr("copied_at").absent() | (Attr("copied_at") <= Param("copied_at"))
 """Channels may overwrite a copy by the same connection or an older one."""
@@ -74,7 +81,7 @@ IS_OLDER_TOPIC: Final = (
 """The message of a topic is older; rows of the original have no order: their second counts."""
 IS_NEW_ROW: Final = Attr("chidmessageid").absent()
 """A message without a topic has a row of its own, which holds only it or its tombstone."""
-BURY: Final = Update(set=("expiry", "ttl"), remove=("data", "headers", "updateid"))
+BURY: Final = Update(set=("expiry", "ttl"), remove=("data", "headers", "updateid", "urgency"))
 """Turns a topic's row into a tombstone that keeps its order."""
 
 
@@ -137,6 +144,8 @@ class Messages:
         self._metrics = MessageMetrics(metrics or unshared_metrics(METRICS))
         # Of the last topics put, as their rows may be missing when they are acked.
         self._topic_orders = RecentlyUsed[int](MAX_TOPIC_ORDERS)
+        # Those in the row of the user's channels.
+        self._urgencies = RecentlyUsed[bool](MAX_URGENCIES)
 
     # ── channels ─────────────────────────────────────────────────────────────────────────────────
 
@@ -193,6 +202,12 @@ class Messages:
         """
         if self._engine is not None and self._engine.is_nearly_full:
             raise StorageFull(NEARLY_FULL)
+        put = self._put_new(notification)
+        if notification.urgency == NORMAL or _is_refused(put):
+            return put
+        return self._with_urgency(put, notification)
+
+    def _put_new(self, notification: Notification) -> Awaitable[None]:
         metrics = self._metrics
         item = _item(self._hash(notification.uaid), notification)
         if notification.topic is not None:
@@ -208,6 +223,10 @@ class Messages:
 
     async def save(self, notification: Notification) -> None:
         """Write a sent and unacked message. A newer one of its topic stays."""
+        put = self._put_saved(notification)
+        await (put if notification.urgency == NORMAL else self._with_urgency(put, notification))
+
+    async def _put_saved(self, notification: Notification) -> None:
         item = _item(self._hash(notification.uaid), notification)
         if self._settle_time:
             item["saved_at"] = int(self._clock())
@@ -222,6 +241,19 @@ class Messages:
         else:
             await self._table.put(item)
         self._metrics.stored.value += 1
+
+    async def _with_urgency(self, put: Awaitable[None], notification: Notification) -> None:
+        """Also note in the row of the channels that not all messages of the user are normal."""
+        user, urgency = self._hash(notification.uaid), notification.urgency
+        if self._urgencies.find((user, urgency)):
+            await put
+            return
+        values: Values = {"urgencies": frozenset((urgency,))}
+        noted = self._table.update(
+            (user, CHANNELS_ROW), ADD_URGENCIES, values, condition=HAS_CHANNELS
+        )
+        await asyncio.gather(condition_held(noted), put)
+        self._urgencies.keep((user, urgency), value=True)
 
     async def _after_first(self, put: Awaitable[None], item: Item) -> None:
         try:
@@ -385,7 +417,7 @@ class Messages:
         while page.cursor is not None and not page.items:
             page = await self._table.query(user, sort=sort, limit=limit, after=page.cursor)
         items = page.items
-        channels, read_to = None, 0
+        channels, read_to, urgencies = None, 0, None
         if after is None:
             head = items[0] if items and items[0]["chidmessageid"] == CHANNELS_ROW else None
             channels = _channels(head)
@@ -393,13 +425,14 @@ class Messages:
                 items = items[1:]
                 pointer = head.get("current_timestamp")
                 read_to = pointer if isinstance(pointer, int) else 0
+                urgencies = head.get("urgencies")
         self._note_read(items)
         messages = [m for item in items if (m := _message(uaid, item)) is not None]
         topics = sum(message.notification.topic is not None for message in messages)
         self._metrics.retrieved_topics.value += topics
         self._metrics.retrieved.value += len(messages) - topics
         last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
-        return StoredPage(messages, last, channels, read_to)
+        return StoredPage(messages, last, channels, read_to, _known(urgencies))
 
     async def measure(self, uaid: str, enough: Stored) -> Stored:
         """The user's pending messages and their bytes; counting stops at `enough` of either."""
@@ -441,6 +474,11 @@ def _channels(item: Item | None) -> frozenset[str]:
     return chids if isinstance(chids, frozenset) else frozenset()
 
 
+def _known(urgencies: Value) -> frozenset[str]:
+    """Those that this version knows."""
+    return urgencies & LEVELS.keys() if isinstance(urgencies, frozenset) else frozenset()
+
+
 def _is_tombstone(item: Item) -> bool:
     return item.get("ttl") == 0 and "updateid" not in item
 
@@ -473,6 +511,8 @@ def _item(user_key: str, notification: Notification) -> Item:
     }
     if notification.topic_order:
         item["topic_order"] = notification.topic_order
+    if notification.urgency != NORMAL:
+        item["urgency"] = notification.urgency
     if notification.data:
         item["data"] = notification.data
         item["headers"] = dict(notification.headers or {})
@@ -506,5 +546,6 @@ def _message(uaid: str, item: Item) -> StoredMessage | None:
         else None,
         sort_time=key.sort_time,
         topic_order=order if isinstance(order, int) else 0,
+        urgency=known_urgency(item.get("urgency")) or NORMAL,
     )
     return StoredMessage(Row(sort_key, version if key.topic else None), notification)

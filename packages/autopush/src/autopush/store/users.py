@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from autopush.clock import Clock
 from autopush.store.tables import Hasher, Month
+from autopush.webpush.urgency import LOWEST, known_urgency
 from keytables import (
     Attr,
     Condition,
@@ -71,7 +72,8 @@ class UserRecord(Struct, frozen=True):
     `connected_at`: ms; `node_id`: base URL of the node that holds the connection; `last_connect`:
     the garbage-collection key (:func:`make_connect_key`); `moved_from`: the previous message table,
     until it has been read to its end; `router_data`: what the bridge needs; `critical_failure`: why
-    the bridge can never reach the user; `wake_data`: where a SimplePush device can be woken.
+    the bridge can never reach the user; `wake_data`: where a SimplePush device can be woken;
+    `min_urgency`: of messages to be sent.
     """
 
     uaid: str
@@ -85,6 +87,7 @@ class UserRecord(Struct, frozen=True):
     router_data: Mapping[str, Value] | None = None
     critical_failure: str | None = None
     wake_data: Mapping[str, Value] | None = None
+    min_urgency: str = LOWEST
 
 
 def make_connect_key(now: float) -> int:
@@ -151,6 +154,7 @@ def parse_record(uaid: str, item: Item) -> UserRecord | None:
         router_data if isinstance(router_data, dict) else None,
         failure if isinstance(failure, str) else None,
         wake if isinstance(wake, dict) and router_type == SIMPLEPUSH else None,
+        known_urgency(item.get("min_urgency")) or LOWEST,
     )
 
 
@@ -186,9 +190,10 @@ class Users:
         node_id: str,
         connected_at: int,
         wake_data: Mapping[str, str] | None = None,
+        min_urgency: str | None = None,
     ) -> UserRecord | None:
-        """Record that a known user is connected here; returns the record before. Without
-        `wake_data` the recorded one stays.
+        """Record that a known user is connected here; returns the record before. What is None stays
+        as recorded.
 
         None if a newer connection is on record, or the user was dropped.
         """
@@ -202,6 +207,8 @@ class Users:
             values["last_connect"] = make_connect_key(now)
         if wake_data is not None:
             values["wake_data"] = {"data": dict(wake_data)}
+        if min_urgency is not None:
+            values["min_urgency"] = min_urgency
         try:
             old = await self._table.update(
                 (self._hash(record.uaid),),
@@ -214,9 +221,14 @@ class Users:
             return None
         return (parse_record(record.uaid, old) if old else None) or record
 
-    def create(self, uaid: str, node_id: str, connected_at: int, month: str) -> Awaitable[object]:
+    def create(
+        self, uaid: str, node_id: str, connected_at: int, month: str, min_urgency: str = LOWEST
+    ) -> Awaitable[object]:
         """Write a new Web Push user. A repetition changes the garbage-collection key only."""
-        return self._create(uaid, WEBPUSH, node_id, connected_at, {"current_month": month})
+        more: dict[str, Value] = {"current_month": month}
+        if min_urgency != LOWEST:
+            more["min_urgency"] = min_urgency
+        return self._create(uaid, WEBPUSH, node_id, connected_at, more)
 
     def create_simplepush(
         self, uaid: str, node_id: str, connected_at: int, wake_data: Mapping[str, str] | None
@@ -300,6 +312,14 @@ class Users:
         """Record that a connection of an earlier month is open; False if it is not on record."""
         values: Values = {"last_connect": make_connect_key(self._clock())}
         connection: Values = {"node_id": node_id, "connected_at": connected_at}
+        return await self._change(uaid, IS_THAT_CONNECTION, values, connection)
+
+    async def set_min_urgency(
+        self, uaid: str, node_id: str, connected_at: int, min_urgency: str
+    ) -> bool:
+        """Record a filter; False if that connection is no longer on record."""
+        connection: Values = {"node_id": node_id, "connected_at": connected_at}
+        values: Values = {"min_urgency": min_urgency}
         return await self._change(uaid, IS_THAT_CONNECTION, values, connection)
 
     async def end_move(self, uaid: str, node_id: str, connected_at: int, old: str) -> bool:

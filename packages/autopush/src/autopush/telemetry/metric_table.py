@@ -167,6 +167,12 @@ UA_NACK: Final = _counter(
     "notifications a user agent could not process, by its code; 0 is any other",
     code=("301", "302", "303", "0"),
 )
+UA_BELOW_FILTER: Final = _counter(
+    "ua.notification.below_filter",
+    "notifications not sent, as the user agent takes only a higher urgency: they wait in storage, "
+    "or are discarded with a TTL of 0",
+    urgency=("very-low", "low", "normal"),
+)
 UA_LIFESPAN: Final = _histogram(
     "ua.connection.lifespan",
     "how long user agents that said hello stayed connected",

@@ -40,6 +40,7 @@ class Errno(IntEnum):
     INVALID_TTL = 112
     INVALID_TOPIC = 113
     NEGATIVE_TTL = 114  # reserved: later versions of the original sent it, this one sends 112
+    INVALID_URGENCY = 115
     VAPID_REQUIRED = 120
     SENDER_NOT_ALLOWED = 121
     MALFORMED_BODY = 122
@@ -193,6 +194,12 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         400,
         "Invalid Topic header value",
         "Send at most 32 characters of A-Z a-z 0-9 - _ (RFC 8030, section 5.4).",
+    ),
+    ErrorKind(
+        Errno.INVALID_URGENCY,
+        400,
+        "Invalid Urgency header value",
+        "Send one of very-low, low, normal and high, once (RFC 8030, section 5.3).",
     ),
     ErrorKind(
         Errno.NEGATIVE_TTL,

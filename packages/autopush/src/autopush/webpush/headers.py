@@ -1,7 +1,6 @@
 """The headers and body of a push: checks made once the endpoint is known.
 
-Rule: Topic, TTL, size, encryption; the first error is reported. An Urgency unknown to RFC 8030
-counts as none.
+Rule: Topic, TTL, Urgency, size, encryption; the first error is reported.
 """
 
 import re
@@ -12,6 +11,7 @@ import msgspec
 
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.syntax import encode_base64url, parse_parameters, without_padding
+from autopush.webpush.urgency import LEVELS, NORMAL
 
 MAX_TTL: Final = 2_592_000
 """Seconds in 30 days."""
@@ -22,9 +22,6 @@ MAX_DATA: Final = 4096
 MISSING_TTL: Final = (
     "Missing TTL Header, see: https://webpush-wg.github.io/webpush-protocol/#rfc.section.6.2"
 )
-
-URGENCIES: Final = frozenset({"very-low", "low", "normal", "high"})
-"""RFC 8030, section 5.3."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _BASE64URL = re.compile(r"[0-9A-Za-z_-]+=*")
@@ -37,7 +34,7 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     topic: str | None = None
     data: str | None = None
     headers: dict[str, str] | None = None
-    urgency: str | None = None
+    urgency: str = NORMAL
 
 
 def check_content(
@@ -45,13 +42,11 @@ def check_content(
 ) -> Content:
     """``headers`` have lower-case names; limits are seconds and bytes.
 
-    :raises PushError: 113, 111 or 112, 104, then 101, 110 or 111, in this order
+    :raises PushError: 113, 111 or 112, 115, 104, then 101, 110 or 111, in this order
     """
     topic = check_topic(headers.get("topic"))
     ttl = check_ttl(headers.get("ttl"), max_ttl)
-    urgency = headers.get("urgency")
-    if urgency not in URGENCIES:
-        urgency = None
+    urgency = check_urgency(headers.get("urgency"))
     if not body:
         return Content(ttl, topic, urgency=urgency)
     if len(body) > max_data:
@@ -93,6 +88,18 @@ def check_ttl(text: str | None, max_ttl: int = MAX_TTL) -> int:
         Errno.INVALID_TTL,
         "TTL must be a whole number of seconds, 0 or greater, in digits",
     )
+
+
+def check_urgency(text: str | None) -> str:
+    """The urgency (RFC 8030, section 5.3); an unknown one counts as none, which is normal.
+
+    :raises PushError: 400/115, more than one
+    """
+    if text is None or text in LEVELS:
+        return text or NORMAL
+    if "," in text:
+        raise PushError.invalid(Errno.INVALID_URGENCY, "Urgency must be one value, got several")
+    return NORMAL
 
 
 def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ import msgspec
 import orjson
 
 from autopush.webpush.identifiers import is_channel_id, parse_sort_time, sort_key
+from autopush.webpush.urgency import NORMAL, known_urgency
 
 
 class Notification(msgspec.Struct, gc=False, kw_only=True):
@@ -27,7 +28,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     ``sort_time``   as in ids; None for topic messages and legacy rows
     ``topic_order`` microseconds since the epoch when it was taken; 0 if that is not known. Of two
                     messages of one topic the one with the higher number is the newer one
-    ``urgency``     of RFC 8030, as far as sent; only bridges need it, so it is not stored
+    ``urgency``     of RFC 8030; stored, and sent to nodes, unless it is normal
     ``stored``      name of the message table it is stored in already, None if it is not stored
     ``unsettled``   the put that stored it may take effect once more
     """
@@ -42,7 +43,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     headers: dict[str, str] | None = None
     sort_time: int | None = None
     topic_order: int = 0
-    urgency: str | None = None
+    urgency: str = NORMAL
     stored: str | None = None
     unsettled: bool = False
 
@@ -72,6 +73,8 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
             stored += ',"unsettled":true'
         if self.topic_order:
             stored += f',"topic_order":{self.topic_order}'
+        if self.urgency != NORMAL:
+            stored += f',"urgency":"{self.urgency}"'
         if self.sort_time is not None:
             stored += f',"sort_time":"{self.sort_time}"'
         head = (
@@ -165,6 +168,7 @@ class _NodePayload(msgspec.Struct, gc=False):
     unsettled: bool = False
     topic_order: int = 0
     sort_time: str | None = None
+    urgency: str = NORMAL
 
 
 _node_payload: Final = msgspec.json.Decoder(_NodePayload)
@@ -205,6 +209,7 @@ def from_node(uaid: str, body: bytes) -> Notification:
         stored=sent.stored or None,
         unsettled=sent.unsettled,
         topic_order=sent.topic_order,
+        urgency=known_urgency(sent.urgency) or NORMAL,
         sort_time=None if sent.sort_time is None else _sort_time(sent.sort_time),
     )
 

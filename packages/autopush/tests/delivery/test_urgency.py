@@ -1,0 +1,184 @@
+"""Messages below the urgency that a user agent takes wait for it, on every engine and node."""
+
+import pytest
+
+from autopush.delivery.router import DeliveryResult
+from autopush.telemetry.metric_table import UA_BELOW_FILTER, UA_NOTIFICATION_CHECK
+from autopush.webpush.urgency import LEVELS
+from support.connection_harness import UserAgent
+from support.month_cluster import DECEMBER, EVERY_ENGINE, ONE, TWO, Cluster, Node, at
+from support.recorded import recorded
+
+DELIVERED, STORED, DISCARDED = DeliveryResult
+BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
+
+
+async def two_nodes(
+    cluster: Cluster, least: str, *, store_first: bool = True
+) -> tuple[Node, Node, UserAgent]:
+    """The node of a user agent with that filter, another one, and the user agent."""
+    one = await cluster.add(ONE, store_first=store_first)
+    two = await cluster.add(TWO, store_first=store_first)
+    agent = await cluster.hello(one, None)
+    agent.register()
+    await cluster.run_until_idle()
+    await set_urgency(cluster, agent, least)
+    return one, two, agent
+
+
+async def set_urgency(cluster: Cluster, agent: UserAgent, least: str) -> None:
+    agent.received()
+    agent.send_json(messageType="urgency", min=least)
+    await cluster.run_until_idle()
+
+
+async def push(
+    cluster: Cluster, node: Node, agent: UserAgent, urgency: str, ttl: int = 90 * 86_400
+) -> tuple[DeliveryResult, str]:
+    message = cluster.message(agent.uaid, urgency=urgency, ttl=ttl)
+    result = await (await cluster.start_push(node, message))
+    await cluster.run_until_idle()
+    return result, message.version
+
+
+@EVERY_ENGINE
+@BOTH
+async def test_what_is_below_waits_and_comes_when_the_filter_falls(
+    cluster: Cluster, store_first: bool
+) -> None:
+    one, two, agent = await two_nodes(cluster, "high", store_first=store_first)
+    assert agent.reply() == {"messageType": "urgency", "status": 200}
+    waiting = []
+    for node in (one, two, one, two):
+        result, version = await push(cluster, node, agent, "low")
+        assert result is STORED
+        waiting.append(version)
+    assert agent.received() == []
+    for node in (one, two):
+        result, version = await push(cluster, node, agent, "high")
+        assert result is DELIVERED
+        assert await cluster.receive_all(agent) == [version]
+    await set_urgency(cluster, agent, "low")
+    assert await cluster.receive_all(agent) == waiting
+
+
+@EVERY_ENGINE
+@BOTH
+async def test_what_is_below_with_a_ttl_of_0_is_discarded(
+    cluster: Cluster, store_first: bool
+) -> None:
+    one, two, agent = await two_nodes(cluster, "normal", store_first=store_first)
+    for node in (one, two):
+        assert (await push(cluster, node, agent, "low", ttl=0))[0] is DISCARDED
+    await set_urgency(cluster, agent, "very-low")
+    assert await cluster.receive_all(agent) == []
+
+
+@EVERY_ENGINE
+async def test_the_filter_stays_with_the_user_and_a_hello_may_change_it(cluster: Cluster) -> None:
+    one, two, agent = await two_nodes(cluster, "high")
+    _, low = await push(cluster, two, agent, "low")
+    _, normal = await push(cluster, two, agent, "normal")
+    again = await cluster.hello(two, agent.uaid)
+    assert again.reply()["urgency"] == "high"
+    assert await cluster.receive_all(again) == []
+    again = await cluster.hello(one, agent.uaid, urgency="normal")
+    hello, first = again.received()
+    assert isinstance(hello, dict)
+    assert isinstance(first, dict)
+    assert (hello["urgency"], first["version"]) == ("normal", normal)
+    again.ack(first)
+    again = await cluster.hello(one, agent.uaid)
+    assert again.reply()["urgency"] == "normal"
+    again = await cluster.hello(two, agent.uaid, urgency="very-low")
+    hello, first = again.received()
+    assert isinstance(hello, dict)
+    assert isinstance(first, dict)
+    assert ("urgency" in hello, first["version"]) == (False, low)
+
+
+@EVERY_ENGINE
+async def test_a_new_user_agent_has_its_filter_from_its_hello_on(cluster: Cluster) -> None:
+    one, two = await cluster.add(ONE), await cluster.add(TWO)
+    agent = await cluster.hello(one, None, urgency="high")
+    assert agent.reply()["urgency"] == "high"
+    agent.register()
+    await cluster.run_until_idle()
+    assert (await push(cluster, two, agent, "normal"))[0] is STORED
+    again = await cluster.hello(two, agent.uaid)
+    assert again.reply()["urgency"] == "high"
+
+
+@EVERY_ENGINE
+async def test_stored_messages_come_by_urgency_then_in_their_order(cluster: Cluster) -> None:
+    one, _, agent = await two_nodes(cluster, "very-low")
+    agent.disconnect()
+    await cluster.run_until_idle()
+    sent: dict[str, list[str]] = {urgency: [] for urgency in reversed(LEVELS)}
+    for number in range(28):
+        urgency = ["normal", "low", "high", "normal", "very-low", "high", "normal"][number % 7]
+        _, version = await push(cluster, one, agent, urgency)
+        sent[urgency].append(version)
+    again = await cluster.hello(one, agent.uaid)
+    assert await cluster.receive_all(again) == [each for of in sent.values() for each in of]
+    assert await cluster.receive_all(await cluster.hello(one, agent.uaid)) == []
+
+
+@EVERY_ENGINE
+async def test_what_waits_goes_to_the_table_of_the_next_month(cluster: Cluster) -> None:
+    one, two, agent = await two_nodes(cluster, "high")
+    _, waiting = await push(cluster, two, agent, "low")
+    await cluster.turn_month(at(2026, 12, 2))
+    again = await cluster.hello(two, agent.uaid)
+    await cluster.run_until_idle()
+    record = await one.store.users.get(agent.uaid)
+    assert record is not None
+    assert record.current_month == DECEMBER
+    assert await cluster.receive_all(again) == []
+    await set_urgency(cluster, again, "low")
+    assert await cluster.receive_all(again) == [waiting]
+
+
+@BOTH
+async def test_what_is_below_costs_no_read_of_the_stored_messages(
+    cluster: Cluster, store_first: bool
+) -> None:
+    one, two, agent = await two_nodes(cluster, "normal", store_first=store_first)
+    before = recorded(one.metrics, UA_NOTIFICATION_CHECK)
+    for node in (one, two):
+        await push(cluster, node, agent, "low")
+    assert recorded(one.metrics, UA_NOTIFICATION_CHECK) == before
+    assert recorded(one.metrics, UA_BELOW_FILTER, urgency="low") >= 2
+
+
+@BOTH
+async def test_a_filter_that_falls_while_a_message_is_stored_misses_nothing(
+    cluster: Cluster, store_first: bool
+) -> None:
+    one, _, agent = await two_nodes(cluster, "high", store_first=store_first)
+    agent.received()
+    message = cluster.message(agent.uaid, urgency="low")
+    one.gate.at(1, one.gate.hold)
+    sending = await cluster.start_push(one, message)
+    assert one.gate.is_held
+    agent.send_json(messageType="urgency", min="low")
+    await cluster.run_until_idle()
+    one.gate.release()
+    await cluster.run_until_idle()
+    assert await sending in (DELIVERED, STORED)
+    assert await cluster.receive_all(agent) == [message.version]
+
+
+@BOTH
+async def test_a_topic_is_replaced_by_one_of_another_urgency(
+    cluster: Cluster, store_first: bool
+) -> None:
+    _, two, agent = await two_nodes(cluster, "high", store_first=store_first)
+    low = cluster.message(agent.uaid, topic="news", urgency="low")
+    assert await (await cluster.start_push(two, low)) is STORED
+    cluster.clock.advance(2)
+    high = cluster.message(agent.uaid, topic="news", urgency="high")
+    assert await (await cluster.start_push(two, high)) is DELIVERED
+    assert await cluster.receive_all(agent) == [high.version]
+    await set_urgency(cluster, agent, "very-low")
+    assert await cluster.receive_all(agent) == []

@@ -1,0 +1,177 @@
+"""What a message is stored with comes back with it, on every engine: topic, TTL and urgency.
+
+A store of another service once lost the topic and the TTL of its messages on one of its databases:
+nothing was replaced, and everything expired late.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+
+from autopush.protocol.effects import StoredPage
+from autopush.store import PushStore, TablePlan
+from autopush.store.messages import PAGE
+from autopush.store.rotation import move_late_messages, move_user
+from autopush.store.tables import Month, message_table
+from autopush.webpush.notification import Notification
+from autopush.webpush.urgency import LEVELS
+from keytables import Engine
+from support import engines
+from support.clocks import ManualClock
+
+UAID = "0123456789abcdef0123456789abcdef"
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+OTHER = "99999999-2222-3333-4444-555555555555"
+NODE = "http://one:8081/i/first"
+
+engine = engines.engine_fixture(engines.EVERY)
+
+
+@pytest.fixture
+async def subscriber(store: PushStore) -> str:
+    await store.users.create(UAID, NODE, 5, store.current.name)
+    await store.current.add_channel(UAID, CHANNEL)
+    return UAID
+
+
+def message(
+    clock: ManualClock,
+    number: int,
+    *,
+    topic: str | None = None,
+    ttl: int = 3600,
+    urgency: str = "normal",
+    channel: str = CHANNEL,
+) -> Notification:
+    time = int(clock() * 1e6) + number
+    return Notification(
+        uaid=UAID,
+        channel_id=channel,
+        version=f"version-{number}",
+        ttl=ttl,
+        timestamp=int(clock()),
+        topic=topic,
+        data="ZGF0YQ",
+        headers={"encoding": "aes128gcm"},
+        sort_time=None if topic else time,
+        topic_order=time if topic else 0,
+        urgency=urgency,
+    )
+
+
+def messages(page: StoredPage) -> Sequence[Notification]:
+    return [stored.notification for stored in page.messages]
+
+
+@pytest.mark.parametrize("urgency", LEVELS)
+@pytest.mark.parametrize("topic", [None, "news"])
+async def test_a_message_comes_back_with_topic_ttl_and_urgency(
+    store: PushStore, clock: ManualClock, topic: str | None, urgency: str
+) -> None:
+    stored = message(clock, 1, topic=topic, ttl=77, urgency=urgency)
+    saved = message(clock, 2, topic=topic and "other", ttl=78, urgency=urgency)
+    await store.current.store(stored)
+    await store.current.save(saved)
+    assert messages(await store.current.read(UAID, None)) == [stored, saved]
+
+
+async def test_a_message_replaces_topic_ttl_and_urgency_of_the_one_before(
+    store: PushStore, clock: ManualClock
+) -> None:
+    await store.current.store(message(clock, 1, topic="news", ttl=1000, urgency="high"))
+    await store.current.store(message(clock, 2, topic="other", ttl=1000))
+    await store.current.store(message(clock, 3, topic="news", ttl=1000, channel=OTHER))
+    clock.advance(2)
+    newer = message(clock, 4, topic="news", ttl=10, urgency="low")
+    await store.current.store(newer)
+    left = messages(await store.current.read(UAID, None))
+    assert [each.version for each in left] == ["version-4", "version-2", "version-3"]
+    assert left[0] == newer
+    clock.advance(10)
+    left = messages(await store.current.read(UAID, None))
+    assert [each.version for each in left] == ["version-2", "version-3"]
+
+
+@pytest.mark.parametrize("topic", [None, "news"])
+async def test_a_message_expires_at_the_end_of_its_ttl_and_not_before(
+    store: PushStore, clock: ManualClock, topic: str | None
+) -> None:
+    await store.current.store(message(clock, 1, topic=topic, ttl=50))
+    clock.advance(49)
+    assert len(messages(await store.current.read(UAID, None))) == 1
+    clock.advance(1)
+    assert messages(await store.current.read(UAID, None)) == []
+
+
+async def test_the_first_page_names_the_urgencies_there_may_be(
+    store: PushStore, clock: ManualClock, subscriber: str
+) -> None:
+    for number in range(PAGE):
+        await store.current.store(message(clock, number))
+    assert (await store.current.read(subscriber, None)).urgencies == frozenset()
+    for number, urgency in enumerate(["high", "low", "high"], start=PAGE):
+        await store.current.store(message(clock, number, urgency=urgency))
+    await store.current.save(message(clock, 50, urgency="very-low"))
+    page = await store.current.read(subscriber, None)
+    assert page.urgencies == {"high", "low", "very-low"}
+    assert page.channels == frozenset({CHANNEL})
+    assert (await store.current.read(subscriber, page.last)).urgencies == frozenset()
+
+
+async def test_an_urgency_leaves_nothing_of_a_user_without_channels(
+    store: PushStore, engine: Engine, clock: ManualClock
+) -> None:
+    await store.current.store(message(clock, 1, urgency="high"))
+    table = await engine.open_table(message_table(store.current.name))
+    assert [row["updateid"] for row in (await table.query(UAID)).items] == ["version-1"]
+
+
+async def test_a_filter_is_recorded_by_the_connection_on_record_only(
+    store: PushStore, subscriber: str
+) -> None:
+    users = store.users
+    assert await users.set_min_urgency(subscriber, NODE, 5, "high")
+    assert not await users.set_min_urgency(subscriber, NODE, 4, "low")
+    record = await users.get(subscriber)
+    assert record is not None
+    assert record.min_urgency == "high"
+
+
+async def test_a_filter_stays_at_a_hello_that_names_none(store: PushStore, subscriber: str) -> None:
+    recorded = []
+    for connected_at, wanted in enumerate([None, "high", None, "low", "very-low"], start=6):
+        record = await store.users.get(subscriber)
+        assert record is not None
+        await store.users.connect(record, NODE, connected_at, min_urgency=wanted)
+        now = await store.users.get(subscriber)
+        assert now is not None
+        recorded.append(now.min_urgency)
+    assert recorded == ["very-low", "high", "high", "low", "very-low"]
+
+
+async def test_a_new_user_is_recorded_with_its_filter(store: PushStore) -> None:
+    await store.users.create(UAID, NODE, 5, store.current.name, "normal")
+    record = await store.users.get(UAID)
+    assert record is not None
+    assert record.min_urgency == "normal"
+
+
+async def test_a_message_that_waits_moves_to_the_next_month_with_its_urgency(
+    engine: Engine, clock: ManualClock
+) -> None:
+    plan = TablePlan(rotating=True)
+    store = await PushStore.open(engine, plan, key_hash="", clock=clock)
+    old = store.current
+    await store.users.create(UAID, NODE, 5, old.name)
+    await old.add_channel(UAID, CHANNEL)
+    waiting = message(clock, 1, urgency="low", ttl=10_000_000)
+    await old.store(waiting)
+    while Month.at(clock()) == old.month:
+        clock.advance(86_400)
+    await store.rotate()
+    new = await move_user(store, UAID, old, node_id=NODE, connected_at=5)
+    assert new is not None
+    await move_late_messages(UAID, old, new)
+    page = await new.read(UAID, None)
+    assert messages(page) == [waiting]
+    assert page.urgencies == {"low"}
