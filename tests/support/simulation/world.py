@@ -129,7 +129,9 @@ class Worker:
         loop, clock = world.loop, world.clock
         wheel = SparseWheel(loop, tick=0.1, clock=loop.time)
         ends = {other: end.dup() for other, end in world.ends[index].items()}
-        siblings = Siblings(ends, wheel, silent_after=SILENT_AFTER, monotonic=loop.time)
+        siblings = Siblings(
+            ends, wheel, silent_after=SILENT_AFTER, monotonic=loop.time, wait=lambda: 0.0
+        )
         store = await PushStore.open(
             CommittingEngine(world.disk, clock),
             TablePlan(),

@@ -12,14 +12,17 @@ from autopush.net.http_messages import Request, Response
 from autopush.net.siblings import (
     MAX_PACKET,
     MAX_WAITING,
+    SILENT_AFTER,
     Adopting,
     Answering,
     CallTooLarge,
+    Patience,
     SiblingBusy,
     SiblingNotStarted,
     SiblingRestarted,
     Siblings,
     SiblingSilent,
+    processor_wait,
     socket_pairs,
 )
 from autopush.net.timers import TimerWheel
@@ -50,9 +53,10 @@ class Pair:
         answer: Answering | None = None,
         adopt: Adopting | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        wait: Callable[[], float] = lambda: 0.0,
     ) -> Siblings:
         sockets = {other: end.dup() for other, end in self.ends[index].items()}
-        siblings = Siblings(sockets, self.wheel, silent_after=1.0, monotonic=monotonic)
+        siblings = Siblings(sockets, self.wheel, silent_after=1.0, monotonic=monotonic, wait=wait)
         ports = {} if answer is None else {PORT: answer}
         siblings.start(ports, adopt or (lambda sock, _: sock.close()))
         self.running[index] = siblings
@@ -164,6 +168,69 @@ async def test_what_waits_for_a_silent_worker_fails_and_what_follows_fails_at_on
     await heard(caller)
     assert (await caller.call(1, PORT, REQUEST)).status == 200
     assert answered == ["/p"]  # what had failed is not carried out
+
+
+async def test_a_worker_may_say_nothing_for_longer_where_this_one_waits_for_a_processor(
+    pair: Pair,
+) -> None:
+    caller = pair.start(0, wait=lambda: 0.7 * time.monotonic())
+    pair.start(1, lambda _: Response(204))
+    await heard(caller)
+    other = pair.running[1]._siblings[0]
+    loop = asyncio.get_running_loop()
+    for _ in range(2):  # the first one says how long this process waits
+        loop.remove_reader(other._socket)
+        call = asyncio.ensure_future(caller.call(1, PORT, REQUEST))
+        done, _ = await asyncio.wait([call], timeout=0.9)
+        assert not done
+        loop.add_reader(other._socket, other._on_readable)
+        assert (await call).status == 204
+    loop.remove_reader(other._socket)
+    began = time.monotonic()
+    with pytest.raises(SiblingSilent):
+        await caller.call(1, PORT, REQUEST)
+    assert time.monotonic() - began > 3  # 3.3 s, instead of 1 s
+
+
+class Machine:
+    """Its time, and for how long the process has waited for a processor."""
+
+    def __init__(self) -> None:
+        self.now = self.waited = 1000.0
+        self.patience = Patience(SILENT_AFTER, lambda: self.now, lambda: self.waited)
+
+    def after(self, seconds: float, waited: float) -> float:
+        self.now += seconds
+        self.waited += waited
+        self.patience.measure()
+        return self.patience.seconds
+
+
+def test_patience_grows_with_the_share_of_time_without_a_processor() -> None:
+    machine = Machine()
+    assert machine.after(1, 0) == 2
+    assert machine.after(1, 0.5) == 4
+    assert machine.after(1, 0.99) == 8  # no longer than that
+
+
+def test_patience_shrinks_only_when_no_call_expires_later() -> None:
+    machine = Machine()
+    assert machine.after(1, 0.5) == 4
+    assert [machine.after(1, 0) for _ in range(9)] == [*[4] * 8, 2]
+
+
+def test_a_time_in_which_nobody_called_says_nothing_of_the_machine() -> None:
+    machine = Machine()
+    assert machine.after(60, 55) == 2
+    assert machine.after(0.1, 0.1) == 2
+    assert machine.after(0.9, 0.4) == 4
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the kernel counts no waits")
+def test_the_system_counts_what_a_process_waits_for_a_processor() -> None:
+    before = processor_wait()
+    assert before > 0
+    assert processor_wait() >= before
 
 
 async def test_a_call_that_is_read_too_late_fails_though_the_worker_is_heard(pair: Pair) -> None:

@@ -28,7 +28,9 @@ from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.net.timers import Timer, TimerWheel
 
 SILENT_AFTER: Final = 2.0
-"""Seconds."""
+"""Seconds; more on a machine without enough processors, see `Patience`."""
+LARGEST_SHARE: Final = 0.75
+"""Of its time that a process may wait for a processor to have its effect on `Patience`."""
 MAX_WAITING: Final = 4096
 """Calls to one sibling without an answer."""
 MAX_PACKET: Final = 160 * 1024
@@ -130,10 +132,51 @@ def socket_pairs(workers: int) -> list[dict[int, socket.socket]]:
     return ends
 
 
+def processor_wait() -> float:
+    """Seconds that the main thread of this process could have run, and waited for a processor."""
+    try:
+        with open("/proc/self/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except OSError:  # the system does not count it
+        return 0.0
+
+
+class Patience:
+    """How many `seconds` a sibling may say nothing: so long that it would have had `silent_after`
+    on a processor, if it waits for one as much as this process does.
+
+    It never shrinks earlier than the longest one lasts, so no call expires later than its caller
+    gives up.
+    """
+
+    def __init__(
+        self, silent_after: float, now: Callable[[], float], wait: Callable[[], float]
+    ) -> None:
+        self.seconds = self._shortest = silent_after
+        self._longest = silent_after / (1 - LARGEST_SHARE)
+        self._now, self._wait = now, wait
+        self._measured_at, self._waited = now(), wait()
+        self._holds_until = 0.0
+
+    def measure(self) -> None:
+        """To be called at least every `silent_after` seconds while it counts."""
+        now = self._now()
+        elapsed = now - self._measured_at
+        if elapsed < self._shortest / 4:
+            return
+        waited = self._wait()
+        if elapsed < 2 * self._shortest:  # else nobody asked, or this process stood still
+            share = min(LARGEST_SHARE, (waited - self._waited) / elapsed)
+            seconds = self._shortest / (1 - share)
+            if seconds >= self.seconds or now > self._holds_until:
+                self.seconds, self._holds_until = seconds, now + self._longest
+        self._measured_at, self._waited = now, waited
+
+
 class Siblings:
     """The other workers, as seen from one. `sockets`: its own of `socket_pairs`.
 
-    `silent_after`: seconds.
+    `silent_after`: seconds; `wait`: see `processor_wait`.
     """
 
     def __init__(
@@ -143,10 +186,12 @@ class Siblings:
         *,
         silent_after: float = SILENT_AFTER,
         monotonic: Callable[[], float] = time.monotonic,
+        wait: Callable[[], float] = processor_wait,
     ) -> None:
         buffer = bytearray(_BUFFER)
+        patience = Patience(silent_after, monotonic, wait)
         self._siblings = {
-            index: _Sibling(sock, buffer, wheel, silent_after, monotonic)
+            index: _Sibling(sock, buffer, wheel, silent_after / 2, patience, monotonic)
             for index, sock in sockets.items()
         }
 
@@ -188,14 +233,17 @@ class _Sibling:
         sock: socket.socket,
         buffer: bytearray,
         wheel: TimerWheel,
-        silent_after: float,
+        interval: float,
+        patience: Patience,
         monotonic: Callable[[], float],
     ) -> None:
-        """`buffer`: for one packet, shared by all siblings."""
+        """`buffer`: for one packet, shared by all siblings, as `patience`. `interval`: seconds
+        between two checks.
+        """
         self._socket = sock
         self._buffer = buffer
         self._wheel, self._loop = wheel, wheel.loop
-        self._silent_after, self._interval = silent_after, silent_after / 2
+        self._interval, self._patience = interval, patience
         self._now = monotonic
         self._ports: Mapping[str, Answering] = {}
         self._adopt: Adopting = _close
@@ -231,7 +279,7 @@ class _Sibling:
         frame = _encode(
             _Call(
                 number,
-                self._heard_at + self._silent_after,
+                self._heard_at + self._patience.seconds,
                 port,
                 request.method,
                 request.path,
@@ -406,6 +454,7 @@ class _Sibling:
     # ── silence ──────────────────────────────────────────────────────────────────────────────────
 
     def _check_later(self, now: float) -> None:
+        self._patience.measure()
         self._check = self._wheel.after(self._interval, self._check_silence)
         self._check_due = now + 2 * self._interval
 
@@ -416,7 +465,7 @@ class _Sibling:
         now = self._now()
         if now > self._check_due + self._interval:
             self._heard_at = now  # it was this worker that stood still
-        if now - self._heard_at > self._silent_after and not self.is_silent:
+        if now - self._heard_at > self._patience.seconds and not self.is_silent:
             self.is_silent = True
             self._fail(SiblingSilent("it does not answer"))
         if now - self._heard_at >= self._interval and not self._outgoing:
