@@ -10,12 +10,15 @@ from autopush.api.forwarding import Forwarding
 from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import Registry
 from autopush.delivery.moving import Movers
-from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.peers import NodeAnswer, Nodes, PendingCalls
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.net.siblings import _Sibling
 from autopush.protocol.effects import StoredPage
+from autopush.store import PushStore
 from autopush.store.messages import Messages
+from autopush.webpush.notification import Notification
+from support.memory_engine import MemoryTable
 
 Bug = Callable[[], Any]
 
@@ -143,6 +146,38 @@ def _drops_frames() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _keeps_channels() -> Iterator[None]:
+    """A channel that a user agent has left stays subscribed."""
+    with patch.object(Messages, "remove_channel", _nothing):
+        yield
+
+
+@contextmanager
+def _keeps_deleted() -> Iterator[None]:
+    """A message that its sender deletes stays stored."""
+    with patch.object(PushStore, "remove", _nothing):
+        yield
+
+
+@contextmanager
+def _forgets_duplicates() -> Iterator[None]:
+    """A worker that stood still keeps connections that were replaced meanwhile."""
+    with patch.object(PendingCalls, "add", lambda *_: None):
+        yield
+
+
+@contextmanager
+def _believes_expired() -> Iterator[None]:
+    """Expired messages are read from the store, and sent."""
+
+    with (
+        patch.object(MemoryTable, "_live", lambda self, key: self.items.get(key)),
+        patch.object(Notification, "expired", lambda *_: False),
+    ):
+        yield
+
+
 PLANTED: Final[Mapping[str, Callable[[], Any]]] = {
     "forgets-unacked": _forgets_unacked,
     "answers-before-the-commit": _answers_before_the_commit,
@@ -155,4 +190,8 @@ PLANTED: Final[Mapping[str, Callable[[], Any]]] = {
     "believes-itself": _believes_itself,
     "answers-for-the-silent": _answers_for_the_silent,
     "leaves-calls-waiting": _drops_frames,
+    "keeps-channels": _keeps_channels,
+    "keeps-deleted": _keeps_deleted,
+    "forgets-duplicates": _forgets_duplicates,
+    "believes-expired": _believes_expired,
 }

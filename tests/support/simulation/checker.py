@@ -1,10 +1,11 @@
 """What must hold of a run, judged by its history alone.
 
-every 201 is delivered, expired or replaced
+every 201 is delivered, expired, replaced, or deleted by its sender or with its channel
 … and soon, to a user agent that is connected, unless something goes wrong at that time
 nothing comes again after its row was deleted, nor after an ack when nothing goes wrong
 every request is answered, unless its worker ends
-nothing comes after its TTL
+nothing comes after its TTL, nor after it was deleted, nor of a channel that was left
+nothing is accepted for a channel that was left, when nothing goes wrong
 each user agent has one connection
 """
 
@@ -33,6 +34,14 @@ def violations(world: World) -> list[str]:
         acked = history.acked.get(version, now)
         if any(at > acked + SOON for at in times) and _is_calm(world, acked - 2, acked + SOON):
             found.append(f"again after its ack at {acked:.2f}: {name}, {times}")
+        removed = history.removed.get(version)
+        if removed and world.store_first and times and times[0] > removed:
+            found.append(f"after its sender had deleted it at {removed:.2f}: {name}, {times}")
+        left = history.unregistered.get(message.channel, now)
+        if times and times[-1] > left and message.at < history.unregistering[message.channel]:
+            found.append(f"of a channel that was left at {left:.2f}: {name}, {times}")
+        if message.sent > left and _is_calm(world, message.sent - SOON, message.at):
+            found.append(f"accepted for a channel that was left at {left:.2f}: {name}")
         if late := _is_late(world, message, times):
             found.append(f"late: {name}, {times}, {late}")
         if any(at > message.at + message.ttl + CLOCKS for at in times):
@@ -85,7 +94,10 @@ def _has_acked_all(world: World, user: User, start: float, end: float) -> bool:
 
 
 def _may_be_missing(world: World, message: Accepted, now: float) -> bool:
+    history = world.history
     if message.at + message.ttl < now + CLOCKS:
+        return True
+    if message.channel in history.unregistering or message.version in history.removing:
         return True
     if not message.topic:
         return False
@@ -93,15 +105,15 @@ def _may_be_missing(world: World, message: Accepted, now: float) -> bool:
         other.topic == message.topic
         and other.channel == message.channel
         and other.at >= message.sent
-        for other in world.history.accepted.values()
+        for other in history.accepted.values()
         if other is not message
     ):
         return True
     # By one whose sender was told nothing, or 503.
     return any(
-        version not in world.history.accepted
+        version not in history.accepted
         and times[-1] >= message.sent
         and (read := parse_message_id(RING, version)).topic == message.topic
         and read.channel_id == message.channel
-        for version, times in world.history.delivered.items()
+        for version, times in history.delivered.items()
     )

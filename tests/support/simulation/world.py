@@ -13,7 +13,7 @@ import random
 import socket
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from autopush.api.app import CommonHeaders, EndpointApp
 from autopush.api.forwarding import ENDPOINT, Forwarding
 from autopush.api.node_ports import NodeApi, SiblingPort
-from autopush.api.push import PushHandler, PushMetrics
+from autopush.api.push import DeleteHandler, PushHandler, PushMetrics
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
 from autopush.delivery.bridged import Bridges
@@ -84,6 +84,7 @@ def undisturbed() -> Iterator[None]:
 class Accepted:
     """A message that was answered 201. `at`: of the answer."""
 
+    version: str
     user: "User"
     channel: str
     ttl: int
@@ -99,6 +100,14 @@ class History:
     """When each version was received, by the version."""
     acked: dict[str, float] = field(default_factory=dict)
     """When each version was acked first."""
+    unregistering: dict[str, float] = field(default_factory=dict)
+    """When a user agent left a channel …"""
+    unregistered: dict[str, float] = field(default_factory=dict)
+    """… and when it had the reply to that."""
+    removing: set[str] = field(default_factory=set)
+    """The messages that a sender wanted to delete …"""
+    removed: dict[str, float] = field(default_factory=dict)
+    """… and when it was told that they are."""
     connected: list[tuple["User", float, float]] = field(default_factory=list)
     """From the answer to a hello to the end of the connection."""
     refused: dict[int, int] = field(default_factory=dict)
@@ -191,7 +200,7 @@ class Worker:
         self.app = EndpointApp(
             push=push,
             simplepush=unused,
-            delete=unused,
+            delete=DeleteHandler(store, PushLimits(refusals), RING, NO_HEADERS),
             registration=unused,
             dockerflow=unused,
             log_check=unused,
@@ -233,6 +242,12 @@ class User:
         self.uaid = ""
         self.channel = str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
         self.endpoint = ""
+        self.former: list[tuple[str, str]] = []
+        """Channels that it no longer wants, and their endpoints."""
+        self.acks = self.rng.choice([0.8, 1.0])
+        """Share of the messages."""
+        self.network_loses = self.rng.choice([0.1, 0.5])
+        """Share of the connections."""
         self.is_steady = False
         """Whether it stays connected and acks everything."""
         self._socket: socket.socket | None = None
@@ -259,7 +274,7 @@ class User:
         self.world.loop.add_reader(self._socket, self._read)
         self._send(messageType="hello", use_webpush=True, uaid=self.uaid)
         # A worker that stands still never answers: a user agent does not wait for ever.
-        self._later(self.rng.uniform(20, 40), self._give_up)
+        self._later(self.rng.uniform(20, 40), self.give_up)
 
     def disconnect(self, *, is_noticed: bool = True) -> None:
         if self._socket is not None:
@@ -279,8 +294,8 @@ class User:
         for sock in self._lost:
             sock.close()
 
-    def _give_up(self) -> None:
-        self.disconnect(is_noticed=self.rng.random() < 0.7)
+    def give_up(self) -> None:
+        self.disconnect(is_noticed=self.rng.random() > self.network_loses)
         self._later(self.rng.choice([0.1, 1.0, 5.0, 25.0]) * self.rng.random(), self.connect)
 
     def _later(self, seconds: float, what: Any) -> None:
@@ -302,7 +317,7 @@ class User:
         except OSError:
             data = b""
         if not data:
-            self._give_up()
+            self.give_up()
             return
         self._buffer += data
         while self._socket is not None and (frame := self._next()) is not None:
@@ -310,7 +325,7 @@ class User:
             if opcode == wire.TEXT:
                 self._received(json.loads(payload))
             elif opcode == wire.CLOSE:
-                self._give_up()
+                self.give_up()
 
     def _next(self) -> tuple[int, bytes] | None:
         buffer, start = self._buffer, 2
@@ -329,7 +344,7 @@ class User:
         kind = message["messageType"]
         if kind == "notification":
             history.delivered.setdefault(message["version"], []).append(now)
-            if self.is_steady or self.rng.random() < 0.8:
+            if self.is_steady or self.rng.random() < self.acks:
                 seconds = 0.0 if self.is_steady else self.rng.choice([0.0, self.rng.uniform(0, 3)])
                 self.world.loop.call_later(seconds, self._ack, message, self._socket)
             return
@@ -337,11 +352,24 @@ class User:
             if self.uaid and message["uaid"] != self.uaid:
                 history.wrong.append(f"user {self.name} got another UAID")
             self.uaid, self._identified = message["uaid"], now
-            self._later(self.rng.uniform(1, 30) if not self.is_steady else 1e6, self._give_up)
+            self._later(self.rng.uniform(1, 30) if not self.is_steady else 1e6, self.give_up)
             if not self.endpoint:
                 self._send(messageType="register", channelID=self.channel)
+            elif not self.is_steady and self.rng.random() < 0.1:
+                self._leave_channel()
         elif kind == "register" and message["status"] == 200:
             self.endpoint = message["pushEndpoint"]
+        elif kind == "unregister":
+            if message["status"] == 200:
+                history.unregistered[message["channelID"]] = now
+            self._send(messageType="register", channelID=self.channel)
+
+    def _leave_channel(self) -> None:
+        """For another one."""
+        self.world.history.unregistering[self.channel] = self.world.loop.time()
+        self._send(messageType="unregister", channelID=self.channel)
+        self.former.append((self.channel, self.endpoint))
+        self.channel, self.endpoint = str(uuid.UUID(int=self.rng.getrandbits(128), version=4)), ""
 
     def _ack(self, message: dict[str, Any], sock: socket.socket | None) -> None:
         if sock is self._socket:
@@ -358,9 +386,10 @@ class World:
         self.loop = VirtualLoop()
         self.store_first = store_first
         self.disk = Disk(self.rng)
+        self.usual_slowness = self.disk.slow = self.rng.choice([0.01, 0.01, 0.3])
         self.ends = socket_pairs(workers)
         self.history = History()
-        self.immovable = self.rng.choice([0.0, 0.0, 0.3])
+        self.immovable = self.rng.choice([0.0, 0.3, 1.0])
         """Share of the connections that cannot move, as under TLS."""
         self.clock_offset = 0.0
         self._starts = 0
@@ -402,7 +431,10 @@ class World:
         faults = asyncio.ensure_future(self._go_wrong(end))
         while self.loop.time() < end:
             await asyncio.sleep(self.rng.expovariate(1.5))
-            self._push()
+            if self.rng.random() < 0.05:
+                self._remove()
+            else:
+                self._push()
         await faults
         await self._heal()
 
@@ -438,31 +470,48 @@ class World:
         if not users or not workers:
             return
         user, worker = self.rng.choice(users), self.rng.choice(workers)
+        channel, endpoint = user.channel, user.endpoint
+        if user.former and self.rng.random() < 0.1:
+            channel, endpoint = self.rng.choice(user.former)
         ttl = self.rng.choice([0, 2, 3600, 3600, 3600])
         topic = self.rng.choice(["", "", "", "a", "b"])
         headers = {"ttl": str(ttl), **({"topic": topic} if topic else {})}
-        path = urlsplit(user.endpoint).path
         sent = self.loop.time()
-        task = worker.ask(Request("POST", path, "", headers, ""))
-        self.asked.append((worker, sent, task))
-        task.add_done_callback(
-            partial(self._answered, user, ttl, topic, sent), context=self._own_context()
+        self._ask(
+            worker,
+            Request("POST", urlsplit(endpoint).path, "", headers, ""),
+            partial(self._answered, user, channel, ttl, topic, sent),
         )
 
-    def _own_context(self) -> Context:
-        return Context()
+    def _remove(self) -> None:
+        """Delete a message that was accepted."""
+        workers = [each for each in self.workers if each.is_serving]
+        accepted, delivered = self.history.accepted, self.history.delivered
+        waiting = [version for version in accepted if version not in delivered]
+        if accepted and workers:
+            version = self.rng.choice(waiting or [*accepted])
+            self.history.removing.add(version)
+            request = Request("DELETE", f"/m/{version}", "", {}, "")
+            self._ask(self.rng.choice(workers), request, partial(self._removed, version))
+
+    def _ask(self, worker: Worker, request: Request, answered: Callable[[Response], None]) -> None:
+        task = worker.ask(request)
+        self.asked.append((worker, self.loop.time(), task))
+        task.add_done_callback(lambda task: answered(task.result()), context=Context())
 
     def _answered(
-        self, user: User, ttl: int, topic: str, sent: float, task: "asyncio.Task[Response]"
+        self, user: User, channel: str, ttl: int, topic: str, sent: float, response: Response
     ) -> None:
-        response = task.result()
+        history, now = self.history, self.loop.time()
         if response.status == 201:
             version = json.loads(response.body)["message-id"]
-            self.history.accepted[version] = Accepted(
-                user, user.channel, ttl, topic, sent, self.loop.time()
-            )
+            history.accepted[version] = Accepted(version, user, channel, ttl, topic, sent, now)
         else:
-            self.history.refused[response.status] = self.history.refused.get(response.status, 0) + 1
+            history.refused[response.status] = history.refused.get(response.status, 0) + 1
+
+    def _removed(self, version: str, response: Response) -> None:
+        if response.status == 204:
+            self.history.removed.setdefault(version, self.loop.time())
 
     # ── faults ───────────────────────────────────────────────────────────────────────────────────
 
@@ -504,6 +553,9 @@ class World:
         self._note(f"freeze {worker.index} for {seconds}")
         worker.is_stopped = True
         self.loop.stop_process(worker.process)
+        for user in self.users:
+            if worker.registry.find(user.uaid) and self.rng.random() < 0.5:
+                user.give_up()  # it has no answer to its ping
         await asyncio.sleep(seconds)
         if self.store_first and self.rng.random() < 0.2:
             worker.is_serving = False
@@ -525,7 +577,7 @@ class World:
         self._note("commits are slow")
         self.disk.slow = 1.0
         await asyncio.sleep(self.rng.uniform(1, 6))
-        self.disk.slow = 0.01
+        self.disk.slow = self.usual_slowness
 
     async def _jump(self) -> None:
         seconds = self.rng.choice([-2.0, 2.0])

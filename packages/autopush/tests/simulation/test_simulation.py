@@ -13,11 +13,11 @@ from support.simulation.checker import violations
 from support.simulation.world import World, undisturbed
 from support.soak import slow_after, times
 
-GROUP = 20
+GROUP = 50
 """Seeds in one test."""
-QUICK, SLOW, SOAKED = 3, 47, 50_000
+QUICK, SLOW, SOAKED = 2, 48, 20_000
 """Groups in `make test`, beyond them in `make slow`, and in all in `make soak`."""
-SEARCHED = 60
+SEARCHED = 200
 """Seeds in which a planted bug has to be found."""
 
 chosen = os.environ.get("SIMULATE")
