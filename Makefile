@@ -51,7 +51,7 @@ large: $(VENV)/.dev ## channelstats with 2,000,000 messages: what import and rep
 soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form
 	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults packages/autopush/tests/net packages/autopush/tests/protocol packages/autopush/tests/delivery packages/autopush/tests/simulation packages/keytables -m "" --timeout 1800 $(PYTEST_ARGS)
 
-chaos: $(VENV)/.dev servers ## kills, stops, cut links, full disks, disk errors and clock jumps under load; an hour for all at once; prints reports
+chaos: $(VENV)/.dev servers ## kills, stops, cut links, full disks, disk errors and clock jumps under load; takes hours; prints reports
 	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults/test_freeze.py packages/autopush/tests/faults/test_cluster.py packages/autopush/tests/faults/test_machine.py -m "" -s $(PYTEST_ARGS)
 
 servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dynalite)

@@ -8,6 +8,7 @@ without a fault; two faults may overlap; at the end every node runs again.
 
 import asyncio
 import contextlib
+import os
 import random
 import re
 import signal
@@ -25,7 +26,7 @@ from support.chaos_ledger import ChaosLedger, Fault
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import dynalite_program
 from support.service import clean_environment
-from support.soak import times
+from support.soak import NUMBERS_OF_WORKERS, times
 from support.sockets import unused_port
 
 START_TIMEOUT = 60
@@ -84,6 +85,7 @@ class Daemon:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=self._environment,
+            start_new_session=True,
         )
         ready = asyncio.get_running_loop().create_future()
         self._reader = asyncio.create_task(self._read(self._process, ready))
@@ -105,10 +107,13 @@ class Daemon:
             ready.set_exception(RuntimeError(f"{self.name} did not start:\n{end}"))
 
     def send(self, number: signal.Signals) -> None:
-        """A signal, if it still runs."""
+        """A signal, if it still runs. SIGTERM is for the process that was started, the others are
+        for its workers too.
+        """
         if self._process is not None and self.runs:
+            send = os.kill if number == signal.SIGTERM else os.killpg
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                send(self._process.pid, number)
 
     async def ended(self) -> int:
         """Wait for its end; returns the exit code."""
@@ -169,10 +174,11 @@ async def cluster(
     store: str = "",
     connections: int = 3,
     endpoints: int = 2,
+    workers: Sequence[int] = NUMBERS_OF_WORKERS,
     **variables: str,
 ) -> AsyncIterator[Cluster]:
-    """Nodes of one service; without `store` they share the folder. `variables`: their environment,
-    beside what all such nodes need.
+    """Nodes of one service; without `store` they share the folder. `workers`: of one node after the
+    other. `variables`: their environment, beside what all such nodes need.
     """
     environment = clean_environment(
         AUTOPUSH_CRYPTO_KEY=new_key(), AUTOPUSH_NO_AWS="true", **CREDENTIALS, **variables
@@ -183,7 +189,8 @@ async def cluster(
         name = f"{kind}{number}"
         host, port = hosts(name), unused_port()
         command = [sys.executable, "-m", "autopush.cli", kind, "--host", host.address]
-        command += ["--port", str(port), *own, *shared]
+        command += ["--port", str(port), "--workers", str(workers[number % len(workers)])]
+        command += [*own, *shared]
         ready = f"autopush {kind} ready"
         daemon = Daemon(name, host.command(command), ready=ready, environment=environment)
         return daemon, f"{host.address}:{port}"

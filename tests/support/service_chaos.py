@@ -120,6 +120,8 @@ class ServiceChaos:
         self._disk = disk
         self._proxy = proxy
         self._process = asyncio.Lock()
+        self._is_alone = not service.workers
+        """Whether the service has one worker, which is its only process."""
         self.failed_starts: list[str] = []
         """What the service said that could not be started at once."""
         # How long a fault lasts, and how long after it the next one comes: at most, in seconds.
@@ -132,6 +134,8 @@ class ServiceChaos:
             "clock ahead": (self._set_ahead, 3, 6),
             "clock behind": (self._set_behind, 3, 6),
         }
+        if self._is_alone:
+            del self._kinds["worker killed"]
         if disk is not None:
             self._kinds["disk full"] = self._fill_disk, 4, 6
             self._kinds["disk errors"] = self._fail_disk, 3, 4
@@ -169,8 +173,14 @@ class ServiceChaos:
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def _workers(self) -> list[int]:
+        if not self._service.runs:
+            return []
+        return [self._service.pid] if self._is_alone else self._service.workers
+
     def _a_worker(self) -> int | None:
-        workers = self._service.workers if self._service.runs else []
+        workers = self._workers
         return self._dice.choice(workers) if workers else None
 
     async def _kill_worker(self, _: float) -> None:
@@ -184,11 +194,13 @@ class ServiceChaos:
         self._signal(worker, signal.SIGCONT)
 
     async def _freeze_worker(self, _: float) -> None:
-        """Until the supervisor kills it, which does not watch one that is starting."""
+        """Until the supervisor kills it, which does not watch one that is starting; one that is
+        alone for as long.
+        """
         async with self._process:
             worker = self._a_worker()
             for _ in range(int(10 * (WATCHDOG + 4))):
-                if worker not in self._service.workers:
+                if worker not in self._workers:
                     return
                 self._signal(worker, signal.SIGSTOP)  # another fault may let it go on
                 await asyncio.sleep(0.1)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+NUMBERS_OF_WORKERS = (1, 2, 4)
+
 SOAK = bool(os.environ.get("AUTOPUSH_SOAK"))
 
 
@@ -24,7 +26,9 @@ def slow_after(quick: int, values: Iterable[object]) -> list[object]:
     return [value if at < quick else slow(value) for at, value in enumerate(values)]
 
 
-def each_number_of_workers(*quick: int, beyond: Iterable[int] = (1, 2, 4)) -> pytest.MarkDecorator:
+def each_number_of_workers(
+    *quick: int, beyond: Iterable[int] = NUMBERS_OF_WORKERS
+) -> pytest.MarkDecorator:
     """Runs a test with these numbers of `workers`, and in `make slow` with those `beyond`."""
     marks = {number: () if number in quick else pytest.mark.slow for number in (*quick, *beyond)}
     return pytest.mark.parametrize(

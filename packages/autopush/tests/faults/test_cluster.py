@@ -1,5 +1,5 @@
-"""A cluster under faults and load: nodes are killed, stopped, cut off and restarted, and what was
-answered 201 or 202 reaches its user agent.
+"""A cluster under faults and load: nodes of one, two and four workers are killed, stopped, cut off
+and restarted, and what was answered 201 or 202 reaches its user agent.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from support.chaos_cluster import Host as AnyHost
 from support.chaos_fleet import Fleet
 from support.chaos_ledger import ChaosLedger
 from support.netns import Host, Network, network
-from support.soak import times
+from support.soak import each_number_of_workers, times
 from support.user_agent import UserAgent
 
 USERS = int(os.environ.get("CHAOS_USERS", times(150, 2000)))
@@ -147,9 +147,9 @@ async def test_bypass_loses_only_what_was_on_its_way_when_a_node_died(tmp_path: 
 # ── two faults at once ──────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.slow
+@each_number_of_workers()
 async def test_a_stored_message_arrives_though_its_endpoint_died_before_notifying_the_node(
-    tmp_path: Path,
+    tmp_path: Path, workers: int
 ) -> None:
     """The node was stopped and could not be notified; the endpoint that would repeat it is dead."""
     async with (
@@ -158,6 +158,7 @@ async def test_a_stored_message_arrives_though_its_endpoint_died_before_notifyin
             tmp_path,
             connections=1,
             endpoints=1,
+            workers=[workers],
             AUTOPUSH_DIRECT_DELIVERY="store-first",
         ) as made,
         application_server(reconnecting=True) as sender,
@@ -178,10 +179,10 @@ async def test_a_stored_message_arrives_though_its_endpoint_died_before_notifyin
         await agent.close()
 
 
-@pytest.mark.slow
+@each_number_of_workers()
 @pytest.mark.parametrize(("delivery", "arrives"), [("store-first", True), ("bypass", False)])
 async def test_what_a_node_sent_to_a_lost_user_agent_before_it_died_arrives_only_if_it_was_stored(
-    tmp_path: Path, delivery: str, arrives: bool
+    tmp_path: Path, delivery: str, arrives: bool, workers: int
 ) -> None:
     """The window of `bypass`: sent to a user agent that did not get it, and not saved yet."""
     with network() as net:
@@ -195,6 +196,7 @@ async def test_what_a_node_sent_to_a_lost_user_agent_before_it_died_arrives_only
                 store=store,
                 connections=2,
                 endpoints=1,
+                workers=[workers],
                 AUTOPUSH_DIRECT_DELIVERY=delivery,
             ) as nodes,
             application_server(reconnecting=True) as sender,

@@ -20,7 +20,7 @@ from support.application_server import application_server
 from support.bad_input import CHANNEL, VALUES, path_of
 from support.raw_client import RawClient, raw_client
 from support.service import Service, service
-from support.soak import times
+from support.soak import each_number_of_workers, times
 from support.user_agent import UserAgent
 
 TYPES = ["hello", "register", "unregister", "ack", "nack", "broadcast_subscribe", "urgency"]
@@ -157,7 +157,7 @@ class RequestFuzzer:
         return "\r\n".join([*head, "", ""]).encode("latin-1", "replace") + body
 
 
-FRAMES = int(os.environ.get("FUZZED_FRAMES", times(50_000, 10_000_000)))
+FRAMES = int(os.environ.get("FUZZED_FRAMES", times(20_000, 10_000_000)))
 REQUESTS = int(os.environ.get("FUZZED_REQUESTS", times(5_000, 1_000_000)))
 SEED = int(os.environ.get("FUZZED_SEED", "1"))
 BATCH = 250
@@ -167,27 +167,33 @@ CLIENTS = 8
 """Connections at once."""
 CLOSING_TIMEOUT = 90
 MAX_GROWTH = 16 << 20
-"""Bytes by which the worker may grow after the first tenth, in which its caches are filled."""
+"""Bytes by which each worker may grow after the first tenth, in which its caches are filled."""
 GONE = (OSError, asyncio.IncompleteReadError)
 # What is refused by rates is not read; here everything is to be read.
 OPTIONS = [f"--{name}-rate=none" for name in ("message", "registration", "endpoint")]
 
 
-class Worker:
-    """The process of a service with one worker, as the system sees it."""
+class Workers:
+    """The processes of a service, together, as the system sees them."""
 
     def __init__(self, running: Service) -> None:
-        self._process = Path("/proc", str(running.pid))
+        self._processes = [Path("/proc", str(pid)) for pid in (running.pid, *running.workers)]
+        self._data = str(running.data)
 
     @property
     def memory(self) -> int:
         """Resident bytes."""
-        pages = int((self._process / "statm").read_text().split()[1])
+        pages = sum(int((each / "statm").read_text().split()[1]) for each in self._processes)
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     @property
     def descriptors(self) -> int:
-        return len(list((self._process / "fd").iterdir()))
+        """Without those of the store, whose parts are opened when they are needed."""
+        return sum(
+            not target_of(descriptor).startswith(self._data)
+            for process in self._processes
+            for descriptor in (process / "fd").iterdir()
+        )
 
     async def closes_all_but(self, count: int) -> None:
         """Wait until no more descriptors are open; some connections end by a timeout."""
@@ -196,6 +202,13 @@ class Worker:
             while self.descriptors > count:  # noqa: ASYNC110 - another process closes them
                 await asyncio.sleep(0.1)
         print(f"at most {count} descriptors after {time.monotonic() - began:.1f} s")
+
+
+def target_of(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:  # it is closed meanwhile
+        return ""
 
 
 async def fuzz_frames(port: int, count: int, seed: int, ends: Counter[str]) -> int:
@@ -262,9 +275,9 @@ def grown(name: str, before: int, after: int) -> str:
     return f"{name}: {before / 2**20:.1f} MiB before, {after / 2**20:.1f} MiB after"
 
 
-@pytest.mark.slow
+@each_number_of_workers()
 @pytest.mark.timeout(times(300, 4 * 3600))
-async def test_fuzzed_frames_leave_nothing_behind(tmp_path: Path) -> None:
+async def test_fuzzed_frames_leave_nothing_behind(tmp_path: Path, workers: int) -> None:
     ends: Counter[str] = Counter()
 
     async def fuzz(running: Service, count: int, seed: int) -> int:
@@ -272,29 +285,29 @@ async def test_fuzzed_frames_leave_nothing_behind(tmp_path: Path) -> None:
         clients = (fuzz_frames(port, share, seed + n, ends) for n in range(CLIENTS))
         return sum(await asyncio.gather(*clients))
 
-    async with service(tmp_path, *OPTIONS) as running:
-        agent, worker = await running.connect(), Worker(running)
+    async with service(tmp_path, "--workers", str(workers), *OPTIONS) as running:
+        agent, processes = await running.connect(), Workers(running)
         _, endpoint = await agent.register()
-        descriptors = worker.descriptors
+        descriptors = processes.descriptors
         read = await fuzz(running, FRAMES // 10, SEED)
-        memory = worker.memory
+        memory = processes.memory
         read += await fuzz(running, FRAMES - FRAMES // 10, SEED + CLIENTS)
         await delivers(running, agent, endpoint)
         print(f"\n{FRAMES:,} frames sent, {read:,} certainly read, {dict(ends)}")
-        print(grown("memory", memory, worker.memory))
-        assert worker.memory - memory < MAX_GROWTH
-        await worker.closes_all_but(descriptors)
+        print(grown("memory", memory, processes.memory))
+        assert processes.memory - memory < workers * MAX_GROWTH
+        await processes.closes_all_but(descriptors)
         await agent.close()
     assert running.errors == []
     assert read > FRAMES / 2
 
 
-@pytest.mark.slow
+@each_number_of_workers()
 @pytest.mark.timeout(times(300, 4 * 3600))
-async def test_fuzzed_requests_leave_nothing_behind(tmp_path: Path) -> None:
+async def test_fuzzed_requests_leave_nothing_behind(tmp_path: Path, workers: int) -> None:
     answers: Counter[int] = Counter()
-    async with service(tmp_path, *OPTIONS) as running:
-        agent, worker = await running.connect(), Worker(running)
+    async with service(tmp_path, "--workers", str(workers), *OPTIONS) as running:
+        agent, processes = await running.connect(), Workers(running)
         endpoints = [(await agent.register())[1] for _ in range(4)]
         offline = await running.connect()
         endpoints += [(await offline.register())[1]]
@@ -313,16 +326,16 @@ async def test_fuzzed_requests_leave_nothing_behind(tmp_path: Path) -> None:
                 agent.received.clear()
 
         acking = asyncio.create_task(ack_all())
-        descriptors = worker.descriptors
+        descriptors = processes.descriptors
         await fuzz(REQUESTS // 10, SEED)
-        memory = worker.memory
+        memory = processes.memory
         await fuzz(REQUESTS - REQUESTS // 10, SEED + CLIENTS)
         acking.cancel()
         await asyncio.gather(acking, return_exceptions=True)
         print(f"\n{answers.total():,} requests answered: {dict(answers)}")
-        print(grown("memory", memory, worker.memory))
-        assert worker.memory - memory < MAX_GROWTH
-        await worker.closes_all_but(descriptors)
+        print(grown("memory", memory, processes.memory))
+        assert processes.memory - memory < workers * MAX_GROWTH
+        await processes.closes_all_but(descriptors)
         await agent.close()
     assert running.errors == []
     assert not {status for status in answers if status >= 500} - {501}

@@ -35,9 +35,9 @@ from support.mixed_load import MixedLoad
 from support.service import Service
 from support.service_chaos import DISK_ERRORS, WATCHDOG, MachineFaults, ServiceChaos
 from support.small_disk import small_disk
-from support.soak import times
+from support.soak import each_number_of_workers, times
 
-SECONDS = int(os.environ.get("CHAOS_SECONDS", times(20, 3600)))
+SECONDS = int(os.environ.get("CHAOS_SECONDS", times(12, 1200)))
 USERS = int(os.environ.get("CHAOS_USERS", times(30, 200)))
 PER_SECOND = int(os.environ.get("CHAOS_RATE", times(80, 100)))
 SEED = int(os.environ.get("CHAOS_SEED", "4"))
@@ -50,12 +50,12 @@ LATE = 15
 TIMEOUT = SECONDS + 120 + 2 * COMPLETE
 DISK, MIN_FREE = 128 << 20, 32 << 20
 SETTLE_PAUSE = 0.5
-ALONE = times(8, 60)
+ALONE = times(5, 60)
 """Seconds of faults of one kind alone."""
 HEALED = 30
 """Seconds after a fault in which messages must be accepted again."""
 DAY = 86_400
-OPTIONS = ["--workers", "2", "--watchdog-timeout", str(WATCHDOG), "--no-human-logs"]
+OPTIONS = ["--watchdog-timeout", str(WATCHDOG), "--no-human-logs"]
 
 
 PART = re.compile(r"autopush\.sqlite(-\d+of\d+)?")
@@ -112,10 +112,11 @@ def dynamodb_messages(url: str, prefix: str) -> bytes:
 
 @asynccontextmanager
 async def service_on_faulty_machine(
-    data: Path, machine: MachineFaults, *options: str, **variables: str
+    data: Path, machine: MachineFaults, workers: int, *options: str, **variables: str
 ) -> AsyncIterator[Service]:
-    """Two workers; at the end they must stop in order."""
-    running = Service(data, [*OPTIONS, *options], {**machine.variables, **variables})
+    """At the end the workers must stop in order."""
+    options = ("--workers", str(workers), *OPTIONS, *options)
+    running = Service(data, options, {**machine.variables, **variables})
     await running.start()
     try:
         yield running
@@ -123,6 +124,17 @@ async def service_on_faulty_machine(
         machine.heal()
         code = await running.stop()
     assert code == 0, "".join(running.output[-20:])
+
+
+@asynccontextmanager
+async def service_on_small_disk(
+    folder: Path, machine: MachineFaults, workers: int, *options: str
+) -> AsyncIterator[tuple[Service, Path]]:
+    """A service on the embedded store, and the disk of that."""
+    with small_disk(folder / "disk", DISK) as disk:
+        options = ("--min-free-space", str(MIN_FREE), *options)
+        async with service_on_faulty_machine(disk / "data", machine, workers, *options) as service:
+            yield service, disk
 
 
 async def complete(load: MixedLoad) -> None:
@@ -208,22 +220,21 @@ async def test_an_ack_that_came_before_the_message_was_stored_is_not_settled() -
 # ── all faults at once ───────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.slow
+@each_number_of_workers()
 @pytest.mark.timeout(TIMEOUT)
-async def test_all_faults_at_once_lose_nothing_on_the_embedded_store(tmp_path: Path) -> None:
+async def test_all_faults_at_once_lose_nothing_on_the_embedded_store(
+    tmp_path: Path, workers: int
+) -> None:
     machine = MachineFaults(tmp_path)
-    with small_disk(tmp_path / "disk", DISK) as disk:
-        data = disk / "data"
-        options = ["--min-free-space", str(MIN_FREE)]
-        async with service_on_faulty_machine(data, machine, *options) as service:
-            read = partial(embedded_messages, data)
-            ledger = await run_with_faults(service, machine, read, disk=disk)
+    async with service_on_small_disk(tmp_path, machine, workers) as (service, disk):
+        read = partial(embedded_messages, service.data)
+        ledger = await run_with_faults(service, machine, read, disk=disk)
     judge(ledger)
 
 
-@pytest.mark.slow
+@each_number_of_workers()
 @pytest.mark.timeout(TIMEOUT)
-async def test_all_faults_at_once_lose_nothing_on_dynamodb(tmp_path: Path) -> None:
+async def test_all_faults_at_once_lose_nothing_on_dynamodb(tmp_path: Path, workers: int) -> None:
     machine, database = MachineFaults(tmp_path), ministack()
     port = urlsplit(database).port
     assert port is not None
@@ -233,7 +244,7 @@ async def test_all_faults_at_once_lose_nothing_on_dynamodb(tmp_path: Path) -> No
         options = ["--store", store, "--direct-delivery", "store-first"]
         variables = {**CREDENTIALS, "AUTOPUSH_NO_AWS": "true"}
         async with service_on_faulty_machine(
-            tmp_path / "data", machine, *options, **variables
+            tmp_path / "data", machine, workers, *options, **variables
         ) as service:
             read = partial(dynamodb_messages, database, prefix)
             ledger = await run_with_faults(service, machine, read, proxy=proxy)
@@ -243,18 +254,7 @@ async def test_all_faults_at_once_lose_nothing_on_dynamodb(tmp_path: Path) -> No
 # ── one kind of fault ────────────────────────────────────────────────────────────────────────────
 
 
-@asynccontextmanager
-async def service_on_small_disk(
-    folder: Path, machine: MachineFaults, *options: str
-) -> AsyncIterator[tuple[Service, Path]]:
-    """Two workers on the embedded store, and the disk of that."""
-    with small_disk(folder / "disk", DISK) as disk:
-        options = ("--min-free-space", str(MIN_FREE), *options)
-        async with service_on_faulty_machine(disk / "data", machine, *options) as service:
-            yield service, disk
-
-
-@pytest.mark.slow
+@each_number_of_workers()
 @pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize(
     "kinds",
@@ -262,22 +262,26 @@ async def service_on_small_disk(
         pytest.param(("disk full",), id="a full disk"),
         pytest.param(("disk errors",), id="a disk that fails"),
         pytest.param(("clock ahead", "clock behind"), id="a clock that is set"),
-        pytest.param(("worker frozen",), id="a worker that the watchdog kills"),
+        pytest.param(("worker frozen",), id="a worker that stands still"),
     ],
 )
-async def test_each_kind_of_fault_loses_nothing(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+async def test_each_kind_of_fault_loses_nothing(
+    tmp_path: Path, kinds: tuple[str, ...], workers: int
+) -> None:
     machine = MachineFaults(tmp_path)
-    async with service_on_small_disk(tmp_path, machine) as (service, disk):
+    async with service_on_small_disk(tmp_path, machine, workers) as (service, disk):
         read = partial(embedded_messages, service.data)
         ledger = await run_with_faults(service, machine, read, ALONE, disk=disk, kinds=kinds)
     judge(ledger)
 
 
-@pytest.mark.slow
+@each_number_of_workers()
 @pytest.mark.timeout(TIMEOUT)
-async def test_after_any_error_of_the_disk_messages_are_accepted_again(tmp_path: Path) -> None:
+async def test_after_any_error_of_the_disk_messages_are_accepted_again(
+    tmp_path: Path, workers: int
+) -> None:
     machine = MachineFaults(tmp_path)
-    async with service_on_small_disk(tmp_path, machine) as (service, _):
+    async with service_on_small_disk(tmp_path, machine, workers) as (service, _):
         load = MixedLoad(USERS, service.websocket_port, service.endpoint, SEED)
         ledger, over = load.ledger, asyncio.Event()
         async with load.running():
@@ -304,13 +308,13 @@ async def test_after_any_error_of_the_disk_messages_are_accepted_again(tmp_path:
     assert machine.injected.keys() >= {"write log EIO", "write log ENOSPC", "sync log EIO"}
 
 
-@pytest.mark.slow
+@each_number_of_workers()
 async def test_messages_fill_the_disk_and_when_they_are_acked_others_are_accepted(
-    tmp_path: Path,
+    tmp_path: Path, workers: int
 ) -> None:
     limits = ["--endpoint-rate=none", "--max-stored-messages=0", "--max-stored-bytes=0"]
     async with (
-        service_on_small_disk(tmp_path, MachineFaults(tmp_path), *limits) as (service, _),
+        service_on_small_disk(tmp_path, MachineFaults(tmp_path), workers, *limits) as (service, _),
         application_server() as server,
     ):
         agent = await service.connect()
@@ -336,21 +340,23 @@ async def test_messages_fill_the_disk_and_when_they_are_acked_others_are_accepte
         await again.close()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "killed",
-    [
-        pytest.param(False, id="all workers run"),
-        pytest.param(True, id="a worker starts meanwhile"),
-    ],
-)
+@each_number_of_workers()
 async def test_a_clock_a_month_ahead_deletes_nothing_that_is_stored(
-    tmp_path: Path, killed: bool
+    tmp_path: Path, workers: int
 ) -> None:
-    """It is set back before the service believes it."""
+    await set_clock_a_month_ahead(tmp_path, workers)
+
+
+@each_number_of_workers(beyond=(2, 4))
+async def test_nor_when_a_worker_starts_meanwhile(tmp_path: Path, workers: int) -> None:
+    await set_clock_a_month_ahead(tmp_path, workers, kill=True)
+
+
+async def set_clock_a_month_ahead(tmp_path: Path, workers: int, *, kill: bool = False) -> None:
+    """It is set back before the service believes it; a service that is started with it does."""
     machine = MachineFaults(tmp_path)
     async with (
-        service_on_small_disk(tmp_path, machine) as (service, _),
+        service_on_small_disk(tmp_path, machine, workers) as (service, _),
         application_server(reconnecting=True) as server,
     ):
         agent = await service.connect()
@@ -359,7 +365,7 @@ async def test_a_clock_a_month_ahead_deletes_nothing_that_is_stored(
         stored = {(await server.push(endpoint, ttl=7 * DAY)).message_id for _ in range(50)}
         machine.clock_offset = 31 * DAY
         await service.logged("The clock was set")
-        if killed:
+        if kill:
             os.kill(service.workers[0], signal.SIGKILL)
             await service.logged("A worker ended and is restarted")
         await asyncio.sleep(5)  # some sweeps

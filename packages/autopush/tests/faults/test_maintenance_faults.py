@@ -3,8 +3,10 @@ reconnect: those keep all they had, and of the others nothing is left.
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -77,17 +79,24 @@ async def test_those_that_reconnect_keep_all_and_of_the_others_nothing_is_left(
     keys = await fill(store, engine, clock)
     back: set[str] = set()
 
-    async def reconnect() -> None:
+    async def reconnect(number: int) -> None:
+        """As a user agent does: again if it is refused."""
+        for connected_at in itertools.count(2):
+            with suppress(KeytablesError):
+                record = await store.users.get(uaid(number))
+                if record is None:
+                    return
+                if await store.users.connect(record, NODE, connected_at) is not None:
+                    back.add(record.uaid)
+                    return
+
+    async def reconnect_some() -> None:
         for number in range(0, USERS, 5):
-            record = await store.users.get(uaid(number))
-            if record is None:
-                continue
-            if await store.users.connect(record, NODE, 2 + number) is not None:
-                back.add(record.uaid)
+            await reconnect(number)
 
     sweeper = await open_engine()
     proxy.plan = randomly(HARSH, seed=seed)
-    work = asyncio.gather(reconnect(), drop_all(sweeper, keys), drop_all(sweeper, keys))
+    work = asyncio.gather(reconnect_some(), drop_all(sweeper, keys), drop_all(sweeper, keys))
     try:
         await work
     finally:
