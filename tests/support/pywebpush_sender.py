@@ -29,6 +29,7 @@ class PywebpushSender:
         *,
         ttl: int = 600,
         topic: str | None = None,
+        content_type: str | None = None,
         encoding: str = "aes128gcm",
         signed: bool = True,
     ) -> str:
@@ -37,6 +38,7 @@ class PywebpushSender:
 
         :raises WebPushException: the service refused the message
         """
+        given = {"Topic": topic, "Content-Type": content_type}
         with requests.Session() as session:
             session.trust_env = False
             session.verify = str(self._ca) if self._ca else True
@@ -48,7 +50,7 @@ class PywebpushSender:
                 content_encoding=encoding,
                 ttl=ttl,
                 timeout=30,
-                headers={"Topic": topic} if topic else {},
+                headers={name: value for name, value in given.items() if value},
                 requests_session=session,
             )
         return message_id(answer.headers["Location"])

@@ -4,6 +4,7 @@ One browser and one service serve the whole module, so most tests cost a message
 the browser to be away happens once (fixture `absence`), and several tests check the result.
 """
 
+import json
 import os
 import select
 import signal
@@ -143,6 +144,16 @@ def test_the_largest_body_and_every_byte_come_through(rig: Rig) -> None:
     binary = (bytes(range(256)) * 16)[:LARGEST]
     rig.sender.send(subscription, binary)
     assert rig.firefox.receive(subscription) == [binary]
+
+
+def test_declarative_web_push_and_its_content_type_come_through(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    notification = {"title": "Grüße", "navigate": "https://example.com/", "silent": True}
+    text = json.dumps({"web_push": 8030, "notification": notification})
+    version = rig.sender.send(subscription, text, content_type="application/notification+json")
+    assert rig.firefox.receive(subscription) == [text.encode()]
+    rig.firefox.wait(lambda: version in rig.firefox.acks, "the ack")
+    assert rig.firefox.acks[version] == DELIVERED
 
 
 def test_a_body_that_is_too_large_is_refused(rig: Rig) -> None:

@@ -13,13 +13,17 @@ list may lack a channel that was registered while the page was read.
 
 from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from msgspec import Struct
 
 from autopush.protocol.effects import ReadStored, Row, StoredMessage, StoredPage
 from autopush.webpush.identifiers import TIMESTAMPED_ROWS, sort_key_after
 from autopush.webpush.notification import Notification
-from autopush.webpush.urgency import LEVELS, LOWEST, NORMAL, is_below
+from autopush.webpush.urgency import LEVELS, LOWEST, NORMAL
+
+NONE_LEFT: Final = -1
+"""Below all levels of urgency."""
 
 
 class Unacked(Struct):
@@ -65,10 +69,10 @@ class Drain:
         self._after: str | None = None
         self._over = False
         self._is_mixed = False
-        self._least = LOWEST
-        """What this pass sends."""
-        self._left: str | None = None
-        """The highest urgency found that is left to the next pass."""
+        self._least = LEVELS[LOWEST]
+        """The level of urgency from which on this pass sends."""
+        self._left = NONE_LEFT
+        """The highest level found that is left to the next pass."""
         self._pointer = 0
         self._completed: set[str] = set()
         self._changed: dict[str, bool] = {}
@@ -81,9 +85,9 @@ class Drain:
     def next_page(self) -> ReadStored | None:
         """None when all passes are over."""
         if self._over:
-            if self._left is None:
+            if self._left is NONE_LEFT:
                 return None
-            self._least, self._left = self._left, None
+            self._least, self._left = self._left, NONE_LEFT
             self._over, self._after = False, None
         self.reading = True
         return ReadStored(self._after)
@@ -133,7 +137,9 @@ class Drain:
         if page.urgencies and not self._is_mixed:  # the first page of the first pass
             self._is_mixed = True
             if page.last is not None:
-                self._least = max(page.urgencies | {NORMAL}, key=LEVELS.__getitem__)
+                self._least = max(LEVELS[each] for each in (*page.urgencies, NORMAL))
+        wanted = LEVELS[min_urgency]
+        least = max(wanted, self._least)
         sending: list[Notification] = []
         dead: list[Row] = []
         for stored in sorted(page.messages, key=_urgency) if self._is_mixed else page.messages:
@@ -151,11 +157,10 @@ class Drain:
                 if is_dead or page.channels is not None:
                     dead.append(row)
                 continue
-            if is_below(notification.urgency, min_urgency):
-                continue
-            if is_below(notification.urgency, self._least):
-                if self._left is None or is_below(self._left, notification.urgency):
-                    self._left = notification.urgency
+            level = LEVELS[notification.urgency]
+            if level < least:
+                if level >= wanted:
+                    self._left = max(self._left, level)
                 continue
             if self.waiting >= limit:
                 self.too_many = True

@@ -23,6 +23,9 @@ MISSING_TTL: Final = (
     "Missing TTL Header, see: https://webpush-wg.github.io/webpush-protocol/#rfc.section.6.2"
 )
 
+DECLARATIVE: Final = "application/notification+json"
+"""The content type of declarative web push, the only one of which user agents are told."""
+
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _BASE64URL = re.compile(r"[0-9A-Za-z_-]+=*")
 
@@ -54,6 +57,8 @@ def check_content(
             Errno.PAYLOAD_TOO_LARGE, f"Data payload must be smaller than {max_data}"
         )
     kept = check_encryption(headers)
+    if _is_declarative(headers.get("content-type")):
+        kept["content_type"] = DECLARATIVE
     return Content(ttl, topic, encode_base64url(body), kept, urgency)
 
 
@@ -137,6 +142,12 @@ def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
     if encryption_key is not None:
         kept["encryption_key"] = without_padding(encryption_key)
     return kept
+
+
+def _is_declarative(content_type: str | None) -> bool:
+    return content_type is not None and (
+        content_type.partition(";")[0].strip().lower() == DECLARATIVE
+    )
 
 
 def parse_crypto_key(field: str) -> dict[str, str]:
