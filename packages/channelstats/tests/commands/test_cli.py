@@ -219,7 +219,7 @@ def test_a_data_folder_may_be_called_anything(name: str, tmp_path: Path, capfd: 
     assert main(["report", "global", *WEEK, *data]) == 0
     assert len(stored(folder=tmp_path / name)) == 15
     assert main(["doctor", *data]) == 0
-    assert f"{name}/channelstats.sqlite: 12 tables" in capfd.readouterr().out
+    assert f"{name}/channelstats.sqlite: 13 tables" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["report global", "forget bob", "doctor"])

@@ -157,3 +157,12 @@ def test_an_export_in_two_parts_leaves_what_the_whole_leaves(
     second = [row for row, in_first in zip(came, parts, strict=True) if not in_first]
     stored = settled(*copy.deepcopy(first))
     assert settled(*copy.deepcopy(second), stored=stored) == whole
+
+
+def test_what_an_import_did_not_know_of_a_question_the_next_one_adds() -> None:
+    old = row(1, fetched_at=9)
+    assert settled(row(1, question=True, fetched_at=9), stored={ts(1): old})[ts(1)].question
+    # An older import too: but not of another text.
+    assert settled(row(1, question=True, fetched_at=3), stored={ts(1): old})[ts(1)].question
+    edited = row(1, fetched_at=9, edited_ts=ts(5))
+    assert not settled(row(1, question=True, fetched_at=3), stored={ts(1): edited})[ts(1)].question

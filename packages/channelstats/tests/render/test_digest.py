@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from channelstats.privacy import load_pseudonyms
@@ -56,10 +57,19 @@ def test_the_workspace_is_told_in_about_eight_lines_and_what_to_do(w2: Week) -> 
         "Questions about this report? Ask in <#CGEN|general>.",
         f"<{DASHBOARD}?from=2024-03-10&amp;to=2024-03-16|More in the dashboard>",
     ]
+    assert len(found) <= 15
+
+
+def test_it_is_told_what_to_do_first(w2: Week) -> None:
+    inputs = w2.data.data.inputs
+    messages = inputs.messages.with_columns(question=pl.lit(value=True))
+    asking = replace(w2.data.data, inputs=replace(inputs, messages=messages))
+    found = lines(replace(w2, data=replace(w2.data, data=asking)), "global")
     to_do = found[found.index("To do:") + 1 : -2]
     assert 1 <= len(to_do) <= 3
     assert all("https://example.slack.com/archives/" in line for line in to_do)
-    assert len(found) <= 15
+    assert to_do[0].startswith(":eyes: Answer <@U")
+    assert to_do[0].endswith("|the question>): Nobody replied or reacted to this question.")
 
 
 @pytest.mark.parametrize(

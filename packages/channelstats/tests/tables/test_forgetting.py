@@ -9,7 +9,8 @@ import pytest
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Forgotten, digest, forget_person
-from support.channelstats.house import COMPAT, EXAMPLE, UTC, House, house
+from channelstats.tables.marks import MarkState
+from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House, house
 from support.clocks import ManualClock
 
 WEEK = Period(date(2024, 3, 10), 7, UTC)
@@ -25,6 +26,10 @@ async def known(tmp_path: Path) -> AsyncIterator[House]:
         await found.tables.users_created.add([("UBOB", 1_500_000_000)])
         await found.tables.reports.put("2024-03-10-7", "a report on UBOB")
         await found.report(WEEK, Options(COMPAT))
+        marks = found.tables.marks
+        await marks.put("newcomer UBOB", MarkState.DONE, int(NOW), "UCARA")
+        await marks.put("newcomer UDAVE", MarkState.DONE, int(NOW), "UBOB")
+        await marks.put("newcomer UERIN", MarkState.DONE, int(NOW), "UCARA")
         yield found
 
 
@@ -41,6 +46,7 @@ async def test_nothing_of_them_stays(known: House) -> None:
     assert not any(name in everything for name in BOB)
     assert "UBOB" not in str(known.kept().rows())
     assert (done.deleted, done.read) == (6, 15)
+    assert set(await known.tables.marks.all()) == {"newcomer UERIN"}
 
 
 async def test_the_others_keep_what_is_theirs(known: House) -> None:

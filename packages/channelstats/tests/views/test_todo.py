@@ -1,35 +1,17 @@
 """The lists of the view "To do": each row is something to act on, and leads to its message."""
 
 from collections.abc import Mapping
-from datetime import date
-from typing import Any
 
 from channelstats.counting import Counting, Profile
 from channelstats.days import DAY
-from channelstats.stats import Inputs, Options, Period
+from channelstats.stats import Inputs, Options
 from channelstats.stats.period import History
 from channelstats.tables.directory import Channel, User
 from channelstats.views.loading import DashboardData
-from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
+from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
 from support.channelstats.views import Row, look
 from support.channelstats.workspace import Raw, Workspace
-
-WEEK = Period(date(2024, 3, 10), 7, UTC)
-LONG_AGO = History(WEEK.start - 100 * DAY, WEEK.last)
-
-
-def said(day: int, user: str, thread: Raw | None = None, **more: Any) -> Raw:
-    """A message at noon of a day of the week; negative ones lie before."""
-    ts = f"{WEEK.begin + 86_400 * day + 43_200 + len(user)}.000000"
-    message: Raw = {"type": "message", "user": user, "ts": ts, "text": "a b", **more}
-    if thread is not None:
-        message |= {"thread_ts": thread["ts"], "parent_user_id": thread["user"]}
-    return message
-
-
-def liked(day: int, user: str, by: str) -> Raw:
-    return said(day, user, reactions=[{"name": "wave", "users": [by], "count": 1}])
 
 
 def cell(cid: str, message: Raw) -> str:
@@ -78,10 +60,6 @@ def test_newcomers_are_listed_those_whom_nobody_answered_first() -> None:
 def test_nobody_is_a_newcomer_before_history_is_known() -> None:
     messages = {"C1": [said(1, "UNEW1")]}
     assert todo(messages, history=History(WEEK.start - 7 * DAY, WEEK.last))["newcomers"] == []
-
-
-def joined(day: int, user: str) -> Raw:
-    return said(day, user, subtype="channel_join")
 
 
 def test_who_joined_and_never_posted_is_listed_the_newest_first() -> None:

@@ -15,5 +15,6 @@ order they come.
 
     runs             what they share: who is left out, what is reported; options and checkpoints
     rows             users, channels and messages as Slack writes them → rows
+    questions        whether a message asks something
     merging          rows that came merged with stored ones; when those were found unchanged
 """

@@ -187,6 +187,9 @@ class _ChannelRows:
             # A broadcast comes twice, once without the fields of a reply.
             self._set(best, "thread_ts", best.thread_ts or other.thread_ts)
             self._set(best, "parent_user_id", best.parent_user_id or other.parent_user_id)
+        if best.edited_ts == other.edited_ts:
+            # Of a row that is older than this flag it is not known.
+            self._set(best, "question", best.question or other.question)
 
     def _recency(self, row: MessageRow) -> tuple[int, int, int, str]:
         if row is self._stored.get(row.ts):

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import SLACKBOT, is_bot_id, is_timestamp, is_user_id
+from channelstats.ingest.questions import asks
 from channelstats.slack.export import ExportChannel
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import (
@@ -180,7 +181,7 @@ def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
     if message.subtype:
         row.subtype = known_word(message.subtype) or "unknown"
     if text := message.text:
-        row.word_count = len(text.split())
+        row.word_count, row.question = len(text.split()), asks(text)
         if "<@" in text:
             row.mentions = encode_mentions(
                 uid for uid in _MENTION.findall(text) if uid != author and _user(uid)

@@ -6,6 +6,7 @@ same twice.
     reports   every report in every form, by their names; JSON, CSV and Parquet
     text, html, slack: the forms that people read
     data      views for programs: JSON and CSV
+    feed      what is to be done first, for a feed reader
     names     what people, channels and emoji are called, where messages are
     words     numbers, dates, changes and goals as words
     charts    charts as SVG

@@ -93,7 +93,7 @@ def _table(table: Table) -> dict[str, Json]:
 
 def _ids(view: View, kind: Kind, chosen: str) -> list[str]:
     """Every ID of a kind in a view."""
-    found = {chosen} - {""}
+    found = {chosen}
     for table in view.tables:
         for column in table.columns:
             if column.kind is kind:
@@ -101,7 +101,7 @@ def _ids(view: View, kind: Kind, chosen: str) -> list[str]:
     for chart in view.charts:
         if isinstance(chart, Network) and kind is Kind.PERSON:
             found |= {node.id for node in chart.nodes}
-    return sorted(found)
+    return sorted(found - {""})
 
 
 def csv_of(table: Table, names: Directory, zone: ZoneInfo) -> bytes:

@@ -26,7 +26,7 @@ _EMOJI: Final = """
     ghost=👻 skull=💀 see_no_evil=🙈 shrug=🤷 facepalm=🤦 face_palm=🤦 hugging_face=🤗
     saluting_face=🫡 blue_heart=💙 green_heart=💚 purple_heart=💜 yellow_heart=💛
     point_right=👉 handshake=🤝 brain=🧠 hourglass=⌛ calendar=📅 chart_with_upwards_trend=📈
-    trophy=🏆
+    trophy=🏆 sos=🆘 seedling=🌱
 """
 _SIGNS: Final = dict(pair.split("=") for pair in _EMOJI.split())
 _TONES: Final = {f"skin-tone-{number}": chr(0x1F3FB + number - 2) for number in range(2, 7)}

@@ -183,12 +183,12 @@ class Measures:
     @cached_property
     def unanswered(self) -> pl.DataFrame:
         """Messages, not replies, that drew neither a reply nor a reaction by somebody else:
-        `slack_cid`, `ts`, `slack_uid`.
+        `slack_cid`, `ts`, `slack_uid`, and whether it is known as a `question`.
         """
         of, key = self.period_messages, ("slack_cid", "ts")
         reacted = of.reactions.lazy().filter(pl.col("reactor") != pl.col("slack_uid"))
         noticed = pl.concat([of.answered.lazy().select(key), reacted.select(key)])
-        top = of.messages.lazy().filter(~pl.col("is_reply")).select(*key, "slack_uid")
+        top = of.messages.lazy().filter(~pl.col("is_reply")).select(*key, "slack_uid", "question")
         return top.join(noticed, on=key, how="anti").collect()
 
     def posted(self, days: Period) -> pl.Series:

@@ -17,6 +17,7 @@ one is written.
     slack_analytics  what Slack's own analytics count, of members and of channels
     sent_reports   what was sent where, and who is sending it
     subscriptions  browsers that are notified
+    marks          what is done, snoozed or no question of what is to be done
 """
 
 from channelstats.tables.store import Tables, Taken

@@ -34,6 +34,7 @@ _TEXTS: Final = (
     *("replies", "bot_replies", "subtype", "room"),
 )
 _IDS: Final = ("slack_cid", "slack_uid", "parent_user_id")
+_FLAGS: Final = ("deleted", "question")
 _NUMBERS: Final = ("word_count", "reaction_count", "reply_count", "fetched_at")
 
 ID: Final[pl.DataType] = pl.Categorical()
@@ -49,7 +50,7 @@ MESSAGES: Final = pl.Schema(
         "thread_ts": pl.Int64(),
         **dict.fromkeys(_NUMBERS, pl.Int64()),
         "file_count": pl.Int64(),
-        "deleted": pl.Boolean(),
+        **dict.fromkeys(_FLAGS, pl.Boolean()),
     }
 )
 """Columns of messages. Absent text is null, absent numbers are 0."""
@@ -67,8 +68,9 @@ def frame_of(items: Sequence[Item], *more: str) -> pl.DataFrame:
     numbers = {name: [item.get(name) for item in items] for name in _NUMBERS}
     columns = [pl.Series(name, of, pl.String, strict=False) for name, of in texts.items()]
     columns += [pl.Series(name, of, pl.Float64, strict=False) for name, of in numbers.items()]
-    deleted = [item.get("deleted") is True for item in items]
-    frame = pl.DataFrame([*columns, pl.Series("deleted", deleted, pl.Boolean)])
+    flags = {name: [item.get(name) is True for item in items] for name in _FLAGS}
+    columns += [pl.Series(name, of, pl.Boolean) for name, of in flags.items()]
+    frame = pl.DataFrame(columns)
     return (
         frame.with_columns(
             micros("ts"),

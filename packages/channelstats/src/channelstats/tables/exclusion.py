@@ -257,6 +257,7 @@ async def forget_person(
     await tables.user_hash.remove(uid)
     await tables.first_posts.delete([uid])
     await tables.sent.forget(uid)
+    await tables.marks.forget(uid)
     await tables.slack_analytics.remove_member(uid)
     await tables.reports.clear()
     yield msgspec.structs.replace(done, files=tuple(files))

@@ -35,6 +35,7 @@ HASH_KEYS: Final = {
     "UserCreated": "slack_uid",
     "ChannelMembersLog": "slack_cid",
     "Subscription": "subscription_id",
+    "Mark": "item_key",
 }
 """Every table and its key. None has a sort key."""
 
@@ -45,7 +46,8 @@ def table(prefix: str, name: str) -> Table:
     :raises SchemaError: the prefix holds something else than letters, digits, `_`, `-` and `.`
     """
     indexes = MESSAGE_INDEXES if name == "Message" else ()
-    return Table(f"{prefix}.{name}", Key(HASH_KEYS[name]), indexes=indexes)
+    expiry = "until" if name == "Mark" else None
+    return Table(f"{prefix}.{name}", Key(HASH_KEYS[name]), indexes=indexes, expiry=expiry)
 
 
 # ── attributes ────────────────────────────────────────────────────────────────────────────────────

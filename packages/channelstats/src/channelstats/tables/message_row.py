@@ -113,8 +113,8 @@ class MessageRow(msgspec.Struct, gc=False, array_like=True):
 
     ``slack_uid`` is the author: a `user`, else a `bot_id` (then ``is_bot``), else nobody.
     ``replies`` are those with a `user`, and ``reply_count`` is their number; ``bot_replies`` are
-    those of authors known by `bot_id` alone. ``fetched_at`` is in seconds: how recent this is, or
-    was when it was written.
+    those of authors known by `bot_id` alone. ``question``: it asks something. ``fetched_at`` is in
+    seconds: how recent this is, or was when it was written.
     """
 
     slack_cid: str
@@ -134,6 +134,7 @@ class MessageRow(msgspec.Struct, gc=False, array_like=True):
     room: str = ""
     edited_ts: str = ""
     deleted: bool = False
+    question: bool = False
     is_bot: bool = False
     reactions_truncated: bool = False
     fetched_at: int = 0

@@ -26,6 +26,7 @@ from channelstats.tables.directory import (
     Watermarks,
 )
 from channelstats.tables.items import HASH_KEYS, table
+from channelstats.tables.marks import Marks
 from channelstats.tables.messages import Messages
 from channelstats.tables.sent_reports import SentReports
 from channelstats.tables.slack_analytics import SlackAnalytics
@@ -58,6 +59,7 @@ class Tables:
         self.watermarks = Watermarks(handles["ChannelConfiguration"])
         self.sent = SentReports(handles["Configuration"])
         self.subscriptions = Subscriptions(handles["Subscription"])
+        self.marks = Marks(handles["Mark"])
         self.bulk = TextStore(handles["BulkStore"])
         self.reports = TextStore(handles["ReportStore"])
         self.slack_analytics = SlackAnalytics(self.configuration, self.bulk)

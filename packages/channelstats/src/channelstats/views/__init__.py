@@ -11,6 +11,7 @@ are IDs in it until a page names them.
     figures       the figures of several views: how each is measured
     components    tiles, lines and tables of them
     goals         goals and alerts: bounds for the tiles of views
+    queue         what is to be done first, with the reason
     registry      every view by its name
     overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers:
                   one view each

@@ -5,8 +5,7 @@ Rule: it says nothing that the whole report or the view To do does not say.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain, islice, zip_longest
-from typing import Any, Final, TypeAlias
+from typing import Final
 from urllib.parse import urlencode
 
 import polars as pl
@@ -17,6 +16,7 @@ from channelstats.views import figures
 from channelstats.views.components import message_cells
 from channelstats.views.figures import Figure
 from channelstats.views.model import Kind, Line, Link, Report, Span, Text
+from channelstats.views.queue import Action
 from channelstats.views.report_data import MOVED, SIZES, ReportData
 from channelstats.views.reports import (
     ReportKind,
@@ -36,8 +36,6 @@ _RECEIVED: Final[Mapping[str, str]] = {
     "thread_responders": "Replies in your threads: ",
     "reactions_from": "Reactions to your messages: ",
 }
-
-_Row: TypeAlias = dict[str, Any]
 
 
 def digest_of(wanted: Wanted, of: ReportData) -> Report:
@@ -174,55 +172,30 @@ def _most_noticed(top: Callable[[str], pl.DataFrame], of: ReportData) -> Iterato
 
 
 def _to_do(of: ReportData, cid: str) -> Iterator[Line]:
-    """What is first in each table of the view To do, then what is second, of all or of a channel;
-    nothing where a channel has too few posters to be chosen there.
+    """What is to be done first, in all or in a channel; nothing where a channel has too few posters
+    to be chosen there.
     """
     if cid and not of.groups.shows(cid):
         return
-    rows = {name: frame.filter(channel=cid) if cid else frame for name, frame in of.to_do.items()}
-    found = (
-        [line(row) for row in rows[name].head(TO_DO).iter_rows(named=True)]
-        for name, line in _ITEMS.items()
-    )
-    in_turn = chain.from_iterable(zip_longest(*found))
-    yield from islice((line for line in in_turn if line is not None), TO_DO)
+    rows = of.to_do.filter(channel=cid) if cid else of.to_do
+    for row in rows.head(TO_DO).iter_rows(named=True):
+        sign, text = _SIGNS[Action(row["action"])]
+        where = Span(row["channel"], Kind.CHANNEL)
+        link = Span(Link(message=row.get("message", ""), text=text), Kind.MESSAGE)
+        who: Line = (Span(row["person"], Kind.PERSON), " in ", where)
+        about = (where,) if row["action"] in _OF_CHANNELS else who
+        signed = (Span(sign, Kind.EMOJI), f" {row['action']} ")
+        yield (*signed, *about, " (", link, f"): {row['reason']}")
 
 
-def _welcome(row: _Row) -> Line:
-    who, message = Span(row["person"], Kind.PERSON), _message(row, "the first message")
-    return (*_sign("wave"), "Welcome ", who, ": nobody answered ", *message, " yet.")
-
-
-def _answer(row: _Row) -> Line:
-    who, message = Span(row["person"], Kind.PERSON), _message(row, "a message")
-    return (*_sign("eyes"), "Answer ", who, ": nobody noticed ", *message, f" of {row['date']}.")
-
-
-def _write_to(row: _Row) -> Line:
-    who, message = Span(row["person"], Kind.PERSON), _message(row, "the last message")
-    number = Span(row["messages_before"], Kind.COUNT, "message")
-    before = (" in the period before and none now; ", *message, ".")
-    return (*_sign("handshake"), "Write to ", who, ": ", number, *before)
-
-
-def _revive(row: _Row) -> Line:
-    return (*_sign("hourglass"), *_message(row, "the last message"), f" is of {row['date']}.")
-
-
-_ITEMS: Final[Mapping[str, Callable[[_Row], Line]]] = {
-    "newcomers": _welcome,
-    "unanswered": _answer,
-    "lapsed": _write_to,
-    "silent": _revive,
+_SIGNS: Final[Mapping[Action, tuple[str, str]]] = {
+    Action.ANSWER: ("eyes", "the question"),
+    Action.WELCOME: ("wave", "the first message"),
+    Action.WRITE: ("handshake", "the last message"),
+    Action.HELP: ("sos", "the last answer"),
+    Action.REVIVE: ("hourglass", "the last message"),
+    Action.GREET: ("seedling", "when they joined"),
 }
-"""How the rows of the tables of the view To do are said."""
+"""An emoji, and what the message is."""
 
-
-def _sign(emoji: str) -> Line:
-    return (Span(emoji, Kind.EMOJI), " ")
-
-
-def _message(row: _Row, text: str) -> Line:
-    """A link to the message of a row, and its channel."""
-    link = Link(message=row.get("message", ""), text=text)
-    return (Span(link, Kind.MESSAGE), " in ", Span(row["channel"], Kind.CHANNEL))
+_OF_CHANNELS: Final = frozenset({Action.HELP, Action.REVIVE})

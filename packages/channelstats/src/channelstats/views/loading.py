@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import polars as pl
@@ -28,6 +28,7 @@ from channelstats.stats.quantities import Change, Formula, Quantity
 from channelstats.stats.rankings import known_channels
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
+from channelstats.tables.marks import ItemMark
 from channelstats.tables.messages import Progress
 from channelstats.views.model import Chart, Choice, ChoiceError, Table, Tile
 from channelstats.views.slack_counts import SlackCounts, load_slack_counts
@@ -39,6 +40,9 @@ MOST_MESSAGES: Final = 4_000_000
 COHORTS: Final = 12
 """Weeks that newcomers are followed over, or those of a longer period, where there are not too many
 messages in them."""
+
+MarkedItems: TypeAlias = Mapping[str, ItemMark]
+NO_MARKS: Final[MarkedItems] = {}
 
 _EARLIEST: Final = date(2000, 1, 1)
 _LATEST: Final = date(2200, 1, 1)
@@ -221,14 +225,18 @@ def refuse_small(choice: Choice, groups: SmallGroups) -> None:
 
 
 class ViewRequest:
-    """What a view was asked for: a choice, and the smallest group that may be shown.
+    """What a view was asked for: a choice, and the smallest group that may be shown; ``marks`` are
+    what was said of items of the list of what is to be done.
 
     :raises ChoiceError: the choice is of a group that is too small to be shown
     """
 
-    def __init__(self, data: DashboardData, choice: Choice, smallest_group: int) -> None:
+    def __init__(
+        self, data: DashboardData, choice: Choice, smallest_group: int, marks: MarkedItems
+    ) -> None:
         self.data = data
         self.choice = choice
+        self.marks = marks
         self.smallest_group = smallest_group
         groups = SmallGroups(data.whole.now, smallest_group)
         self.shows, self.listable = groups.shows, groups.listable

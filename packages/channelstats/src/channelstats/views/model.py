@@ -49,6 +49,8 @@ class Kind(StrEnum):
     EMOJI = "emoji"
     MESSAGE = "message"
     """`CID/ts/thread_ts`; nothing after the last stroke for a message outside threads."""
+    ITEM = "item"
+    """The key of something to be done, by which it is marked as done."""
     CHANGE = "change"
     """How a number changed, of a `Change`; the number itself stands beside it."""
     RATE = "rate"

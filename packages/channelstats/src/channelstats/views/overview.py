@@ -12,6 +12,7 @@ from channelstats.views.components import over_time, table_of, tiles
 from channelstats.views.hours import heat_map, zone_notes
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.people import people_table
+from channelstats.views.queue import SHOWN, items, queue
 
 _TOP: Final = 10
 
@@ -51,6 +52,7 @@ def view(request: ViewRequest) -> ViewContent:
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
         charts=(lines, heat),
         tables=(
+            *(() if scope.person else (queue(request, items(request), SHOWN),)),
             channel_table(request, _TOP).without("files", "joins", "leaves"),
             people_table(request, _TOP),
             table_of("messages", "Messages", {"messages": lines}, below=lines.name),

@@ -21,7 +21,13 @@ from channelstats.views import (
     todo,
 )
 from channelstats.views.glossary import GLOSSARY
-from channelstats.views.loading import DashboardData, ViewContent, ViewRequest
+from channelstats.views.loading import (
+    NO_MARKS,
+    DashboardData,
+    MarkedItems,
+    ViewContent,
+    ViewRequest,
+)
 from channelstats.views.model import VIEWS, Choice, ChoiceError, Kind, Table, View
 
 _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
@@ -38,8 +44,18 @@ _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
 }
 
 
-def view_of(name: str, data: DashboardData, choice: Choice, *, smallest_group: int = 1) -> View:
-    """A view of a choice of the days that were read. For ``smallest_group`` see
+_TELL_TIMES: Final = frozenset({Kind.MESSAGE, Kind.ITEM})
+
+
+def view_of(
+    name: str,
+    data: DashboardData,
+    choice: Choice,
+    *,
+    smallest_group: int = 1,
+    marks: MarkedItems = NO_MARKS,
+) -> View:
+    """A view of a choice of the days that were read. For ``smallest_group`` and ``marks`` see
     `channelstats.views.loading`.
 
     :raises KeyError: there is no view of that name
@@ -49,7 +65,7 @@ def view_of(name: str, data: DashboardData, choice: Choice, *, smallest_group: i
     period = data.period
     if (choice.first, choice.last) != (period.start, period.last):
         raise ChoiceError(f"days are those from {period.start} to {period.last}")
-    request = ViewRequest(data, choice, smallest_group)
+    request = ViewRequest(data, choice, smallest_group, marks)
     parts = made(request)
     return View(
         name=name,
@@ -76,7 +92,7 @@ def _shown(table: Table, request: ViewRequest) -> Table:
     if Kind.PERSON in kinds.values() and not request.names_people:
         table = msgspec.structs.replace(table, rows=table.rows.clear(), whole="")
     if request.data.inputs.hides_times:
-        table = table.without(*(name for name, kind in kinds.items() if kind is Kind.MESSAGE))
+        table = table.without(*(name for name, kind in kinds.items() if kind in _TELL_TIMES))
     return table
 
 

@@ -38,7 +38,7 @@ from channelstats.stats.rankings import (
 )
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
-from channelstats.views.loading import DashboardData
+from channelstats.views.loading import DashboardData, MarkedItems
 from channelstats.views.model import Choice
 from channelstats.views.registry import view_of
 
@@ -74,7 +74,7 @@ class ReportData:
     """``made_at`` is in seconds since the epoch; ``created`` is when accounts were made, in
     seconds; ``newest`` is the date of the newest message of all, None where there is none;
     ``members`` those of a channel at both ends of the period. ``hidden`` are the names of
-    pseudonymous IDs, None where IDs are real.
+    pseudonymous IDs, None where IDs are real; ``marks`` are what was said of things to do.
     """
 
     data: DashboardData
@@ -84,6 +84,7 @@ class ReportData:
     members: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     hidden: HiddenInputs | None = None
     newest: date | None = None
+    marks: MarkedItems = field(default_factory=dict)
 
     @property
     def period(self) -> Period:
@@ -150,16 +151,12 @@ class ReportData:
         return self.groups.listable(top_messages(self.now.period_messages, count))
 
     @cached_property
-    def to_do(self) -> Mapping[str, pl.DataFrame]:
-        """The rows of the view To do, by the table: newcomers whom nobody answered, and what others
-        left unanswered.
-        """
+    def to_do(self) -> pl.DataFrame:
+        """What is to be done first, as the view To do has it of these days."""
         everything = Choice(self.period.start, self.period.last)
-        view = view_of("todo", self.data, everything, smallest_group=self.smallest_group)
-        rows = {table.name: table.rows for table in view.tables}
-        waiting = rows["newcomers"].filter(answered=0)
-        others = rows["unanswered"].join(waiting, on="person", how="anti", maintain_order="left")
-        return {**rows, "newcomers": waiting, "unanswered": others}
+        smallest, marks = self.smallest_group, self.marks
+        view = view_of("todo", self.data, everything, smallest_group=smallest, marks=marks)
+        return view.tables[0].rows
 
     def of_channel(self, table: str, cid: str) -> pl.DataFrame:
         """What a channel's report is made of: `figures` (one row), `people`, `emoji`, `days`,
@@ -292,4 +289,5 @@ async def load_report_data(
     data = DashboardData(inputs, period, options)
     newest = max(await tables.messages.days(), default=None)
     day = None if newest is None else date.fromisoformat(newest)
-    return ReportData(data, now, smallest_group, created, members, hidden, day)
+    marks = await tables.marks.all()
+    return ReportData(data, now, smallest_group, created, members, hidden, day, marks)

@@ -31,6 +31,7 @@ from channelstats.views.model import (
     Tile,
     Tiles,
 )
+from channelstats.views.queue import SHOWN
 from channelstats.views.report_data import ReportData
 from channelstats.views.sections import (
     coverage_note,
@@ -54,6 +55,7 @@ def workspace_report(of: ReportData, title: Line, *, brief: bool = False) -> Rep
     """The global report; ``brief`` is its headline only."""
     used = emoji_part(of.emoji, "Most used emoji")
     sections = present(
+        _to_do(of),
         _channels(of, brief=brief),
         _people(of, brief=brief),
         _days(of),
@@ -116,6 +118,22 @@ def _volume(of: ReportData) -> Tiles:
             _compared(of, "messages per poster", "Messages per poster", Kind.NUMBER),
         )
     )
+
+
+def _to_do(of: ReportData) -> Section | None:
+    """What is to be done first; as long as there is something."""
+    rows = of.to_do.head(SHOWN)
+    if rows.is_empty():
+        return None
+    listed = table(
+        "to_do",
+        "To do first",
+        rows.select("action", "person", "channel", "date", "reason"),
+        {"action": "What to do", "reason": "Why", "date": "Since"},
+        kinds={"action": Kind.TEXT, "reason": Kind.TEXT, "date": Kind.TEXT},
+        line="{}| {}| in {}| ({})|: {}",
+    )
+    return Section("To do first", (listed,), beyond=True, rule_after=True)
 
 
 def _channels(of: ReportData, *, brief: bool) -> Section:

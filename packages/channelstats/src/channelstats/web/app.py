@@ -34,12 +34,15 @@ from aiohttp import hdrs, web
 from channelstats import lookup
 from channelstats.lookup import Names, NotFound
 from channelstats.render.data import csv_of, json_of
+from channelstats.render.feed import atom_of
 from channelstats.sending.announcing import Announcer, newest_week
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
 from channelstats.sending.push_sender import VapidKey, vapid_key
 from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
+from channelstats.tables.marks import MarkState
 from channelstats.views.model import TO_DO, VIEWS, ChoiceError, View
+from channelstats.views.queue import is_item
 from channelstats.web.auth import (
     Authenticator,
     AuthMiddleware,
@@ -58,6 +61,9 @@ from channelstats.web.pages import Visit, message_page, start_page, view_page
 from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import KeytablesError
+
+_LISTED: Final = "listed"
+"""Said of an item that was marked: it is listed again."""
 
 ME: Final = "channelstats-me"
 """The cookie that keeps who the visitor is."""
@@ -101,9 +107,11 @@ class Dashboard:
             web.get(f"/{{view:{views}}}", self.page),
             web.get(f"/{{view:{views}}}.json", self.json),
             web.get(f"/{{view:{views}}}.csv", self.csv),
+            web.get(f"/{TO_DO}.atom", self.feed),
             web.get("/report", self.report),
             web.get("/names.json", self.people),
             web.post("/me", self.set_me),
+            web.post("/marks", self.mark),
             web.get("/health", self.health),
             web.get("/notifications/key", self.key),
             web.post("/notifications/subscriptions", self.subscribe),
@@ -143,6 +151,13 @@ class Dashboard:
         headers = {hdrs.CONTENT_DISPOSITION: f'attachment; filename="{name}"'}
         return web.Response(body=body, content_type="text/csv", charset="utf-8", headers=headers)
 
+    async def feed(self, request: web.Request) -> web.Response:
+        visit, snapshot = await self._requested(request)
+        view = await self._service.view(TO_DO, visit.asked.choice, snapshot)
+        here = f"{request.url.origin()}"
+        body = await asyncio.to_thread(atom_of, view, visit.names.directory, visit.zone, here)
+        return web.Response(body=body, content_type="application/atom+xml", charset="utf-8")
+
     async def report(self, request: web.Request) -> web.Response:
         visit, snapshot = await self._requested(request)
         text = await self._service.report(visit.asked.choice, snapshot)
@@ -161,6 +176,22 @@ class Dashboard:
             return set_cookie(answer, request, ME, person, _YEAR)
         answer.del_cookie(ME)
         return answer
+
+    async def mark(self, request: web.Request) -> web.Response:
+        """Mark an item of what is to be done, or list it again."""
+        form = await form_of(request)
+        item, said = form.get("item", ""), form.get("as", "")
+        if not is_item(item):
+            raise BadQuery("item: expected the key of something to be done")
+        marks = self._service.tables.marks
+        if said == _LISTED:
+            await marks.remove(item)
+        elif said in map(str, MarkState):
+            by = self._known(request, await self._service.names(await self._service.snapshot()))
+            await marks.put(item, MarkState(said), int(self._service.clock()), by)
+        else:
+            raise BadQuery(f"as: expected one of {', '.join([*MarkState, _LISTED])}")
+        return see_other(local(form.get("to", "/")))
 
     async def health(self, _: web.Request) -> web.Response:
         try:
@@ -220,22 +251,27 @@ class Dashboard:
         snapshot = await service.snapshot()
         names = await service.names(snapshot)
         now = Now(service.today, snapshot.history, service.settings.first_weekday)
-        to_newest = request.match_info.get("view") == TO_DO
+        to_newest = request.path.startswith(f"/{TO_DO}")
         found = asked(list(request.query.items()), now, also, to_newest=to_newest)
         channel = await self._channel(names, found.channel)
         person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""
-        me = request.cookies.get(ME, "")
         visit = Visit(
             asked=msgspec.structs.replace(found, channel=channel, person=person),
             names=names,
             now=now,
             zone=service.tables.zone,
             workspace=names.directory.slack_name,
-            me=me if me in names.directory.people else "",
+            me=self._known(request, names),
             logged_in=self._guard.asks,
             goals=service.settings.goal_bounds,
         )
         return visit, snapshot
+
+    @staticmethod
+    def _known(request: web.Request, names: Names) -> str:
+        """Who the visitor said to be, if that is somebody; "" otherwise."""
+        me = request.cookies.get(ME, "")
+        return me if me in names.directory.people else ""
 
     async def _channel(self, names: Names, called: str) -> str:
         if not called:

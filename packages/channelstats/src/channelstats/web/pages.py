@@ -36,6 +36,7 @@ from channelstats.views.model import (
     Tile,
     View,
 )
+from channelstats.views.queue import MARKED, QUEUE
 from channelstats.web.filters import PRESETS, Query
 from channelstats.web.table_pages import TablePage, TableQuery, table_pages
 
@@ -182,12 +183,15 @@ class ViewContext:
 
     @property
     def cards(self) -> list[Card]:
-        """Charts with what is below them, then the other tables; small ones side by side."""
+        """What is to be done, charts with what is below them, then the other tables; small ones
+        side by side.
+        """
         of: dict[str, list[Table]] = {chart.name: [] for chart in self.view.charts}
-        others: list[Table] = []
+        first, others = list[Table](), list[Table]()
         for table in self.view.tables:
-            of.get(table.chart, others).append(table)
-        found = [
+            of.get(table.chart, first if table.name == QUEUE else others).append(table)
+        found = [Card(table.title, None, (table,), half=False, folded=False) for table in first]
+        found += [
             Card(chart.title, chart, tuple(of[chart.name]), _is_small(chart))
             for chart in self.view.charts
         ] + [
@@ -205,6 +209,15 @@ class ViewContext:
 
     def draw(self, chart: Chart, *, half: bool) -> Markup:
         return drawn(chart, half=half, named=self.person, chosen=self.asked.person)
+
+    def is_marked(self, item: str) -> bool:
+        """Whether somebody marked this item of what is to be done."""
+        return item in self._marked
+
+    @cached_property
+    def _marked(self) -> frozenset[str]:
+        found = (table.rows["item"] for table in self.view.tables if table.name == MARKED)
+        return frozenset(item for items in found for item in items)
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 

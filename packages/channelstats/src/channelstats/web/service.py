@@ -24,6 +24,7 @@ from channelstats.stats.inputs import history_of
 from channelstats.stats.period import WEEK, History, week_of
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
+from channelstats.tables.marks import ItemMark
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, TooMuch, load, refuse_small
 from channelstats.views.model import Choice, ChoiceError, View
@@ -158,9 +159,9 @@ class DashboardService:
             at_once=_AT_ONCE,
             patience=_PATIENCE,
         )
-        self._views: SingleFlightCache[tuple[str, Choice, str], View] = SingleFlightCache(
-            _CELLS, weigh=_cells, at_once=_AT_ONCE
-        )
+        self._views: SingleFlightCache[
+            tuple[str, Choice, str, frozenset[tuple[str, ItemMark]]], View
+        ] = SingleFlightCache(_CELLS, weigh=_cells, at_once=_AT_ONCE)
         self._reports: SingleFlightCache[tuple[date, Wanted, str], str] = SingleFlightCache(
             _REPORTS
         )
@@ -231,18 +232,23 @@ class DashboardService:
             return await read(Choice(choice.first, choice.last, choice.channel))
 
     async def view(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> View:
-        """A view, with IDs that may be shown.
+        """A view, with IDs that may be shown. What somebody marked is left out of what is to be
+        done at once.
 
         :raises ChoiceError: the choice cannot be shown
         :raises Busy: it takes too long
         """
 
+        marks = await self.tables.marks.all()
+        smallest = self.settings.min_group
+
         async def make() -> View:
             data = await self.read(choice, snapshot)
-            smallest = self.settings.min_group
-            return await asyncio.to_thread(view_of, name, data, choice, smallest_group=smallest)
+            making = partial(view_of, smallest_group=smallest, marks=marks)
+            return await asyncio.to_thread(making, name, data, choice)
 
-        return await self._views.get((name, choice, snapshot.mark), make)
+        key = (name, choice, snapshot.mark, frozenset(marks.items()))
+        return await self._views.get(key, make)
 
     async def report(self, choice: Choice, snapshot: StoreSnapshot) -> str:
         """The report of the week that a choice ends in, as a page: of everything, or of the person

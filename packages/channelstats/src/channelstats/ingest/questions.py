@@ -1,0 +1,64 @@
+"""Whether a message asks something: a flag is kept of it, not its text."""
+
+import re
+from typing import Final
+
+_CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+
+_MARKS: Final = "?\uff1f\u061f"
+"""Of Latin, Chinese and Arabic script."""
+
+_ASKING: Final = re.compile(
+    # A mark at the end of a word; one in an address or a program is followed by something else.
+    rf"""[^\s/<&=][{_MARKS}]+(?=$|[\s!*_~)"'.:\u00bb\u201d\u2019])"""
+    # French sets it apart.
+    rf"|[ \u00a0\u202f][{_MARKS}]+(?=\s*(?:$|\n))"
+)
+
+_OPENERS: Final = {
+    "en": "anyone know|anybody know|does any|do any|can any|can some|could any|could some|has any"
+    "|have any|is there a|are there any|how do|how can|how to|how does|where can|where do|where is"
+    "|who can|who knows|what is the best|why does|why is",
+    "de": "weiß jemand|weiss jemand|kann jemand|hat jemand|kennt jemand|wer kann|wer weiß|wie kann"
+    "|wie bekomme|wie geht|wo finde|wo kann|gibt es ein",
+    "fr": "est-ce que|qui peut|qui sait|quelqu'un sait|quelqu'un peut|comment faire|comment on"
+    "|où est|où trouver|pourquoi est",
+    "es": "alguien sabe|alguien puede|alguien tiene|cómo puedo|cómo se|dónde está|dónde puedo"
+    "|quién puede|hay alguna|hay algún",
+    "pt": "alguém sabe|alguém pode|alguém tem|como faço|como posso|onde está|onde posso|quem pode",
+    "it": "qualcuno sa|qualcuno può|qualcuno ha|come posso|come si|dove posso|dove trovo|chi può",
+    "nl": "weet iemand|kan iemand|heeft iemand|hoe kan|hoe moet|waar kan|waar vind|wie kan"
+    "|wie weet",
+    "sv": "vet någon|kan någon|har någon|hur kan|hur gör|var hittar|vem kan|finns det någo",
+    "pl": "czy ktoś|ktoś wie|kto może|jak mogę|jak można|gdzie jest|gdzie mogę|czy jest",
+}
+"""How a question begins that has no mark, by language. What may also begin a statement is not in
+it: `what a day`.
+"""
+
+_GREETINGS: Final = "hi|hey|hello|hallo|moin|salut|hola|olá|ciao|hej|cześć"
+
+_OPENING: Final = re.compile(
+    # After whom it is for, or a greeting.
+    rf"\s*(?:(?:<[@!][^>]*>|:[^\s:]+:|{_GREETINGS})[\s,!]+)*(?:{'|'.join(_OPENERS.values())})",
+    re.IGNORECASE,
+)
+
+_FIRST_WORDS: Final = frozenset(
+    phrase.split()[0] for phrases in _OPENERS.values() for phrase in phrases.split("|")
+) | frozenset(_GREETINGS.split("|"))
+"""Most messages begin with none of them, which is soon found out."""
+
+
+def asks(text: str) -> bool:
+    """Whether somebody who reads it would think of answering; of one that only says so in other
+    words, or in another language and without a mark, it is not known.
+    """
+    if "`" in text:
+        text = _CODE.sub(" ", text)
+    if any(mark in text for mark in _MARKS) and _ASKING.search(text):
+        return True
+    first = text.partition(" ")[0]
+    if first[:1] not in "<:" and first.rstrip(",!").lower() not in _FIRST_WORDS:
+        return False
+    return _OPENING.match(text) is not None

@@ -1,0 +1,373 @@
+"""What is to be done first: a short list, of each kind of thing the most urgent in turn.
+
+Rule: an item says in words why it is listed and leads to where something can be done about it. It
+is known by a key, by which it can be marked as done; what happens again has another key.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from itertools import chain, zip_longest
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import polars as pl
+
+from channelstats.counting import JOINED
+from channelstats.stats.period import WEEK, weeks, with_point
+from channelstats.views.components import date_cells, message_cells, table
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import TO_DO, Kind, Table
+
+SHOWN: Final = 10
+"""Items on top of Overview, in a report, in a feed."""
+
+LISTED: Final = 30
+"""Items of the view To do. The whole lists are below it."""
+
+QUEUE: Final = "queue"
+MARKED: Final = "marked"
+"""The table of what is left out."""
+
+_MOST: Final = 50
+"""Items of one kind."""
+
+_WEEKS: Final = 10
+_SILENT: Final = 2
+"""Weeks without a message after which somebody who wrote in most of the weeks before is missed."""
+
+_FEWEST_WEEKS: Final = 2
+_FEWEST_ANSWERS: Final = 5
+_FEWEST_MESSAGES: Final = 5
+_ALONE: Final = 0.8
+"""The share of the answers in a channel that makes somebody the one who answers there."""
+
+_OF_MESSAGES: Final = ("ts", "slack_cid", "slack_uid", "thread_ts")
+
+Row: TypeAlias = dict[str, Any]
+
+
+class Action(StrEnum):
+    """What there is to do."""
+
+    ANSWER = "Answer"
+    WELCOME = "Welcome"
+    WRITE = "Write to"
+    HELP = "Find help for"
+    REVIVE = "Revive"
+    GREET = "Greet"
+
+
+class _Kind(NamedTuple):
+    """``listed``: rows with the columns of an item as far as they apply, the most urgent first."""
+
+    action: Action
+    listed: Callable[[ViewRequest], pl.DataFrame]
+    key: Callable[[Row], str]
+    reason: Callable[[Row], str]
+
+
+# ── who and what ─────────────────────────────────────────────────────────────────────────────────
+
+
+def unanswered(request: ViewRequest) -> pl.DataFrame:
+    """Messages, not replies, that nobody else replied or reacted to, newest first: `question`."""
+    found = request.listable(request.scope.now.unanswered)
+    return found.sort("ts", "slack_cid", descending=[True, False])
+
+
+def newcomers(request: ViewRequest) -> pl.DataFrame:
+    """Who posted for the first time in the period, the newest first: `messages`, and how many of
+    them were `answered`; those of whom none was come first.
+    """
+    now = request.scope.now
+    first = now.first_posts.filter(now.period.covers()).filter(
+        now.history.knows_newcomers(now.period)
+    )
+    top_level = now.messages.filter(~pl.col("is_reply"))
+    answered = top_level.join(now.unanswered, on=("slack_cid", "ts"), how="anti")
+    return (
+        request.listable(first)
+        .join(_counted(now.messages, "messages"), on="slack_uid")
+        .join(_counted(answered, "answered"), on="slack_uid", how="left")
+        .with_columns(pl.col("answered").fill_null(0))
+        .sort(pl.col("answered") > 0, "ts", "slack_uid", descending=[False, True, False])
+    )
+
+
+def never_posted(request: ViewRequest) -> pl.DataFrame:
+    """Who joined in the period and has posted nothing since, nor before, the newest first; how many
+    `channels` they joined.
+    """
+    now = request.scope.now
+    joins = now.period_messages.moves.filter(pl.col("subtype").is_in(JOINED)).sort("ts")
+    earlier = now.period_messages.source.joins_before(now.period)
+    return (
+        request.listable(joins)
+        .filter(now.history.knows_newcomers(now.period) & ~_is_gone(request))
+        .join(earlier, on="slack_uid", how="anti")
+        .join(request.data.measured.first_posts, on="slack_uid", how="anti")
+        .group_by("slack_uid")
+        .agg(pl.first("slack_cid", "ts"), channels=pl.col("slack_cid").n_unique().cast(pl.Int64))
+        .sort("ts", "slack_uid", descending=[True, False])
+    )
+
+
+def lapsed(request: ViewRequest) -> pl.DataFrame:
+    """The last message of who posted in the period before and not in this one, the most
+    `messages` first.
+    """
+    now, before = request.scope.now.messages, request.listable(request.scope.before.messages)
+    return (
+        _last_of_each(before, "slack_uid")
+        .join(now, on="slack_uid", how="anti")
+        .sort("messages", "slack_uid", descending=[True, False])
+    )
+
+
+def silent_channels(request: ViewRequest) -> pl.DataFrame:
+    """The last message of channels that are not archived, with messages earlier in what was read
+    and none in the period; the one that fell silent last comes first. Of a small group none is
+    listed.
+    """
+    now, earlier = request.scope.now, _earlier(request)
+    posters = earlier.group_by("slack_cid").agg(posters=pl.col("slack_uid").n_unique())
+    return (
+        _last_of_each(earlier, "slack_cid")
+        .join(now.messages, on="slack_cid", how="anti")
+        .join(posters.filter(pl.col("posters") >= request.smallest_group), on="slack_cid")
+        .join(request.data.known_channels, on="slack_cid", how="left")
+        .filter(~pl.col("archived").fill_null(value=False))
+        .sort("ts", "slack_cid", descending=[True, False])
+    )
+
+
+def _missed(request: ViewRequest) -> pl.DataFrame:
+    """The last message of who wrote in most of the `weeks` before and not in the last ones: in how
+    many, `active`. A week in which fewer than half as many as usual wrote, as on holidays of all,
+    is none.
+    """
+    now = request.scope.now
+    counted = now.period_messages.source.counted
+    reach = weeks(now.period.ending_with(_WEEKS * WEEK))
+    posted = with_point(counted.select("ts", "slack_uid").collect(), reach)
+    posted = posted.select("point", "slack_uid").unique()
+    sizes = posted.group_by("point").len().sort("point")
+    working = sizes.filter(2 * pl.col("len") >= pl.col("len").median())["point"]
+    before, silent = working[:-_SILENT], working[-_SILENT:]
+    needed = max(_FEWEST_WEEKS, (len(before) + 1) // 2)
+    active = (
+        posted.filter(pl.col("point").is_in(before.implode()))
+        .group_by("slack_uid")
+        .agg(active=pl.len().cast(pl.Int64))
+        .filter((pl.col("active") >= needed) & ~_is_gone(request))
+    )
+    since = silent.min() if len(silent) == _SILENT else None
+    lately = posted.filter(pl.col("point") >= pl.lit(since, pl.Int64))
+    missed = active.join(lately, on="slack_uid", how="anti").filter(since is not None)
+    theirs = counted.select(_OF_MESSAGES).join(missed.lazy(), on="slack_uid", how="semi").collect()
+    return (
+        request.listable(_last_of_each(theirs, "slack_uid"))
+        .join(missed, on="slack_uid")
+        .with_columns(weeks=pl.lit(len(before), pl.Int64))
+        .sort("active", "messages", "slack_uid", descending=[True, True, False])
+    )
+
+
+def _lone_answerers(request: ViewRequest) -> pl.DataFrame:
+    """Who gave nearly all `answers` in a channel, `theirs` of them, and wrote nothing anywhere in
+    the period, while others still write there. Their last message there.
+    """
+    now = request.scope.now
+    answers = _earlier(request).filter(
+        pl.col("is_reply") & (pl.col("parent_user_id") != pl.col("slack_uid"))
+    )
+    still = now.messages["slack_cid"].unique()
+    return (
+        _last_of_each(answers, "slack_cid", "slack_uid")
+        .rename({"messages": "theirs"})
+        .with_columns(answers=pl.col("theirs").sum().over("slack_cid"))
+        .filter(
+            (pl.col("theirs") >= _FEWEST_ANSWERS)
+            & (pl.col("theirs") >= _ALONE * pl.col("answers"))
+            & pl.col("slack_cid").is_in(still.implode())
+        )
+        .join(request.data.whole.now.messages, on="slack_uid", how="anti")
+        .pipe(request.listable)
+        .sort("theirs", "slack_cid", descending=[True, False])
+    )
+
+
+def _earlier(request: ViewRequest) -> pl.DataFrame:
+    """Counted messages from before the period."""
+    now = request.scope.now
+    begin = now.period.begin * 1_000_000
+    earlier = now.period_messages.source.counted.filter(pl.col("ts") < begin)
+    return earlier.select(*_OF_MESSAGES, "is_reply", "parent_user_id").collect()
+
+
+def _is_gone(request: ViewRequest) -> pl.Expr:
+    """Whether an account is deactivated, or a bot's."""
+    users = request.data.inputs.users.items()
+    return pl.col("slack_uid").is_in([uid for uid, of in users if of.deleted or of.is_bot])
+
+
+def _counted(messages: pl.DataFrame, name: str) -> pl.DataFrame:
+    """How many messages each person wrote, under a name."""
+    return messages.group_by("slack_uid").agg(pl.len().cast(pl.Int64).alias(name))
+
+
+def _last_of_each(messages: pl.DataFrame, *key: str) -> pl.DataFrame:
+    """The last message of each value of columns, and how many `messages` there were."""
+    last = pl.exclude(*key).last()
+    return messages.sort("ts").group_by(key).agg(last, messages=pl.len().cast(pl.Int64))
+
+
+# ── the list ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _questions(request: ViewRequest) -> pl.DataFrame:
+    """But not of newcomers, who are listed as such."""
+    found = unanswered(request).filter("question")
+    return found.join(_unwelcome(request), on="slack_uid", how="anti", maintain_order="left")
+
+
+def _unwelcome(request: ViewRequest) -> pl.DataFrame:
+    return newcomers(request).filter(pl.col("answered") == 0)
+
+
+def _fallen_silent(request: ViewRequest) -> pl.DataFrame:
+    """Not those that hardly anybody wrote in."""
+    return silent_channels(request).filter(
+        (pl.col("posters") > 1) & (pl.col("messages") >= _FEWEST_MESSAGES)
+    )
+
+
+def _many(number: int, one: str) -> str:
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "question": _Kind(
+        Action.ANSWER,
+        _questions,
+        lambda row: f"{row['slack_cid']}/{row['ts']}",
+        lambda _: "Nobody replied or reacted to this question.",
+    ),
+    "newcomer": _Kind(
+        Action.WELCOME,
+        _unwelcome,
+        lambda row: row["slack_uid"],
+        lambda row: (
+            f"New: nobody replied or reacted to {_many(row['messages'], 'message')} of theirs."
+        ),
+    ),
+    "missed": _Kind(
+        Action.WRITE,
+        _missed,
+        lambda row: f"{row['slack_uid']}/{row['ts']}",
+        lambda row: (
+            f"Wrote in {row['active']} of {row['weeks']} weeks, then for {_SILENT} weeks nothing."
+        ),
+    ),
+    "answerer": _Kind(
+        Action.HELP,
+        _lone_answerers,
+        lambda row: f"{row['slack_cid']}/{row['slack_uid']}/{row['ts']}",
+        lambda row: (
+            f"Gave {row['theirs']:,} of {_many(row['answers'], 'answer')} here, and wrote nothing"
+            " in this period."
+        ),
+    ),
+    "channel": _Kind(
+        Action.REVIVE,
+        _fallen_silent,
+        lambda row: f"{row['slack_cid']}/{row['ts']}",
+        lambda row: (
+            f"{_many(row['messages'], 'message')} by {row['posters']:,} people before, none in this"
+            " period."
+        ),
+    ),
+    "joined": _Kind(
+        Action.GREET,
+        never_posted,
+        lambda row: row["slack_uid"],
+        lambda row: f"Joined {_many(row['channels'], 'channel')}, and wrote nothing so far.",
+    ),
+}
+"""What there is to be done, by the first word of the keys of items."""
+
+_KEY: Final = re.compile(r"[\w.:+-]{1,100}(?:/[\w.:+-]{1,100}){0,2}", re.ASCII)
+
+_COLUMNS: Final = pl.Schema(
+    {
+        "action": pl.String(),
+        "person": pl.String(),
+        "channel": pl.String(),
+        "message": pl.String(),
+        "date": pl.String(),
+        "reason": pl.String(),
+        "item": pl.String(),
+    }
+)
+
+
+def items(request: ViewRequest) -> pl.DataFrame:
+    """All there are: of each kind the first, then of each the second, and so on."""
+    if request.scope.person or not request.names_people:
+        return _COLUMNS.to_frame()
+    found = (list(_items_of(name, kind, request)) for name, kind in _KINDS.items())
+    in_turn = (item for item in chain.from_iterable(zip_longest(*found)) if item is not None)
+    return pl.DataFrame(list(in_turn), _COLUMNS)
+
+
+def _items_of(name: str, kind: _Kind, request: ViewRequest) -> Iterator[Row]:
+    rows = kind.listed(request).head(_MOST)
+    cells = rows.select(
+        person="slack_uid",
+        channel="slack_cid",
+        message=message_cells("slack_cid", "ts"),
+        date=date_cells(rows, request.scope.now.period.zone),
+    )
+    for row, shown in zip(rows.iter_rows(named=True), cells.iter_rows(named=True), strict=True):
+        about = {"item": f"{name} {kind.key(row)}", "action": str(kind.action)}
+        yield {**about, **shown, "reason": kind.reason(row)}
+
+
+def is_item(key: str) -> bool:
+    """Whether this may be the key of an item."""
+    name, _, rest = key.partition(" ")
+    return name in _KINDS and _KEY.fullmatch(rest) is not None
+
+
+def queue(request: ViewRequest, rows: pl.DataFrame, most: int = LISTED) -> Table:
+    """Those of the items that are not marked, the first ``most`` of them."""
+    is_marked = pl.col("item").is_in(list(request.marks))
+    about = (
+        "In turn of each kind what is most urgent: questions without an answer, newcomers whom"
+        " nobody answered, regulars and channels that fell silent, people who joined and never"
+        " wrote."
+    )
+    titles = {"item": "Mark as", "action": "What to do", "reason": "Why", "date": "Since"}
+    return table(
+        QUEUE,
+        "To do first",
+        rows.filter(~is_marked).head(most),
+        titles,
+        kinds={"item": Kind.ITEM, "action": Kind.TEXT, "reason": Kind.TEXT},
+        whole=TO_DO if most < LISTED else "",
+        about=about,
+    )
+
+
+def marked(request: ViewRequest, rows: pl.DataFrame) -> Table:
+    """Those that somebody marked, and who that was."""
+    marks = request.marks.items()
+    said = [(key, mark.state.replace("_", " "), mark.by) for key, mark in marks]
+    of = pl.DataFrame(said, {"item": pl.String, "state": pl.String, "by": pl.String}, orient="row")
+    found = rows.join(of, on="item", maintain_order="left").select(
+        "action", "person", "channel", "message", "state", "by", "item"
+    )
+    titles = {"item": "Mark as", "action": "What to do", "state": "Marked as"}
+    kinds = {"item": Kind.ITEM, "by": Kind.PERSON, "action": Kind.TEXT, "state": Kind.TEXT}
+    about = "Left out of the list above: for a week what is snoozed, for good what is done."
+    return table(MARKED, "Marked", found, titles, kinds=kinds, about=about)

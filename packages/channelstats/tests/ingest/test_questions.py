@@ -1,0 +1,61 @@
+"""What is taken for a question, without its text being kept."""
+
+import pytest
+
+from channelstats.days import Calendar
+from channelstats.ingest.questions import asks
+from channelstats.ingest.rows import Origin, latest, row_of
+from channelstats.slack.objects import SlackMessage
+from channelstats.tables.columns import frame_of
+from channelstats.tables.message_row import MessageRow, item_of
+from channelstats.tables.message_row import row_of as row_of_item
+from support.channelstats.house import UTC
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who has the key?",
+        "is it *open?* I am outside",
+        "Ça va ?",
+        "Где ключ?!",
+        "钥匙在哪\uff1f",
+        "see <https://example.org/?page=1>. Is that right?",
+        "How do I get in",
+        "Hi <@U1>, can anyone let me in",
+        "<!here> weiß jemand, wo der Schlüssel ist",
+        ":wave: alguien sabe dónde está",
+    ],
+)
+def test_a_question_is_known_by_its_mark_or_how_it_begins(text: str) -> None:
+    assert asks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "what a day",
+        "see <https://example.org/?page=1>",
+        "`a ? b : c` compiles",
+        "```\nis_open()?\n```",
+        "x ?y",
+        "everyone can do this",
+    ],
+)
+def test_what_only_looks_like_one_is_none(text: str) -> None:
+    assert not asks(text)
+
+
+def test_of_a_question_a_flag_is_kept_and_no_text() -> None:
+    origin = Origin("C1", "test", 1_710_000_000, latest(1_710_000_000))
+    ts, text = "1709573400.000300", "who has the secret key?"
+    row = row_of(SlackMessage(type="message", user="U1", ts=ts, text=text), origin)
+    item = item_of(row, Calendar(UTC))
+    assert item["question"] is True
+    assert "secret" not in str(item)
+    assert row_of_item(item) == row
+    assert frame_of([item])["question"].to_list() == [True]
+    other = item_of(MessageRow("C1", ts, "U1"), Calendar(UTC))
+    assert "question" not in other
+    assert frame_of([other])["question"].to_list() == [False]

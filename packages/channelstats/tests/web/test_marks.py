@@ -1,0 +1,113 @@
+"""Marking what is to be done: who may, what becomes of it, who did it."""
+
+import json
+import re
+import shutil
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from channelstats.tables.marks import MarkState
+from channelstats.views.queue import SHOWN
+from support.channelstats.dashboard import Dashboard, dashboard
+from support.channelstats.house import EXAMPLE, NOW, house
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+ITEM = "question CGEN/1709573400000300"
+
+
+async def mark(
+    board: Dashboard,
+    said: str = "done",
+    *,
+    item: str = ITEM,
+    to: str = "/todo?weeks=1",
+    status: int = 303,
+) -> str:
+    """The answer's place, or what it says."""
+    form = {"item": item, "as": said, "to": to}
+    async with board.client.post("/marks", data=form, allow_redirects=False) as answer:
+        assert answer.status == status, await answer.text()
+        return answer.headers.get("Location") or await answer.text()
+
+
+async def test_an_item_is_marked_and_listed_again(board: Dashboard) -> None:
+    marks = board.house.tables.marks
+    assert await mark(board) == "/todo?weeks=1"
+    assert (await marks.all())[ITEM].state is MarkState.DONE
+    await mark(board, "listed")
+    assert await marks.all() == {}
+
+
+async def test_who_said_who_they_are_is_named(board: Dashboard) -> None:
+    async with board.client.post("/me", data={"person": "UBOB", "to": "/"}):
+        pass
+    await mark(board)
+    assert (await board.house.tables.marks.all())[ITEM].by == "UBOB"
+
+
+async def test_what_is_no_item_and_no_mark_is_refused(board: Dashboard) -> None:
+    assert "item: expected" in await mark(board, item="everything", status=400)
+    assert "as: expected one of done, snoozed" in await mark(board, "hidden", status=400)
+    assert await mark(board, to="https://example.org/") == "/"
+
+
+async def test_a_page_of_another_site_marks_nothing(board: Dashboard) -> None:
+    form, headers = {"item": ITEM, "as": "done"}, {"Sec-Fetch-Site": "cross-site"}
+    async with board.client.post("/marks", data=form, headers=headers) as answer:
+        assert answer.status == 403
+    assert await board.house.tables.marks.all() == {}
+
+
+@pytest.fixture
+async def asking(tmp_path: Path) -> AsyncIterator[Dashboard]:
+    """The worked example, in which every message is a question."""
+    export = tmp_path / "export"
+    shutil.copytree(EXAMPLE, export)
+    for day in export.glob("*/*.json"):
+        messages = [{**of, "text": f"{of['text']}?"} for of in json.loads(day.read_text())]
+        day.write_text(json.dumps(messages))
+    async with house(tmp_path) as opened:
+        await opened.take_in(export)
+        async with dashboard(opened, tmp_path, slack_name="example") as found:
+            yield found
+
+
+async def test_a_mark_is_on_the_next_page_and_in_the_report(asking: Dashboard) -> None:
+    days = "from=2024-03-10&to=2024-03-16"
+    before = json.loads(await asking.text(f"/todo.json?{days}"))["tables"]
+    item = before["queue"]["rows"][0]["item"]
+    assert "Nobody replied or reacted to this" in await asking.text(f"/report?{days}")
+    await mark(asking, "snoozed", item=item)
+    assert "List again" in await asking.text(f"/todo?{days}")
+    after = json.loads(await asking.text(f"/todo.json?{days}"))["tables"]
+    assert after["queue"]["rows"] == before["queue"]["rows"][1:]
+    assert [row["state"] for row in after["marked"]["rows"]] == ["snoozed"]
+    assert (await asking.house.tables.marks.all())[item].until == int(NOW) + 7 * 86_400
+
+
+async def test_what_is_to_be_done_is_a_feed(asking: Dashboard) -> None:
+    feed = await asking.text("/todo.atom?from=2024-03-10&to=2024-03-16")
+    found = ElementTree.fromstring(feed)
+    entries = found.findall(f"{ATOM}entry")
+    assert 1 <= len(entries) <= SHOWN
+    assert len({entry.findtext(f"{ATOM}id") for entry in entries}) == len(entries)
+    title, link = entries[0].findtext(f"{ATOM}title"), entries[0].find(f"{ATOM}link")
+    assert title is not None
+    assert link is not None
+    assert re.fullmatch("Answer: .+ in #(dev|general)", title)
+    assert link.get("href", "").startswith("https://example.slack.com/archives/")
+    assert entries[0].findtext(f"{ATOM}summary") == "Nobody replied or reacted to this question."
+    updated = entries[0].findtext(f"{ATOM}updated")
+    assert updated is not None
+    assert datetime.fromisoformat(updated).tzinfo is not None
+
+
+async def test_under_pseudonyms_nothing_leads_to_the_time_of_a_message(hidden: Dashboard) -> None:
+    text = await hidden.text("/todo?from=2024-03-10&to=2024-03-16")
+    assert "To do first" in text
+    assert 'action="/marks"' not in text
+    assert "slack.com" not in await hidden.text("/todo.atom")
