@@ -9,7 +9,7 @@ from typing import Final, cast
 import msgspec
 
 from keytables.checks import PLAIN_TYPES, check_names, check_size, snapshot
-from keytables.errors import SchemaError, Unavailable
+from keytables.errors import SchemaError, StoreDamaged
 from keytables.values import MAX_ITEM_SIZE, Item, Value
 
 _SET: Final = 1
@@ -31,11 +31,11 @@ _decode = msgspec.msgpack.Decoder(dict, ext_hook=_decode_extension).decode
 
 
 def unpack(blob: bytes) -> Item:
-    """Return a new item. Raises Unavailable: the blob is damaged."""
+    """Return a new item. Raises StoreDamaged: the blob is."""
     try:
         return cast(Item, _decode(blob))
     except Exception as error:
-        raise Unavailable("an item of the store is damaged") from error
+        raise StoreDamaged("an item of the store is damaged") from error
 
 
 def pack(item: Item) -> bytes:

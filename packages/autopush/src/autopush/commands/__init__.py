@@ -315,8 +315,8 @@ STORE_COMMANDS: Final = (
     ),
     Command(
         "check",
-        "read the whole embedded store, and say what of it is damaged and what to do",
-        _loaded("backup", "check"),
+        "read the whole store, and say what of it is damaged and what to do",
+        _loaded("check", "check"),
         add_arguments=_add_check_arguments,
     ),
 )

@@ -1,4 +1,4 @@
-"""`autopush backup`, `restore` and `check`: the files of the embedded store and of the keys.
+"""`autopush backup` and `restore`: the files of the embedded store and of the keys.
 
 A backup is a folder in FOLDER, named by date and time:
 
@@ -16,19 +16,17 @@ open; it loses neither the previous store nor any key.
 import argparse
 import fcntl
 import hashlib
-import json
 import os
 import re
 import secrets
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from time import monotonic
 from typing import Final
 
 import msgspec
@@ -41,9 +39,8 @@ from autopush.settings import Settings, StartupError
 from autopush.settings.options import STORE_FILE
 from autopush.version import VERSION
 from keytables import KeytablesError
-from keytables.sqlite import StoreCheck, check_store
 from keytables.sqlite.copies import check_copy, copy_store, replace_store
-from keytables.sqlite.layout import part_files, sync_folder
+from keytables.sqlite.layout import sync_folder
 from keytables.stores import SqliteUrl, parse_store
 
 MANIFEST: Final = "backup.json"
@@ -349,73 +346,3 @@ def _restore_key(settings: Settings, name: str, saved: Path) -> str:
     if getattr(settings, name):
         text += f"; not in use: {name} is given by {settings.sources[name].of(name)}"
     return text
-
-
-# ── Check ─────────────────────────────────────────────────────────────────────────────────────────
-
-RESTORE: Final = (
-    "Stop the service, restore the newest backup (autopush restore --force BACKUP), start it: what "
-    "was stored since then is lost, and the damaged store is kept beside it"
-)
-LOST_TRANSACTIONS: Final = (
-    "What cannot be read of the log is dropped when the service starts: messages that were "
-    "accepted last, and acks. Nothing is to be done, unless a table is damaged too"
-)
-NOT_READ: Final = "Run it again without --timeout"
-LOG_NOT_CHECKED: Final = "its log was not checked, as a process has it open"
-
-
-def check(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Returns 1 if the store is damaged or was not read completely."""
-    store = embedded_store(settings, "check")
-    if not store.exists():
-        raise StartupError(f"there is no store at {store}")
-    began = monotonic()
-    try:
-        found = check_store(store, timeout=arguments.timeout or float("inf"))
-    except KeytablesError as error:
-        raise StartupError(str(error)) from error
-    seconds = monotonic() - began
-    if arguments.json:
-        print(json.dumps({"store": str(store), **to_document(found)}, indent=2))
-    else:
-        files = [store, *(file.path for file in part_files(str(store)) if file.has_rows)]
-        size = sum(file.stat().st_size for file in files)
-        notes = [f"{size / 1e6:,.1f} MB", f"{seconds:.1f} s"]
-        if found.is_in_use:
-            notes.append(LOG_NOT_CHECKED)
-        elif found.is_unclean:
-            notes.append("its last user did not close it")
-        print(f"{store}: {_verdict(found)}; {'; '.join(notes)}")
-        for text in (*(f"damaged: {damage}" for damage in found.damage), *advice(found)):
-            print(text)
-    return 0 if found.is_complete and not found.damage else INCOMPLETE
-
-
-def to_document(found: StoreCheck) -> dict[str, object]:
-    """The members of the `--json` object except `store`."""
-    return {
-        "ok": found.is_complete and not found.damage,
-        "damage": list(found.damage),
-        "complete": found.is_complete,
-        "unclean": found.is_unclean,
-        "in_use": found.is_in_use,
-        "advice": advice(found),
-    }
-
-
-def advice(found: StoreCheck) -> Sequence[str]:
-    texts = []
-    if not set(found.damage) <= set(found.log_damage):
-        texts.append(RESTORE)
-    if found.log_damage:
-        texts.append(LOST_TRANSACTIONS)
-    if not found.is_complete:
-        texts.append(NOT_READ)
-    return texts
-
-
-def _verdict(found: StoreCheck) -> str:
-    if found.damage:
-        return "damaged"
-    return "not damaged" if found.is_complete else "no damage found in the part that was read"

@@ -17,7 +17,7 @@ from autopush.settings import Settings, StartupError
 from autopush.store.preflight import PreflightFailed, are_keys_lost, preflight
 from autopush.store.tables import Month, TablePlan, live_tables
 from keytables import Engine, KeytablesError
-from keytables.stores import SqliteUrl, parse_store
+from keytables.stores import PostgresUrl, SqliteUrl, parse_store
 
 if TYPE_CHECKING:  # a node on DynamoDB may lack apsw
     from keytables.sqlite import StoreCheck
@@ -50,6 +50,11 @@ async def check_store(subject: Subject) -> AsyncIterator[Finding]:
             yield warn(f"{place.path} was not closed by its last user", advice)
     try:
         async with opened_engine(settings, subject.clock) as engine:
+            if isinstance(place, PostgresUrl):
+                from autopush.commands.server_checks import check_server  # noqa: PLC0415 - asyncpg
+
+                for finding in await check_server(settings, place, subject.clock):
+                    yield finding
             async for finding in _check_tables(engine, settings, subject):
                 yield finding
     except StartupError as error:

@@ -60,7 +60,7 @@ class StoreCopy:
         if not into_existing and begun not in (None, origin):
             raise CopyRefused(f"TO is an unfinished copy of {begun}, not of {origin}{_REPLACE}")
         if begun is None and not into_existing:
-            for table in _tables(await target.table_names(), plan):
+            for table in service_tables(await target.table_names(), plan):
                 if await _has_items(target, table):
                     raise CopyRefused(f"TO is not empty: table {table.name} has items{_REPLACE}")
         router = await target.ensure_table(router_table(plan.router), capacity=plan.router_capacity)
@@ -70,8 +70,8 @@ class StoreCopy:
     async def run_pass(self, on_items: OnItems) -> list[CopiedTable]:
         """Bring over all that differs, table by table; tables that the source lacks are dropped."""
         names = await self._source.table_names()
-        tables = _tables(names, self._plan)
-        for table in _tables(await self._target.table_names(), self._plan):
+        tables = service_tables(names, self._plan)
+        for table in service_tables(await self._target.table_names(), self._plan):
             if table.name not in names:
                 await self._target.drop_table(table.name)
         passes = []
@@ -115,8 +115,8 @@ async def unfinished_copy(engine: Engine, plan: TablePlan) -> str | None:
     return None if row is None else str(row.get(_SOURCE))
 
 
-def _tables(names: Iterable[str], plan: TablePlan) -> list[Table]:
-    """Those of the service, among tables of these names."""
+def service_tables(names: Iterable[str], plan: TablePlan) -> list[Table]:
+    """Those of the service, of any month, among tables of these names."""
     found = []
     for name in names:
         if name == plan.router:

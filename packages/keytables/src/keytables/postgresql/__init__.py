@@ -12,6 +12,7 @@ with its ID, and the session that may still carry it out is ended before that ro
     columns        items as rows: columns of keys, expiry and indexes
     connections    sessions: what is checked and set in each, and how many there are
     failures       errors of the database and of its connections
+    inspection     what an operator should know of a server
 """
 
 from keytables.postgresql.engine import PostgresEngine

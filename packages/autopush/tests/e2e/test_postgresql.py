@@ -1,0 +1,75 @@
+"""The service on PostgreSQL: what an operator does with the database."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.application_server import ApplicationServer
+from support.postgres_servers import FAST, USER, PostgresServer, postgres, program
+from support.service import refusal, service
+from support.user_agent import UserAgent
+
+SCHEMA = f"e2e{os.getpid()}"
+
+
+@pytest.fixture
+def fresh() -> Iterator[PostgresServer]:
+    """Another cluster."""
+    server = PostgresServer(*FAST)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+async def run(*words: str) -> None:
+    """A program of PostgreSQL."""
+    name, *others = words
+    process = await asyncio.create_subprocess_exec(program(name), *others, env=os.environ)
+    assert await process.wait() == 0
+
+
+async def test_stored_messages_arrive_after_a_dump_was_restored_to_a_fresh_cluster(
+    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent], fresh: PostgresServer
+) -> None:
+    """By the commands of the page, with the dump made while the service runs."""
+    url = postgres().url()
+    async with service(tmp_path / "data", "--store", f"{url}&schema={SCHEMA}") as running:
+        agent = await running.connect()
+        _, endpoint = await agent.register()
+        await agent.close()
+        stored = await sender.push(endpoint, b"kept", ttl=600)
+        assert stored.status == 201
+        dump = str(tmp_path / "autopush.dump")
+        await run("pg_dump", "--schema", SCHEMA, "--format", "custom", "--file", dump, url)
+    await run("pg_restore", "--no-owner", "--dbname", fresh.url(), dump)
+    place = f"{fresh.url()}&schema={SCHEMA}"
+    async with service(tmp_path / "data", "--store", place) as restored:
+        agents.append(again := await restored.connect(agent.uaid))
+        assert again.uaid == agent.uaid
+        got = await again.notification()
+        assert got["version"] == stored.message_id
+        await again.ack([got])
+        assert restored.errors == []
+
+
+@pytest.mark.parametrize(
+    ("store", "expected"),
+    [
+        ("postgresql://push:hidden@127.0.0.1:{port}/missing", 'database "missing" does not exist'),
+        ("postgresql://push:hidden@127.0.0.1:1/push", "cannot connect to PostgreSQL: "),
+        ("postgresql://push:hidden@db/push?sslmod=require", "did you mean sslmode?"),
+    ],
+)
+def test_a_start_that_fails_is_one_line_without_the_password(
+    tmp_path: Path, store: str, expected: str
+) -> None:
+    url = store.format(port=postgres().port).replace("push:", f"{USER}:")
+    line = refusal(tmp_path, "serve", "--store", url)
+    assert expected in line
+    assert "hidden" not in line
+    assert not (tmp_path / "keys").exists()
