@@ -2,6 +2,7 @@
 
 import resource
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,9 +10,11 @@ import pytest
 
 from autopush.commands import machine_checks
 from autopush.commands.machine_checks import (
+    check_capacity,
     check_disk,
     check_limits,
     file_system,
+    rooms_for_user_agents,
 )
 from autopush.settings import Settings
 from support.checks import findings
@@ -111,3 +114,76 @@ async def test_a_short_queue_and_few_local_ports_are_warnings(
     queue.unlink()
     ports.write_text("unlike Linux")
     assert len(await findings(check_limits, settings)) == 1
+
+
+# ── Capacity ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets what the system allows; a machine of 4 GiB otherwise, and 20,000 files a process."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 20_000))
+
+    def sets(**texts: str) -> None:
+        default = {
+            "MEMORY": "MemTotal: 5000000 kB\nMemAvailable: 4194304 kB\n",
+            "FILES": "3000\t0\t2000000",
+            "TCP_MEMORY": "280000 380000 570000",
+            "TRACKED": "0",
+            "MOST_TRACKED": "262144",
+        }
+        for name, text in (default | texts).items():
+            path = tmp_path / name
+            path.write_text(text)
+            monkeypatch.setattr(machine_checks, name, path)
+
+    return sets
+
+
+async def test_the_first_limit_says_how_many_user_agents_a_machine_can_hold(
+    system: Callable[..., None],
+) -> None:
+    system()
+    [(level, text)] = await findings(check_capacity, Settings(workers=2))
+    assert (level, text.partition(":")[0]) == ("OK", "room for 36,000 user agents")
+    rooms = {of: number for number, of, _ in rooms_for_user_agents(2)}
+    assert rooms["open files of the workers"] == 36_000  # a tenth is for other purposes
+    assert rooms["open files of the system"] == 1_997_000
+    assert rooms["a page of TCP buffers each"] == 380_000
+    per_user_agent = machine_checks.PROCESS_BYTES + machine_checks.KERNEL_BYTES
+    workers = 2 * machine_checks.WORKER_BYTES
+    assert rooms["memory"] == ((4 << 30) - workers) // per_user_agent
+    assert not [of for of in rooms if "firewall" in of]  # it tracks none
+
+
+@pytest.mark.parametrize(
+    ("texts", "advice"),
+    [
+        ({}, "Raise LimitNOFILE, or have more workers"),
+        ({"MEMORY": "MemAvailable: 131072 kB"}, "Lower max_connections, or have more memory"),
+        ({"FILES": "2000\t0\t30000"}, "Raise sysctl fs.file-max"),
+        ({"TCP_MEMORY": "10000 20000 30000"}, "Raise sysctl net.ipv4.tcp_mem"),
+        (
+            {"TRACKED": "5", "MOST_TRACKED": "16384"},
+            "Raise sysctl net.netfilter.nf_conntrack_max, or do not track these ports",
+        ),
+    ],
+)
+async def test_more_connections_than_the_machine_can_hold_are_a_warning(
+    system: Callable[..., None], texts: dict[str, str], advice: str
+) -> None:
+    system(**texts)
+    wanted = Settings(workers=2, max_connections=20_000)
+    [(level, text)] = await findings(check_capacity, wanted)
+    assert (level, text.endswith(advice)) == ("WARN", True), text
+    assert text.startswith("max_connections of all workers is 40,000")
+
+
+async def test_a_system_that_tells_no_limit_is_no_failure(
+    system: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system(**dict.fromkeys(("FILES", "TCP_MEMORY", "TRACKED", "MOST_TRACKED", "MEMORY"), "unlike"))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (0, resource.RLIM_INFINITY))
+    unknown = [("OK", "no WebSockets, or no limit is known")]
+    assert await findings(check_capacity, Settings()) == unknown
+    assert await findings(check_capacity, Settings(command="endpoint")) == unknown

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from autopush.commands import DAEMON_FILES
 from autopush.commands.checks import START_CHECKS, Check, Finding, Findings, Level, Subject, fail
-from autopush.commands.machine_checks import check_disk, check_limits
+from autopush.commands.machine_checks import check_capacity, check_disk, check_limits
 from autopush.commands.network_checks import (
     check_clock,
     check_credentials,
@@ -31,6 +31,7 @@ CHECKS: Final = (
     *START_CHECKS,
     Check("disk", check_disk),
     Check("limits", check_limits),
+    Check("capacity", check_capacity),
     Check("ports", check_ports),
     Check("store", check_store, timeout=15.0),
     Check("providers", check_credentials, timeout=30.0),

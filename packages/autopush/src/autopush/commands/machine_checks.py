@@ -4,10 +4,10 @@ import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from autopush.commands.checks import Finding, Subject, existing_folder, fail, ok, warn
-from autopush.service.listeners import BACKLOG
+from autopush.service.listeners import BACKLOG, client_files
 from keytables.stores import SqliteUrl, parse_store
 
 LITTLE_SPACE: Final = 1 << 30
@@ -36,6 +36,20 @@ SOMAXCONN: Final = Path("/proc/sys/net/core/somaxconn")
 SHORT_BACKLOG: Final = 4096
 """The default of Linux; older systems have 128."""
 LOCAL_PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+PROCESS_BYTES: Final = 2560
+"""Memory of a worker for an idle user agent: see `bench --only scale`."""
+KERNEL_BYTES: Final = 5 << 10
+"""The kernel's for its socket."""
+WORKER_BYTES: Final = 40 << 20
+"""A worker's own, with the caches of the store."""
+MEMORY: Final = Path("/proc/meminfo")
+FILES: Final = Path("/proc/sys/fs/file-nr")
+"""Open, unused and allowed file descriptors of the whole system."""
+TCP_MEMORY: Final = Path("/proc/sys/net/ipv4/tcp_mem")
+"""Pages of all TCP buffers: no pressure below the first number, saving above the second."""
+TRACKED: Final = Path("/proc/sys/net/netfilter/nf_conntrack_count")
+MOST_TRACKED: Final = Path("/proc/sys/net/netfilter/nf_conntrack_max")
 
 
 def check_disk(subject: Subject) -> Iterator[Finding]:
@@ -110,6 +124,58 @@ def check_limits(subject: Subject) -> Iterator[Finding]:
             yield warn(f"{shown}; max_connections is more", advice)
         else:
             yield ok(shown)
+
+
+class Room(NamedTuple):
+    """For how many user agents something suffices."""
+
+    user_agents: int
+    of: str
+    advice: str
+
+
+def check_capacity(subject: Subject) -> Iterator[Finding]:
+    """How many user agents this machine can hold, and which limit comes first."""
+    settings = subject.settings
+    rooms = sorted(rooms_for_user_agents(settings.workers)) if settings.has_sockets else []
+    if not rooms:
+        yield ok("no WebSockets, or no limit is known")
+        return
+    shown = "; ".join(f"{of} {number:,}" for number, of, _ in rooms)
+    wanted = settings.max_connections * settings.workers
+    least, _, advice = rooms[0]
+    if least < wanted:
+        found = f"max_connections of all workers is {wanted:,}, and there is less room: {shown}"
+        yield warn(found, advice)
+    else:
+        yield ok(f"room for {least:,} user agents: {shown}")
+
+
+def rooms_for_user_agents(workers: int) -> Iterator[Room]:
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files != resource.RLIM_INFINITY:
+        advice = "Raise LimitNOFILE, or have more workers"
+        yield Room(workers * client_files(files), "open files of the workers", advice)
+    if (memory := _available_memory()) is not None:
+        room = max(0, memory - workers * WORKER_BYTES) // (PROCESS_BYTES + KERNEL_BYTES)
+        yield Room(room, "memory", "Lower max_connections, or have more memory")
+    if system := _numbers(FILES):
+        yield Room(system[2] - system[0], "open files of the system", "Raise sysctl fs.file-max")
+    if buffers := _numbers(TCP_MEMORY):
+        advice = "Raise sysctl net.ipv4.tcp_mem"
+        yield Room(buffers[1], "a page of TCP buffers each", advice)
+    if (tracked := _numbers(TRACKED)) and tracked[0] and (most := _numbers(MOST_TRACKED)):
+        advice = "Raise sysctl net.netfilter.nf_conntrack_max, or do not track these ports"
+        yield Room(most[0] - tracked[0], "table of the firewall", advice)
+
+
+def _available_memory() -> int | None:
+    try:
+        lines = MEMORY.read_text().splitlines()
+    except OSError:  # not a Linux kernel
+        return None
+    kilobytes = (line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+    return next((int(each) << 10 for each in kilobytes), None)
 
 
 def _numbers(path: Path) -> list[int]:

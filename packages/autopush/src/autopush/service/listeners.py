@@ -210,8 +210,13 @@ def connections_allowed(wanted: int) -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return wanted
-    left = files - _reserve(files)
+    left = client_files(files)
     return min(wanted, left) if wanted else left
+
+
+def client_files(files: int) -> int:
+    """How many of the descriptors that a process may have are for clients."""
+    return files - _reserve(files)
 
 
 def internal_connections_allowed() -> int:
