@@ -292,6 +292,15 @@ async def limited_registrations(data: Path) -> set[tuple[str, str, str]]:
     return request.seen
 
 
+async def accounts(data: Path) -> set[tuple[str, str, str]]:
+    """What devices without a user's token are answered."""
+    async with checked(data, ("--stub-router", "--accounts-required")) as (request, _):
+        base, body = "/v1/stub/app/registration", b'{"token": "success-1"}'
+        await request("post", base, 401, body)
+        await request("post", base, 403, body, Authorization="Bearer " + "x" * 43)
+    return request.seen
+
+
 async def status_pages(request: Checked) -> None:
     for path in ("/status", "/health", "/__heartbeat__", "/__lbheartbeat__", "/__version__"):
         await request("get", path, 200)
@@ -348,6 +357,6 @@ async def test_a_running_service_gives_every_documented_response_in_its_document
         await status_pages(request)
         await calls_of_nodes(request, running)
     seen = set(request.seen)
-    for limited in (limited_rates, listed_senders, limited_registrations):
+    for limited in (limited_rates, listed_senders, limited_registrations, accounts):
         seen |= await limited(tmp_path)
     assert set(documented()) - FAILING_STORE - seen == set()

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from autopush.store.maintenance import months_ago
-from autopush.store.preflight import KEYS_ROW
-from autopush.store.tables import Month, message_table, router_table, uaid_hasher
+from autopush.store.tables import KEYS_ROW, Month, message_table, router_table, uaid_hasher
 from autopush.store.users import connect_keys, connect_keys_of_day
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Capacity, Engine, Item, Table

@@ -27,7 +27,7 @@ def new_session(
 ) -> Session:
     """A session whose socket is just open; `metrics`: what it records with."""
     recorder = SessionMetrics(metrics or new_metrics())
-    kind = Client(UserAgentNames(), "", "").kind
+    kind = Client(UserAgentNames(), "", "", "").kind
     return Session(rules or Rules(), connected_at, recorder, kind, broadcasts)
 
 

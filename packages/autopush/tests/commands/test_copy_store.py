@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from autopush.keys import key_fingerprints
-from autopush.store.preflight import FINGERPRINTS, KEYS_ROW
-from autopush.store.tables import message_table, router_table, storage_table
+from autopush.store.preflight import FINGERPRINTS
+from autopush.store.tables import KEYS_ROW, message_table, router_table, storage_table
 from autopush.webpush.tokens import new_key
 from keytables import Engine, Item
 from keytables.copying import item_hash, pages

@@ -10,12 +10,11 @@ from autopush.store import PushStore, TablePlan
 from autopush.store.maintenance import UserRemover, find_old_users, months_ago
 from autopush.store.preflight import (
     FINGERPRINTS,
-    KEYS_ROW,
     accept_keys,
     are_keys_known,
     are_keys_lost,
 )
-from autopush.store.tables import router_table
+from autopush.store.tables import KEYS_ROW, router_table
 from autopush.store.users import connect_keys
 from autopush.webpush.tokens import new_key
 from keytables import AccessRefused, Engine, Page, TableHandle

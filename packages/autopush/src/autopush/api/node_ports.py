@@ -30,6 +30,7 @@ from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
+from autopush.webpush.errors import PushError
 from autopush.webpush.identifiers import canonical_uaid
 from autopush.webpush.notification import Notification, VersionUpdate, from_node
 from autopush.webpush.tokens import KeyRing, parse_message_id
@@ -82,8 +83,15 @@ class UpgradeHandler:
         if not self.node.is_accepting:
             self.refusals.add("connections", request.client_address)
             return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
-        headers = request.headers
-        client = self.node.clients.find(headers.get("user-agent", ""), headers.get("host", ""))
+        headers, account = request.headers, ""
+        if self.node.accounts is not None:
+            try:
+                account = self.node.accounts.admit_connection(request)
+            except PushError as refusal:
+                return self.errors.of(refusal)
+        client = self.node.clients.find(
+            headers.get("user-agent", ""), headers.get("host", ""), account
+        )
         return Upgrade(answer.headers, lambda key: UserAgentConnection(self.node, client, key))
 
     async def _page(self, request: Request) -> Response:

@@ -7,7 +7,8 @@
     POST   /v1/{type}/{app_id}/registration/{uaid}/subscription         adds a subscription
     DELETE /v1/{type}/{app_id}/registration/{uaid}/subscription/{chid}  removes it
 
-Anyone may register users; rate limits apply to new users per address and to changes per user.
+Anyone may register users, unless accounts are required; rate limits apply to new users per address
+and to changes per user.
 
 Rule: the secret is checked before anything that depends on whether the UAID exists, and nothing of
 a request is stored before the router has accepted it.
@@ -26,7 +27,7 @@ from autopush.delivery.bridge_contract import Router, RouterData, RouterError
 from autopush.delivery.bridged import report_defects
 from autopush.delivery.peers import Nodes
 from autopush.delivery.placement import Placement
-from autopush.limits import LimitRefusals, TokenBuckets
+from autopush.limits import AccountLimits, LimitRefusals, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.session import Rules
@@ -108,7 +109,9 @@ class RegisteredUser(Struct, frozen=True):
 
 
 class RegistrationHandler:
-    """`routers`: by router type. Users of type `webpush` need none: they connect later."""
+    """`routers`: by router type. Users of type `webpush` need none: they connect later.
+    `accounts`: None registers users without one.
+    """
 
     def __init__(
         self,
@@ -124,6 +127,7 @@ class RegistrationHandler:
         new_user_agents: TokenBuckets,
         changes_rate: Rate | None,
         refusals: LimitRefusals,
+        accounts: AccountLimits | None = None,
     ) -> None:
         self._routers = routers
         self._store = store
@@ -135,6 +139,7 @@ class RegistrationHandler:
         self._new_user_agents = new_user_agents
         self._changes = TokenBuckets(changes_rate)
         self._refusals = refusals
+        self._accounts = accounts
         self._dropped = metrics.counter(DROP_USER, errno="101")
         self._checks = metrics.counters(UA_CONNECTION_CHECK)
 
@@ -197,6 +202,8 @@ class RegistrationHandler:
     async def _register(
         self, request: Request, router_type: str, router: Router | None, app_id: str
     ) -> Response:
+        if self._accounts is not None:
+            self._accounts.admit(request)
         body = RegistrationBody(request.body)
         channel_id, key = body.channel_id(), body.key()
         uaid = self._placement.new_uaid()

@@ -141,6 +141,21 @@ def _add_store_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
+def _add_user_arguments(parser: argparse.ArgumentParser) -> None:
+    about = (
+        "add: a user, and print its token, which is shown this once and ends the WebSocket URL; "
+        "list: all users; revoke: end a user's sessions, and admit it no more; quota: set "
+        "--connections"
+    )
+    actions = ("add", "list", "revoke", "quota")
+    parser.add_argument("action", choices=actions, metavar="add|list|revoke|quota", help=about)
+    about = "of the user: 1 to 64 of A-Z a-z 0-9 . _ @ -"
+    parser.add_argument("name", metavar="NAME", nargs="?", help=about)
+    group = parser.add_argument_group("What to do")
+    about = "connections that the user may have at once in a worker; 0 sets no limit [default: 0]"
+    _add_number(group, "--connections", None, (0, 1_000_000), about)
+
+
 def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
     about = "the endpoint URL of a subscription, of any push service"
     parser.add_argument("endpoint", metavar="ENDPOINT", nargs="?", help=about)
@@ -306,6 +321,13 @@ STORE_COMMANDS: Final = (
         _loaded("copy_store", "copy"),
         add_arguments=_add_store_arguments,
         usage="copy FROM TO",
+    ),
+    Command(
+        "user",
+        "manage the users whose user agents alone may connect, with accounts_required",
+        _loaded("accounts", "run"),
+        add_arguments=_add_user_arguments,
+        usage="add|list|revoke|quota [NAME]",
     ),
     Command(
         "upgrade",

@@ -28,6 +28,10 @@ class ConnectedUser(Protocol):
     """Whether the user is in the router table; a new one is not until its first register."""
 
     @property
+    def account(self) -> str:
+        """The identity of the account it has connected with, "" for none."""
+
+    @property
     def connected_at(self) -> int:
         """Milliseconds, as in the router record."""
 

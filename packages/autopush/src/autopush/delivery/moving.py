@@ -18,12 +18,13 @@ from autopush.net.siblings import Siblings
 
 
 class Moved(msgspec.Struct, array_like=True, frozen=True):
-    """`user_agent`, `host`: headers of the upgrade. `address_key`: of `ConnectionLimits`.
-    `unread`: what followed the hello.
+    """`user_agent`, `host`: headers of the upgrade. `account`: as of `Client`. `address_key`: of
+    `ConnectionLimits`. `unread`: what followed the hello.
     """
 
     user_agent: str
     host: str
+    account: str
     address_key: str
     hello: bytes
     unread: bytes
@@ -43,7 +44,9 @@ class Movers:
             return False
         descriptor, unread = copied
         client = connection.client
-        moved = Moved(client.user_agent, client.host, connection.address_key, hello, unread)
+        moved = Moved(
+            client.user_agent, client.host, client.account, connection.address_key, hello, unread
+        )
         try:
             return self._siblings.hand_over(owner, descriptor, msgspec.msgpack.encode(moved))
         finally:
@@ -60,7 +63,7 @@ class Movers:
 
 
 async def _arrive(node: ConnectionNode, sock: socket.socket, moved: Moved) -> None:
-    client = node.clients.find(moved.user_agent, moved.host)
+    client = node.clients.find(moved.user_agent, moved.host, moved.account)
     connection = UserAgentConnection(node, client, moved.address_key)
     node.connection_limits.take_over(moved.address_key)  # the connection releases it
     arrival = _Arrival(connection, moved)

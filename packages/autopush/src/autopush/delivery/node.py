@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, Final
 
@@ -16,11 +16,17 @@ from autopush.delivery.placement import Placement
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.session_log import Clients, SessionLog
 from autopush.jobs import RateLimiter, Sleep
-from autopush.limits import UserAgentLimits
+from autopush.limits import AccountLimits, UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
-from autopush.protocol.effects import GOING_AWAY, STOPPING, DropReason
+from autopush.protocol.effects import (
+    GOING_AWAY,
+    PROTOCOL_VIOLATION,
+    REVOKED,
+    STOPPING,
+    DropReason,
+)
 from autopush.protocol.session import Rules, SessionMetrics
 from autopush.store import PushStore
 from autopush.telemetry import logs
@@ -53,6 +59,7 @@ _log = logs.get(__name__)
 class ConnectionNode:
     """`nodes.own_id`: named in its users' router records. `max_connections`: 0 for no limit.
     `send`: moves a connection with its hello to another worker; False if it has to stay.
+    `accounts`: None admits user agents without one.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class ConnectionNode:
         connection_limits: ConnectionLimits,
         buffered: BufferedBytes,
         placement: Placement | None = None,
+        accounts: AccountLimits | None = None,
         send: Callable[[int, Any, bytes], bool] | None = None,
         broadcasts: Broadcasts = NO_BROADCASTS,
         max_connections: int = 0,
@@ -80,6 +88,9 @@ class ConnectionNode:
         self.rules = rules
         self.limits = limits
         self.placement = placement or Placement(store)
+        self.accounts = accounts
+        if accounts is not None:
+            accounts.end_sessions = self._end_sessions
         self.send = send or (lambda *_: False)
         self.broadcasts = broadcasts
         self.wheel = wheel
@@ -129,6 +140,13 @@ class ConnectionNode:
     def _refresh(self, user: ConnectedUser) -> None:
         if user.is_connected and user.uaid is not None:
             self.background.refresh_last_connect(user.uaid, user.connected_at)
+
+    async def _end_sessions(self, accounts: Collection[str]) -> None:
+        for number, user in enumerate(list(self.registry.sockets), 1):
+            if user.account in accounts:
+                user.disconnect(PROTOCOL_VIOLATION, REVOKED)
+            if number % USERS_PER_SLICE == 0:
+                await asyncio.sleep(0)
 
     async def drain(self, seconds: float) -> None:
         """Close every socket with 1001 at a time of its own in so many seconds, the oldest first:

@@ -41,29 +41,32 @@ _log: Final = logs.get(__name__)
 
 
 class Client:
-    """`user_agent`, `host`: these headers. `kind`: `Session.kind` of a Web Push session."""
+    """`user_agent`, `host`: these headers. `account`: the identity of the account, "" for none.
+    `kind`: `Session.kind` of a Web Push session.
+    """
 
-    __slots__ = ("host", "kind", "names", "user_agent")
+    __slots__ = ("account", "host", "kind", "names", "user_agent")
 
-    def __init__(self, names: UserAgentNames, user_agent: str, host: str) -> None:
+    def __init__(self, names: UserAgentNames, user_agent: str, host: str, account: str) -> None:
         self.names = names
         self.user_agent = user_agent
         self.host = host
+        self.account = account
         self.kind = (names.metric_os, names.metric_browser, "True")
 
 
 class Clients:
-    """Connections with the same headers share one object."""
+    """Connections with the same headers and account share one object."""
 
     def __init__(self) -> None:
         self._find = lru_cache(CLIENTS_KEPT)(self._new)
 
-    def find(self, user_agent: str, host: str) -> Client:
+    def find(self, user_agent: str, host: str, account: str = "") -> Client:
         """A header that was not sent is "" here."""
-        return self._find(user_agent[:MAX_HEADER], host[:MAX_HOST])
+        return self._find(user_agent[:MAX_HEADER], host[:MAX_HOST], account)
 
-    def _new(self, user_agent: str, host: str) -> Client:
-        return Client(parse_user_agent(user_agent), user_agent, host)
+    def _new(self, user_agent: str, host: str, account: str) -> Client:
+        return Client(parse_user_agent(user_agent), user_agent, host, account)
 
 
 class SessionLog:

@@ -96,6 +96,8 @@ class UserAgentConnection(WebSocketProtocol):
         super().connection_made(transport)
         self._node.registry.sockets[self] = None
         self._node.connections.value += 1
+        if self.account and self._node.accounts is not None:
+            self._node.accounts.opened(self.account)
         if seconds := self._node.rules.hello_timeout:
             self._timer = self._node.wheel.after(seconds, self._on_hello_timeout)
 
@@ -163,6 +165,8 @@ class UserAgentConnection(WebSocketProtocol):
     def _leave_node(self) -> None:
         self._node.registry.sockets.pop(self, None)
         self._node.connections.value -= 1
+        if self.account and self._node.accounts is not None:
+            self._node.accounts.closed(self.account)
 
     # --- ConnectedUser ----------------------------------------------------------------------------
 
@@ -173,6 +177,10 @@ class UserAgentConnection(WebSocketProtocol):
     @uaid.setter
     def uaid(self, uaid: str | None) -> None:
         self.session.uaid = uaid
+
+    @property
+    def account(self) -> str:
+        return self.client.account
 
     @property
     def connected_at(self) -> int:

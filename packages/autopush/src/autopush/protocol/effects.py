@@ -33,6 +33,7 @@ USER_RESET: Final = "user reset"
 TOO_OFTEN: Final = "pinged too often"
 TOO_MANY_MESSAGES: Final = "too many messages"
 STOPPING: Final = "going away"
+REVOKED: Final = "the user was revoked"
 
 
 class Row(NamedTuple):

@@ -34,7 +34,14 @@ from autopush.delivery.peers import NODE, Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
 from autopush.keys import ServiceKeys
-from autopush.limits import LimitRefusals, PushLimits, StoredLimits, TokenBuckets, UserAgentLimits
+from autopush.limits import (
+    AccountLimits,
+    LimitRefusals,
+    PushLimits,
+    StoredLimits,
+    TokenBuckets,
+    UserAgentLimits,
+)
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
@@ -160,6 +167,10 @@ class Worker:
             max_connections=internal_connections_allowed(),
             on_refused=lambda _, address: self._refusals.add("internal_connections", address),
         )
+        self._accounts: AccountLimits | None = None
+        if settings.accounts_required:
+            self._accounts = AccountLimits(self._refusals, store.accounts.read)
+            self._background.append(self._accounts.run)
         self._buffered = BufferedBytes(
             settings.max_buffered_bytes, partial(self._refusals.add, "buffered_bytes")
         )
@@ -312,6 +323,7 @@ class Worker:
                 new_user_agents=self._new_user_agents,
                 changes_rate=settings.registration_rate,
                 refusals=self._refusals,
+                accounts=self._accounts,
             ),
             dockerflow=self._dockerflow,
             log_check=self._log_check,
@@ -379,6 +391,7 @@ class Worker:
             connection_limits=self._connection_limits,
             buffered=self._buffered,
             placement=self._placement,
+            accounts=self._accounts,
             send=movers.send if movers is not None else None,
             broadcasts=broadcasts,
         )

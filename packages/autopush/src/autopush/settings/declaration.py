@@ -91,6 +91,7 @@ TOOLS: Final = (
     "restore",
     "check",
     "upgrade",
+    "user",
 )
 """One-shot commands that work on the store."""
 ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)

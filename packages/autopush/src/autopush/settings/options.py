@@ -421,6 +421,11 @@ class Settings:
     sender_rate: OptionalRate = LIMITS.of(*ENDPOINTS).option(
         None, "messages of one application server, as its VAPID key identifies it"
     )
+    accounts_required: bool = LIMITS.option(
+        False,
+        "admit only user agents whose WebSocket URL ends with the token of a user "
+        "(`autopush user add`)",
+    )
     vapid_required: bool = LIMITS.of(*ENDPOINTS).option(
         False, "refuse messages without VAPID credentials, also to endpoints of version 1"
     )

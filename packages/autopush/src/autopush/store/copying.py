@@ -8,8 +8,14 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, Self
 
 from autopush.clock import Clock
-from autopush.store.preflight import KEYS_ROW
-from autopush.store.tables import Month, TablePlan, message_table, router_table, storage_table
+from autopush.store.tables import (
+    KEYS_ROW,
+    Month,
+    TablePlan,
+    message_table,
+    router_table,
+    storage_table,
+)
 from keytables import Capacity, Engine, Table
 from keytables.copying import Contents, OnItems, copy_table, pages
 

@@ -17,6 +17,8 @@ from typing import Final
 from autopush.clock import Clock
 from autopush.store.messages import Messages, row_of
 from autopush.store.tables import (
+    KEYS_ROW,
+    SERVICE_ROWS,
     TablePlan,
     message_table,
     router_table,
@@ -238,9 +240,6 @@ class _Check:
 
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────
 
-KEYS_ROW: Final = "crypto-key-fingerprints"
-"""The partition key of the row; a UAID, hashed or not, is hex digits."""
-
 FINGERPRINTS: Final = "fingerprints"
 ADD: Final = Update(add_to={FINGERPRINTS: Param(FINGERPRINTS)})
 IS_NEW: Final = Attr(FINGERPRINTS).absent()
@@ -305,7 +304,7 @@ async def _has_users(table: TableHandle) -> bool:
             page = await table.scan(limit=10, after=cursor)
         except AccessRefused:  # the service needs no right to scan
             return True
-        if any(item["uaid"] != KEYS_ROW for item in page.items):
+        if any(item["uaid"] not in SERVICE_ROWS for item in page.items):
             return True
         cursor = page.cursor
         if cursor is None:

@@ -13,6 +13,7 @@ from typing import Final, Self
 from autopush.clock import Clock
 from autopush.protocol.effects import Row
 from autopush.recently_used import RecentlyUsed
+from autopush.store.accounts import Accounts
 from autopush.store.messages import Messages
 from autopush.store.tables import (
     NO_MONTH,
@@ -65,6 +66,7 @@ class PushStore:
         engine: Engine,
         plan: TablePlan,
         users: Users,
+        accounts: Accounts,
         hash_uaid: Hasher,
         clock: Clock,
         metrics: Metrics | None,
@@ -80,6 +82,7 @@ class PushStore:
         self._listeners: list[MonthListener] = []
         self.plan = plan
         self.users = users
+        self.accounts = accounts
 
     @classmethod
     async def open(
@@ -94,7 +97,8 @@ class PushStore:
         """Create missing tables and open the rest. `metrics`: those of a worker."""
         hash_uaid = uaid_hasher(key_hash)
         router = await engine.ensure_table(router_table(plan.router), capacity=plan.router_capacity)
-        store = cls(engine, plan, Users(router, hash_uaid, clock), hash_uaid, clock, metrics)
+        users, accounts = Users(router, hash_uaid, clock), Accounts(router, clock)
+        store = cls(engine, plan, users, accounts, hash_uaid, clock, metrics)
         store.uaid_hash = uaid_log_hasher(key_hash)
         await store._open_versions()
         if plan.rotating:

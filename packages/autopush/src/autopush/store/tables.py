@@ -17,6 +17,11 @@ from keytables import Capacity, Index, Key, Kind, Table
 Hasher = Callable[[str], str]
 """From UAID to storage key."""
 
+KEYS_ROW: Final = "crypto-key-fingerprints"
+ACCOUNTS_ROW: Final = "accounts"
+SERVICE_ROWS: Final = frozenset({KEYS_ROW, ACCOUNTS_ROW})
+"""Partition keys in the router table that are no users: a UAID, hashed or not, is hex digits."""
+
 LIVE_MONTHS: Final = 3
 """Monthly tables that are still read, the current one included."""
 

@@ -43,6 +43,8 @@ BRIDGE_REASONS: Final = (
 )
 """Why a bridge did not take a message; `delivery/bridged.py` maps the errors."""
 LIMITS: Final = (
+    "account_connections",
+    "accounts_required",
     "address_connections",
     "allowed_senders",
     "broadcasts",

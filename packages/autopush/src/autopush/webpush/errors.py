@@ -44,6 +44,7 @@ class Errno(IntEnum):
     VAPID_REQUIRED = 120
     SENDER_NOT_ALLOWED = 121
     MALFORMED_BODY = 122
+    ACCOUNT_REQUIRED = 123
     BACK_OFF = 201
     RETRY = 202
     RATE_EXCEEDED = 203
@@ -226,6 +227,14 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         400,
         "Malformed body",
         "Send the JSON document that the message text describes.",
+    ),
+    ErrorKind(
+        Errno.ACCOUNT_REQUIRED,
+        401,
+        "An account is required",
+        "The operator admits the user agents of certain users only. Ask the operator for a token, "
+        "and put it at the end of the WebSocket URL. With 403 the token given is not valid (any "
+        "more).",
     ),
     ErrorKind(
         Errno.BACK_OFF,

@@ -1,0 +1,64 @@
+"""`autopush user`: who may connect, where accounts are required.
+
+Rule: a token is printed once, by `add` and alone on its line, and can be found nowhere afterwards.
+"""
+
+import argparse
+import time
+from datetime import UTC, datetime
+
+from autopush.commands.running import (
+    INCOMPLETE,
+    opened_engine,
+    print_error,
+    run_until_signal,
+)
+from autopush.service.storage import table_plan
+from autopush.settings import Settings, StartupError
+from autopush.store.accounts import AccountError, Accounts
+from autopush.store.tables import router_table
+from keytables import KeytablesError
+
+
+def run(settings: Settings, arguments: argparse.Namespace) -> int:
+    return run_until_signal(_run(settings, arguments))
+
+
+async def _run(settings: Settings, arguments: argparse.Namespace) -> int:
+    adds = arguments.action == "add"
+    async with opened_engine(settings, time.time, may_create=adds) as engine:
+        try:
+            plan = table_plan(settings)
+            table = router_table(plan.router)
+            if adds:
+                router = await engine.ensure_table(table, capacity=plan.router_capacity)
+            else:
+                router = await engine.open_table(table)
+            await _act(Accounts(router, time.time), arguments)
+        except AccountError as error:
+            print_error(str(error))
+            return INCOMPLETE
+        except KeytablesError as error:
+            raise StartupError(f"the store {settings.store_place}: {error}") from error
+    return 0
+
+
+async def _act(accounts: Accounts, arguments: argparse.Namespace) -> None:
+    name, connections = arguments.name or "", arguments.connections
+    match arguments.action:
+        case "add":
+            print(await accounts.add(name, connections or 0))
+        case "revoke":
+            await accounts.revoke(name)
+            print(f"revoked {name}; sessions end within seconds")
+        case "quota":
+            await accounts.set_quota(name, connections or 0)
+            print(f"{name}: {_quota(connections or 0)}")
+        case _:
+            for account in (await accounts.read()).values():
+                since = datetime.fromtimestamp(account.created_at, UTC).strftime("%Y-%m-%d")
+                print(f"{account.name}  since {since}, {_quota(account.connections)}")
+
+
+def _quota(connections: int) -> str:
+    return f"{connections} connections at once" if connections else "no quota"

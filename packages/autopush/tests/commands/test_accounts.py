@@ -1,0 +1,56 @@
+"""`autopush user`, as an operator runs it."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from support.data_store import Run
+
+TOKEN = re.compile(r"[A-Za-z0-9_-]{43}\n")
+
+
+def test_a_user_is_added_listed_and_revoked(run: Run) -> None:
+    code, token, err = run("user", "add", "ann")
+    assert (code, err) == (0, "")
+    assert TOKEN.fullmatch(token)
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    assert run("user", "list") == (0, f"ann  since {today}, no quota\n", "")
+    assert run("user", "revoke", "ann") == (0, "revoked ann; sessions end within seconds\n", "")
+    assert run("user", "list") == (0, "", "")
+
+
+def test_no_command_but_add_prints_a_token(run: Run) -> None:
+    token = run("user", "add", "ann")[1].strip()
+    assert token not in str(run("user", "list"))
+    assert token not in str(run("user", "quota", "ann", "--connections", "2"))
+    assert token not in str(run("user", "revoke", "ann"))
+
+
+def test_a_quota_is_set_with_the_user_or_later(run: Run) -> None:
+    run("user", "add", "ann", "--connections", "2")
+    assert run("user", "list")[1].endswith(", 2 connections at once\n")
+    assert run("user", "quota", "ann", "--connections", "5")[1] == ("ann: 5 connections at once\n")
+    assert run("user", "quota", "ann")[1] == "ann: no quota\n"
+    assert run("user", "list")[1].endswith(", no quota\n")
+
+
+@pytest.mark.parametrize("action", ["revoke", "quota"])
+def test_a_user_that_is_not_there_is_one_line_and_exit_code_1(run: Run, action: str) -> None:
+    run("user", "add", "ann")
+    assert run("user", action, "eve") == (1, "", "autopush: there is no user eve\n")
+
+
+def test_a_name_that_is_taken_or_none_is_refused(run: Run) -> None:
+    run("user", "add", "ann")
+    assert run("user", "add", "ann")[::2] == (1, "autopush: there is a user ann already\n")
+    for name in ([], ["a b"]):
+        code, out, err = run("user", "add", *name)
+        assert (code, out) == (1, "")
+        assert err.startswith("autopush: a name has 1 to 64 of ")
+
+
+def test_without_a_store_there_is_nothing_to_list(run: Run) -> None:
+    code, out, err = run("user", "list")
+    assert (code, out) == (3, "")
+    assert "there is no store at " in err

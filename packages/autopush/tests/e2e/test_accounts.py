@@ -1,0 +1,176 @@
+"""Where accounts are required: users of a token connect, strangers do not, and revoking ends it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from support.application_server import ApplicationServer
+from support.cluster import CREDENTIALS, cluster, new_store
+from support.postgres_servers import postgres
+from support.service import Service, autopush, service
+from support.user_agent import UserAgent
+
+REQUIRED = ("--accounts-required", "--log-level", "debug")
+REVOKED_WITHIN = 15
+"""Seconds; the documentation says five, and this machine may be busy."""
+
+
+async def user_command(data: Path, *words: str, store: str = "", **variables: str) -> str:
+    """What `autopush user` prints."""
+    options = ["--data", str(data), *(["--store", store] if store else [])]
+    return (await autopush("user", *words, *options, **variables)).strip()
+
+
+async def connect(running: Service, token: str, uaid: str | None = None) -> UserAgent:
+    agent = await UserAgent.connect(f"{running.websocket.rstrip('/')}/{token}")
+    await agent.hello(uaid)
+    return agent
+
+
+async def refused(running: Service, path: str) -> int:
+    with pytest.raises(InvalidStatus) as refusal:
+        await UserAgent.connect(f"{running.websocket.rstrip('/')}/{path}")
+    return refusal.value.response.status_code
+
+
+async def is_admitted(running: Service, token: str) -> bool:
+    try:
+        agent = await UserAgent.connect(f"{running.websocket.rstrip('/')}/{token}")
+    except InvalidStatus:
+        return False
+    await agent.close()
+    return True
+
+
+async def known(running: Service, token: str) -> None:
+    """Wait until every worker knows an account that was added a moment ago."""
+    async with asyncio.timeout(REVOKED_WITHIN):
+        # The kernel chooses the worker.
+        while not all([await is_admitted(running, token) for _ in range(8)]):
+            pass
+
+
+async def unknown(running: Service, token: str) -> None:
+    """Wait until every worker has read that an account was revoked."""
+    async with asyncio.timeout(REVOKED_WITHIN):
+        while any([await is_admitted(running, token) for _ in range(8)]):
+            pass
+
+
+@pytest.fixture(params=["1", "2"], ids=["a worker", "two workers"])
+async def running(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Service]:
+    async with service(tmp_path, *REQUIRED, "--workers", request.param) as running:
+        yield running
+
+
+async def test_a_user_agent_with_a_token_is_served_until_its_user_is_revoked(
+    running: Service, sender: ApplicationServer
+) -> None:
+    ann = await user_command(running.data, "add", "ann")
+    eve = await user_command(running.data, "add", "eve")
+    for token in (ann, eve):
+        await known(running, token)
+    agents = [await connect(running, ann) for _ in range(4)]
+    endpoints = [(await agent.register())[1] for agent in agents]
+    other = await connect(running, eve)
+    _, endpoint = await other.register()
+    for each in (*endpoints, endpoint):
+        assert ann not in each
+        assert (await sender.push(each, b"x")).status == 201
+    for agent in (*agents, other):
+        await agent.ack([await agent.notification()])
+
+    # It returns, and reaches any worker first.
+    await agents[0].close()
+    agents[0] = await connect(running, ann, agents[0].uaid)
+    assert (await sender.push(endpoints[0], b"x")).status == 201
+    await agents[0].ack([await agents[0].notification()])
+
+    await user_command(running.data, "revoke", "ann")
+    async with asyncio.timeout(REVOKED_WITHIN):
+        codes = await asyncio.gather(*(agent.closed() for agent in agents))
+    assert codes == [1008] * 4
+    await unknown(running, ann)
+    assert await refused(running, ann) == 403
+    assert (await sender.push(endpoint, b"x")).status == 201
+    await other.ack([await other.notification()])
+    await other.close()
+    assert running.errors == []
+    log = "".join(running.output)
+    assert ann not in log
+    assert eve not in log
+
+
+async def test_a_stranger_is_refused_at_the_upgrade(running: Service) -> None:
+    assert await refused(running, "") == 401
+    assert await refused(running, "ws") == 401
+    assert await refused(running, "a" * 43) == 403
+    assert "a" * 43 not in "".join(running.output)
+
+
+async def test_devices_register_over_http_only_with_a_token(
+    tmp_path: Path, sender: ApplicationServer
+) -> None:
+    async with service(tmp_path, *REQUIRED, "--stub-router") as running:
+        token = await user_command(running.data, "add", "ann")
+        await known(running, token)
+        url = f"{running.endpoint}/v1/stub/app/registration"
+        body = b'{"token": "success-1"}'
+        answer = await sender.request("POST", url, body=body)
+        assert (answer.status, answer.document["errno"]) == (401, 123)
+        assert answer.headers["WWW-Authenticate"] == 'Bearer realm="autopush"'
+        bearer = {"Authorization": f"Bearer {token}"}
+        answer = await sender.request("POST", url, headers=bearer, body=body)
+        assert answer.status == 200
+        # From then on the device has its own secret.
+        own = {"Authorization": f"Bearer {answer.document['secret']}"}
+        user = f"{url}/{answer.document['uaid']}"
+        assert (await sender.request("GET", user, headers=own)).status == 200
+        assert token not in "".join(running.output)
+
+
+async def test_without_the_option_any_path_is_the_websockets(tmp_path: Path) -> None:
+    async with service(tmp_path) as running:
+        agent = await connect(running, "any/path")
+        await agent.register()
+        await agent.close()
+
+
+@asynccontextmanager
+async def two_nodes(kind: str, data: Path) -> AsyncIterator[tuple[str, list[Service]]]:
+    """The store, and two nodes of one service over it."""
+    if kind == "dynamodb":
+        url = new_store()
+        async with cluster(data, url, *REQUIRED, connections=2, endpoints=1) as running:
+            yield url, running.connections
+    else:
+        url = f"{postgres().url()}&schema=accounts"
+        options = (*REQUIRED, "--store", url)
+        async with service(data, *options) as first, service(data, *options) as second:
+            yield url, [first, second]
+
+
+def credentials(kind: str) -> Mapping[str, str]:
+    return CREDENTIALS if kind == "dynamodb" else {}
+
+
+@pytest.mark.parametrize("kind", ["dynamodb", "postgresql"])
+async def test_revoking_ends_the_sessions_at_every_node(tmp_path: Path, kind: str) -> None:
+    async with two_nodes(kind, tmp_path) as (url, nodes):
+        variables = credentials(kind)
+        token = await user_command(tmp_path, "add", "ann", store=url, **variables)
+        agents = []
+        for node in nodes:
+            await known(node, token)
+            agents.append(await connect(node, token))
+            await agents[-1].register()
+        await user_command(tmp_path, "revoke", "ann", store=url, **variables)
+        async with asyncio.timeout(REVOKED_WITHIN):
+            assert [await agent.closed() for agent in agents] == [1008, 1008]
+        for node in nodes:
+            await unknown(node, token)
+            assert await refused(node, token) == 403

@@ -1,0 +1,173 @@
+"""Where accounts are required, only user agents with a token connect and register."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from autopush.limits import AccountLimits, LimitRefusals
+from autopush.net.http_messages import Request
+from autopush.store.accounts import Account, hash_token
+from autopush.telemetry.metric_table import LIMIT_REFUSED
+from autopush.telemetry.metrics import Metrics
+from autopush.webpush.errors import PushError
+from keytables import Unavailable
+from support.recorded import new_metrics, recorded
+
+TOKEN = "a" * 43
+OTHER = "b" * 43
+ANN = Account("ann", hash_token(TOKEN), 1, connections=2)
+EVE = Account("eve", hash_token(OTHER), 1)
+
+
+def request(path: str = "/", **headers: str) -> Request:
+    return Request("GET", path, "", headers, "192.0.2.1")
+
+
+class Reader:
+    """The accounts of a store."""
+
+    def __init__(self, *accounts: Account) -> None:
+        self.accounts = {each.name: each for each in accounts}
+        self.error: Exception | None = None
+
+    async def __call__(self) -> Mapping[str, Account]:
+        if self.error is not None:
+            raise self.error
+        return self.accounts
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return new_metrics()
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader(ANN, EVE)
+
+
+@pytest.fixture
+async def limits(reader: Reader, metrics: Metrics) -> AccountLimits:
+    limits = AccountLimits(LimitRefusals(metrics), reader)
+    await limits.load()
+    return limits
+
+
+def refusal(limits: AccountLimits, asked: Request) -> tuple[int, int]:
+    with pytest.raises(PushError) as refused:
+        limits.admit_connection(asked)
+    assert TOKEN not in str(refused.value)
+    assert OTHER not in str(refused.value)
+    return refused.value.status, refused.value.errno
+
+
+@pytest.mark.parametrize("path", [f"/{TOKEN}", f"/ws/{TOKEN}", f"/{TOKEN}/", f"/a/b/{TOKEN}"])
+def test_the_token_ends_the_path_whatever_stands_before_it(
+    limits: AccountLimits, path: str
+) -> None:
+    assert limits.admit_connection(request(path)) == ANN.token_hash
+
+
+def test_or_it_is_in_the_header_authorization(limits: AccountLimits) -> None:
+    assert limits.admit(request(authorization=f"Bearer {TOKEN}")) == ANN.token_hash
+    assert limits.admit(request(f"/{OTHER}", authorization="Basic eDp5")) == EVE.token_hash
+
+
+@pytest.mark.parametrize("path", ["/", "", "/ws", "/ws/", "/my/very/long/path/without/a/token"])
+def test_without_a_token_it_is_401_with_a_challenge(
+    limits: AccountLimits, metrics: Metrics, path: str
+) -> None:
+    assert refusal(limits, request(path)) == (401, 123)
+    with pytest.raises(PushError) as refused:
+        limits.admit(request(path))
+    assert refused.value.headers == (("WWW-Authenticate", 'Bearer realm="autopush"'),)
+    assert recorded(metrics, LIMIT_REFUSED, limit="accounts_required") == 2
+
+
+@pytest.mark.parametrize("token", ["c" * 43, TOKEN[:-1], TOKEN + "a", TOKEN.upper()])
+def test_a_token_of_nobody_is_403(limits: AccountLimits, token: str) -> None:
+    assert refusal(limits, request(f"/{token}")) == (403, 123)
+    assert refusal(limits, request("/", authorization=f"Bearer {token}")) == (403, 123)
+
+
+async def test_before_the_accounts_are_read_nobody_is_refused_for_good(
+    reader: Reader, metrics: Metrics
+) -> None:
+    limits = AccountLimits(LimitRefusals(metrics), reader)
+    assert refusal(limits, request(f"/{TOKEN}")) == (503, 202)
+    await limits.load()
+    assert limits.admit(request(f"/{TOKEN}"))
+
+
+async def test_while_the_store_fails_the_accounts_read_last_count(
+    limits: AccountLimits, reader: Reader
+) -> None:
+    reader.error = Unavailable("away")
+    with pytest.raises(Unavailable):
+        await limits.load()
+    assert limits.admit(request(f"/{TOKEN}")) == ANN.token_hash
+
+
+async def test_an_account_that_is_added_or_revoked_counts_with_the_next_reading(
+    limits: AccountLimits, reader: Reader
+) -> None:
+    del reader.accounts["ann"]
+    limits.admit(request(f"/{TOKEN}"))
+    await limits.load()
+    assert refusal(limits, request(f"/{TOKEN}")) == (403, 123)
+    reader.accounts["ann"] = ANN
+    await limits.load()
+    assert limits.admit(request(f"/{TOKEN}"))
+
+
+async def test_the_sessions_of_a_revoked_account_are_ended(
+    limits: AccountLimits, reader: Reader
+) -> None:
+    ended: list[str] = []
+
+    async def end(identities: object) -> None:
+        assert isinstance(identities, list)
+        ended.extend(identities)
+
+    limits.end_sessions = end
+    for identity in (ANN.token_hash, EVE.token_hash):
+        limits.opened(identity)
+    await limits.load()
+    assert ended == []
+    del reader.accounts["ann"]
+    await limits.load()
+    assert ended == [ANN.token_hash]
+
+
+async def test_one_who_is_added_again_at_once_does_not_keep_the_old_sessions(
+    limits: AccountLimits, reader: Reader
+) -> None:
+    ended: list[object] = []
+
+    async def end(identities: object) -> None:
+        ended.append(identities)
+
+    limits.end_sessions = end
+    limits.opened(ANN.token_hash)
+    reader.accounts["ann"] = Account("ann", hash_token("d" * 43), 2)
+    await limits.load()
+    assert ended == [[ANN.token_hash]]
+
+
+def test_above_its_quota_an_account_gets_429_until_a_connection_ends(
+    limits: AccountLimits, metrics: Metrics
+) -> None:
+    asked = request(f"/{TOKEN}")
+    for _ in range(2):
+        limits.opened(limits.admit_connection(asked))
+    assert refusal(limits, asked) == (429, 203)
+    assert recorded(metrics, LIMIT_REFUSED, limit="account_connections") == 1
+    limits.closed(ANN.token_hash)
+    assert limits.admit_connection(asked) == ANN.token_hash
+
+
+def test_an_account_without_a_quota_has_as_many_connections_as_it_likes(
+    limits: AccountLimits,
+) -> None:
+    for _ in range(100):
+        limits.opened(limits.admit_connection(request(f"/{OTHER}")))
