@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from autopush import cli
+from autopush.settings.value_types import is_fernet_key
 from support.paths import ROOT
 
 EXAMPLES = [
@@ -27,6 +28,21 @@ def test_a_toml_example_is_accepted(
     assert shown.startswith("# autopush serve: "), errors
     for name in tomllib.loads(text):
         assert re.search(rf"^{name} .*{re.escape(str(file))}:\d+$", shown, re.MULTILINE), name
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "deploy").glob("**/*")),
+    ],
+    ids=lambda path: path.name,
+)
+def test_no_example_has_a_key_that_the_service_would_accept(path: Path) -> None:
+    if path.is_file():
+        words = re.findall(r"[A-Za-z0-9_=-]{40,}", path.read_text("utf-8"))
+        assert not [word for word in words if is_fernet_key(word)]
 
 
 def test_the_settings_that_the_page_shows_are_those_that_the_command_prints(

@@ -1,4 +1,6 @@
-"""The page on standards: each line names tests that exist, or says why there is none."""
+"""The tables of tests: each line of the standards names tests that exist, or says why there is
+none; so does each incident.
+"""
 
 import ast
 import re
@@ -78,3 +80,14 @@ def test_a_line_names_its_tests_or_says_why_there_is_none(
 def test_every_section_has_lines_in_its_order(standard: str) -> None:
     order = [line.section for line in lines(standard)]
     assert list(dict.fromkeys(order)) == SECTIONS[standard]
+
+
+def test_every_incident_of_others_has_tests(test_names: frozenset[str]) -> None:
+    page = (ROOT / "docs" / "testing.md").read_text("utf-8")
+    table = page.partition("\n## Incidents of others\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?!incident )(.*) \| (.*) \|$", table, re.MULTILINE)
+    assert len(rows) >= 5
+    for incident, tests in rows:
+        named = re.findall(r"`(test_\w+)`", tests)
+        assert named, incident
+        assert set(named) <= test_names, incident

@@ -19,7 +19,7 @@ from autopush.settings.value_types import is_fernet_key
 from autopush.telemetry import logs
 from autopush.version import VERSION
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 DASHED_KEY = "-JVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 
 

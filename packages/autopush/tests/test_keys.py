@@ -14,10 +14,10 @@ from autopush.keys import (
     service_keys,
 )
 from autopush.settings import StartupError
-from autopush.settings.value_types import is_fernet_key
+from autopush.settings.value_types import PUBLISHED_KEYS, is_fernet_key
 from autopush.webpush.tokens import InvalidToken, KeyRing
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
 
 
@@ -101,8 +101,14 @@ def test_a_file_holds_several_keys_newest_first_with_comments(tmp_path: Path) ->
 def test_a_broken_key_names_file_and_line_but_not_its_content(tmp_path: Path, broken: str) -> None:
     path = write_key(tmp_path, f"# fine\n{OTHER_KEY}\n{broken}\n")
     text = refusal(tmp_path)
-    assert text == f"{path}:3: not a key such as `autokey` makes"
+    assert text == f"{path}:3: not a key such as `autokey` makes, or a published one"
     assert path.read_text(encoding="latin-1").endswith(f"{broken}\n")
+
+
+@pytest.mark.parametrize("published", sorted(PUBLISHED_KEYS))
+def test_a_published_key_in_a_file_is_refused(tmp_path: Path, published: str) -> None:
+    write_key(tmp_path, f"{OTHER_KEY}\n{published}\n")
+    assert refusal(tmp_path).endswith(":2: not a key such as `autokey` makes, or a published one")
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "\n \n"])

@@ -164,7 +164,9 @@ def _parse(path: Path, text: str) -> tuple[str, ...]:
         if not key or key.startswith("#"):
             continue
         if not _VALID[path.name](key):
-            raise StartupError(f"{path}:{number}: not a key such as `autokey` makes")
+            raise StartupError(
+                f"{path}:{number}: not a key such as `autokey` makes, or a published one"
+            )
         keys.append(key)
     if not keys:
         raise StartupError(f"{path} holds no key; put back what it held, or remove it for new keys")

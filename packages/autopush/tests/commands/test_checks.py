@@ -27,7 +27,7 @@ from autopush.version import VERSION
 from support.certificates import self_signed
 from support.checks import findings, given, subject
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 
 
 # ── Installation and bridges ──────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from autopush.settings.declaration import Source
 from support.data_store import Run
 from support.service import STARTUP_FAILED
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 NODE = ("--port", "0", "--router-port", "0")
 FREE = (*NODE, "--endpoint-port", "0")
 

@@ -19,7 +19,7 @@ from autopush.commands.machine_checks import (
 from autopush.settings import Settings
 from support.checks import findings
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 
 # ── Disk ──────────────────────────────────────────────────────────────────────────────────────────
 

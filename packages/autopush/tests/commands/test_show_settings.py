@@ -19,7 +19,7 @@ from autopush.settings.declaration import DAEMONS, IniFile
 from autopush.settings.reference import render_sample, render_toml_sample
 from support.certificates import self_signed
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 Show = Callable[..., str]
 
 

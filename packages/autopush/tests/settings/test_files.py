@@ -12,7 +12,7 @@ from autopush.settings.declaration import ALL_COMMANDS, SHELL_TOOLS, IniFile
 from autopush.settings.sources import toml_entries
 from support.setting_sources import SettingSources
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 CREDENTIALS = {"app": {"projectid": "p", "auth": "/srv/account.json"}}
 
 

@@ -16,7 +16,7 @@ from autopush.settings.value_types import BOOLEAN
 from keytables.stores import parse_store
 from support.setting_sources import SettingSources
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 
 
 # ── The table ─────────────────────────────────────────────────────────────────────────────────────

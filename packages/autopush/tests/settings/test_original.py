@@ -10,7 +10,7 @@ from autopush.settings import Settings
 from autopush.settings.declaration import OBSOLETE, VARIABLES, IniFile
 from support.setting_sources import SettingSources
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
 FINGERPRINT = ":".join(["0A"] * 32)
 GONE: Final = object()

@@ -15,9 +15,10 @@ from autopush.settings.declaration import (
     IniFile,
     reason_for_absence,
 )
+from autopush.settings.value_types import PUBLISHED_KEYS
 from support.setting_sources import SettingSources
 
-KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
 
 
@@ -381,6 +382,22 @@ def test_a_bad_secret_is_never_shown(sources: SettingSources, name: str, secret:
     ):
         assert secret[:4] not in text
         assert f"got {len(secret)} characters" in text
+
+
+@pytest.mark.parametrize("published", sorted(PUBLISHED_KEYS))
+@pytest.mark.parametrize("name", ["crypto_key", "auth_key"])
+def test_a_published_key_is_refused_wherever_it_is_given(
+    sources: SettingSources, name: str, published: str
+) -> None:
+    sources.write("weak", f"{name} = {KEY},{published}\n")
+    refusals = [
+        sources.refusal(),
+        sources.refusal({name: [published]}),
+        sources.refusal({}, {name.upper(): f"[{published}]"}),
+    ]
+    for refusal in refusals:
+        assert "none of them published" in refusal
+        assert published not in refusal
 
 
 def test_a_token_that_no_header_can_have_is_refused_and_not_shown(sources: SettingSources) -> None:

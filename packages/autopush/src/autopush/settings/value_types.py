@@ -211,14 +211,26 @@ def is_host(text: str) -> bool:
     return is_resolvable and len(text) <= 255 and _HOST.fullmatch(text) is not None
 
 
+PUBLISHED_KEYS: Final = frozenset(
+    (
+        "hkclU1V37Dnp-0DMF9HLe_40Nnr8kDTYVbo2yxuylzk=",  # documentation of the original
+        "mqCGb8D-N7mqx6iWJov9wm70Us6kA9veeXdb8QUuzLQ=",  # scripts and tests of its successor
+        "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8=",  # the same
+        "cw_0x689RpI-jtRR7oE8h_eQsKImvJapLeSbXpwF4e4=",  # specification of Fernet
+    )
+)
+"""Keys that anybody can read: who knows the key of a service can make endpoints and call nodes."""
+
+
 def is_fernet_key(text: str) -> bool:
-    """32 bytes as url-safe base64 with padding: 44 characters."""
-    return _FERNET_KEY.fullmatch(text) is not None
+    """32 bytes as url-safe base64 with padding: 44 characters; no published key."""
+    return _FERNET_KEY.fullmatch(text) is not None and text not in PUBLISHED_KEYS
 
 
 def is_auth_key(text: str) -> bool:
-    """Printable ASCII without spaces, whose bytes are the key."""
-    return text.isascii() and text.isprintable() and bool(text) and " " not in text
+    """Printable ASCII without spaces, whose bytes are the key; no published key."""
+    is_key = text.isascii() and text.isprintable() and bool(text) and " " not in text
+    return is_key and text not in PUBLISHED_KEYS
 
 
 def is_sender(text: str) -> bool:
@@ -289,10 +301,14 @@ Fingerprints = Annotated[
 ]
 FernetKeys = Annotated[
     tuple[str, ...],
-    _list_of(is_fernet_key, "keys made by `autokey`: 44 characters of url-safe base64 each"),
+    _list_of(
+        is_fernet_key,
+        "keys made by `autokey`: 44 characters of url-safe base64 each, none of them published",
+    ),
 ]
 SecretTexts = Annotated[
-    tuple[str, ...], _list_of(is_auth_key, "keys without spaces, such as `autokey` makes")
+    tuple[str, ...],
+    _list_of(is_auth_key, "keys without spaces, such as `autokey` makes, none of them published"),
 ]
 Senders = Annotated[
     tuple[str, ...],

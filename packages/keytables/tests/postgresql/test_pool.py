@@ -1,0 +1,134 @@
+"""A pool under a storm of reads: what it asks of the database, and how long anybody waits.
+
+Pools of another service made a connection for each caller while the database was away, past its
+circuit breaker; and let callers queue without limit while all connections were in use.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from keytables import Throttled
+from keytables.postgresql import connections
+from keytables.postgresql.connections import Connector, Pool
+from keytables.postgresql.failures import ConnectionLost
+
+SIZE, CALLERS = 4, 300
+
+
+class FakeSession:
+    """Answers when it is told to."""
+
+    is_closed = False
+
+    def __init__(self, may_answer: asyncio.Event) -> None:
+        self._may_answer = may_answer
+
+    async def fetch(self, sql: str, *values: object, table: str = "") -> list[Any]:
+        await self._may_answer.wait()
+        return [sql]
+
+    def terminate(self) -> None:
+        self.is_closed = True
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+class FakeDatabase:
+    """Opens sessions, unless it is away."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.may_answer = asyncio.Event()
+        self.attempts = self.under_way = self.most_under_way = self.opened = 0
+        self.tried = asyncio.Event()
+        """Set when as many attempts have ended as the pool may have sessions."""
+
+    async def connect(self) -> FakeSession:
+        self.attempts += 1
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(0.01)
+        self.under_way -= 1
+        if self.attempts >= SIZE and not self.under_way:
+            self.tried.set()
+        if self.is_away:
+            raise ConnectionLost("nothing listens")
+        self.opened += 1
+        return FakeSession(self.may_answer)
+
+
+@pytest.fixture
+async def database() -> FakeDatabase:
+    return FakeDatabase()
+
+
+@pytest.fixture
+async def pool(database: FakeDatabase) -> AsyncIterator[Pool]:
+    opened = Pool(cast(Connector, database), SIZE)
+    yield opened
+    await opened.close()
+
+
+def read(pool: Pool, count: int) -> list["asyncio.Task[list[Any]]"]:
+    return [asyncio.ensure_future(pool.fetch("SELECT")) for _ in range(count)]
+
+
+async def failures(reads: list["asyncio.Task[list[Any]]"]) -> list[BaseException]:
+    results = await asyncio.gather(*reads, return_exceptions=True)
+    return [result for result in results if isinstance(result, BaseException)]
+
+
+async def test_a_storm_of_reads_makes_one_attempt_at_a_time_while_the_database_is_away(
+    database: FakeDatabase, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "WAIT_TIMEOUT", 0.5)
+    database.is_away = True
+    await asyncio.gather(*read(pool, SIZE), return_exceptions=True)
+    database.attempts = database.most_under_way = 0
+    failed = await failures(read(pool, CALLERS))
+    assert {type(error) for error in failed} == {ConnectionLost}
+    assert len(failed) == CALLERS
+    assert database.most_under_way <= 1
+    assert database.attempts <= 5
+
+
+async def test_a_database_that_is_back_gets_no_more_sessions_than_the_pool_has(
+    database: FakeDatabase, pool: Pool
+) -> None:
+    database.is_away = True
+    reads = read(pool, CALLERS)
+    await database.tried.wait()
+    database.is_away = False
+    database.may_answer.set()
+    assert await failures(reads) == []
+    assert database.opened <= SIZE
+
+
+async def test_beyond_a_number_of_waiting_reads_further_ones_are_refused_at_once(
+    database: FakeDatabase, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_WAITING", 10)
+    reads = read(pool, SIZE + 10)
+    await database.tried.wait()
+    with pytest.raises(Throttled, match="10 reads wait for a connection already"):
+        await asyncio.wait_for(pool.fetch("SELECT"), 0.1)
+    database.may_answer.set()
+    assert await failures(reads) == []
+
+
+async def test_nobody_waits_longer_than_the_limit_for_connections_that_are_in_use(
+    database: FakeDatabase, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "WAIT_TIMEOUT", 0.1)
+    busy = read(pool, SIZE)
+    await database.tried.wait()
+    failed = await asyncio.wait_for(failures(read(pool, CALLERS)), 2)
+    assert [str(error) for error in failed] == [
+        f"all {SIZE} connections to the database are in use"
+    ] * CALLERS
+    database.may_answer.set()
+    assert await failures(busy) == []
