@@ -12,10 +12,12 @@ import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import yaml
 
+from keytables.stores import PostgresUrl, parse_store
 from support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -183,8 +185,11 @@ SERVICE_KEYS = {
 }
 
 
-def test_both_ways_to_run_it_have_a_compose_file() -> None:
-    assert COMPOSE.keys() == {"compose.yaml", "compose.dynamodb.yaml"}
+def test_every_kind_of_store_has_a_compose_file() -> None:
+    assert COMPOSE.keys() == {
+        *("compose.yaml", "compose.dynamodb.yaml", "compose.postgresql.yaml"),
+    }
+    assert COMPOSE["compose.postgresql.yaml"]["services"].keys() == {"autopush", "postgresql"}
     assert COMPOSE["compose.yaml"]["services"].keys() == {"autopush", "caddy"}
     assert COMPOSE["compose.dynamodb.yaml"]["services"].keys() == {
         *("connection", "endpoint", "dynamodb")
@@ -229,6 +234,19 @@ def test_no_internal_port_is_published() -> None:
     for document in COMPOSE.values():
         for service in document["services"].values():
             assert not [port for port in service.get("ports", ()) if "8081" in str(port)]
+
+
+def test_the_service_has_the_database_and_password_that_the_other_container_makes() -> None:
+    services = COMPOSE["compose.postgresql.yaml"]["services"]
+    ours, theirs = (services[name]["environment"] for name in ("autopush", "postgresql"))
+    store = parse_store(ours["AUTOPUSH_STORE"])
+    assert isinstance(store, PostgresUrl)
+    user = theirs["POSTGRES_USER"]  # names its database too
+    assert store.url == f"postgresql://{user}@postgresql/{user}?sslmode=disable"
+    assert ours["PGPASSWORD"] == theirs["POSTGRES_PASSWORD"]
+    assert ours["PGPASSWORD"].startswith("${POSTGRES_PASSWORD:?")
+    assert services["autopush"]["depends_on"]["postgresql"] == {"condition": "service_healthy"}
+    assert user in services["postgresql"]["healthcheck"]["test"]
 
 
 def test_both_daemons_get_the_same_key_and_their_files_where_they_look_for_them() -> None:
@@ -365,8 +383,33 @@ def test_nodes_of_a_cluster_share_their_keys_and_announce_the_address_of_their_p
     assert "--from-literal=AUTH_KEY=" in text
 
 
-def test_only_nodes_reach_the_internal_port() -> None:
-    [policy] = [each for each in MANIFESTS["cluster.yaml"] if each["kind"] == "NetworkPolicy"]
+def test_nodes_over_postgresql_check_its_certificate_and_share_keys() -> None:
+    [config] = [each for each in MANIFESTS["postgresql.yaml"] if each["kind"] == "ConfigMap"]
+    settings = tomllib.loads(config["data"]["autopush.toml"])
+    store = parse_store(settings["store"])
+    assert isinstance(store, PostgresUrl)
+    [workload] = [each for each in MANIFESTS["postgresql.yaml"] if each["kind"] == "Deployment"]
+    spec = workload["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    assert container["args"] == ["autopush", "serve"]
+    assert container["envFrom"] == [{"secretRef": {"name": "autopush"}}]
+    assert [each["name"] for each in container["env"]] == ["ROUTER_HOSTNAME", "PGPASSWORD"]
+    [mounted] = [each for each in container["volumeMounts"] if each["name"] == "authority"]
+    [volume] = [each for each in spec["volumes"] if each["name"] == "authority"]
+    [item] = volume["secret"]["items"]
+    place = quote(f"{mounted['mountPath']}/{item['path']}", safe="")
+    assert store.url.endswith(f"?sslmode=verify-full&sslrootcert={place}")
+    assert [each for each in MANIFESTS["postgresql.yaml"] if each["kind"] == "Service"] == [
+        each for each in MANIFESTS["embedded.yaml"] if each["kind"] == "Service"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "ports"),
+    [("cluster.yaml", ["websocket"]), ("postgresql.yaml", ["websocket", "endpoint"])],
+)
+def test_only_nodes_reach_the_internal_port(file: str, ports: list[str]) -> None:
+    [policy] = [each for each in MANIFESTS[file] if each["kind"] == "NetworkPolicy"]
     public, internal = policy["spec"]["ingress"]
-    assert public == {"ports": [{"port": "websocket"}]}
+    assert public == {"ports": [{"port": port} for port in ports]}
     assert internal == {"from": [{"podSelector": {"matchLabels": {"app": "autopush"}}}]}

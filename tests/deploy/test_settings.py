@@ -24,6 +24,7 @@ VARIABLES = {
 }
 OF_OTHERS = {
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"),  # of botocore
+    *("PGPASSWORD", "POSTGRES_USER", "POSTGRES_PASSWORD"),  # of libpq, and of an image
     *("PUSH_HOST", "UPSTREAM"),  # of the Caddyfile
     *("ENDPOINT_URL", "WEBSOCKET_URL"),  # of compose.yaml itself
     *("PATH", "MAINPID", "STATE_DIRECTORY", "PYTHON", "PORT"),

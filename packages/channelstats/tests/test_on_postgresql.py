@@ -1,0 +1,96 @@
+"""The tables in PostgreSQL: reports and views are those over the embedded store."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from channelstats.cli import main
+from channelstats.tables import Tables
+from channelstats.tables.items import HASH_KEYS
+from channelstats.views.model import VIEWS
+from support.channelstats.dashboard import dashboard
+from support.channelstats.house import EXAMPLE, NOW, UTC, House, house
+from support.clocks import ManualClock
+from support.postgres_servers import postgres
+from support.table_engines import PostgresStore
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[PostgresStore]:
+    found = PostgresStore(postgres(), ManualClock(NOW))
+    yield found
+    await found.clear()
+
+
+@pytest.fixture
+def flags(tmp_path: Path, database: PostgresStore) -> list[str]:
+    store = f"{postgres().url()}&schema={database.schema}"
+    return ["--data", str(tmp_path / "remote"), "--store", store]
+
+
+def test_reports_are_the_same_over_either_store(
+    tmp_path: Path, flags: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    documents = []
+    for place in (["--data", str(tmp_path / "local")], flags):
+        assert main(["import-export", str(EXAMPLE), "--quiet", *place]) == 0
+        week = ["--week", "2024-03-12", "--profile", "compat", "--format", "json"]
+        for _ in range(2):  # made, and then found in the store
+            assert main(["report", "global", *week, *place]) == 0
+            document = json.loads(capfd.readouterr().out)
+            # Its last part is the state of the very store.
+            made_from = document["input_fingerprint"].rpartition("/")[0]
+            documents.append(document | {"generated_at": 0, "input_fingerprint": made_from})
+    assert documents[0]["statistics"]["words"] == 40
+    assert documents == documents[:1] * 4
+
+
+async def test_what_is_forgotten_is_in_no_table_any_more(
+    flags: list[str], database: PostgresStore
+) -> None:
+    def run(*words: str) -> int:
+        return main([*words, *flags, "--quiet"])
+
+    assert await asyncio.to_thread(run, "import-export", str(EXAMPLE)) == 0
+    assert await asyncio.to_thread(run, "forget", "bob") == 0
+    left = [
+        repr(row)
+        for name in HASH_KEYS
+        for row in await database.execute(f'SELECT * FROM {{schema}}."channelstats.{name}"')
+    ]
+    assert any("UALICE" in row for row in left)
+    assert not any(name in row for row in left for name in ("UBOB", "Bob Berg"))
+
+
+async def test_every_view_of_the_dashboard_is_the_same_over_either_store(
+    tmp_path: Path, database: PostgresStore
+) -> None:
+    engine = await database.open()
+    imported = House(engine, await Tables.open(engine, "channelstats", UTC))
+    try:
+        async with (
+            house(tmp_path) as embedded,
+            dashboard(imported, tmp_path, slack_name="example") as remote,
+            dashboard(embedded, tmp_path, slack_name="example") as local,
+        ):
+            await imported.take_in(EXAMPLE)
+            await embedded.take_in(EXAMPLE)
+            for path in (*(f"/{name}.json?weeks=1" for name in VIEWS), "/health"):
+                assert await remote.text(path) == await local.text(path)
+    finally:
+        await engine.close()
+
+
+def test_a_database_that_cannot_be_used_is_one_line_without_the_password(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    url = postgres().url("missing").replace("keytables@", "keytables:hidden@")
+    assert main(["report", "global", "--data", str(tmp_path), "--store", url]) != 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert 'database "missing" does not exist' in err
+    assert "hidden" not in err
