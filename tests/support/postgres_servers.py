@@ -42,7 +42,6 @@ class PostgresServer:
     """A cluster with one superuser, who needs no password."""
 
     def __init__(self, *settings: str) -> None:
-        initdb, self._postgres = program("initdb"), program("postgres")
         self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
         self.data, self.log = self.folder / "data", self.folder / "log"
         self.port, self._settings = unused_port(), settings
@@ -55,16 +54,40 @@ class PostgresServer:
             nobody = pwd.getpwnam("nobody")
             os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
             self._options |= {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+    def create(self) -> None:
+        """Make its data, that of an empty cluster."""
         options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(
-            [initdb, "-D", str(self.data), *options],
-            check=True,
-            capture_output=True,
-            **self._options,
+        self._run("initdb", "-D", str(self.data), *options)
+
+    def copy(self, primary: "PostgresServer") -> None:
+        """Make it a standby of another one, with a copy of its data instead of its own."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        source = f"host=127.0.0.1 port={primary.port} user={USER}"
+        options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+        self._run("pg_basebackup", "-d", source, "-D", str(self.data), *options)
+
+    def promote(self) -> None:
+        """Make a standby a primary."""
+        self._run("pg_ctl", "promote", "-D", str(self.data), "-w")
+
+    def execute(self, sql: str) -> str:
+        """Execute a statement as an operator does; return the first column as text."""
+        return self._run("psql", "-XAtq", "-d", self.url(), "-c", sql)
+
+    def _run(self, name: str, *arguments: str) -> str:
+        command = [program(name), *arguments]
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            command, check=False, capture_output=True, text=True, **self._options
         )
+        if done.returncode:
+            raise RuntimeError(f"{name}: {done.stderr}")
+        return done.stdout.strip()
 
     def put(self, name: str, content: str | bytes) -> Path:
         """A file of its own in the data folder, in place of one that is there."""
+        if not self.data.exists():
+            self.create()
         path = self.data / name
         path.unlink(missing_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -78,8 +101,10 @@ class PostgresServer:
         return f"postgresql://{USER}@127.0.0.1:{port or self.port}/{database}?sslmode=disable"
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
-        command = [self._postgres, "-D", str(self.data)]
+        """Start it and wait until it answers; the first time with an empty cluster."""
+        if not self.data.exists():
+            self.create()
+        command = [program("postgres"), "-D", str(self.data)]
         for setting in (
             f"port={self.port}",
             "listen_addresses=127.0.0.1",
@@ -158,6 +183,64 @@ class PgBouncer:
         self._process.kill()
         self._process.communicate()
         self._process = None
+
+
+class ReplicatedPostgres:
+    """A primary and a standby that follows it: a commit that is answered is on both. When the
+    standby is away, the primary commits alone, and no fault may come.
+    """
+
+    def __init__(self) -> None:
+        settings = (*FAST, "wal_keep_size=256MB", "wal_retrieve_retry_interval=100ms")
+        self.primary, self.standby = PostgresServer(*settings), PostgresServer(*settings)
+        self._hosts = ",".join(f"127.0.0.1:{each.port}" for each in (self.primary, self.standby))
+
+    @property
+    def url(self) -> str:
+        options = "sslmode=disable&target_session_attrs=read-write"
+        return f"postgresql://{USER}@{self._hosts}/postgres?{options}"
+
+    def start(self) -> None:
+        self.primary.start()
+        self._follow()
+
+    def restart(self, seconds: float = 0.0) -> None:
+        """Kill the primary, and start it again after so many seconds."""
+        self.primary.stop()
+        time.sleep(seconds)
+        self.primary.start()
+        self._wait_for_standby()
+
+    def fail_over(self) -> None:
+        """Kill the primary for good; the standby takes its place, and gets a standby."""
+        self.primary.stop()
+        self.standby.promote()
+        self.primary, self.standby = self.standby, self.primary
+        self._replicate_to("")
+        self._follow()
+
+    def _follow(self) -> None:
+        self.standby.copy(self.primary)
+        self.standby.start()
+        self._replicate_to("*")
+        self._wait_for_standby()
+
+    def _replicate_to(self, names: str) -> None:
+        self.primary.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+        self.primary.execute("SELECT pg_reload_conf()")
+
+    def _wait_for_standby(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        while self.primary.execute("SELECT sync_state FROM pg_stat_replication") != "sync":
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no standby follows: {self.standby.log.read_text()}")
+            time.sleep(0.05)
+        # Returns when the standby has what was committed before it followed.
+        self.primary.execute("SELECT pg_logical_emit_message(true, 'followed', '')")
+
+    def remove(self) -> None:
+        self.primary.remove()
+        self.standby.remove()
 
 
 @functools.cache

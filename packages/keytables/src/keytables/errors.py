@@ -5,7 +5,8 @@ Rule: an engine raises nothing else; errors of its database are translated into 
     KeytablesError
     ├── ConditionFailed     the condition of the write did not hold; nothing was changed
     ├── ItemTooLarge        the item is above 400 KB; nothing was changed
-    ├── Throttled           too many writes are waiting, or a lock was not obtained in time; retry
+    ├── Throttled           too many writes are waiting, or a lock or a connection was not obtained
+    │                       in time; retry
     ├── Unavailable         the engine cannot serve: I/O error, no connection, not a database
     │   ├── AccessRefused   a permission is missing
     │   ├── StoreClosed     the engine was closed
@@ -41,7 +42,7 @@ class ItemTooLarge(KeytablesError):  # noqa: N818
 
 
 class Throttled(KeytablesError):  # noqa: N818
-    """The engine is over its limits; the write was not applied and can be retried later."""
+    """The engine cannot take it now; the write was not applied and can be retried later."""
 
 
 class Unavailable(KeytablesError):  # noqa: N818

@@ -3,11 +3,22 @@ write has an effect twice.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
+from typing import Any
 
+import asyncpg
 import pytest
 
-from keytables import Attr, ConditionFailed, Item, Returning, TableHandle, Unavailable, Values
+from keytables import (
+    Attr,
+    ConditionFailed,
+    Item,
+    Returning,
+    TableHandle,
+    Throttled,
+    Unavailable,
+    Values,
+)
 from keytables.postgresql import PostgresEngine
 from support.clocks import ManualClock
 from support.postgres_proxy import (
@@ -128,7 +139,7 @@ async def test_a_set_that_many_change_has_all_acknowledged_members(
             for update in (ADD, TAKE) if number % 2 else (ADD,):
                 try:
                     await table.update(KEY, update, {"members": {member}})
-                except Unavailable:
+                except (Throttled, Unavailable):
                     held[member] = None
                 else:
                     held[member] = update is ADD
@@ -161,7 +172,7 @@ async def test_a_counter_counts_each_acknowledged_increment_once(
                 await table.update(KEY, SET, values, condition=condition)
             except ConditionFailed:
                 continue
-            except Unavailable:
+            except (Throttled, Unavailable):
                 unknown += 1
                 continue
             acknowledged += 1
@@ -217,3 +228,103 @@ async def test_a_guarded_write_whose_answer_was_lost_has_the_result_of_its_commi
     await pg_proxy.start()
     assert await deleted == ITEM
     assert await direct.get(KEY) == {**ITEM, "n": 2}
+
+
+async def waiting(connection: "asyncpg.Connection[Any]", event: str) -> set[int]:
+    """The sessions of engines that wait for an event of this kind or name."""
+    rows = await connection.fetch(
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'keytables' "
+        "AND $1 IN (wait_event_type, wait_event)",
+        event,
+    )
+    return {pid for (pid,) in rows}
+
+
+async def next_waiting(
+    connection: "asyncpg.Connection[Any]", event: str, but: Collection[int] = ()
+) -> int:
+    """The first other session that waits for it."""
+    async with asyncio.timeout(30):
+        while not (found := await waiting(connection, event) - set(but)):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    return found.pop()
+
+
+async def test_a_statement_left_in_the_server_has_no_effect_later(
+    tables: list[TableHandle], direct: TableHandle, store: PostgresStore, pg_proxy: PostgresProxy
+) -> None:
+    await tables[0].put(ITEM)  # its statement is prepared
+    holder = await asyncpg.connect(postgres().url())
+    await holder.execute(f"BEGIN; SELECT FROM {store.schema}.messages FOR UPDATE")
+    observer = await asyncpg.connect(postgres().url())
+    pg_proxy.plan = next_one(Breakage.LEFT)
+    put = asyncio.ensure_future(tables[0].put({**ITEM, "n": 2}))
+    left = await next_waiting(observer, "Lock")
+    # The repeated one waits for the same row: the first one is gone before it is sent.
+    await next_waiting(observer, "Lock", [left])
+    assert left not in await waiting(observer, "Lock")
+    with pytest.raises(Throttled):
+        await put
+    await direct.get(KEY)
+    assert await waiting(observer, "Lock") == set()
+    await holder.execute("COMMIT")
+    assert await direct.get(KEY) == ITEM
+    for connection in (holder, observer):
+        await connection.close()
+
+
+async def test_while_the_database_is_away_nothing_is_applied_and_all_may_be_retried(
+    tables: list[TableHandle], pg_proxy: PostgresProxy
+) -> None:
+    await tables[0].put(ITEM)
+    observer = await asyncpg.connect(postgres().url())
+    idle = await waiting(observer, "Client")
+    await pg_proxy.stop()
+    async with asyncio.timeout(30):
+        # By then the engines have noticed it too.
+        while idle & await waiting(observer, "Client"):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    await observer.close()
+    results = await asyncio.gather(
+        tables[0].put({**ITEM, "n": 2}),
+        tables[0].delete(("u", "2"), returning=Returning.OLD),
+        tables[0].get(KEY),
+        tables[0].query("v"),
+        tables[1].batch_write(deletes=[KEY]),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [Throttled] * 5
+    await pg_proxy.start()
+    assert await tables[1].get(KEY) == ITEM
+
+
+async def test_a_commit_whose_answer_was_lost_waits_for_the_synchronous_standby(
+    clock: ManualClock,
+) -> None:
+    """The session that ends while it waits leaves its commit on the primary alone."""
+    server = PostgresServer(*FAST)
+    try:
+        await asyncio.to_thread(server.start)
+        async with PostgresProxy(server.port) as proxy:
+            engine = await PostgresStore(server, clock, proxy.port).open()
+            table = await engine.ensure_table(MESSAGES)
+            await table.put(ITEM)
+            observer = await asyncpg.connect(server.url())
+            await observer.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            await observer.execute("SELECT pg_reload_conf()")
+            put = asyncio.ensure_future(table.put({**ITEM, "n": 2}))
+            while not (first := await waiting(observer, "SyncRep")):
+                if put.done():  # before the server had read its configuration again
+                    put = asyncio.ensure_future(table.put({**ITEM, "n": 2}))
+            await proxy.stop()
+            await proxy.start()
+            await next_waiting(observer, "SyncRep", first)
+            assert not put.done()
+            await observer.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            await observer.execute("SELECT pg_reload_conf()")
+            await put
+            assert await table.get(KEY) == {**ITEM, "n": 2}
+            await observer.close()
+            await engine.close()
+    finally:
+        await asyncio.to_thread(server.remove)

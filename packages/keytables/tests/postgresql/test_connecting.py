@@ -236,7 +236,7 @@ async def test_too_few_connections_are_named(
     engine = await open_engine(url)
     expected = 'PostgreSQL has no free connection: too many connections for role "limited"'
     try:
-        with pytest.raises(Unavailable, match=expected):
+        with pytest.raises(Throttled, match=expected):
             await engine.ensure_table(MESSAGES)
         assert (await refusal(url)).startswith(expected)
     finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 import subprocess
 from collections.abc import AsyncIterator
 
@@ -9,6 +10,8 @@ import pytest
 
 from keytables import AccessRefused, KeytablesError, SchemaError, Unavailable, open_engine
 from keytables.postgresql import PostgresEngine
+from keytables.postgresql.connections import each_host
+from keytables.postgresql.failures import ConnectionLost
 from support.clocks import ManualClock
 from support.postgres_proxy import PostgresProxy
 from support.postgres_servers import PostgresServer, postgres, program
@@ -39,6 +42,54 @@ async def test_a_server_that_is_not_there_is_named() -> None:
     assert "cannot connect to PostgreSQL" in await refusal(
         f"postgresql://u:hidden@127.0.0.1:{unused_port()}/d"
     )
+
+
+async def test_a_server_that_goes_away_while_it_is_connected_to_may_come_back() -> None:
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
+
+    async with await asyncio.start_server(end, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ConnectionLost, match="PostgreSQL is not ready"):
+            await open_engine(postgres().url(port=port))
+
+
+async def test_of_several_hosts_one_that_is_silent_is_passed_over(store: PostgresStore) -> None:
+    primary = f"127.0.0.1:{postgres().port}"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hosts = f"127.0.0.1:{silent.getsockname()[1]},{primary}"
+        url = postgres().url().replace(primary, hosts)
+        async with asyncio.timeout(4):
+            engine = await open_engine(f"{url}&schema={store.schema}&connect_timeout=1")
+            await engine.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "variables", "expected"),
+    [
+        ("postgresql://u@h/d?sslmode=require", {}, ["postgresql://u@h/d?sslmode=require"]),
+        ("postgresql://u@a:1,[::1]:2/d", {}, ["postgresql://u@a:1/d", "postgresql://u@[::1]:2/d"]),
+        (
+            "postgresql://u@/d?host=a,/run/pg&port=5,6",
+            {},
+            ["postgresql://u@a:5/d", "postgresql://u@%2Frun%2Fpg:6/d"],
+        ),
+        (
+            "postgresql:///d",
+            {"PGHOST": "a,b", "PGPORT": "7"},
+            ["postgresql://a:7/d", "postgresql://b:7/d"],
+        ),
+    ],
+)
+def test_each_host_of_a_url_is_tried_by_itself(
+    url: str, variables: dict[str, str], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGHOST", raising=False)
+    monkeypatch.delenv("PGPORT", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert each_host(url) == expected
 
 
 async def test_a_missing_database_and_a_missing_user_are_named() -> None:
@@ -150,6 +201,7 @@ async def test_a_dump_that_is_restored_is_a_store(
 async def test_a_standby_is_refused() -> None:
     server = PostgresServer()
     try:
+        server.create()
         (server.data / "standby.signal").touch()
         server.start()
         assert "in recovery, a standby" in await refusal(server.url())
@@ -185,9 +237,9 @@ async def test_sessions_find_rows_by_indexes_and_commit_to_the_disk(
     await store.execute("ALTER ROLE keytables SET synchronous_commit = off")
     try:
         engine = await open_postgres()
-        rows = await engine._read("SELECT current_setting('synchronous_commit')")
+        rows = await engine._reader.fetch("SELECT current_setting('synchronous_commit')")
         assert [tuple(row) for row in rows] == [("on",)]
-        rows = await engine._read("SELECT current_setting('enable_seqscan')")
+        rows = await engine._reader.fetch("SELECT current_setting('enable_seqscan')")
         assert [tuple(row) for row in rows] == [("off",)]
     finally:
         await store.execute("ALTER ROLE keytables RESET synchronous_commit")

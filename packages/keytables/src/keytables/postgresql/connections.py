@@ -5,17 +5,19 @@ STATEMENT_TIMEOUT there, whatever becomes of this process or the network.
 """
 
 import asyncio
+import os
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import asyncpg
 
 from keytables.errors import KeytablesError, StoreClosed, Throttled, Unavailable
-from keytables.postgresql.failures import ConnectionLost, translate
+from keytables.postgresql.failures import ENDED, ConnectionLost, translate
 from keytables.retries import Backoff
 
 STATEMENT_TIMEOUT: Final = 5.0
@@ -125,15 +127,29 @@ class Connector:
     """Opens sessions. ``url`` and ``settings``: of :class:`keytables.stores.PostgresUrl`."""
 
     def __init__(self, url: str, settings: dict[str, str], connect_timeout: float) -> None:
-        self._url = url
+        self._urls = deque(each_host(url))
         self._settings = {"application_name": "keytables", **settings, **_SETTINGS}
         self._timeout = connect_timeout
 
     async def connect(self) -> Session:
-        """Open a session and check its server. Raises Unavailable."""
+        """Open a session and check its server: of several hosts the first that can be used, from
+        the one that was used last. Raises Unavailable.
+        """
+        for tried, url in enumerate(list(self._urls), 1):
+            try:
+                session = await self._connect(url)
+            except ConnectionLost:
+                if tried == len(self._urls):
+                    raise
+            else:
+                self._urls.rotate(-self._urls.index(url))
+                return session
+        raise AssertionError("unreachable")
+
+    async def _connect(self, url: str) -> Session:
         try:
             connection = await asyncpg.connect(
-                self._url,
+                url,
                 timeout=self._timeout,
                 server_settings=self._settings,
                 statement_cache_size=200,
@@ -173,6 +189,26 @@ class Connector:
         return Session(connection, Backend(pid, started))
 
 
+def each_host(url: str) -> list[str]:
+    """Return the URL with one of its hosts each. Given several, asyncpg has one timeout for all of
+    them, which a host that is silent would use up.
+    """
+    parts = urlsplit(url)
+    login, at, place = parts.netloc.rpartition("@")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    named = options.pop("host", "") or os.environ.get("PGHOST", "")
+    hosts = (place or quote(named, safe=",:[]")).split(",")
+    ports = (options.pop("port", "") or os.environ.get("PGPORT", "")).split(",")
+    if len(hosts) == 1 or len(ports) not in (1, len(hosts)):
+        return [url]  # asyncpg says what is wrong with it
+    urls = []
+    for host, port in zip(hosts, ports * (len(hosts) // len(ports)), strict=True):
+        has_port = not port or ":" in host.rpartition("]")[2]
+        netloc = f"{login}{at}{host}" + ("" if has_port else f":{port}")
+        urls.append(parts._replace(netloc=netloc, query=urlencode(options)).geturl())
+    return urls
+
+
 _POOLER: Final = (
     "a connection pooler (such as PgBouncer) is between this process and PostgreSQL, and does not "
     "keep settings of a session: name the server itself; this engine has a pool of its own"
@@ -197,7 +233,7 @@ def _connect_failure(error: Exception) -> KeytablesError:
     if isinstance(error, asyncpg.PostgresError):
         if error.sqlstate in ("53300", "53400"):
             return ConnectionLost(f"PostgreSQL has no free connection: {text} (max_connections)")
-        if error.sqlstate in ("57P03", "57P01", "57P02"):
+        if error.sqlstate in ENDED:
             return ConnectionLost(f"PostgreSQL is not ready: {text}")
         return Unavailable(f"PostgreSQL refused the connection: {text}")
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):

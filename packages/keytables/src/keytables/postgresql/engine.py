@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -19,7 +19,7 @@ from keytables.errors import KeytablesError, SchemaError, StoreDamaged, Unavaila
 from keytables.postgresql.columns import Columns
 from keytables.postgresql.connections import Connector, Pool, Session
 from keytables.postgresql.failures import FailureReports
-from keytables.postgresql.reads import fetch
+from keytables.postgresql.reads import RepeatedReads
 from keytables.postgresql.statements import TableStatements
 from keytables.postgresql.table import PostgresTable
 from keytables.postgresql.writer import GroupCommit, commit_time
@@ -57,6 +57,7 @@ class PostgresEngine(Engine):
         guard: ClockGuard,
     ) -> None:
         self._pool, self._writer, self._schema = pool, writer, schema
+        self._reader = RepeatedReads(pool, failures)
         self._clock, self._failures, self._guard = clock, failures, guard
         self._handles: dict[str, PostgresTable] = {}
         self._sweeper = Sweeper(
@@ -149,8 +150,7 @@ class PostgresEngine(Engine):
                 table,
                 TableStatements(Columns(table), self._table_name(table.name)),
                 writer=self._writer,
-                pool=self._pool,
-                failures=self._failures,
+                reader=self._reader,
                 clock=self._clock,
             )
         return handle
@@ -168,7 +168,7 @@ class PostgresEngine(Engine):
 
     async def table_names(self) -> list[str]:
         sql = f'SELECT name FROM {self._schema}."~catalog" ORDER BY name COLLATE "C"'  # noqa: S608
-        rows = await self._read(sql)
+        rows = await self._reader.fetch(sql)
         return [name for (name,) in rows]
 
     async def sweep(self) -> int:
@@ -195,15 +195,8 @@ class PostgresEngine(Engine):
     def _table_name(self, name: str) -> str:
         return f"{self._schema}.{_quoted(name)}"
 
-    async def _read(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        try:
-            return await fetch(self._pool, sql, *values)
-        except KeytablesError as error:
-            self._failures.report(error)
-            raise
-
     async def _declaration(self, name: str) -> Table | None:
-        rows = await self._read(
+        rows = await self._reader.fetch(
             f'SELECT declaration FROM {self._schema}."~catalog" WHERE name = $1',  # noqa: S608
             name,
         )
@@ -247,11 +240,11 @@ class PostgresEngine(Engine):
         """
         now = self._clock()
         oldest = uuid.UUID(int=commit_time(now - COMMITS_KEPT))
-        await self._read(f'DELETE FROM {self._schema}."~commits" WHERE id < $1', oldest)  # noqa: S608
+        await self._reader.fetch(f'DELETE FROM {self._schema}."~commits" WHERE id < $1', oldest)  # noqa: S608
         for handle in list(self._handles.values()):
             if handle.table.expiry is None:
                 continue
-            removed = await self._read(handle.statements.sweep, now, SWEEP_ROWS)
+            removed = await self._reader.fetch(handle.statements.sweep, now, SWEEP_ROWS)
             if removed:
                 return len(removed)
         return 0

@@ -27,10 +27,12 @@ class ConnectionLost(Unavailable):
 
 
 class NotApplied(Unavailable):
-    """The database gave up the transaction, for a reason that may be gone the next time."""
+    """No connection was obtained in time, or the database gave up the transaction. The caller gets
+    Throttled.
+    """
 
 
-_ENDED: Final = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "08000", "08003", "08006"})
+ENDED: Final = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "08000", "08003", "08006"})
 """The server ends the session, or does not begin one: it stops, starts or recovers."""
 
 _READ_ONLY: Final = "25006"
@@ -66,9 +68,10 @@ def translate(error: Exception, operation: str = "", table: str = "") -> Keytabl
 
 def _of_server(error: "asyncpg.PostgresError", operation: str, table: str) -> KeytablesError:
     state: str = error.sqlstate or ""
-    text = f"the database refused it: {error.args[0] if error.args else type(error).__name__}"
-    if state in _ENDED or state == _READ_ONLY or not state:
-        return ConnectionLost(text)
+    reason = error.args[0] if error.args else type(error).__name__
+    if state in ENDED or state == _READ_ONLY or not state:
+        return ConnectionLost(f"the database ended the connection: {reason}")
+    text = f"the database refused it: {reason}"
     if state in _CONFLICTS:
         return NotApplied(text)
     if state in _TOO_LATE:

@@ -4,6 +4,7 @@ Rule: a read is sent after it was asked for, so it sees all that was committed b
 """
 
 import asyncio
+from itertools import count
 from typing import Any, Final
 
 from keytables.bounds import sort_bounds
@@ -17,6 +18,7 @@ from keytables.postgresql.connections import MAX_WAITING, Pool
 from keytables.postgresql.failures import ConnectionLost, FailureReports
 from keytables.postgresql.operations import Stored
 from keytables.postgresql.statements import PAGE_BYTES, TableStatements, bounds_sql
+from keytables.retries import Backoff
 from keytables.schema import Cursor, Index, Key, Kind, Page, Range
 from keytables.values import KeyTuple, Scalar
 
@@ -28,15 +30,43 @@ _TOGETHER: Final = 200
 
 _PAGE_ROWS: Final = 500
 
-_ATTEMPTS: Final = 3
-"""Of a read whose connection broke: it changes nothing, so it is repeated."""
+READ_TIMEOUT: Final = 5.0
+"""Seconds for which a read whose connection broke is repeated: it changes nothing."""
+
+_BACKOFF: Final = Backoff(0.02, 0.5)
+
+
+class RepeatedReads:
+    """Statements of any table that may be repeated. Reports their failures."""
+
+    def __init__(self, pool: Pool, failures: FailureReports) -> None:
+        self._pool, self._failures = pool, failures
+
+    async def fetch(self, sql: str, *values: object, table: str = "") -> list[Any]:
+        """Return the rows. Raises Throttled while the database is out of reach."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + READ_TIMEOUT
+        for attempt in count(1):
+            try:
+                return await self._pool.fetch(sql, *values, table=table)
+            except ConnectionLost as error:
+                pause = _BACKOFF.delay(attempt)
+                if loop.time() + pause >= deadline or self._pool.is_closed:
+                    self._failures.report(error)
+                    # Nothing was changed, and the database may soon be back.
+                    raise Throttled(str(error)) from error
+            except KeytablesError as error:
+                self._failures.report(error)
+                raise
+            await asyncio.sleep(pause)
+        raise AssertionError("unreachable")
 
 
 class ItemReads:
     """Reads items of one table by their keys."""
 
-    def __init__(self, statements: TableStatements, pool: Pool, failures: FailureReports) -> None:
-        self._statements, self._pool, self._failures = statements, pool, failures
+    def __init__(self, statements: TableStatements, reader: RepeatedReads) -> None:
+        self._statements, self._reader = statements, reader
         self._encode = statements.columns.encode_key
         self._name = statements.columns.table.name
         self._waiting: dict[KeyTuple, list[asyncio.Future[Stored | None]]] = {}
@@ -77,11 +107,10 @@ class ItemReads:
         found: dict[int, Stored] = {}
         error: KeytablesError | None = None
         try:
-            rows = await fetch(self._pool, self._statements.get, *arrays, table=self._name)
+            rows = await self._reader.fetch(self._statements.get, *arrays, table=self._name)
             for number, packed, expires, version in rows:
                 found[number - 1] = Stored(packed, expires, version)
         except KeytablesError as failure:
-            self._failures.report(failure)
             error = failure
         for number, futures in enumerate(wanted.values()):
             for future in futures:
@@ -93,29 +122,12 @@ class ItemReads:
                     future.set_exception(clone_error(error))
 
 
-async def fetch(pool: Pool, sql: str, *values: object, table: str = "") -> list[Any]:
-    """Return the rows of a query, which is repeated if its connection breaks."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            return await pool.fetch(sql, *values, table=table)
-        except ConnectionLost:
-            if attempt == _ATTEMPTS - 1 or pool.is_closed:
-                raise
-    raise AssertionError("unreachable")
-
-
 class Pages:
     """Queries of one table."""
 
-    def __init__(
-        self,
-        statements: TableStatements,
-        pool: Pool,
-        failures: FailureReports,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, statements: TableStatements, reader: RepeatedReads, clock: Clock) -> None:
         table = statements.columns.table
-        self._statements, self._pool, self._failures = statements, pool, failures
+        self._statements, self._reader = statements, reader
         self._columns: Columns = statements.columns
         self._clock, self._table = clock, table
         self._checks = key_checks(table)
@@ -204,17 +216,13 @@ class Pages:
         position: tuple[str | None, ...],
     ) -> Page:
         """``position``: the attributes that tell where a page ended; None: the row's number."""
-        count = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
+        most = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
         number = self._first + len(values)
         sql = self._statements.page(tuple(conditions), order, descending, number)
         now: list[object] = [self._clock()] if self._expires else []
-        try:
-            rows = await fetch(self._pool, sql, *now, *values, count + 1, table=self._table.name)
-            items = [unpack(packed) for packed, _ in rows[:count]]
-        except KeytablesError as failure:
-            self._failures.report(failure)
-            raise
-        if len(rows) <= count and sum([len(packed) for packed, _ in rows]) < PAGE_BYTES:
+        rows = await self._reader.fetch(sql, *now, *values, most + 1, table=self._table.name)
+        items = [unpack(packed) for packed, _ in rows[:most]]
+        if len(rows) <= most and sum([len(packed) for packed, _ in rows]) < PAGE_BYTES:
             return Page(items, None)
         last, number = items[-1], rows[len(items) - 1][1]
         end = tuple(number if name is None else last[name] for name in position)

@@ -16,8 +16,6 @@ from keytables.errors import KeytablesError, SchemaError
 from keytables.expressions import MAX_COMPILED, Change, Condition, Returning, Update, compile_update
 from keytables.packing import unpack
 from keytables.postgresql.columns import RowEncoder
-from keytables.postgresql.connections import Pool
-from keytables.postgresql.failures import FailureReports
 from keytables.postgresql.operations import (
     ConditionalDelete,
     ConditionalPut,
@@ -27,7 +25,7 @@ from keytables.postgresql.operations import (
     UnconditionalDelete,
     UnconditionalPut,
 )
-from keytables.postgresql.reads import ItemReads, Pages
+from keytables.postgresql.reads import ItemReads, Pages, RepeatedReads
 from keytables.postgresql.statements import TableStatements
 from keytables.postgresql.writer import GroupCommit, ItemWrites, TableWrites
 from keytables.schema import Cursor, Page, Range, Table
@@ -48,15 +46,14 @@ class PostgresTable(TableHandle):
         statements: TableStatements,
         *,
         writer: GroupCommit,
-        pool: Pool,
-        failures: FailureReports,
+        reader: RepeatedReads,
         clock: Clock,
     ) -> None:
         self.table, self.statements = table, statements
         self._writer, self._clock = writer, clock
         self._codec = RowEncoder(statements.columns, writer.new_number)
-        self._reads = ItemReads(statements, pool, failures)
-        self._pages = Pages(statements, pool, failures, clock)
+        self._reads = ItemReads(statements, reader)
+        self._pages = Pages(statements, reader, clock)
         self.writes = TableWrites(statements, self._reads)
         self._key = key_tuple_check(table)
         self._compile: Callable[[Update], tuple[Change, bool]]

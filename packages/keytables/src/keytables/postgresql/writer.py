@@ -13,6 +13,7 @@ more, and then the row is looked for that each commit leaves in ``~commits``.
 """
 
 import asyncio
+import itertools
 import random
 import uuid
 from collections import deque
@@ -124,7 +125,9 @@ class GroupCommit:
         self._lost: list[Backend] = []
         self._random = random.SystemRandom()
         self._log = f'INSERT INTO {schema}."~commits" (id, rows) SELECT $1, '
-        self._find = f'SELECT rows FROM {schema}."~commits" WHERE id = $1'  # noqa: S608
+        # An update, so that the answer waits for what the lost one waited for: with a synchronous
+        # standby, a session that is ended leaves a commit that may be on the primary alone.
+        self._find = f'UPDATE {schema}."~commits" SET rows = rows WHERE id = $1 RETURNING rows'  # noqa: S608
         self.is_closed = False
 
     def new_number(self) -> int:
@@ -263,7 +266,8 @@ class GroupCommit:
             return
         except KeytablesError as error:
             self._failures.report(error)
-            self._fail([writes for writes, _ in changes], error)
+            failure = Throttled(str(error)) if isinstance(error, NotApplied) else error
+            self._fail([writes for writes, _ in changes], failure)
             return
         self._finish(
             [w for w, change in changes if change.kind not in GUARDED or change.number in done]
@@ -329,7 +333,7 @@ class GroupCommit:
         identifier = self._new_identifier()
         deadline = self._loop.time() + WRITE_TIMEOUT
         sent_at: float | None = None
-        for attempt in range(1, 1_000_000):
+        for attempt in itertools.count(1):
             try:
                 session = await self._open()
                 if sent_at is not None:
@@ -349,7 +353,7 @@ class GroupCommit:
             limit = deadline if sent_at is None else max(deadline, sent_at + _SETTLED_AFTER)
             pause = _BACKOFF.delay(attempt)
             if self._loop.time() + pause >= limit:
-                raise last
+                raise last if sent_at is not None else NotApplied(str(last)) from last
             await asyncio.sleep(pause)
         raise AssertionError("unreachable")
 
