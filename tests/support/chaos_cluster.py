@@ -287,6 +287,18 @@ class Faults:
             await asyncio.sleep(FINALE - 1)
             group.create_task(self._fault("kill", self._cluster.endpoints[0], SHORTEST))
 
+    async def kill_node(self) -> None:
+        """Returns when it serves again."""
+        target = self._random.choice(self._candidates())
+        await self._fault("kill", target, SHORTEST)
+
+    async def on_database(self, kind: str, act: Callable[[], None]) -> None:
+        """Have the database fail; returns when it is as before."""
+        fault = Fault(kind, "database", time.monotonic())
+        self._ledger.faults.append(fault)
+        await asyncio.to_thread(act)
+        fault.ended = time.monotonic()
+
     def _candidates(self) -> list[Daemon]:
         found: list[Daemon] = []
         for kind in (self._cluster.connections, self._cluster.endpoints):

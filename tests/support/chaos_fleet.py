@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -20,6 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 from websockets.typing import Subprotocol
 
+from support.ack_ledger import AgentConnection
 from support.chaos_ledger import ChaosLedger
 
 PING = 15.0
@@ -54,13 +56,14 @@ class UserAgent:
         self._urls = urls
         self._ledger = ledger
         self._channel = str(uuid.uuid4())
+        self._connection = AgentConnection()
 
     async def run(self, subscribed: "asyncio.Future[None]") -> None:
         """Be connected for ever."""
         pause = 0.0
         while True:
             with contextlib.suppress(*GONE):
-                async with self._connection() as socket:
+                async with self._connected() as socket:
                     await self._hello(socket)
                     pause = 0.0
                     if not subscribed.done():
@@ -72,8 +75,9 @@ class UserAgent:
             pause = min(LONGEST_PAUSE, 2 * pause or 0.2)
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[ClientConnection]:
+    async def _connected(self) -> AsyncIterator[ClientConnection]:
         self.url = random.choice(self._urls)
+        self._connection = AgentConnection()
         async with connect(
             self.url,
             subprotocols=[Subprotocol("push-notification")],
@@ -117,9 +121,18 @@ class UserAgent:
     async def _receive(self, socket: ClientConnection, message: dict[str, str]) -> None:
         if message.get("messageType") != "notification":
             return
-        self._ledger.deliver(message["version"])
-        update = {"channelID": message["channelID"], "version": message["version"], "code": 100}
+        self._ledger.deliver(message["version"], self._connection)
+        version = message["version"]
+        update = {"channelID": message["channelID"], "version": version, "code": 100}
         await socket.send(json.dumps({"messageType": "ack", "updates": [update]}))
+        confirm = partial(self._confirm, version, self._connection)
+        asyncio.ensure_future(await socket.ping()).add_done_callback(confirm)
+
+    def _confirm(
+        self, version: str, connection: AgentConnection, pong: "asyncio.Future[float]"
+    ) -> None:
+        if not pong.cancelled() and pong.exception() is None:
+            self._ledger.acks.confirm([version], connection)
 
     def drop_connection(self) -> None:
         """Drop the connection without a close frame."""
@@ -215,7 +228,8 @@ class Fleet:
                 async with session.post(
                     endpoint + agent.path, headers=HEADERS, data=b"message %d" % number
                 ) as answer:
-                    ledger.answer(str(answer.status))
+                    at_once = answer.status == 503 and "Retry-After" not in answer.headers
+                    ledger.answer(f"{answer.status}{' at once' * at_once}")
                     if answer.status in (201, 202):
                         ledger.accept((await answer.json())["message-id"], agent.uaid)
                         return

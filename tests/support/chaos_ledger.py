@@ -1,7 +1,7 @@
 """The ledger of a cluster under faults: what was answered, what arrived, what was done to nodes.
 
-Rule: a message is lost if it was answered 201 or 202 and never delivered; everything else is
-reported, but is no failure.
+Rule: a message is lost if it was answered 201 or 202 and never delivered. What is sent again after
+its ack is in :mod:`support.ack_ledger`; everything else is reported, but is no failure.
 """
 
 import asyncio
@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from support.ack_ledger import AckLedger, AgentConnection
 
 
 @dataclass
@@ -43,6 +45,7 @@ class ChaosLedger:
     """Time and status of the answers other than 201 and 202."""
     accepted: dict[str, Accepted] = field(default_factory=dict)
     delivered: Counter[str] = field(default_factory=Counter)
+    acks: AckLedger = field(default_factory=AckLedger)
     first_delivered: dict[str, float] = field(default_factory=dict)
     connects: list[float] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
@@ -74,10 +77,18 @@ class ChaosLedger:
     def accept(self, version: str, user: str) -> None:
         self.accepted[version] = Accepted(user, time.monotonic())
 
-    def deliver(self, version: str) -> None:
+    def deliver(self, version: str, connection: AgentConnection) -> None:
         self.delivered[version] += 1
+        self.acks.deliver(version, connection)
         self.first_delivered.setdefault(version, time.monotonic())
         self._progress.set()
+
+    async def grows_by(self, count: int, seconds: float) -> None:
+        """Wait until so many more messages are accepted."""
+        goal = len(self.accepted) + count
+        async with asyncio.timeout(seconds):
+            while len(self.accepted) < goal:  # noqa: ASYNC110 - each is answered by itself
+                await asyncio.sleep(0.02)
 
     async def complete(self, seconds: float) -> bool:
         """Wait until nothing is missing; False if that takes longer."""
@@ -127,6 +138,7 @@ class ChaosLedger:
             f"accepted {len(self.accepted):,}, delivered {len(self.first_delivered):,}",
             f"delivered without an answer {len(unanswered):,}",
             f"delivered again under the same id {self.again:,}",
+            self.acks.report(),
             f"after the answer: median {_at(waits, 50):.3f} s, 99 % within {_at(waits, 99):.2f} s",
             f"slowest {_at(waits, 100):.1f} s; only after a new connection {len(self.late)}",
             f"lost {len(self.missing)}",

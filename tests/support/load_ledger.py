@@ -3,20 +3,15 @@
 A message is *lost* if it was answered 201 and never delivered, though its subscription stayed, its
 TTL is longer than the run, and no newer message of its topic may have replaced it.
 
-An ack has no reply. It is *confirmed* by the pong to a ping that was sent behind it on the same
-connection, and *settled* when the store was seen without the message after that, and after its
-sender was answered: a user agent may ack a message before the store has it. A message is *acked
-again* if it is sent on the connection on which its ack was confirmed, or on one that began when it
-was settled. A process that is killed, stopped or cut off from the store between an ack and the
-commit of its delete may send it once more; that is counted apart.
+What is sent again after its ack is in :mod:`support.ack_ledger`.
 """
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from support.ack_ledger import AckLedger, AgentConnection
 from support.chaos_ledger import Fault
 
 
@@ -40,19 +35,6 @@ class PushedMessage:
     at: float
 
 
-@dataclass(eq=False)
-class AgentConnection:
-    """A connection of a user agent. `began`: before its hello."""
-
-    began: float = field(default_factory=time.monotonic)
-
-
-@dataclass
-class ConfirmedAck:
-    connection: AgentConnection
-    settled_at: float | None = None
-
-
 @dataclass
 class LoadLedger:
     """Messages by their id. Seconds are those of the monotonic clock."""
@@ -62,10 +44,7 @@ class LoadLedger:
     """By status and errno; "none" for requests without an answer."""
     accepted: dict[str, PushedMessage] = field(default_factory=dict)
     delivered: Counter[str] = field(default_factory=Counter)
-    acks: dict[str, ConfirmedAck] = field(default_factory=dict)
-    acked_again: list[str] = field(default_factory=list)
-    again_unsettled: int = 0
-    """Sent again after a confirmed ack whose delete was not seen in the store."""
+    acks: AckLedger = field(default_factory=AckLedger)
     forgotten: list[str] = field(default_factory=list)
     """What the service said of user agents and subscriptions that it must know."""
     late: set[str] = field(default_factory=set)
@@ -97,41 +76,7 @@ class LoadLedger:
     def deliver(self, version: str, connection: AgentConnection) -> None:
         self.delivered[version] += 1
         self._progress.set()
-        ack = self.acks.get(version)
-        if ack is None:
-            return
-        is_settled = ack.settled_at is not None and ack.settled_at < connection.began
-        if is_settled or ack.connection is connection:
-            self.acked_again.append(version)
-        else:
-            self.again_unsettled += 1
-
-    def confirm(self, versions: Iterable[str], connection: AgentConnection) -> None:
-        """The service has read the acks of these."""
-        for version in versions:
-            self.acks.setdefault(version, ConfirmedAck(connection))
-
-    async def watch_store(self, read: Callable[[], bytes | None], pause: float) -> None:
-        """Look for ever which acked messages are gone."""
-        while True:
-            await self.look(read)
-            await asyncio.sleep(pause)
-
-    async def look(self, read: Callable[[], bytes | None]) -> None:
-        """Look which acked messages are gone. `read`: all that is stored, in any form that has the
-        ids of the messages; None if that cannot be read now.
-        """
-        open_acks = [
-            version
-            for version, ack in self.acks.items()
-            if ack.settled_at is None and version in self.accepted
-        ]
-        content = await asyncio.to_thread(read) if open_acks else None
-        if content is not None:
-            now = time.monotonic()
-            for version in open_acks:
-                if version.encode() not in content:
-                    self.acks[version].settled_at = now
+        self.acks.deliver(version, connection)
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 
@@ -175,10 +120,6 @@ class LoadLedger:
             self.max_wait = time.monotonic() - began
         return True
 
-    @property
-    def settled(self) -> int:
-        return sum(ack.settled_at is not None for ack in self.acks.values())
-
     def report(self) -> str:
         """Several lines of text."""
         counts = Counter(fault.kind for fault in self.faults)
@@ -187,16 +128,16 @@ class LoadLedger:
             for kind, count in sorted(counts.items())
         )
         lost = "".join(self._circumstances(version) for version in self.missing)
-        again = "".join(self._circumstances(version) for version in self.acked_again)
-        repeated, unsettled = self.delivered.total() - len(self.delivered), self.again_unsettled
+        again = "".join(self._circumstances(version) for version in self.acks.again)
+        repeated = self.delivered.total() - len(self.delivered)
         return f"""\
 faults: {faults}
 sent {self.sent:,}: {_listed(self.answers)}
 connects {self.connects:,}, failed: {_listed(self.refused_connects)}
 accepted {len(self.accepted):,}, delivered {len(self.delivered):,}, delivered again {repeated:,}
-acks confirmed {len(self.acks):,}, settled {self.settled:,}; sent again before that {unsettled}
+{self.acks.report()}
 complete {self.max_wait:.1f} s after the faults; only after connecting again {len(self.late)}
-lost {len(self.missing)}, acked again {len(self.acked_again)}, forgotten {len(self.forgotten)}\
+lost {len(self.missing)}, acked again {len(self.acks.again)}, forgotten {len(self.forgotten)}\
 {lost}{again}"""
 
     def _seconds_of(self, kind: str) -> float:
@@ -204,7 +145,7 @@ lost {len(self.missing)}, acked again {len(self.acked_again)}, forgotten {len(se
 
     def _circumstances(self, version: str) -> str:
         """When a message was accepted and acked, and the faults until ten seconds later."""
-        message, ack = self.accepted.get(version), self.acks.get(version)
+        message, ack = self.accepted.get(version), self.acks.confirmed.get(version)
         at = message.at if message else 0.0
         faults = [
             f"{fault.kind} {fault.began - at:+.2f} to {fault.ended - at:+.2f}"

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from support import wire
-from support.load_ledger import AgentConnection, LoadLedger, Subscription
+from support.ack_ledger import AgentConnection
+from support.load_ledger import LoadLedger, Subscription
 from support.raw_client import RawClient
 
 DAY = 86_400
@@ -117,7 +118,7 @@ class LoadAgent:
             number = int(payload)
             confirmed = [version for at, version in self._acked if at <= number]
             self._acked = [each for each in self._acked if each[0] > number]
-            self._ledger.confirm(confirmed, self._connection)
+            self._ledger.acks.confirm(confirmed, self._connection)
         elif opcode == wire.PING:
             client.send(wire.frame(wire.PONG, payload))
         elif opcode == wire.TEXT:

@@ -5,22 +5,25 @@ and restarted, and what was answered 201 or 202 reaches its user agent.
 import asyncio
 import json
 import os
+import random
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from support.application_server import application_server
-from support.chaos_cluster import Cable, Faults, Hosts, Loopback, cluster, database
+from support.chaos_cluster import Cable, Cluster, Faults, Hosts, Loopback, cluster, database
 from support.chaos_cluster import Host as AnyHost
 from support.chaos_fleet import Fleet
 from support.chaos_ledger import ChaosLedger
 from support.netns import Host, Network, network
-from support.soak import each_number_of_workers, times
+from support.postgres_servers import ReplicatedPostgres
+from support.soak import each_number_of_workers, slow, times
 from support.user_agent import UserAgent
 
 USERS = int(os.environ.get("CHAOS_USERS", times(150, 2000)))
@@ -77,20 +80,31 @@ async def run_with_faults(
                 await faults.run(seconds)
                 await faults.finale()
                 over.set()
-            await fleet.all_connected(DELIVERY_TIMEOUT)
-            if not await ledger.complete(DELIVERY_TIMEOUT):
-                overdue = ledger.missing
-                fleet.reconnect()
-                await ledger.complete(DELIVERY_TIMEOUT)
-                ledger.late = overdue - ledger.missing
+            await deliver_all(fleet)
     print(f"\n{delivery}, {USERS:,} users, {PER_SECOND} messages a second, seed {SEED}:")
+    report(made, ledger)
+    assert set(ledger.answers) <= {"201", "202", "503", "none"}
+    return ledger
+
+
+async def deliver_all(fleet: Fleet) -> None:
+    """Wait until all that can be delivered was."""
+    ledger = fleet.ledger
+    await fleet.all_connected(DELIVERY_TIMEOUT)
+    if not await ledger.complete(DELIVERY_TIMEOUT):
+        overdue = ledger.missing
+        fleet.reconnect()
+        await ledger.complete(DELIVERY_TIMEOUT)
+        ledger.late = overdue - ledger.missing
+
+
+def report(made: Cluster, ledger: ChaosLedger) -> None:
+    """Print what happened; no user agent may have been forgotten."""
     print(ledger.report())
     for node in made.nodes:
         for complaint, count in Counter(map(in_short, node.complaints)).items():
             print(f"  {node.name} logged {count} times: {complaint}")
     assert ledger.forgotten == []
-    assert set(ledger.answers) <= {"201", "202", "503", "none"}
-    return ledger
 
 
 def in_short(line: str) -> str:
@@ -98,7 +112,7 @@ def in_short(line: str) -> str:
     if not line.startswith("{"):
         return line
     fields = json.loads(line)["Fields"]
-    error = str(fields.get("exception", "")).strip().rpartition("\n")[2]
+    error = str(fields.get("exception") or fields.get("reason") or "").strip().rpartition("\n")[2]
     return f"{fields['message']} ({fields.get('path') or fields.get('where') or ''}): {error}"
 
 
@@ -142,6 +156,86 @@ async def test_bypass_loses_only_what_was_on_its_way_when_a_node_died(tmp_path: 
     print(f"lost {len(ledger.missing)}, all answered within {window:.2f} s before a node died")
     assert window < WINDOW
     assert ledger.late == set()
+
+
+# ── PostgreSQL with a standby ────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def replicated_postgres() -> AsyncIterator[ReplicatedPostgres]:
+    database = ReplicatedPostgres()
+    try:
+        await asyncio.to_thread(database.start)
+        yield database
+    finally:
+        await asyncio.to_thread(database.remove)
+
+
+def stored_messages(database: ReplicatedPostgres) -> bytes | None:
+    """All that is in the message table; None while it cannot be read."""
+    try:
+        return database.primary.execute("SELECT encode(item, 'escape') FROM t.message").encode()
+    except RuntimeError:
+        return None
+
+
+@pytest.mark.timeout(TIMEOUT)
+@pytest.mark.parametrize(
+    ("nodes", "restarts", "failovers"),
+    [
+        pytest.param(1, 1, 1, id="once"),
+        slow(20, 10, 5, name="often"),
+    ],
+)
+async def test_nothing_accepted_is_lost_on_postgresql_and_its_outages_close_nobody(
+    tmp_path: Path, nodes: int, restarts: int, failovers: int
+) -> None:
+    async with (
+        replicated_postgres() as database,
+        cluster(
+            on_loopback,
+            tmp_path,
+            store=f"{database.url}&schema=t",
+            connections=2,
+            AUTOPUSH_DIRECT_DELIVERY="store-first",
+        ) as made,
+    ):
+        fleet = Fleet(50, made.websocket_urls, made.endpoint_urls)
+        ledger, dice = fleet.ledger, random.Random(SEED)
+        faults, over = Faults(made, ledger, {}, SEED), asyncio.Event()
+        acts: list[tuple[str, Callable[[], None]]] = [
+            *[("restart", lambda: database.restart(dice.uniform(0, 2)))] * restarts,
+            *[("failover", database.fail_over)] * failovers,
+            *[("", lambda: None)] * nodes,
+        ]
+        dice.shuffle(acts)
+        read = partial(stored_messages, database)
+        watching = asyncio.create_task(ledger.acks.watch_store(read, ledger.accepted, 0.5))
+        async with fleet.running():
+            ledger.begin()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fleet.push(PER_SECOND, over))
+                for kind, act in acts:
+                    await fleet.all_connected(DELIVERY_TIMEOUT)
+                    before = len(ledger.connects)
+                    if kind:
+                        await faults.on_database(kind, act)
+                    else:
+                        await faults.kill_node()
+                    await ledger.grows_by(PER_SECOND, DELIVERY_TIMEOUT)
+                    if kind:
+                        assert len(ledger.connects) == before
+                over.set()
+            await deliver_all(fleet)
+            await ledger.acks.look(read, ledger.accepted)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    report(made, ledger)
+    assert watching.cancelled()
+    assert set(ledger.answers) <= {"201", "503", "none"}
+    assert ledger.missing == ledger.late == set()
+    assert ledger.acks.again == []
+    assert ledger.acks.settled > len(ledger.accepted) / 2
 
 
 # ── two faults at once ──────────────────────────────────────────────────────────────────────

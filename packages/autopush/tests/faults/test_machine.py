@@ -24,13 +24,14 @@ from urllib.parse import urlsplit
 import apsw
 import pytest
 
+from support.ack_ledger import AckLedger, AgentConnection
 from support.application_server import application_server
 from support.bad_input import refusal
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import ministack
 from support.fault_proxy import FaultProxy
 from support.injected.sitecustomize import OPERATIONS
-from support.load_ledger import AgentConnection, LoadLedger, Subscription
+from support.load_ledger import LoadLedger
 from support.mixed_load import MixedLoad
 from support.service import Service
 from support.service_chaos import DISK_ERRORS, WATCHDOG, MachineFaults, ServiceChaos
@@ -174,7 +175,7 @@ async def run_with_faults(
     load = MixedLoad(USERS, service.websocket_port, service.endpoint, SEED)
     ledger, over = load.ledger, asyncio.Event()
     chaos = ServiceChaos(service, machine, ledger, SEED, **where)
-    watching = asyncio.create_task(ledger.watch_store(read, SETTLE_PAUSE))
+    watching = asyncio.create_task(ledger.acks.watch_store(read, ledger.accepted, SETTLE_PAUSE))
     try:
         async with load.running():
             async with asyncio.TaskGroup() as group:
@@ -182,7 +183,7 @@ async def run_with_faults(
                 await chaos.run(seconds)
                 over.set()
             await complete(load)
-            await ledger.look(read)
+            await ledger.acks.look(read, ledger.accepted)
     finally:
         print(f"\n{USERS:,} user agents, {PER_SECOND} messages a second, seed {SEED}:")
         print(ledger.report())
@@ -199,22 +200,22 @@ def judge(ledger: LoadLedger) -> None:
     assert ledger.missing == set()
     assert ledger.forgotten == []
     assert {status.partition("/")[0] for status in ledger.answers} <= {"201", "410", "503", "none"}
-    assert ledger.settled > len(ledger.acks.keys() & ledger.accepted.keys()) / 2
-    assert ledger.acked_again == []
+    assert ledger.acks.settled > len(ledger.acks.confirmed.keys() & ledger.accepted.keys()) / 2
+    assert ledger.acks.again == []
 
 
 async def test_an_ack_that_came_before_the_message_was_stored_is_not_settled() -> None:
-    ledger, content = LoadLedger(), b""
-    ledger.confirm(["version"], AgentConnection())
-    await ledger.look(lambda: content)
-    assert ledger.settled == 0
+    acks, accepted, content = AckLedger(), set[str](), b""
+    acks.confirm(["version"], AgentConnection())
+    await acks.look(lambda: content, accepted)
+    assert acks.settled == 0
     content = b"version"
-    ledger.accept("version", Subscription("uaid", "channel", "path"), None, lasts=True)
-    await ledger.look(lambda: content)
-    assert ledger.settled == 0
+    accepted.add("version")
+    await acks.look(lambda: content, accepted)
+    assert acks.settled == 0
     content = b""
-    await ledger.look(lambda: content)
-    assert ledger.settled == 1
+    await acks.look(lambda: content, accepted)
+    assert acks.settled == 1
 
 
 # ── all faults at once ───────────────────────────────────────────────────────────────────────────
