@@ -17,6 +17,7 @@ from autopush.net.siblings import _Sibling
 from autopush.protocol.effects import StoredPage
 from autopush.store import PushStore
 from autopush.store.messages import Messages
+from autopush.store.users import Users
 from autopush.webpush.notification import Notification
 from support.memory_engine import MemoryTable
 
@@ -168,6 +169,24 @@ def _forgets_duplicates() -> Iterator[None]:
 
 
 @contextmanager
+def _filters_nothing() -> Iterator[None]:
+    """A user agent is sent messages of every urgency."""
+    with patch("autopush.protocol.session.is_below", lambda *_: False):
+        yield
+
+
+@contextmanager
+def _forgets_filters() -> Iterator[None]:
+    """A filter is answered and not recorded."""
+
+    async def nothing(*_: object) -> bool:
+        return True
+
+    with patch.object(Users, "set_min_urgency", nothing):
+        yield
+
+
+@contextmanager
 def _believes_expired() -> Iterator[None]:
     """Expired messages are read from the store, and sent."""
 
@@ -194,4 +213,6 @@ PLANTED: Final[Mapping[str, Callable[[], Any]]] = {
     "keeps-deleted": _keeps_deleted,
     "forgets-duplicates": _forgets_duplicates,
     "believes-expired": _believes_expired,
+    "filters-nothing": _filters_nothing,
+    "forgets-filters": _forgets_filters,
 }

@@ -4,15 +4,17 @@ every 201 is delivered, expired, replaced, or deleted by its sender or with its 
 … and soon, to a user agent that is connected, unless something goes wrong at that time
 nothing comes again after its row was deleted, nor after an ack when nothing goes wrong
 every request is answered, unless its worker ends
+nothing comes below the urgency that its user agent takes, which is not forgotten
 nothing comes after its TTL, nor after it was deleted, nor of a channel that was left
 nothing is accepted for a channel that was left, when nothing goes wrong
 each user agent has one connection
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from autopush.webpush.tokens import parse_message_id
-from support.simulation.world import RING, Accepted, User, World
+from autopush.webpush.urgency import is_below
+from support.simulation.world import RING, Accepted, Filter, User, World
 
 SOON = 5.0
 """Seconds."""
@@ -44,6 +46,11 @@ def violations(world: World) -> list[str]:
             found.append(f"accepted for a channel that was left at {left:.2f}: {name}")
         if late := _is_late(world, message, times):
             found.append(f"late: {name}, {times}, {late}")
+        found += [
+            f"below {each.least} since {each.start:.2f}: {name}, {times}"
+            for each in _filters_above(world, message)
+            if any(each.start < at < each.end for at in times)
+        ]
         if any(at > message.at + message.ttl + CLOCKS for at in times):
             found.append(f"after its TTL: {name}, {times}")
     for user, places in history.places:
@@ -74,12 +81,27 @@ def _is_late(world: World, message: Accepted, times: Sequence[float]) -> str:
             user is message.user
             and start + SOON < min(ended, message.at + message.ttl - CLOCKS)
             and not any(at < start + SOON for at in times)
+            and not _is_held_back(world, message, start, start + SOON)
             and _is_calm(world, start - SOON, start + SOON)
             and _has_acked_all(world, user, began, start + SOON)
             and not _may_be_missing(world, message, start)
         ):
             return f"connected from {began:.2f} to {ended:.2f}"
     return ""
+
+
+def _is_held_back(world: World, message: Accepted, start: float, end: float) -> bool:
+    """Whether its user agent may have taken only higher urgencies at some time."""
+    return any(
+        each.sent < end and each.released > start - SOON for each in _filters_above(world, message)
+    )
+
+
+def _filters_above(world: World, message: Accepted) -> Iterator[Filter]:
+    """Those of its user agent that do not let it pass."""
+    for each in world.history.filters:
+        if each.user is message.user and is_below(message.urgency, each.least):
+            yield each
 
 
 def _has_acked_all(world: World, user: User, start: float, end: float) -> bool:

@@ -45,6 +45,7 @@ from autopush.store import PushStore, TablePlan
 from autopush.telemetry.metric_table import NODE_TIMEOUT
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
+from autopush.webpush.urgency import LEVELS
 from autopush.webpush.vapid import Verifier
 from support import wire
 from support.node_server import KEYS
@@ -56,6 +57,7 @@ URL = "https://push.example"
 EPOCH = 1_790_000_000.0
 """The wall clock at the virtual time 0."""
 SILENT_AFTER = 2.0
+INFINITE = float("inf")
 RULES = Rules(hello_timeout=30.0, auto_ping_interval=300.0)
 
 _METRICS = new_metrics()
@@ -89,8 +91,24 @@ class Accepted:
     channel: str
     ttl: int
     topic: str
+    urgency: str
     sent: float
     at: float
+
+
+@dataclass
+class Filter:
+    """The lowest urgency that a user agent takes. `sent`: when it asked for that, or learnt of it.
+    `start`: when it was answered. `end`: when it asked for another one, or learnt of it.
+    `released`: when another one was answered.
+    """
+
+    user: "User"
+    least: str
+    sent: float
+    start: float = INFINITE
+    end: float = INFINITE
+    released: float = INFINITE
 
 
 @dataclass
@@ -110,6 +128,7 @@ class History:
     """… and when it was told that they are."""
     connected: list[tuple["User", float, float]] = field(default_factory=list)
     """From the answer to a hello to the end of the connection."""
+    filters: list[Filter] = field(default_factory=list)
     refused: dict[int, int] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     troubled: list[tuple[float, float]] = field(default_factory=list)
@@ -248,6 +267,10 @@ class User:
         """Share of the messages."""
         self.network_loses = self.rng.choice([0.1, 0.5])
         """Share of the connections."""
+        self._filter: Filter | None = None
+        """What was answered last …"""
+        self._wanted: Filter | None = None
+        """… and what is not answered yet."""
         self.is_steady = False
         """Whether it stays connected and acks everything."""
         self._socket: socket.socket | None = None
@@ -272,7 +295,10 @@ class User:
         self.rng.choice(workers).accept(theirs)
         self._buffer, self._identified = b"", 0.0
         self.world.loop.add_reader(self._socket, self._read)
-        self._send(messageType="hello", use_webpush=True, uaid=self.uaid)
+        least = "very-low" if self.is_steady else self.rng.choice([*LEVELS, *4 * [None]])
+        self._send(messageType="hello", use_webpush=True, uaid=self.uaid, urgency=least)
+        if least is not None:
+            self._want(least)
         # A worker that stands still never answers: a user agent does not wait for ever.
         self._later(self.rng.uniform(20, 40), self.give_up)
 
@@ -352,6 +378,10 @@ class User:
             if self.uaid and message["uaid"] != self.uaid:
                 history.wrong.append(f"user {self.name} got another UAID")
             self.uaid, self._identified = message["uaid"], now
+            self._learn(message.get("urgency", "very-low"))
+            if not self.is_steady and self.rng.random() < 0.4:
+                seconds = self.rng.uniform(0, 10)
+                self.world.loop.call_later(seconds, self._change_filter, self._socket)
             self._later(self.rng.uniform(1, 30) if not self.is_steady else 1e6, self.give_up)
             if not self.endpoint:
                 self._send(messageType="register", channelID=self.channel)
@@ -363,6 +393,33 @@ class User:
             if message["status"] == 200:
                 history.unregistered[message["channelID"]] = now
             self._send(messageType="register", channelID=self.channel)
+        elif kind == "urgency" and message["status"] == 200 and self._wanted is not None:
+            self._learn(self._wanted.least)
+
+    def _change_filter(self, sock: socket.socket | None) -> None:
+        if sock is self._socket and self._wanted is None and not self.is_steady:
+            least = self.rng.choice([*LEVELS])
+            self._want(least)
+            self._send(messageType="urgency", min=least)
+
+    def _want(self, least: str) -> None:
+        now = self.world.loop.time()
+        if self._filter is not None:
+            self._filter.end = min(self._filter.end, now)
+        self._wanted = Filter(self, least, now)
+        self.world.history.filters.append(self._wanted)
+
+    def _learn(self, least: str) -> None:
+        """The service says what is in effect."""
+        history, now = self.world.history, self.world.loop.time()
+        for each in history.filters:
+            if each.user is self:
+                each.end, each.released = min(each.end, now), min(each.released, now)
+        known = self._wanted or self._filter
+        if self.endpoint and known is not None and known.least != least and known is self._filter:
+            history.wrong.append(f"user {self.name} had the filter {known.least}, now {least}")
+        self._filter, self._wanted = Filter(self, least, now, start=now), None
+        history.filters.append(self._filter)
 
     def _leave_channel(self) -> None:
         """For another one."""
@@ -475,12 +532,13 @@ class World:
             channel, endpoint = self.rng.choice(user.former)
         ttl = self.rng.choice([0, 2, 3600, 3600, 3600])
         topic = self.rng.choice(["", "", "", "a", "b"])
-        headers = {"ttl": str(ttl), **({"topic": topic} if topic else {})}
+        urgency = self.rng.choice(["normal", "normal", *LEVELS])
+        headers = {"ttl": str(ttl), "urgency": urgency, **({"topic": topic} if topic else {})}
         sent = self.loop.time()
         self._ask(
             worker,
             Request("POST", urlsplit(endpoint).path, "", headers, ""),
-            partial(self._answered, user, channel, ttl, topic, sent),
+            partial(self._answered, user, channel, ttl, topic, urgency, sent),
         )
 
     def _remove(self) -> None:
@@ -500,12 +558,21 @@ class World:
         task.add_done_callback(lambda task: answered(task.result()), context=Context())
 
     def _answered(
-        self, user: User, channel: str, ttl: int, topic: str, sent: float, response: Response
+        self,
+        user: User,
+        channel: str,
+        ttl: int,
+        topic: str,
+        urgency: str,
+        sent: float,
+        response: Response,
     ) -> None:
         history, now = self.history, self.loop.time()
         if response.status == 201:
             version = json.loads(response.body)["message-id"]
-            history.accepted[version] = Accepted(version, user, channel, ttl, topic, sent, now)
+            history.accepted[version] = Accepted(
+                version, user, channel, ttl, topic, urgency, sent, now
+            )
         else:
             history.refused[response.status] = history.refused.get(response.status, 0) + 1
 
