@@ -11,7 +11,8 @@ from support.channelstats.views import look, people_of, random_workspace
 
 NUMERIC = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.CHANGE}
 ITSELF = re.compile(
-    r".*, (period before|average per poster|everyone)|Week \d+|Everyone|Weekdays?|Hours?|Threads|"
+    r".*, (period before|in the four weeks before|average per poster|everyone)|Week \d+|Everyone|"
+    r"Weekdays?|Hours?|Threads|"
     r"Date|Mentions|Mentions of|Mentioned by|Reactions (from|to)|Response time|Seconds|Posters"
 )
 """Titles that say themselves what they mean, or whose numbers stand beside those explained."""

@@ -160,6 +160,13 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "Weekly retention": "The share of the previous week's posters who posted again.",
     "In the week": "People who posted in these 7 days.",
     "In four weeks": "People who posted in the 28 days that end with this week.",
+    "Joined": "People who joined their first channel, as far as Slack posted a message about it.",
+    "Posted": "Of these, those who have written a message since.",
+    "Were answered": "Of these, those who got a reply or a reaction by somebody else.",
+    "Became regular": "Of these, those who have written in at least three different weeks.",
+    "% posted": "The share of those who joined.",
+    "% were answered": "The share of those who joined.",
+    "% became regular": "The share of those who joined.",
     "Newcomers": "People whose first known message is in that week.",
     "Members of the workspace": "Accounts of people that are not deactivated, when last counted.",
     # to do
@@ -181,6 +188,11 @@ GLOSSARY: Final[Mapping[str, str]] = {
         "Each dot is a person, each line stands for mentions, replies and reactions: the more, the"
         " larger the dot and the thicker the line. Only the strongest are drawn; the tables have"
         " all."
+    ),
+    "From joining to writing regularly": (
+        "Of the people who joined their first channel in four weeks: how many wrote a message"
+        " since, how many of these got a reply or a reaction by somebody else, and how many wrote"
+        " in at least three different weeks. Who joined lately had less time."
     ),
     "Time to first reply": "Threads by how long the first reply by somebody else took.",
 }

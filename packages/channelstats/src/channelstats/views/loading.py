@@ -126,12 +126,14 @@ class DashboardData:
         """Everything."""
         return self._compared(self.measured)
 
+    def measured_in(self, channel: str) -> MeasuredInputs:
+        """Of one channel, or with "" of all."""
+        return self.measured.only(pl.col("slack_cid") == channel) if channel else self.measured
+
     def scope(self, choice: Choice) -> Comparison:
         """What was chosen."""
-        measured, whole = self.measured, self.whole
-        if choice.channel:
-            measured = measured.only(pl.col("slack_cid") == choice.channel)
-            whole = self._compared(measured)
+        measured = self.measured_in(choice.channel)
+        whole = self._compared(measured) if choice.channel else self.whole
         if not choice.person:
             return whole
         measured = measured.only(pl.col("slack_uid") == choice.person)

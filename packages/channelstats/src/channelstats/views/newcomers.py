@@ -1,21 +1,29 @@
-"""Who is new, who posts again, and who stopped.
+"""Who is new, who posts again, and who stopped; how far those come who join.
 
 Rule: somebody is new in the week of their first message anywhere. Weeks are whole ones, counted
 back from the last day; fewer than seven days are seen as the week that ends with them.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import polars as pl
 
+from channelstats.counting import JOINED
 from channelstats.stats.conversation import comings
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import MONTH, WEEK, Period, blocks, labels, weeks, with_point
-from channelstats.stats.quantities import Quantity, percent, shown
+from channelstats.stats.quantities import Quantity, percent, percent_of, shown
 from channelstats.views import figures
-from channelstats.views.components import EVERYONE, series_table, table, tiles
+from channelstats.views.components import (
+    BEFORE,
+    EVERYONE,
+    series_table,
+    table,
+    table_of,
+    tiles,
+)
 from channelstats.views.figures import Figure
 from channelstats.views.glossary import column
 from channelstats.views.loading import ViewContent, ViewRequest
@@ -74,11 +82,17 @@ def view(request: ViewRequest) -> ViewContent:
         for series in chart.series
     }
     heat, cohorts = _cohorts(request)
+    tables = [series_table("weeks", "By week", charts[0], columns)]
+    if not scope.person and request.data.cohorts >= 2 * _FOUR:
+        steps, *ways = _ways_in(request)
+        charts.append(steps)
+        tables += ways
+    tables.append(cohorts)
     return ViewContent(
         lead="How many people post for the first time, how many keep posting, and how many stop.",
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
         charts=(*charts, heat),
-        tables=(series_table("weeks", "By week", charts[0], columns), cohorts),
+        tables=tuple(tables),
         notes=_notes(now.period),
     )
 
@@ -160,6 +174,94 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
     return heat, table(
         name, title, frame, {"week": f"First message in {since_when} from"}, chart=name
     )
+
+
+# ── joined → posted → answered → regular ─────────────────────────────────────────────────────────
+
+_REGULAR: Final = 3
+"""Different weeks that a regular wrote in, so far."""
+
+_STEPS: Final = {
+    "joined": "Joined",
+    "posted": "Posted",
+    "answered": "Were answered",
+    "regular": "Became regular",
+}
+
+
+def _ways_in(request: ViewRequest) -> tuple[SeriesChart, Table, Table]:
+    """How far those came who joined in the last four weeks and in those before, drawn with its
+    numbers; and in every four weeks.
+    """
+    months = blocks(_reach(request), MONTH)
+    found = _steps(request, months)
+    joined = pl.col("joined")
+    rows = found.select(
+        pl.Series("month", labels(months)),
+        "joined",
+        *(
+            column
+            for name in list(_STEPS)[1:]
+            for column in (
+                pl.col(name),
+                pl.when(joined > 0)
+                .then(percent_of(name, "joined").column().shown())
+                .alias(f"{name}_share"),
+            )
+        ),
+    )
+    counts = found.rows()
+    name, title = "ways_in", "From joining to writing regularly"
+    drawn = (
+        Series("now", "Joined in the last four weeks", counts[-1]),
+        Series(BEFORE, "In the four weeks before", counts[-2], faint=True),
+    )
+    chart = SeriesChart("bars", name, title, "Step", tuple(_STEPS.values()), Kind.COUNT, drawn)
+    titles = {"month": "Joined in the four weeks from", **_STEPS}
+    titles |= {f"{name}_share": f"% {_STEPS[name].lower()}" for name in list(_STEPS)[1:]}
+    kinds = {f"{name}_share": Kind.PERCENT for name in _STEPS} | {"month": Kind.DATE}
+    by_month = table(f"{name}_by_month", "By four weeks", rows, titles, kinds=kinds)
+    return chart, table_of(name, title, {"people": chart}, below=name), by_month
+
+
+def _reach(request: ViewRequest) -> Period:
+    """Whole four weeks up to the last day, as many as are read."""
+    number = request.data.cohorts // _FOUR
+    return request.scope.now.period.ending_with(number * MONTH)
+
+
+def _steps(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
+    """The numbers of each month. Who joins is new if they had not joined a channel nor posted
+    before; what they did since counts whenever it was.
+    """
+    days, first = _reach(request), request.data.measured.first_posts
+    measured = request.data.measured_in(request.choice.channel)
+    of = measured.measures(days).period_messages
+    joined = (
+        of.moves.filter(pl.col("subtype").is_in(JOINED))
+        .join(of.source.joins_before(days), on="slack_uid", how="anti")
+        .group_by("slack_uid")
+        .agg(pl.col("ts").min())
+        .join(first.select("slack_uid", first="ts"), on="slack_uid", how="left")
+        .filter(pl.col("first").is_null() | (pl.col("first") >= pl.col("ts")))
+    )
+    theirs = measured.only(pl.col("slack_uid").is_in(joined["slack_uid"].implode())).measures(days)
+    messages = theirs.messages
+    noticed = messages.filter(~pl.col("is_reply")).join(
+        theirs.unanswered, on=("slack_cid", "ts"), how="anti"
+    )
+    active = with_point(messages, weeks(days)).group_by("slack_uid")
+    regular = active.agg(pl.col("point").n_unique()).filter(pl.col("point") >= _REGULAR)
+    steps = {"posted": messages, "answered": noticed, "regular": regular}
+    found = with_point(joined, months).with_columns(
+        pl.col("slack_uid").is_in(frame["slack_uid"].unique().implode()).alias(name)
+        for name, frame in steps.items()
+    )
+    counts = found.group_by("point").agg(
+        *(pl.col(name).sum().cast(pl.Int64) for name in steps), joined=pl.len().cast(pl.Int64)
+    )
+    every = pl.DataFrame({"point": range(len(months))}, {"point": pl.Int64})
+    return every.join(counts, on="point", how="left").fill_null(0).sort("point").select(*_STEPS)
 
 
 def _weeks_since(first: int, last: int) -> str:
