@@ -2,14 +2,16 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from support.application_server import ApplicationServer
 from support.postgres_servers import FAST, USER, PostgresServer, postgres, program
-from support.service import refusal, service
+from support.service import Service, refusal, service
 from support.user_agent import UserAgent
 
 SCHEMA = f"e2e{os.getpid()}"
@@ -33,6 +35,16 @@ async def run(*words: str) -> None:
     assert await process.wait() == 0
 
 
+async def counted(running: Service, metric: str) -> float:
+    """The value of a metric, once it is there."""
+    async with aiohttp.ClientSession() as client, asyncio.timeout(20):
+        while True:
+            async with client.get(f"{running.node_api}/metrics") as answer:
+                text = await answer.text()
+            if found := re.search(rf"^{metric} ([1-9]\S*)$", text, re.MULTILINE):
+                return float(found[1])
+
+
 async def test_stored_messages_arrive_after_a_dump_was_restored_to_a_fresh_cluster(
     tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent], fresh: PostgresServer
 ) -> None:
@@ -44,6 +56,8 @@ async def test_stored_messages_arrive_after_a_dump_was_restored_to_a_fresh_clust
         await agent.close()
         stored = await sender.push(endpoint, b"kept", ttl=600)
         assert stored.status == 201
+        assert await counted(running, "autopush_store_commits_total") > 0
+        assert await counted(running, "autopush_store_connections") > 1
         dump = str(tmp_path / "autopush.dump")
         await run("pg_dump", "--schema", SCHEMA, "--format", "custom", "--file", dump, url)
     await run("pg_restore", "--no-owner", "--dbname", fresh.url(), dump)

@@ -480,6 +480,7 @@ class Watched:
             harness.store,
             self.failures,
             Settings(data=folder, min_free_space=4096),
+            harness.metrics,
             reports_disk=reports_disk,
             interval=0,
         )

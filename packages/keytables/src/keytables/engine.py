@@ -27,6 +27,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from keytables.errors import KeytablesError, TableNotFound
@@ -182,6 +183,20 @@ def refused_write(error: KeytablesError) -> "asyncio.Future[Any]":
     return future
 
 
+@dataclass(slots=True)
+class Activity:
+    """What an engine did on its server since it was opened. ``connections``: open now;
+    ``connection_waits``: reads that found none free. ``written``: items changed by the commits.
+    """
+
+    connections: int = 0
+    connection_waits: int = 0
+    round_trips: int = 0
+    commits: int = 0
+    written: int = 0
+    expired: int = 0
+
+
 class Engine(ABC):
     @abstractmethod
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
@@ -233,6 +248,11 @@ class Engine(ABC):
     def clock_jump(self) -> float:
         """Seconds by which the clock was set, while expired items are kept for that; else 0.0."""
         return 0.0
+
+    @property
+    def activity(self) -> Activity | None:
+        """What was done so far; None in engines that do not count it."""
+        return None
 
     async def capacity(self, name: str) -> Capacity | None:  # noqa: ARG002
         """Return the provisioned capacity of a table; None where it has none."""

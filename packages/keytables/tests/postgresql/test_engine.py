@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from keytables import AccessRefused, KeytablesError, SchemaError, Unavailable, open_engine
+from keytables import AccessRefused, KeytablesError, Range, SchemaError, Unavailable, open_engine
 from keytables.postgresql import PostgresEngine
 from keytables.postgresql.connections import each_host
 from keytables.postgresql.failures import ConnectionLost
@@ -259,3 +259,27 @@ async def test_a_name_that_is_too_long_for_postgresql_is_another_one_there(
     assert await engine.table_names() == [table.name for table in tables]
     with pytest.raises(SchemaError, match=re.escape("exists with other keys")):
         await engine.ensure_table(Table(tables[0].name, Key("b")))
+
+
+async def test_what_is_done_on_the_server_is_counted(
+    open_postgres: OpenPostgres, clock: ManualClock
+) -> None:
+    engine = await open_postgres()
+    table = await engine.ensure_table(MESSAGES)
+    before = engine.activity.round_trips
+    await table.batch_write(
+        puts=[{"user": "u", "place": str(n), "expiry": clock.now + 1} for n in range(5)]
+    )
+    assert (engine.activity.commits, engine.activity.written) == (1, 5)
+    assert engine.activity.round_trips == before + 1
+    # Three connections can read, and none of these pages is of the same statement.
+    ranges = [Range(ge=f"{n}") for n in range(12)]
+    await asyncio.gather(*(table.query("u", sort=each) for each in ranges))
+    assert engine.activity.connection_waits >= 12 - 3
+    assert engine.activity.connections == 4
+    clock.advance(1)
+    await engine.sweep()
+    assert engine.activity.expired == 5
+    await engine.close()
+    await asyncio.sleep(0)  # asyncpg says it with the next turn
+    assert engine.activity.connections == 0

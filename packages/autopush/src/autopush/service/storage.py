@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Final, TypeVar
@@ -22,6 +23,14 @@ from autopush.store.copying import unfinished_copy
 from autopush.store.failures import StoreFailures
 from autopush.store.preflight import PreflightFailed, are_keys_known, are_keys_lost, preflight
 from autopush.telemetry import logs
+from autopush.telemetry.metric_table import (
+    STORE_COMMITS,
+    STORE_CONNECTION_WAITS,
+    STORE_CONNECTIONS,
+    STORE_EXPIRED,
+    STORE_ROUND_TRIPS,
+    STORE_WRITTEN,
+)
 from autopush.telemetry.metrics import Metrics
 from keytables import (
     Capacity,
@@ -33,6 +42,7 @@ from keytables import (
     Unavailable,
 )
 from keytables.clock_guard import ClockReading
+from keytables.engine import Activity
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
 ROTATION_INTERVAL: Final = 60.0
@@ -52,6 +62,14 @@ DIVISION_ADVICE: Final = (
     "workers wait for each other's writes; the next start tries again, when no other process has "
     "the store open and there is space for a second copy of it"
 )
+ACTIVITY: Final = {
+    "connection_waits": STORE_CONNECTION_WAITS,
+    "round_trips": STORE_ROUND_TRIPS,
+    "commits": STORE_COMMITS,
+    "written": STORE_WRITTEN,
+    "expired": STORE_EXPIRED,
+}
+"""What an engine counts, as metrics."""
 INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
 _MAX_PARTS: Final = 1024
@@ -290,7 +308,7 @@ async def rotate_monthly(
 
 
 class StoreWatch:
-    """Logs what happens to the store while it is served.
+    """Logs and counts what happens to the store while it is served.
 
     `reports_disk`: for one of the workers, which logs what concerns all: the clock and the disk.
     """
@@ -300,6 +318,7 @@ class StoreWatch:
         store: PushStore,
         failures: StoreFailures,
         settings: Settings,
+        metrics: Metrics,
         *,
         reports_disk: bool,
         interval: float = WATCH_INTERVAL,
@@ -311,15 +330,28 @@ class StoreWatch:
         self._interval = interval
         self._was_nearly_full = False
         self._clock_was_set = False
+        self._connections = metrics.gauge(STORE_CONNECTIONS)
+        self._counters = {name: metrics.counter(metric) for name, metric in ACTIVITY.items()}
+        self._counted = Activity()
 
     async def run(self) -> None:
         await repeat(self._check, lambda: self._interval, "StoreWatch")
 
     async def _check(self) -> None:
         self._failures.report()
+        self._count()
         if self._reports_disk:
             self._check_clock()
             self._check_space()
+
+    def _count(self) -> None:
+        activity = self._store.engine.activity
+        if activity is None:
+            return
+        self._connections.set(activity.connections)
+        for name, counter in self._counters.items():
+            counter.add(getattr(activity, name) - getattr(self._counted, name))
+        self._counted = replace(activity)
 
     def _check_clock(self) -> None:
         jump = self._store.engine.clock_jump

@@ -73,7 +73,7 @@ async def serve(
         await _reload(service.certificates, clock)
     worker = Worker(service, index, metrics, store, clock, shortage)
     await worker.start()
-    watch = StoreWatch(store, failures, service.settings, reports_disk=index == 0)
+    watch = StoreWatch(store, failures, service.settings, metrics, reports_disk=index == 0)
     watching = loop.create_task(watch.run())
     reloads = loop.create_task(_reload_at(hangup, service.certificates, clock))
     # What exists now lives until the end: the garbage collector need not scan it again.

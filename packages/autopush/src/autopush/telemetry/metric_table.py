@@ -347,3 +347,13 @@ STORE_FAILURES: Final = _counter(
     "I/O error, overloaded or locked by another process, a right is missing, anything else",
     kind=STORE_FAILURE_KINDS,
 )
+STORE_CONNECTIONS: Final = _gauge("store.connections", "connections to PostgreSQL")
+STORE_CONNECTION_WAITS: Final = _counter(
+    "store.connection_waits", "reads that waited, as no connection to PostgreSQL was free"
+)
+STORE_ROUND_TRIPS: Final = _counter("store.round_trips", "statements sent to PostgreSQL")
+STORE_COMMITS: Final = _counter("store.commits", "commits of writes in PostgreSQL")
+STORE_WRITTEN: Final = _counter(
+    "store.written", "items that these commits changed; several of them share one"
+)
+STORE_EXPIRED: Final = _counter("store.expired", "expired items that were removed from PostgreSQL")

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import asyncpg
 
+from keytables.engine import Activity
 from keytables.errors import KeytablesError, StoreClosed, Throttled, Unavailable
 from keytables.postgresql.failures import ENDED, ConnectionLost, translate
 from keytables.retries import Backoff
@@ -78,8 +79,15 @@ class Backend:
 class Session:
     """One connection; its errors are those of this package."""
 
-    def __init__(self, connection: "asyncpg.Connection[Any]", backend: Backend) -> None:
-        self._connection, self.backend = connection, backend
+    def __init__(
+        self, connection: "asyncpg.Connection[Any]", backend: Backend, activity: Activity
+    ) -> None:
+        self._connection, self.backend, self._activity = connection, backend, activity
+        activity.connections += 1
+        connection.add_termination_listener(self._on_end)
+
+    def _on_end(self, _: object) -> None:
+        self._activity.connections -= 1
 
     @property
     def is_closed(self) -> bool:
@@ -89,6 +97,7 @@ class Session:
         self, sql: str, *values: object, operation: str = "SELECT", table: str = ""
     ) -> list[Any]:
         """Return the rows of a statement. Closes the connection if it may be carried out later."""
+        self._activity.round_trips += 1
         try:
             rows: list[Any] = await self._connection.fetch(sql, *values, timeout=ANSWER_TIMEOUT)
         except BaseException as error:
@@ -130,6 +139,7 @@ class Connector:
         self._urls = deque(each_host(url))
         self._settings = {"application_name": "keytables", **settings, **_SETTINGS}
         self._timeout = connect_timeout
+        self.activity = Activity()
 
     async def connect(self) -> Session:
         """Open a session and check its server: of several hosts the first that can be used, from
@@ -186,7 +196,7 @@ class Connector:
                 "the server is in recovery, a standby: with several hosts, "
                 "target_session_attrs=read-write finds the primary"
             )
-        return Session(connection, Backend(pid, started))
+        return Session(connection, Backend(pid, started), self.activity)
 
 
 def each_host(url: str) -> list[str]:
@@ -320,6 +330,7 @@ class Pool:
                 if (opened := await self._open(loop)) is not None:
                     return opened
                 continue
+            self._connector.activity.connection_waits += 1
             await self._wait(loop, deadline)
 
     def _may_attempt(self, now: float) -> bool:

@@ -14,7 +14,7 @@ from typing import Final, Self
 import msgspec
 
 from keytables.clock_guard import ClockGuard, ClockReading
-from keytables.engine import Clock, Engine, OnFailure, TableHandle
+from keytables.engine import Activity, Clock, Engine, OnFailure, TableHandle
 from keytables.errors import KeytablesError, SchemaError, StoreDamaged, Unavailable
 from keytables.postgresql.columns import Columns
 from keytables.postgresql.connections import Connector, Pool, Session
@@ -55,10 +55,12 @@ class PostgresEngine(Engine):
         failures: FailureReports,
         sweep_interval: float,
         guard: ClockGuard,
+        activity: Activity,
     ) -> None:
         self._pool, self._writer, self._schema = pool, writer, schema
         self._reader = RepeatedReads(pool, failures)
         self._clock, self._failures, self._guard = clock, failures, guard
+        self._activity = activity
         self._handles: dict[str, PostgresTable] = {}
         self._sweeper = Sweeper(
             asyncio.get_running_loop(),
@@ -121,7 +123,12 @@ class PostgresEngine(Engine):
             failures=failures,
             sweep_interval=sweep_interval,
             guard=ClockGuard(clock, first=first_reading),
+            activity=connector.activity,
         )
+
+    @property
+    def activity(self) -> Activity:
+        return self._activity
 
     @property
     def clock_jump(self) -> float:
@@ -246,6 +253,7 @@ class PostgresEngine(Engine):
                 continue
             removed = await self._reader.fetch(handle.statements.sweep, now, SWEEP_ROWS)
             if removed:
+                self._activity.expired += len(removed)
                 return len(removed)
         return 0
 

@@ -269,9 +269,12 @@ class GroupCommit:
             failure = Throttled(str(error)) if isinstance(error, NotApplied) else error
             self._fail([writes for writes, _ in changes], failure)
             return
-        self._finish(
-            [w for w, change in changes if change.kind not in GUARDED or change.number in done]
-        )
+        applied = [
+            w for w, change in changes if change.kind not in GUARDED or change.number in done
+        ]
+        self._connector.activity.commits += 1
+        self._connector.activity.written += len(applied)
+        self._finish(applied)
         for writes, change in changes:
             if change.kind in GUARDED and change.number not in done:
                 self._evaluate_again(writes)
