@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from keytables import Throttled
+from keytables.engine import Activity
 from keytables.postgresql import connections
 from keytables.postgresql.connections import Connector, Pool
 from keytables.postgresql.failures import ConnectionLost
@@ -42,6 +43,7 @@ class FakeDatabase:
 
     def __init__(self) -> None:
         self.is_away = False
+        self.activity = Activity()
         self.may_answer = asyncio.Event()
         self.attempts = self.under_way = self.most_under_way = self.opened = 0
         self.tried = asyncio.Event()
