@@ -402,8 +402,8 @@ class Settings:
     )
     registration_rate: OptionalRate = LIMITS.of(*DAEMONS).option(
         Rate(2000, "h"),
-        "channels that one user agent registers and unregisters; ten times as many for those of "
-        "one address together",
+        "channels that one user agent registers and unregisters, and changes of the urgency it "
+        "takes; ten times as many for those of one address together",
     )
     max_broadcasts: PositiveCount = LIMITS.of(*NODES).option(
         100, "broadcasts that one message of a user agent may name, and that it may subscribe to"
