@@ -56,7 +56,9 @@ chaos: $(VENV)/.dev servers ## kills, stops, cut links, full disks, disk errors 
 
 servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dynalite)
 
-tools: .tools/.ministack .tools/.dynalite .tools/.synapse ## the servers that tests start (needs npm too)
+SENDERS := .tools/senders/node/send.js $(if $(shell command -v go 2>/dev/null),.tools/senders/go)
+
+tools: .tools/.ministack .tools/.dynalite .tools/.synapse $(SENDERS) ## the servers that tests start, and senders (needs npm too, go for one of them)
 
 format: $(VENV)/.dev ## let ruff format and fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -95,6 +97,21 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv .tools/synapse
 	@.tools/synapse/bin/pip --disable-pip-version-check --quiet install --require-hashes -r $<
 	@touch $@
+
+.tools/senders/node/send.js: tests/senders/node/send.js tests/senders/node/package-lock.json
+	@echo "Setting up web-push in .tools (once) …"
+	@mkdir -p $(@D) && cp tests/senders/node/package*.json $(@D)/
+	@cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@cp $< $@
+
+.tools/senders/go: tests/senders/go/main.go tests/senders/go/go.sum
+	@echo "Building webpush-go in .tools (once) …"
+	@cd tests/senders/go && go build -o $(CURDIR)/$@ .
+
+.tools/senders/rust: tests/senders/rust/src/main.rs tests/senders/rust/Cargo.toml
+	@echo "Building web-push of Rust in .tools (once; ten minutes) …"
+	@mkdir -p $(@D)/build && cp -r tests/senders/rust $(@D)/build/
+	@cd $(@D)/build/rust && cargo build --quiet --release && cp target/release/sender $(CURDIR)/$@
 
 .tools/.dynalite: requirements/tools/package-lock.json
 	@echo "Setting up dynalite in .tools (once) …"
