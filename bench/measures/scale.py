@@ -94,9 +94,7 @@ async def _hold(run: Run, server: Server, crowd: Crowd, workers: int) -> _Figure
     at_rest = await _cpu_per_second(server, AT_REST)
     fleet = Fleet(server, TimedLedger(), STEADY)
     await fleet.subscribe_all()
-    load = Load(server, fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))
-    await load.pushes(run, run.sizes.warm_up)
-    alone = await _push(run, load)
+    alone = await _push(run, server, fleet)
 
     before, kernel = server.memory(), machine.kernel_memory()
     began = time.monotonic()
@@ -105,10 +103,10 @@ async def _hold(run: Run, server: Server, crowd: Crowd, workers: int) -> _Figure
     await server.wait_until_idle(limit)
     after, kernel = server.memory(), machine.kernel_memory() - kernel
     pinging = await _cpu_per_second(server, run.sizes.ping_interval)
-    among = await _push(run, load)
+    among = await _push(run, server, fleet)
     own_after = _own(server)
     await crowd.take("reach")
-    await load.leave()
+    await fleet.leave()
     await crowd.take("leave")
     return _Figures(
         workers,
@@ -136,11 +134,16 @@ async def _cpu_per_second(server: Server, seconds: float) -> float:
     return (server.cpu_ns() - before) / (time.monotonic_ns() - began)
 
 
-async def _push(run: Run, load: Load) -> _Pushes:
-    watch = Stopwatch(load.server)
+async def _push(run: Run, server: Server, fleet: Fleet) -> _Pushes:
+    """Over new connections: idle ones are closed after a minute."""
+    load = Load(server, fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))
+    await load.pushes(run, run.sizes.warm_up)
+    watch = Stopwatch(server)
     traffic = await load.at_rate(run, RATE)
     watch.traffic_ended()
     latencies = traffic.latencies()
+    for poster in load.posters:
+        poster.close()
     return _Pushes(latencies, watch.sample(len(latencies)).per_operation / 1000)
 
 
