@@ -49,22 +49,29 @@ class Load:
         ledger.close_round()
         return sample
 
-    async def at_rate(self, run: Run, per_second: float) -> OpenLoop:
-        """Push at times drawn beforehand; returns what it took when all were delivered."""
+    async def at_rate(
+        self, run: Run, per_second: float, *, may_be_refused: bool = False
+    ) -> OpenLoop:
+        """Push at times drawn beforehand; returns what it took when all were delivered.
+        `may_be_refused`: see `OpenLoop`.
+        """
         ledger = self.fleet.ledger
         assert isinstance(ledger, TimedLedger)
         gc.collect()
         gc.disable()
         times = poisson(per_second, run.sizes.seconds_at_half_load)
         ledger.begin(len(times))
-        traffic = OpenLoop(self.posters, self.fleet, ledger, self.token)
+        traffic = OpenLoop(
+            self.posters, self.fleet, ledger, self.token, may_be_refused=may_be_refused
+        )
         await Metronome(times, traffic.send).done
-        await ledger.all_answered(run.sizes.limit)
-        await ledger.all_delivered(run.sizes.limit)
+        await traffic.all_answered(run.sizes.limit)
+        ledger.expect(traffic.sent - traffic.refused)
+        await ledger.none_missing(run.sizes.limit)
         gc.enable()
         await self.fleet.barrier()
         await self.server.wait_until_idle()
-        ledger.close_round()
+        ledger.close_round(traffic.refused)
         return traffic
 
     async def leave(self) -> None:
