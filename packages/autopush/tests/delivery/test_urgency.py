@@ -3,11 +3,13 @@
 import pytest
 
 from autopush.delivery.router import DeliveryResult
+from autopush.limits import LimitRefusals, StoredLimits
 from autopush.telemetry.metric_table import UA_BELOW_FILTER, UA_NOTIFICATION_CHECK
+from autopush.webpush.errors import PushError
 from autopush.webpush.urgency import LEVELS
 from support.connection_harness import UserAgent
 from support.month_cluster import DECEMBER, EVERY_ENGINE, ONE, TWO, Cluster, Node, at
-from support.recorded import recorded
+from support.recorded import new_metrics, recorded
 
 DELIVERED, STORED, DISCARDED = DeliveryResult
 BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
@@ -182,3 +184,18 @@ async def test_a_topic_is_replaced_by_one_of_another_urgency(
     assert await cluster.receive_all(agent) == [high.version]
     await set_urgency(cluster, agent, "very-low")
     assert await cluster.receive_all(agent) == []
+
+
+async def test_what_waits_counts_against_what_may_be_stored(cluster: Cluster) -> None:
+    limits = StoredLimits(LimitRefusals(new_metrics()), max_messages=8, monotonic=cluster.clock)
+    one = await cluster.add(ONE, limits=limits)
+    agent = await cluster.hello(one, None, urgency="high")
+    agent.register()
+    await cluster.run_until_idle()
+    agent.received()
+    waiting = [(await push(cluster, one, agent, "low"))[1] for _ in range(8)]
+    with pytest.raises(PushError) as refused:
+        await push(cluster, one, agent, "low")
+    assert (refused.value.status, refused.value.errno) == (429, 204)
+    await set_urgency(cluster, agent, "low")
+    assert await cluster.receive_all(agent) == waiting
