@@ -9,7 +9,7 @@ from support.paths import ROOT
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_the_quick_benchmark_finds_nothing_lost_or_twice() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
