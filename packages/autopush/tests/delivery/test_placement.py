@@ -7,6 +7,7 @@ import pytest
 
 from autopush.delivery.placement import Placement
 from autopush.store import PushStore
+from autopush.store.push_store import UNUSED_UAID
 from autopush.webpush.identifiers import new_uaid
 
 
@@ -15,7 +16,7 @@ class Engine:
         self.parts = parts
 
     def part_of(self, key: str) -> int:
-        return int(key.removeprefix("key-")[:2], 16) % self.parts
+        return int(key.removeprefix("key-"), 16) % self.parts
 
 
 class Store:
@@ -28,6 +29,13 @@ class Store:
 
 def placement(index: int, workers: int, parts: int = 1) -> Placement:
     return Placement(cast(PushStore, Store(parts)), index, workers)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7])
+def test_each_worker_tests_the_part_of_the_store_that_it_has(parts: int) -> None:
+    views = [placement(index, 3, parts) for index in range(3)]
+    assert [view.owner(view.unused_uaid()) for view in views] == [0, 1, 2]
+    assert placement(0, 1, parts).unused_uaid() == UNUSED_UAID
 
 
 @pytest.mark.parametrize("parts", [1, 3, 7])
@@ -44,7 +52,7 @@ def test_all_workers_agree_on_the_owner_and_all_have_some(parts: int) -> None:
 
 def test_the_owner_writes_the_part_with_the_rows_of_the_user() -> None:
     view = placement(0, 2, parts=4)
-    assert [view.owner(f"{first:02x}" + "0" * 30) for first in range(4)] == [0, 1, 0, 1]
+    assert [view.owner(f"{number:032x}") for number in range(4)] == [0, 1, 0, 1]
 
 
 def test_with_fewer_parts_than_workers_all_workers_have_users() -> None:

@@ -27,6 +27,7 @@ from autopush.net.http_messages import Request, Response
 from autopush.net.timers import Budget
 from autopush.store import PushStore
 from autopush.store.failures import StoreHealth
+from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry import logs
 from autopush.telemetry.exporters import PROMETHEUS_TYPE, prometheus_text
 from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
@@ -55,7 +56,8 @@ class Dockerflow:
     Rule: only `/health` and `/__heartbeat__` access the store; a load balancer may poll the others
     at any rate.
 
-    `routers`: on an endpoint, whether each bridge is enabled. `clock`: monotonic.
+    `routers`: on an endpoint, whether each bridge is enabled. `unused_uaid`: of no user, in the
+    part of the store that this worker has. `clock`: monotonic.
     """
 
     def __init__(
@@ -64,11 +66,12 @@ class Dockerflow:
         metrics: SharedMetrics,
         *,
         routers: Mapping[str, bool] | None = None,
+        unused_uaid: str = UNUSED_UAID,
         version_file: Path = VERSION_FILE,
         clock: Callable[[], float] = time.monotonic,
         store_timeout: float = STORE_TIMEOUT,
     ) -> None:
-        self._store = StoreHealth(store, metrics, clock=clock)
+        self._store = StoreHealth(store, metrics, uaid=unused_uaid, clock=clock)
         self._metrics = metrics
         self._version = version_page(version_file)
         self._routers = routers

@@ -4,6 +4,7 @@ together in one process.
 Rule: a matter of cost only. What a worker does for a user that another one owns is right as well.
 """
 
+from itertools import count
 from zlib import crc32
 
 from autopush.store import PushStore
@@ -33,6 +34,11 @@ class Placement:
     def retire(self) -> None:
         """Own all users: the other workers are about to end."""
         self._workers = 1
+
+    def unused_uaid(self) -> str:
+        """The UAID of no user, in the part of the store that this worker has."""
+        uaids = (f"{number:032x}" for number in count())
+        return next(uaid for uaid in uaids if self.other_owner(uaid) is None)
 
     def new_uaid(self) -> str:
         """A UAID for a user that this worker owns."""

@@ -213,7 +213,9 @@ class Worker:
             certificate_fields=self._listed.log_fields if self._listed else None,
         )
         routers = router_states(settings) if settings.has_endpoint else None
-        self._dockerflow = Dockerflow(store, metrics.shared, routers=routers)
+        self._dockerflow = Dockerflow(
+            store, metrics.shared, routers=routers, unused_uaid=self._placement.unused_uaid()
+        )
         self._log_check = LogCheck(
             self._errors, self._requests, TokenBuckets(settings.log_check_rate), self._refusals
         )

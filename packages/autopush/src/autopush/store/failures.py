@@ -107,17 +107,21 @@ TableStates = dict[str, dict[str, str]]
 
 
 class StoreHealth:
-    """Tests the store. `metrics`: of all workers; `clock`: monotonic."""
+    """Tests the store. `metrics`: of all workers; `uaid`: of no user, in the part of the store to
+    test; `clock`: monotonic.
+    """
 
     def __init__(
         self,
         store: PushStore,
         metrics: SharedMetrics,
         *,
+        uaid: str = UNUSED_UAID,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._metrics = metrics
+        self._uaid = uaid
         self._clock = clock
         self._looking: asyncio.Future[TableStates] | None = None
         self._write: asyncio.Future[None] | None = None
@@ -131,7 +135,7 @@ class StoreHealth:
 
     async def _look(self, seconds: float) -> TableStates:
         router, storage, written = await asyncio.gather(
-            _error(self._store.users.get(UNUSED_UAID), seconds),
+            _error(self._store.users.get(self._uaid), seconds),
             _error(self._read_storage(), seconds),
             _error(self._write_row(), seconds),
         )
@@ -141,14 +145,14 @@ class StoreHealth:
         return {self._store.users.name: _state(router), "storage": _state(storage)}
 
     async def _read_storage(self) -> None:
-        await self._store.current.channels(UNUSED_UAID)
-        await self._store.versions.find(UNUSED_UAID, Row(CHANNELS_ROW, None))
+        await self._store.current.channels(self._uaid)
+        await self._store.versions.find(self._uaid, Row(CHANNELS_ROW, None))
 
     async def _write_row(self) -> None:
         write = self._write
         if write is None or (write.done() and self._clock() >= self._write_again_at):
             self._write_again_at = self._clock() + PROBE_INTERVAL
-            write = self._write = asyncio.ensure_future(self._store.probe())
+            write = self._write = asyncio.ensure_future(self._store.probe(self._uaid))
         await asyncio.wait([write])
         write.result()
 

@@ -251,9 +251,12 @@ class PushStore:
                 await messages.drop_channels(record.uaid)
         return True
 
-    async def probe(self) -> None:
-        """Test that the store can be written and has space; the row replaces the last probe's."""
-        await self.current.probe(UNUSED_UAID, int(self._clock() + PROBE_LIFETIME))
+    async def probe(self, uaid: str = UNUSED_UAID) -> None:
+        """Test that the store can be written and has space; the row replaces the last probe's.
+
+        `uaid`: of no user; it decides which part of a divided store is written.
+        """
+        await self.current.probe(uaid, int(self._clock() + PROBE_LIFETIME))
         await self.engine.check_space()
 
     async def close(self) -> None:
