@@ -1,5 +1,6 @@
 """A service moves from one kind of store to the next with `autopush store copy`."""
 
+import asyncio
 import itertools
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ from support.postgres_servers import postgres
 from support.service import autopush, service
 from support.user_agent import UserAgent
 
-USER_AGENTS = 4
+USER_AGENTS, MESSAGES = 3, 8
 _numbers = itertools.count()
 
 
@@ -26,35 +27,54 @@ def stores(folder: Path) -> list[str]:
     ]
 
 
+async def push_to_all(sender: ApplicationServer, endpoints: dict[str, str]) -> dict[str, set[str]]:
+    """By UAID, the IDs of the messages that were answered 201."""
+    accepted: dict[str, set[str]] = {uaid: set() for uaid in endpoints}
+    for _ in range(MESSAGES):
+        for uaid, endpoint in endpoints.items():
+            answer = await sender.push(endpoint, b"x", ttl=600)
+            assert answer.status == 201
+            accepted[uaid].add(answer.message_id)
+    return accepted
+
+
+async def receive(agent: UserAgent, expected: set[str]) -> None:
+    received: set[str] = set()
+    while received != expected:
+        got = await agent.notification()
+        received.add(got["version"])
+        assert received <= expected
+        await agent.ack([got])
+
+
 async def test_stored_messages_arrive_after_each_move(
     tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
 ) -> None:
-    """The service stops and starts on the copy, with the same keys; subscriptions stay valid."""
+    """What is accepted while the first copy is made comes along with the last one. The service
+    starts on it with the same keys, and subscriptions stay valid.
+    """
     places = stores(tmp_path)
-    endpoints: dict[str, str] = {}
-    waiting: dict[str, str] = {}
+    paths: dict[str, str] = {}
+    accepted: dict[str, set[str]] = {}
     for place, following in itertools.zip_longest(places, places[1:]):
-        options = ["--store", place, "--workers", "2"]
-        async with service(tmp_path / "data", *options, **CREDENTIALS) as running:
-            for _ in range(USER_AGENTS - len(endpoints)):
+        async with service(tmp_path / "data", "--store", place, **CREDENTIALS) as running:
+            for _ in range(USER_AGENTS - len(paths)):
                 agent = await running.connect()
-                endpoints[agent.uaid] = (await agent.register())[1].split("/", 3)[3]
+                paths[agent.uaid] = (await agent.register())[1].split("/", 3)[3]
                 await agent.close()
-            for uaid, message in waiting.items():
+            for uaid, expected in accepted.items():
                 agents.append(agent := await running.connect(uaid))
                 assert agent.uaid == uaid
-                got = await agent.notification()
-                assert got["version"] == message
-                await agent.ack([got])
+                await receive(agent, expected)
                 await agent.close()
-            for uaid, path in endpoints.items():
-                answer = await sender.push(f"{running.endpoint}/{path}", b"x", ttl=600)
-                assert answer.status == 201
-                waiting[uaid] = answer.message_id
-            assert running.errors == []
             if following:
-                out = await autopush("store", "copy", "--online", place, following, **CREDENTIALS)
+                endpoints = {uaid: f"{running.endpoint}/{path}" for uaid, path in paths.items()}
+                accepted, out = await asyncio.gather(
+                    push_to_all(sender, endpoints),
+                    autopush("store", "copy", "--online", place, following, **CREDENTIALS),
+                )
                 assert "Stop the service" in out
+            assert running.errors == []
         if following:
             out = await autopush("store", "copy", place, following, **CREDENTIALS)
             assert "read both again: equal" in out
