@@ -9,6 +9,7 @@ from bench.measures.direct import direct_push
 from bench.measures.dynamodb import dynamodb
 from bench.measures.latency import latency
 from bench.measures.memory import memory
+from bench.measures.postgres import postgres
 from bench.measures.returning import returning
 from bench.measures.scale import scale
 from bench.measures.store_writers import store_writers
@@ -36,5 +37,6 @@ MEASURES: dict[str, Measure] = {
     "daemons": daemons,
     "dynamodb": dynamodb,
     "cluster": cluster,
+    "postgres": postgres,
     "bridge": bridge_outage,
 }

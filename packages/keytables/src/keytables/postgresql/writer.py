@@ -123,7 +123,7 @@ class GroupCommit:
         self._idle = asyncio.Event()
         self._idle.set()
         self._lost: list[Backend] = []
-        self._random = random.SystemRandom()
+        self._random = random.Random()  # noqa: S311 - numbers that are not alike, no secrets
         self._log = f'INSERT INTO {schema}."~commits" (id, rows) SELECT $1, '
         # An update, so that the answer waits for what the lost one waited for: with a synchronous
         # standby, a session that is ended leaves a commit that may be on the primary alone.
