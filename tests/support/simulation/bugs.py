@@ -1,6 +1,7 @@
 """Bugs to plant: each breaks one rule of the service, and the checker has to find it."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -9,7 +10,8 @@ from unittest.mock import patch
 from autopush.api.forwarding import Forwarding
 from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import Registry
-from autopush.delivery.moving import Movers
+from autopush.delivery.moving import TAKEN, Movers
+from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NodeAnswer, Nodes, PendingCalls
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.user_agent import UserAgentConnection
@@ -98,7 +100,12 @@ def _loses_the_hello() -> Iterator[None]:
     """A connection that moves arrives without its hello."""
 
     lost = []
-    with patch.object(Movers, "adopt", lambda _, __, sock, ___: lost.append(sock)):
+
+    def adopt(_: Movers, __: ConnectionNode, sock: socket.socket, ___: bytes) -> int:
+        lost.append(sock)
+        return TAKEN
+
+    with patch.object(Movers, "adopt", adopt):
         yield
     for sock in lost:
         sock.close()
@@ -108,7 +115,7 @@ def _loses_the_hello() -> Iterator[None]:
 def _closes_what_it_moved() -> Iterator[None]:
     """A connection that has moved is also served where it was."""
 
-    with patch.object(UserAgentConnection, "leave_socket", lambda _: None):
+    with patch.object(UserAgentConnection, "leave_socket", lambda _: True):
         yield
 
 

@@ -178,7 +178,7 @@ class Worker:
             sibling_urls={f"http://worker{each}:1": each for each in ends},
         )
         placement = Placement(store, index, len(world.ends))
-        movers = Movers(siblings)
+        self._movers = movers = Movers(siblings)
         refusals = LimitRefusals(_METRICS)
         self.node = ConnectionNode(
             store=store,
@@ -193,7 +193,7 @@ class Worker:
             connection_limits=ConnectionLimits(TrustedProxies(())),
             buffered=BufferedBytes(),
             placement=placement,
-            send=lambda *what: world.rng.random() > world.immovable and movers.send(*what),
+            move_with_hello=self._move_with_hello,
             uniform=world.rng.uniform,
         )
         bridges = Bridges({}, store, _METRICS)
@@ -239,6 +239,14 @@ class Worker:
         }
         siblings.start(ports, partial(movers.adopt, self.node))
         self.is_serving = True
+
+    def _move_with_hello(
+        self, owner: int, connection: Any, hello: bytes, stay: Callable[[], None]
+    ) -> None:
+        if self.world.rng.random() > self.world.immovable:
+            self._movers.move_with_hello(owner, connection, hello, stay)
+        else:
+            stay()
 
     def accept(self, sock: socket.socket) -> None:
         """A user agent's connection, after the upgrade."""

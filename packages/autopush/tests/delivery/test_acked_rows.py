@@ -171,12 +171,10 @@ async def test_one_that_is_acked_while_the_clock_is_ahead_of_its_expiry_is_not_s
 async def test_what_is_known_to_be_unsettled_at_the_other_node_is_buried_here(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted: list[str] = []
-    monkeypatch.setattr(
-        harness.store.current, "note_unsettled", lambda message: noted.append(message.version)
-    )
+    noted: list[Row] = []
+    monkeypatch.setattr(harness.store.current, "note_unsettled", lambda _, row: noted.append(row))
     agent = await harness.subscribed()
     message = await harness.store_message(agent.uaid)
     message.unsettled = True
     assert await agent.connection.deliver_from_peer(message, row_of(message))
-    assert noted == [message.version]
+    assert noted == [row_of(message)]

@@ -6,18 +6,24 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from support.application_server import ApplicationServer, application_server
+from support.certificates import Authority
+from support.cluster import CREDENTIALS, new_store
+from support.postgres_servers import postgres
 from support.service import Service, clean_environment, service
-from support.user_agent import UserAgent
+from support.user_agent import SILENCE, Message, UserAgent
 
 workers = pytest.mark.parametrize("workers", ["1", "2"])
 DONE = "The next version serves"
 PAUSE = 0.005
-COMMAND_TIMEOUT = 90
+COMMAND_TIMEOUT = 60
 
 
 def upgrade(*words: str) -> "subprocess.CompletedProcess[str]":
@@ -51,60 +57,202 @@ async def stop(pid: int) -> None:
     os.close(descriptor)
 
 
-@workers
-async def test_pushes_during_an_upgrade_are_all_accepted_and_delivered(
-    tmp_path: Path, workers: str
-) -> None:
-    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "1"])
-    await running.start()
-    agents = [await running.connect() for _ in range(4)]
-    endpoints = [(await agent.register())[1] for agent in agents]
-    await agents[0].close()  # the others are connected to the first version until it closes them
-    statuses: Counter[int] = Counter()
-
-    async def push(sender: ApplicationServer) -> None:
-        for endpoint in endpoints:
-            statuses[(await sender.push(endpoint, b"x", ttl=60)).status] += 1
-
-    async def push_until(ended: asyncio.Event, sender: ApplicationServer) -> None:
-        while not ended.is_set():
-            await push(sender)
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(COMMAND_TIMEOUT):
+        while not condition():  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(PAUSE)
 
-    is_over = asyncio.Event()
-    async with application_server() as sender:
-        pushing = asyncio.create_task(push_until(is_over, sender))
-        pid = await upgraded(running)
-        try:
-            assert await running.ended() == 0
-        finally:
-            is_over.set()
-        await pushing
-        await push(sender)
-    try:
-        assert statuses.keys() == {201}
-        versions = set()
-        for agent in agents:
-            await agent.closed()
-            again = await running.connect(agent.uaid)
-            got = agent.received_versions()
-            while len(got) < statuses[201] // len(agents):
-                message = await again.notification()
-                got.add(message["version"])
-                await again.ack([message])
-            versions |= got
+
+class Load:
+    """User agents that ack what they get, and pushes to all of them in turn."""
+
+    def __init__(self, running: Service) -> None:
+        self.running = running
+        self.agents: list[UserAgent] = []
+        self.statuses: Counter[int] = Counter()
+        self.accepted: set[str] = set()
+        self._endpoints: list[str] = []
+        self._acking: list[asyncio.Task[None]] = []
+
+    async def connect(self, number: int) -> None:
+        for _ in range(number):
+            agent = await self.running.connect()
+            self._endpoints.append((await agent.register())[1])
+            self.agents.append(agent)
+            self._acking.append(asyncio.create_task(self._ack(agent)))
+
+    @asynccontextmanager
+    async def pushing(self) -> AsyncIterator[None]:
+        async with application_server() as sender:
+            pushing = asyncio.create_task(self._push(sender))
+            yield
+            self._is_over = True
+            await pushing
+
+    async def all_received(self) -> None:
+        """Wait until each accepted message has been received, once, on the first connection."""
+        await until(lambda: self.accepted <= self.received.keys())
+        assert set(self.received.values()) == {1}
+        for agent in self.agents:
+            assert agent.socket.close_code is None
+            again = await self.running.connect(agent.uaid)  # ends the first connection
+            await again.silence()
             await again.close()
-        assert len(versions) == statuses[201]
+
+    @property
+    def received(self) -> Counter[str]:
+        return Counter(
+            each["version"]
+            for agent in self.agents
+            for each in agent.received
+            if each["messageType"] == "notification"
+        )
+
+    async def _ack(self, agent: UserAgent) -> None:
+        with suppress(ConnectionClosed):
+            while True:
+                await agent.ack([await agent.notifications.get()])
+
+    async def _push(self, sender: ApplicationServer) -> None:
+        self._is_over = False
+        while not self._is_over:
+            for endpoint in self._endpoints:
+                answer = await sender.push(endpoint, b"x", ttl=60)
+                self.statuses[answer.status] += 1
+                if answer.status == 201:
+                    self.accepted.add(answer.message_id)
+            await asyncio.sleep(PAUSE)
+
+    async def end(self) -> None:
+        for task in self._acking:
+            task.cancel()
+        await asyncio.gather(*self._acking, return_exceptions=True)
+        for agent in self.agents:
+            await agent.close()
+
+
+@asynccontextmanager
+async def load(running: Service, number: int = 8) -> AsyncIterator[Load]:
+    made = Load(running)
+    try:
+        await made.connect(number)
+        yield made
     finally:
-        await stop(pid)
+        await made.end()
+
+
+async def upgraded_again(running: Service, pid: int) -> int:
+    done = await asyncio.to_thread(upgrade, "--pid", str(pid))
+    assert done.returncode == 0, (done.stdout, done.stderr, running.output)
+    return int(done.stdout.partition("(process ")[2].partition(")")[0])
+
+
+@workers
+@pytest.mark.parametrize("delivery", ["store-first", "bypass"])
+async def test_in_upgrades_under_load_no_connection_is_closed_and_no_push_refused_or_repeated(
+    tmp_path: Path, workers: str, delivery: str
+) -> None:
+    options = ["--workers", workers, "--upgrade-drain", "1", "--direct-delivery", delivery]
+    running = Service(tmp_path, options)
+    await running.start()
+    async with load(running) as traffic:
+        async with traffic.pushing():
+            first = await upgraded(running)
+            second = await upgraded_again(running, first)  # the first version may still be there
+            assert await running.ended() == 0
+        try:
+            assert traffic.statuses.keys() == {201}
+            await traffic.all_received()
+        finally:
+            await stop(second)
     assert running.errors == []
 
 
+async def _is_handed_over_with_what_is_unacked(running: Service, direct: int) -> None:
+    """`direct`: how many of the two messages are sent again to a connection that follows."""
+    agent = await running.connect()
+    channel, endpoint = await agent.register()
+    async with application_server() as sender:
+        assert (await sender.push(endpoint, b"one", ttl=60)).status == 201
+        assert (await sender.push(endpoint, b"two", ttl=60)).status == 201
+        got = await agent.receive(2)
+        pid = await upgraded(running)
+        assert await running.ended() == 0
+        try:
+            await agent.ack(got[:1])
+            assert (await agent.register())[0] != channel  # it works, and the ack was handled
+            assert (await sender.push(endpoint, b"three", ttl=60)).status == 201
+            await agent.receive(1, ack=True)
+            await agent.register()
+            await agent.close()
+            again = await running.connect(agent.uaid)
+            assert await again.receive(direct, ack=True) == got[1:]
+            await again.silence()
+            await again.close()
+        finally:
+            await stop(pid)
+    assert running.errors == []
+
+
+@pytest.mark.parametrize("delivery", ["store-first", "bypass"])
+async def test_what_is_unacked_is_handed_over_too(tmp_path: Path, delivery: str) -> None:
+    running = Service(tmp_path, ["--upgrade-drain", "1", "--direct-delivery", delivery])
+    await running.start()
+    await _is_handed_over_with_what_is_unacked(running, 1)
+
+
+async def test_on_dynamodb_what_is_not_stored_is_handed_over(tmp_path: Path) -> None:
+    running = Service(tmp_path, ["--upgrade-drain", "1", "--store", new_store()], CREDENTIALS)
+    await running.start()
+    await _is_handed_over_with_what_is_unacked(running, 1)
+
+
+async def test_on_postgresql_what_is_unacked_is_handed_over(tmp_path: Path) -> None:
+    running = Service(tmp_path, ["--upgrade-drain", "1", "--store", postgres().url()])
+    await running.start()
+    await _is_handed_over_with_what_is_unacked(running, 1)
+
+
 @workers
-async def test_user_agents_that_stay_behind_are_closed_over_the_time_of_the_option(
+async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accepted(
     tmp_path: Path, workers: str
 ) -> None:
-    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "2"])
+    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "30"])
+    await running.start()
+    async with load(running, 40) as traffic:
+        async with traffic.pushing():
+            pid = await upgraded(running)
+            await running.kill()
+        try:
+            assert traffic.statuses.keys() == {201}
+            left = [agent for agent in traffic.agents if agent.socket.close_code is not None]
+            missing = traffic.accepted - traffic.received.keys()
+            for agent in left:
+                again = await running.connect(agent.uaid)
+                while (message := await _next(again)) is not None:
+                    missing.discard(message["version"])
+                    await again.ack([message])
+                await again.close()
+            await until(lambda: missing <= traffic.received.keys())
+        finally:
+            await stop(pid)
+
+
+async def _next(agent: UserAgent) -> Message | None:
+    try:
+        return await asyncio.wait_for(agent.notifications.get(), SILENCE)
+    except TimeoutError:
+        return None
+
+
+@workers
+async def test_connections_over_tls_are_closed_over_the_time_of_the_option(
+    tmp_path: Path, workers: str
+) -> None:
+    authority = Authority(tmp_path)
+    tls = authority.issue(tmp_path).options
+    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "2", *tls])
+    running.tls = authority.client()
     await running.start()
     agents = [await running.connect() for _ in range(20)]
     loop = asyncio.get_running_loop()

@@ -195,7 +195,7 @@ async def test_nor_one_of_a_node_that_passed_the_message_on(nodes: Nodes) -> Non
     nodes.first_put_is_late()
     await one.store(message)
     assert not await one.is_settled(message)
-    two.note_unsettled(message)
+    two.note_unsettled(UAID, row_of(message))
     await two.delete_all(UAID, [row_of(message)])
     await nodes.carry_out_late()
     assert await stored(two) == []

@@ -5,6 +5,7 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
+from unittest.mock import patch
 
 import pytest
 
@@ -12,7 +13,10 @@ from autopush.net.http_messages import Request, Response
 from autopush.net.siblings import (
     MAX_PACKET,
     MAX_WAITING,
+    PREDECESSOR,
+    REFUSED,
     SILENT_AFTER,
+    SUCCESSOR,
     Adopting,
     Answering,
     CallTooLarge,
@@ -22,6 +26,7 @@ from autopush.net.siblings import (
     SiblingRestarted,
     Siblings,
     SiblingSilent,
+    add_successors,
     processor_wait,
     socket_pairs,
 )
@@ -37,6 +42,11 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.002)
+
+
+def refuse(sock: socket.socket, _: bytes) -> int:
+    sock.close()
+    return REFUSED
 
 
 class Pair:
@@ -58,13 +68,14 @@ class Pair:
         sockets = {other: end.dup() for other, end in self.ends[index].items()}
         siblings = Siblings(sockets, self.wheel, silent_after=1.0, monotonic=monotonic, wait=wait)
         ports = {} if answer is None else {PORT: answer}
-        siblings.start(ports, adopt or (lambda sock, _: sock.close()))
+        siblings.start(ports, adopt or refuse)
         self.running[index] = siblings
         return siblings
 
-    def end(self, index: int) -> None:
-        """As a process ends: its descriptors are closed, the supervisor keeps its own."""
-        self.running.pop(index).close()
+    def kill(self, index: int) -> None:
+        """As a process is killed: its descriptors are closed, the supervisor keeps its own."""
+        with patch("autopush.net.siblings.report_ended"):
+            self.running.pop(index).close()
 
 
 @pytest.fixture
@@ -281,7 +292,7 @@ async def test_what_waited_for_a_worker_that_was_restarted_fails_and_is_not_carr
     await heard(caller)
     read = asyncio.ensure_future(caller.call(1, PORT, Request("POST", "/read", "", {}, "")))
     await asyncio.sleep(0)
-    pair.end(1)
+    pair.kill(1)
     unread = asyncio.ensure_future(caller.call(1, PORT, Request("POST", "/unread", "", {}, "")))
     await asyncio.sleep(0)
     paths: list[str] = []
@@ -311,7 +322,7 @@ async def test_calls_without_an_answer_are_bounded(pair: Pair) -> None:
     calls = [caller.call(1, PORT, REQUEST) for _ in range(MAX_WAITING)]
     with pytest.raises(SiblingBusy):
         caller.call(1, PORT, REQUEST)
-    pair.end(0)
+    pair.kill(0)
     ends = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(end) for end in ends} == {SiblingSilent}
 
@@ -326,13 +337,18 @@ async def test_a_request_that_fits_into_no_packet_is_refused(pair: Pair) -> None
 
 async def test_a_connection_goes_on_in_the_other_worker(pair: Pair) -> None:
     adopted: list[tuple[socket.socket, bytes]] = []
+
+    def adopt(sock: socket.socket, state: bytes) -> int:
+        adopted.append((sock, state))
+        return 200
+
     caller = pair.start(0)
-    pair.start(1, lambda _: Response(200), lambda sock, state: adopted.append((sock, state)))
+    pair.start(1, lambda _: Response(200), adopt)
     await heard(caller)
     here, client = socket.socketpair()
-    assert caller.hand_over(1, here.fileno(), b"state")
+    answer = await caller.hand_over(1, here.fileno(), b"state")
     here.close()
-    await until(lambda: adopted)
+    assert answer.status == 200
     ((there, state),) = adopted
     client.sendall(b"hello")
     assert (state, there.recv(10)) == (b"state", b"hello")
@@ -340,28 +356,89 @@ async def test_a_connection_goes_on_in_the_other_worker(pair: Pair) -> None:
     client.close()
 
 
-async def test_a_connection_sent_to_a_worker_that_ends_reaches_its_successor(pair: Pair) -> None:
+async def test_a_connection_that_is_not_taken_over_stays(pair: Pair) -> None:
     caller = pair.start(0)
     pair.start(1, lambda _: Response(200))
     await heard(caller)
-    pair.end(1)
     here, client = socket.socketpair()
-    assert caller.hand_over(1, here.fileno(), b"")
-    here.close()
-    adopted: list[socket.socket] = []
-    pair.start(1, lambda _: Response(200), lambda sock, _: adopted.append(sock))
-    await until(lambda: adopted)
-    adopted[0].sendall(b"x")
+    assert (await caller.hand_over(1, here.fileno(), b"")).status == REFUSED
+    with pytest.raises(CallTooLarge):
+        caller.hand_over(1, here.fileno(), bytes(MAX_PACKET))
+    here.sendall(b"x")
     assert client.recv(1) == b"x"
-    adopted[0].close()
+    here.close()
     client.close()
+
+
+async def test_a_connection_to_a_worker_that_stands_still_is_not_taken_over_later(
+    pair: Pair,
+) -> None:
+    adopted: list[bytes] = []
+
+    def adopt(sock: socket.socket, state: bytes) -> int:
+        adopted.append(state)
+        return refuse(sock, state)
+
+    now = [100.0]
+    caller = pair.start(0, monotonic=lambda: now[0])
+    other = pair.start(1, lambda _: Response(200), adopt, monotonic=lambda: now[0])
+    await heard(caller)
+    reader = other._siblings[0]
+    pair.wheel.loop.remove_reader(reader._socket)
+    here, client = socket.socketpair()
+    moving = asyncio.ensure_future(caller.hand_over(1, here.fileno(), b""))
+    await asyncio.sleep(0)
+    now[0] += 1.5
+    pair.wheel.loop.add_reader(reader._socket, reader._on_readable)
+    with pytest.raises(SiblingSilent):
+        await moving
+    assert adopted == []
+    here.close()
+    client.close()
+
+
+async def test_a_worker_that_ends_says_so(pair: Pair) -> None:
+    gate = asyncio.Event()
+
+    async def answer(_: Request) -> Response:
+        await gate.wait()
+        return Response(200)
+
+    caller = pair.start(0)
+    pair.start(1, answer)
+    await heard(caller)
+    assert caller.has_started(1)
+    waiting = caller.call(1, PORT, REQUEST)
+    await asyncio.sleep(0)
+    pair.running.pop(1).close()
+    with pytest.raises(SiblingRestarted):
+        await waiting
+    assert not caller.has_started(1)
+    with pytest.raises(SiblingNotStarted):
+        caller.call(1, PORT, REQUEST)
+
+
+async def test_the_end_of_all_processes_at_the_other_end_is_noticed(pair: Pair) -> None:
+    (own,) = ends = [dict[int, socket.socket]()]
+    (successor,) = add_successors(ends)
+    here = Siblings({SUCCESSOR: own[SUCCESSOR]}, pair.wheel)
+    there = Siblings({PREDECESSOR: successor.dup()}, pair.wheel)
+    here.start({}, refuse)
+    there.start({PORT: lambda _: Response(200)}, refuse)
+    await until(lambda: here.has_started(SUCCESSOR))
+    assert (await here.call(SUCCESSOR, PORT, REQUEST)).status == 200
+    there.close()
+    successor.close()
+    await until(lambda: not here.has_started(SUCCESSOR))
+    here.close()
 
 
 async def test_nothing_is_handed_to_a_worker_that_was_never_heard(pair: Pair) -> None:
     caller = pair.start(0)
     reader, writer = os.pipe()
     try:
-        assert not caller.hand_over(1, reader, b"")
+        with pytest.raises(SiblingNotStarted):
+            caller.hand_over(1, reader, b"")
         with pytest.raises(SiblingSilent):
             caller.call(1, PORT, REQUEST)
     finally:

@@ -4,7 +4,7 @@ Rule: every call on the internal port is authenticated: it can end connections o
 """
 
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from autopush.api import responses
@@ -13,6 +13,7 @@ from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import UserAgentConnection
+from autopush.delivery.versions import OtherVersions
 from autopush.limits import LimitRefusals
 from autopush.net.frames import answer_handshake
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
@@ -149,10 +150,13 @@ class NodePort:
 
 @dataclass(eq=False)
 class SiblingPort:
-    """Handler of the same calls by other workers of this service, which need no signature."""
+    """Handler of the same calls by other workers of this service, which need no signature.
+
+    `instance_path`: begins the path; "" for calls of another version, which has the same instance.
+    """
 
     api: "NodeApi"
-    instance_path: str
+    instance_path: str = ""
 
     def __call__(self, request: Request) -> Reply:
         if not request.path.startswith(self.instance_path):
@@ -177,12 +181,29 @@ class NodeApi:
 
     registry: Registry
     ring: KeyRing
+    others: OtherVersions = field(default_factory=lambda: OtherVersions(None))
 
     def __post_init__(self) -> None:
         self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
     def __call__(self, method: str, path: str, body: bytes = b"") -> Reply:
         """Answer one call. The caller replaces the headers of the response."""
+        if self.others.exist:
+            return self._answer_for_all(method, path, body)
+        return self._answer(method, path, body)
+
+    async def _answer_for_all(self, method: str, path: str, body: bytes) -> Response:
+        """For a user agent that is not here, the other versions of this worker are asked first."""
+        _, uaid, *_ = [*path.strip("/").split("/"), ""]
+        if self.registry.find(canonical_uaid(uaid) or "") is None:
+            response = await self.others.ask(method, path, body)
+            # One that has ended a duplicate knows its own acks only.
+            if response is not None and (method != "DELETE" or response.status != 200):
+                return response
+        reply = self._answer(method, path, body)
+        return reply if isinstance(reply, Response) else await reply
+
+    def _answer(self, method: str, path: str, body: bytes) -> Reply:
         match method, *path.strip("/").split("/"):
             case "PUT", "push", uaid:
                 return self._push(canonical_uaid(uaid), body)

@@ -151,6 +151,10 @@ class AckedRows:
         """Whether `was_acked` is complete since that time (epoch seconds)."""
         return self._forgotten < then
 
+    def forget(self) -> None:
+        """Some rows were acked in another process: `knows_all_since` begins anew."""
+        self._forgotten = max(self._forgotten, self._clock())
+
     async def all_deleted(self, uaid: str, seconds: float) -> None:
         """Wait at most `seconds`."""
         if uaid in self._undeleted:

@@ -1,33 +1,77 @@
-"""WebSockets that move to the worker that owns their user agent.
+"""WebSockets that go on in another process, with no notice to their user agents.
 
-A hello says which user agent it is. If another worker owns it, that one gets the socket with the
-hello, and begins the session anew; so the user agent notices nothing, and all that concerns it
-happens in one process.
+A hello says which user agent it is: if another worker owns it, that one gets the socket with the
+hello. An upgrade moves all WebSockets to the next version, with the states of their sessions.
+
+    this process                                      the other
+    stops reading, delivers nothing  ── Moved ──▶  goes on with it
+    closes its descriptor            ◀── 200 ────
+    goes on with it                  ◀── REFUSED, or no answer in time: it is not taken over later
+    closes it, saves what is unacked ◀── REPLACED: the user agent has a newer connection there
+
+Rule: a message that comes meanwhile is stored, and the other process reads storage then.
 """
 
 import asyncio
-import os
 import socket
-from typing import cast
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from autopush.delivery.connected import ConnectedUser
 from autopush.delivery.node import ConnectionNode
-from autopush.delivery.user_agent import UserAgentConnection
-from autopush.net.siblings import Siblings
+from autopush.delivery.user_agent import MovedUser, UserAgentConnection
+from autopush.net.siblings import (
+    REFUSED,
+    SUCCESSOR,
+    CallTooLarge,
+    SiblingError,
+    SiblingRestarted,
+    Siblings,
+)
+from autopush.protocol.effects import GOING_AWAY, NORMAL_CLOSURE, REPLACED, STOPPING
+from autopush.telemetry import logs
+from autopush.telemetry.logs import RepeatLimiter
+
+FORMAT: Final = 1
+"""Of `Moved`; another one is refused. It changes when a field gets another meaning."""
+TAKEN: Final = 200
+NEWER_CONNECTION: Final = 409
+AT_ONCE: Final = 16
+"""Connections that are sent to the next version in one turn of the loop."""
+HAND_OVER_TIMEOUT: Final = 10.0
+"""Seconds in which connections that are busy are tried again."""
+RETRY_AFTER: Final = 0.1
+REFUSALS_INTERVAL: Final = 60.0
+"""Seconds between log lines about refused connections."""
+
+_Result = TypeVar("_Result")
+
+_log = logs.get(__name__)
 
 
 class Moved(msgspec.Struct, array_like=True, frozen=True):
     """`user_agent`, `host`: headers of the upgrade. `account`: as of `Client`. `address_key`: of
-    `ConnectionLimits`. `unread`: what followed the hello.
+    `ConnectionLimits`. `hello`: if it is to be handled there. `unread`: the input after that.
+    `user`: None before the hello.
     """
 
+    format: int
     user_agent: str
     host: str
     account: str
     address_key: str
     hello: bytes
     unread: bytes
+    user: MovedUser | None = None
+
+
+class Move(Enum):
+    DONE = "the connection is not here any more"
+    LATER = "it is here, and busy, or the other process is"
+    NEVER = "it is here, and cannot be moved"
 
 
 class Movers:
@@ -35,51 +79,172 @@ class Movers:
 
     def __init__(self, siblings: Siblings) -> None:
         self._siblings = siblings
+        self._leaving: set[asyncio.Future[Any]] = set()
         self._arriving: set[asyncio.Task[None]] = set()
+        self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
-    def send(self, owner: int, connection: UserAgentConnection, hello: bytes) -> bool:
-        """False if the connection has to stay."""
-        copied = connection.copy_socket()
-        if copied is None:
-            return False
-        descriptor, unread = copied
-        client = connection.client
+    # ── leaving ──────────────────────────────────────────────────────────────────────────────────
+
+    def move_with_hello(
+        self, owner: int, connection: UserAgentConnection, hello: bytes, stay: Callable[[], None]
+    ) -> None:
+        """Move it to the worker that owns its user agent; calls `stay` if it has to stay."""
+
+        async def move() -> None:
+            if await self._move(owner, connection, hello) is not Move.DONE:
+                stay()
+
+        self._track(asyncio.ensure_future(move()))
+
+    async def retire(self, node: ConnectionNode, seconds: float) -> None:
+        """Move all connections to the next version; close in so many seconds what cannot move."""
+
+        async def end(user: ConnectedUser) -> None:
+            if await self._move_on(cast(UserAgentConnection, user)) is not Move.DONE:
+                user.disconnect(GOING_AWAY, STOPPING)
+
+        await self._hand_over(cast(Mapping[UserAgentConnection, None], node.registry.sockets))
+        await node.drain(seconds, end)
+
+    async def _hand_over(self, connections: Mapping[UserAgentConnection, None]) -> None:
+        """`connections`: of the node, among which others may still arrive."""
+        loop = asyncio.get_running_loop()
+        end, immovable = loop.time() + HAND_OVER_TIMEOUT, set[UserAgentConnection]()
+        while waiting := [each for each in connections if each not in immovable]:
+            for first in range(0, len(waiting), AT_ONCE):
+                batch = waiting[first : first + AT_ONCE]
+                moves = await asyncio.gather(*map(self._move_on, batch))
+                immovable.update(
+                    each for each, move in zip(batch, moves, strict=True) if move is Move.NEVER
+                )
+            if loop.time() + RETRY_AFTER > end:
+                return
+            await asyncio.sleep(RETRY_AFTER)
+
+    def _move_on(self, connection: UserAgentConnection) -> "asyncio.Future[Move]":
+        """To the next version. Cancelling the caller does not cancel the move."""
+        return asyncio.shield(self._track(asyncio.ensure_future(self._move(SUCCESSOR, connection))))
+
+    async def finish(self) -> None:
+        """Wait for the moves under way; each takes as long as a call at most."""
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+
+    async def _move(self, to: int, connection: UserAgentConnection, hello: bytes = b"") -> Move:
+        if not connection.is_connected:
+            return Move.DONE
+        if not connection.can_move:
+            return Move.NEVER
+        leaving = await connection.begin_leaving(with_hello=bool(hello))
+        if leaving is None:
+            return Move.LATER
+        client, user = connection.client, leaving.user
         moved = Moved(
-            client.user_agent, client.host, client.account, connection.address_key, hello, unread
+            FORMAT,
+            client.user_agent,
+            client.host,
+            client.account,
+            connection.address_key,
+            hello,
+            leaving.unread,
+            user,
         )
         try:
-            return self._siblings.hand_over(owner, descriptor, msgspec.msgpack.encode(moved))
-        finally:
-            os.close(descriptor)
+            state = msgspec.msgpack.encode(moved)
+            answer = await self._siblings.hand_over(to, leaving.descriptor, state)
+        except CallTooLarge:
+            return self._stay(connection, Move.LATER)
+        except SiblingRestarted:  # it may have gone on with it
+            connection.disconnect(GOING_AWAY, STOPPING)
+            return Move.DONE
+        except SiblingError:
+            return self._stay(connection, Move.LATER)
+        if answer.status == TAKEN:
+            await connection.leave()
+            return Move.DONE
+        if answer.status == NEWER_CONNECTION:
+            connection.disconnect(NORMAL_CLOSURE, REPLACED)
+            return Move.DONE
+        return self._stay(connection, Move.NEVER)
 
-    def adopt(self, node: ConnectionNode, sock: socket.socket, state: bytes) -> None:
-        moved = msgspec.msgpack.decode(state, type=Moved)
-        if not node.is_accepting:
-            sock.close()  # the user agent connects again
-            return
-        arriving = asyncio.ensure_future(_arrive(node, sock, moved))
+    def _stay(self, connection: UserAgentConnection, outcome: Move) -> Move:
+        connection.stay()
+        return outcome
+
+    def _track(self, future: "asyncio.Future[_Result]") -> "asyncio.Future[_Result]":
+        self._leaving.add(future)
+        future.add_done_callback(self._leaving.discard)
+        return future
+
+    # ── arriving ─────────────────────────────────────────────────────────────────────────────────
+
+    def adopt(self, node: ConnectionNode, sock: socket.socket, state: bytes) -> int:
+        """Go on with a connection; returns the status to answer."""
+        connection = None
+        try:
+            moved = msgspec.msgpack.decode(state, type=Moved)
+            status = _refusal(node, moved)
+            if status == TAKEN:
+                connection = _arriving(node, moved)
+        except (ValueError, LookupError) as error:
+            if (count := self._lines.admit("state")) is not None:
+                reason = type(error).__name__
+                _log.warning("Connections of another version are refused", reason=reason, **count)
+            status = REFUSED
+        if connection is None:
+            sock.close()
+            return status
+        arriving = asyncio.ensure_future(_arrive(connection, sock, moved))
         self._arriving.add(arriving)
         arriving.add_done_callback(self._arriving.discard)
+        return TAKEN
 
 
-async def _arrive(node: ConnectionNode, sock: socket.socket, moved: Moved) -> None:
+def _refusal(node: ConnectionNode, moved: Moved) -> int:
+    """`TAKEN` if there is none."""
+    user = moved.user
+    is_known = moved.format == FORMAT and (user is None or user.node_id == node.nodes.own_id)
+    if not is_known or node.is_stopping or (user is None and not node.is_accepting):
+        return REFUSED
+    if user is not None and node.registry.find(user.session.uaid) is not None:
+        return NEWER_CONNECTION
+    return TAKEN
+
+
+def _arriving(node: ConnectionNode, moved: Moved) -> UserAgentConnection:
+    """:raises LookupError: it has a state that is not known here"""
     client = node.clients.find(moved.user_agent, moved.host, moved.account)
     connection = UserAgentConnection(node, client, moved.address_key)
+    if moved.user is not None:
+        connection.restore(moved.user)
     node.connection_limits.take_over(moved.address_key)  # the connection releases it
+    return connection
+
+
+async def _arrive(connection: UserAgentConnection, sock: socket.socket, moved: Moved) -> None:
     arrival = _Arrival(connection, moved)
-    await asyncio.get_running_loop().connect_accepted_socket(lambda: arrival, sock)
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: arrival, sock)
+    except OSError:
+        sock.close()
+        connection.lost_on_arrival()
 
 
 class _Arrival(asyncio.Protocol):
-    """Gives a connection its hello before anything else is read."""
+    """Gives a connection its hello, and the rest that was read, before anything else is."""
 
     def __init__(self, connection: UserAgentConnection, moved: Moved) -> None:
         self._connection, self._moved = connection, moved
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         connection, moved = self._connection, self._moved
+        if not connection.is_connected:  # its user agent has connected again meanwhile
+            cast(asyncio.Transport, transport).abort()
+            connection.lost_on_arrival()
+            return
         cast(asyncio.Transport, transport).set_protocol(connection)
         connection.connection_made(transport)
-        connection.text_received(moved.hello)
+        if moved.hello:
+            connection.text_received(moved.hello)
         if moved.unread:
             connection.data_received(moved.unread)

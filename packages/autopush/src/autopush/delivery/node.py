@@ -56,10 +56,14 @@ USERS_CHECKED_PER_SECOND: Final = 200
 _log = logs.get(__name__)
 
 
+def _stay(_owner: int, _connection: object, _hello: bytes, stay: Callable[[], None]) -> None:
+    stay()
+
+
 class ConnectionNode:
     """`nodes.own_id`: named in its users' router records. `max_connections`: 0 for no limit.
-    `send`: moves a connection with its hello to another worker; False if it has to stay.
-    `accounts`: None admits user agents without one.
+    `move_with_hello`: moves a connection to another worker, see `Movers`. `accounts`: None admits
+    user agents without one.
     """
 
     def __init__(
@@ -78,12 +82,13 @@ class ConnectionNode:
         buffered: BufferedBytes,
         placement: Placement | None = None,
         accounts: AccountLimits | None = None,
-        send: Callable[[int, Any, bytes], bool] | None = None,
+        move_with_hello: Callable[[int, Any, bytes, Callable[[], None]], None] = _stay,
         broadcasts: Broadcasts = NO_BROADCASTS,
         max_connections: int = 0,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.store = store
+        self.nodes = nodes
         self.registry = registry
         self.rules = rules
         self.limits = limits
@@ -91,7 +96,7 @@ class ConnectionNode:
         self.accounts = accounts
         if accounts is not None:
             accounts.end_sessions = self._end_sessions
-        self.send = send or (lambda *_: False)
+        self.move_with_hello = move_with_hello
         self.broadcasts = broadcasts
         self.wheel = wheel
         self.clock = clock
@@ -115,14 +120,14 @@ class ConnectionNode:
         self.connection_limits = connection_limits
         self.buffered = buffered
         self._max_connections = max_connections
-        self._stopping = False
+        self.is_stopping = False
         store.on_month_change(self._on_month_change)
         store.users.on_incomplete(partial(self.log.dropped, reason=DropReason.INCOMPLETE_RECORD))
 
     @property
     def is_accepting(self) -> bool:
         limit = self._max_connections
-        return not self._stopping and (not limit or len(self.registry.sockets) < limit)
+        return not self.is_stopping and (not limit or len(self.registry.sockets) < limit)
 
     async def _on_month_change(self) -> None:
         """Connections older than a month do now what others do at their hello: refresh the record
@@ -148,9 +153,9 @@ class ConnectionNode:
             if number % USERS_PER_SLICE == 0:
                 await asyncio.sleep(0)
 
-    async def drain(self, seconds: float) -> None:
-        """Close every socket with 1001 at a time of its own in so many seconds, the oldest first:
-        what all do at once, all repeat when they connect again.
+    async def drain(self, seconds: float, end: Callable[[ConnectedUser], Awaitable[None]]) -> None:
+        """End every socket at a time of its own in so many seconds, the oldest first: what all do
+        at once, all repeat when they connect again.
         """
         loop = asyncio.get_running_loop()
         began, users = loop.time(), list(self.registry.sockets)
@@ -158,11 +163,11 @@ class ConnectionNode:
             due = began + (number + self.uniform(0, 1)) * seconds / len(users)
             if (early := due - loop.time()) > 0:
                 await asyncio.sleep(early)
-            user.disconnect(GOING_AWAY, STOPPING)
+            await end(user)
 
     async def shutdown(self, seconds: float) -> None:
         """Close every socket with 1001, a few at a time; wait up to `seconds` for the saves."""
-        self._stopping = True
+        self.is_stopping = True
         deadline = asyncio.get_running_loop().time() + seconds
         for number, user in enumerate(list(self.registry.sockets), 1):
             user.disconnect(GOING_AWAY, STOPPING)

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from zlib import crc32
 
 from autopush.delivery.connected import Registry
+from autopush.delivery.versions import OtherVersions
 from autopush.net.http_messages import Request
 from autopush.net.link import Link, LinkError, LinkInsecure, LinkRefused, LinkUnauthentic
 from autopush.net.node_auth import is_instance_path, split_instance_url
@@ -78,7 +79,7 @@ class Nodes:
     `keys`: shared by the nodes, newest first. `connect_timeout`, `request_timeout`: seconds, for
     the connection and for the whole call. `tls`: for https node IDs; by default the system's CAs.
     `sibling_urls`: the base of the node IDs of other workers of this service, which are called
-    without a network, to their index among the `siblings`.
+    without a network, to their index among the `siblings`. `others`: have the own node ID too.
     """
 
     def __init__(
@@ -94,11 +95,13 @@ class Nodes:
         tls: ClientTls | None = None,
         siblings: Siblings | None = None,
         sibling_urls: Mapping[str, int] | None = None,
+        others: OtherVersions | None = None,
     ) -> None:
         self.own_id = own_id
         self._own_base, _ = split_instance_url(own_id)
         self._siblings = siblings
         self._sibling_urls = sibling_urls or {}
+        self._others = OtherVersions(None) if others is None else others
         self._keys = keys
         self._tls = tls or ClientTls()
         self._distrusted: set[str] = set()
@@ -109,17 +112,21 @@ class Nodes:
         self._connect_timeout = connect_timeout
         self._request_timeout = request_timeout
         self._links: dict[tuple[str, int], Link] = {}
-        self._pending = PendingCalls(self._call)
+        self._pending = PendingCalls(self._call_again)
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
         """Deliver through the user agent's node. `row`: where the message is stored, or None."""
+        path = f"/push/{notification.uaid}"
         if node_id != self.own_id:
             # For a stored message the other node may read the store: a slow call.
             lane = _lane(notification.uaid) if row else 0
-            return await self._call(
-                node_id, "PUT", f"/push/{notification.uaid}", notification.to_node(), lane=lane
-            )
+            return await self._call(node_id, "PUT", path, notification.to_node(), lane=lane)
         user = self._registry.find(notification.uaid)
+        if user is None:
+            answer = await self._call(node_id, "PUT", path, notification.to_node())
+            if answer is not NodeAnswer.ABSENT:
+                return answer
+            user = self._registry.find(notification.uaid)  # it may have moved here
         if user is None:
             return self._absent(notification.uaid)
         delivered = await user.deliver_from_peer(notification, row)
@@ -139,16 +146,18 @@ class Nodes:
 
         `urgency`: of the message that was stored. LATER: the node reads storage later by itself.
         """
-        if node_id != self.own_id:
+        user = self._registry.find(uaid) if node_id == self.own_id else None
+        if user is None:
             path = f"/notif/{uaid}"
             # In the body, which an older version ignores: it reads storage in any case.
             answer = await self._call(node_id, "PUT", path, urgency.encode())
             if answer is NodeAnswer.UNRESPONSIVE:
                 self._pending.add(node_id, "PUT", path)
-            return answer
-        user = self._registry.find(uaid)
-        if user is None:
-            return self._absent(uaid)
+            if node_id != self.own_id or answer is not NodeAnswer.ABSENT:
+                return answer
+            user = self._registry.find(uaid)  # it may have moved here
+            if user is None:
+                return self._absent(uaid)
         return NodeAnswer.DONE if user.check_storage(urgency) else NodeAnswer.LATER
 
     def _absent(self, uaid: str) -> NodeAnswer:
@@ -157,9 +166,16 @@ class Nodes:
 
     async def is_connected(self, node_id: str, uaid: str) -> NodeAnswer:
         """Has no side effects. BUSY: the node's version does not know the call."""
+        path = f"/notif/{uaid}"
         if node_id != self.own_id:
-            return await self._call(node_id, "GET", f"/notif/{uaid}")
-        return NodeAnswer.DONE if self._registry.find(uaid) else NodeAnswer.ABSENT
+            return await self._call(node_id, "GET", path)
+        if self._registry.find(uaid):
+            return NodeAnswer.DONE
+        return await self._call(node_id, "GET", path)
+
+    def may_have_duplicates(self, node_id: str) -> bool:
+        """Whether `end_duplicate` has anything to do there, for a user agent connected here."""
+        return node_id != self.own_id or self._others.exist
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
         """Close an older connection there; the answer comes when its acks are stored.
@@ -187,11 +203,23 @@ class Nodes:
             link.close()
         self._links.clear()
 
+    async def _call_again(self, node_id: str, method: str, path: str) -> NodeAnswer:
+        """A call that was not answered."""
+        answer = await self._call(node_id, method, path)
+        if node_id == self.own_id and answer is NodeAnswer.ABSENT:
+            user = self._registry.find(path.split("/")[2])
+            if user is not None:  # it has moved here meanwhile
+                user.check_storage()
+        return answer
+
     async def _call(
         self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
     ) -> NodeAnswer:
+        if node_id == self.own_id:
+            response = await self._others.ask(method, path, body)
+            return NodeAnswer.ABSENT if response is None else _answer_of(response.status)
         base, instance = split_instance_url(node_id)
-        if base and base == self._own_base and node_id != self.own_id:
+        if base and base == self._own_base:
             # A predecessor of this worker.
             self._unreachable.add()
             return NodeAnswer.UNREACHABLE
@@ -210,7 +238,7 @@ class Nodes:
             self._unreachable.add()
             return NodeAnswer.UNREACHABLE
         try:
-            response = await link.request(method, path, body)
+            answered = await link.request(method, path, body)
         except (LinkRefused, ValueError):  # ValueError: no host can have that name
             self._unreachable.add()
             return NodeAnswer.UNREACHABLE
@@ -223,7 +251,7 @@ class Nodes:
             return NodeAnswer.UNRESPONSIVE
         if self._distrusted:
             self._distrusted.discard(node_id)
-        return _answer_of(response.status)
+        return _answer_of(answered.status)
 
     def _report(self, node_id: str, error: LinkInsecure | LinkUnauthentic) -> None:
         """Once for each node until it answers."""

@@ -186,7 +186,7 @@ class StoreRequests:
         calls = [
             self._nodes.end_duplicate(node_id, record.uaid, record.connected_at)
             for node_id, record in nodes.items()
-            if node_id is not None and node_id != self._nodes.own_id
+            if node_id is not None and self._nodes.may_have_duplicates(node_id)
         ]
         if calls:
             await asyncio.gather(*calls)

@@ -9,10 +9,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from autopush.delivery.node import ConnectionNode
-from autopush.delivery.session_log import NO_CLOSE_FRAME, NO_PONG, Client, reason_of_client
+from autopush.delivery.session_log import LOST, NO_CLOSE_FRAME, NO_PONG, Client, reason_of_client
 from autopush.net.client_limits import BufferedBytes
 from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol
@@ -37,7 +39,7 @@ from autopush.protocol.effects import (
     Unsubscribe,
     UserChange,
 )
-from autopush.protocol.session import Session
+from autopush.protocol.session import Session, SessionState
 from autopush.protocol.states import BLOCKED_STATES, State
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
@@ -49,6 +51,25 @@ CLOCKS_DIFFER: Final = 10.0
 """Seconds that another node's clock may be ahead of this one's."""
 
 _log: Final = logs.get(__name__)
+
+
+class MovedUser(Struct, array_like=True, frozen=True):
+    """The user agent of a connection that goes on in another process. `node_id`: in its router
+    record. `table`: name of its message table. `is_recorded`: see `ConnectedUser`.
+    """
+
+    node_id: str
+    table: str
+    is_recorded: bool
+    session: SessionState
+
+
+class Leaving(NamedTuple):
+    """`unread`: input that was not handled. `user`: None before the reply to its hello."""
+
+    descriptor: int
+    unread: bytes
+    user: MovedUser | None
 
 
 class UserAgentConnection(WebSocketProtocol):
@@ -98,7 +119,9 @@ class UserAgentConnection(WebSocketProtocol):
         self._node.connections.value += 1
         if self.account and self._node.accounts is not None:
             self._node.accounts.opened(self.account)
-        if seconds := self._node.rules.hello_timeout:
+        if self.uaid is not None:
+            self._on_arrived()
+        elif seconds := self._node.rules.hello_timeout:
             self._timer = self._node.wheel.after(seconds, self._on_hello_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -140,7 +163,7 @@ class UserAgentConnection(WebSocketProtocol):
         code = NO_CLOSE_FRAME if code is None else code
         self._detach(reason_of_client(code), code)
 
-    # --- moving to the worker that owns the user --------------------------------------------------
+    # --- moving to another process ----------------------------------------------------------------
 
     def _identify(self, effects: Sequence[Effect], uaid: str, hello: bytes) -> None:
         owner = self._node.placement.other_owner(uaid)
@@ -148,18 +171,79 @@ class UserAgentConnection(WebSocketProtocol):
             self._carry_out(effects)
         else:
             self.pause_reading()  # what follows the hello is handed over with it
-            self._wheel.loop.call_soon(self._move, owner, effects, hello)
+            self._node.move_with_hello(owner, self, hello, partial(self._carry_out, effects))
 
-    def _move(self, owner: int, effects: Sequence[Effect], hello: bytes) -> None:
-        if self._is_detached:
-            return
-        if not self._node.send(owner, self, hello):
-            self._carry_out(effects)
-            return
+    async def begin_leaving(self, *, with_hello: bool) -> Leaving | None:
+        """Stop reading and delivering, for another process to go on; None if that has to wait.
+
+        Then `leave`, or `stay` to go on here.
+        """
+        is_identified = not with_hello and self.session.state is not State.CONNECTED
+        if is_identified and self._export() is None:
+            return None
+        self.session.output_paused = True  # a message is stored meanwhile
+        socket = await self.begin_move()
+        user = self._export() if is_identified else None
+        if socket is None or (is_identified and user is None):
+            self.stay()
+            return None
+        return Leaving(*socket, user)
+
+    def _export(self) -> MovedUser | None:
+        registry, uaid = self._node.registry, self.uaid
+        if uaid is None or registry.find(uaid) is not self or registry.acked.has_undeleted(uaid):
+            return None
+        session = self.session.export()
+        if session is None:
+            return None
+        return MovedUser(self._node.nodes.own_id, self.messages.name, self.is_recorded, session)
+
+    def stay(self) -> None:
+        if self.is_connected:
+            self.resume_reading()
+            if self.writable:
+                self._carry_out(self.session.output_resumed())
+
+    async def leave(self) -> None:
+        """The other process has the connection."""
+        uaid = self.uaid
         self._is_detached = True
         self._cancel_timers()
-        self._leave_node()
-        self.leave_socket()
+        self._node.registry.release(self)
+        has_missed = self.session.leave()
+        if self.leave_socket():
+            self._leave_node()
+            self._node.connection_limits.release(self.address_key)
+        if has_missed and uaid is not None:
+            await self._node.nodes.check_storage(self._node.nodes.own_id, uaid)
+
+    def restore(self, user: MovedUser) -> None:
+        """Go on where another process has left, with the socket that comes next.
+
+        :raises LookupError: the user has a table or a state that is not known here
+        """
+        node, uaid = self._node, user.session.uaid
+        self.messages = node.store.known_table(user.table)
+        self.session.restore(user.session, node.broadcasts)
+        self.is_recorded = user.is_recorded
+        self.await_socket()
+        node.registry.claim(uaid, self)
+        node.registry.acked.forget()
+        for sent in self.session.unacked.values():
+            if sent.row is not None:  # the other process may have had to repeat the put
+                self.messages.note_unsettled(uaid, sent.row)
+
+    def _on_arrived(self) -> None:
+        node = self._node
+        # Those that arrive together need not all be sent a ping together.
+        self._set_timer(node.uniform(0, node.rules.auto_ping_interval), self._ping)
+        self._carry_out(self.session.restored(node.clock()))
+        if node.store.is_expiring(self.messages):
+            self.schedule_table_change()
+
+    def lost_on_arrival(self) -> None:
+        """It has no socket, or needs none any more."""
+        self._detach(LOST, NO_CLOSE_FRAME)
         self._node.connection_limits.release(self.address_key)
 
     def _leave_node(self) -> None:
@@ -223,7 +307,7 @@ class UserAgentConnection(WebSocketProtocol):
                 self.check_storage()
                 return False
             if notification.unsettled:
-                self.messages.note_unsettled(notification)
+                self.messages.note_unsettled(notification.uaid, row)
             if await self._is_acked(notification, row):
                 return True
         return self.deliver(notification, row)

@@ -2,7 +2,8 @@
 
 Each two workers have a pair of packet sockets, made before the fork, so nothing has to be dialled,
 authenticated or parsed. What one turn of the loop has for a sibling goes in one packet, and so do
-the answers.
+the answers. While an upgrade is under way, each worker has one more sibling: the worker in its
+place in the next version, `SUCCESSOR`, whose own is `PREDECESSOR` there.
 
 A worker that stands still is silent: what waits for it fails, and further calls fail at once until
 it is heard again. One that has taken the place of another drops the calls that its predecessor has
@@ -27,6 +28,9 @@ import msgspec
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.net.timers import Timer, TimerWheel
 
+PREDECESSOR: Final = -1
+SUCCESSOR: Final = -2
+"""The index of the worker in the same place in the version before and after this one."""
 SILENT_AFTER: Final = 2.0
 """Seconds; more on a machine without enough processors, see `Patience`."""
 LARGEST_SHARE: Final = 0.75
@@ -36,11 +40,15 @@ MAX_WAITING: Final = 4096
 MAX_PACKET: Final = 160 * 1024
 """Bytes; the system's limit is about 200 KiB."""
 PACKETS_A_TURN: Final = 8
+REFUSED: Final = 503
+"""Status of the answer to a connection that is not taken over: its sender goes on with it."""
 
 Answering = Callable[[Request], Response | Coroutine[Any, Any, Response]]
 """Answers a sibling's request; it does not raise."""
-Adopting = Callable[[socket.socket, bytes], None]
-"""Takes over a connection in a state that the sibling's `hand_over` was given."""
+Adopting = Callable[[socket.socket, bytes], int]
+"""Takes over a connection in a state that the sibling's `hand_over` was given; returns the status
+to answer, and has closed the socket if it did not. It does not raise.
+"""
 
 
 class SiblingError(Exception):
@@ -56,7 +64,7 @@ class SiblingNotStarted(SiblingSilent):
 
 
 class SiblingRestarted(SiblingError):  # noqa: N818 - a state
-    """It has ended without an answer; its successor can be called."""
+    """It has ended without an answer, whether the call was carried out or not."""
 
 
 class SiblingBusy(SiblingError):  # noqa: N818 - a state
@@ -102,8 +110,10 @@ class _Started(msgspec.Struct, array_like=True, tag=5, gc=False, frozen=True):
 
 
 class _Connection(msgspec.Struct, array_like=True, tag=6, gc=False, frozen=True):
-    """Comes with its descriptor."""
+    """A call that comes with a descriptor."""
 
+    number: int
+    expires: float
     state: bytes
 
 
@@ -113,7 +123,11 @@ class _TooLate(msgspec.Struct, array_like=True, tag=7, gc=False, frozen=True):
     number: int
 
 
-_Frame = _Call | _Answer | _Ping | _Pong | _Started | _Connection | _TooLate
+class _Ended(msgspec.Struct, array_like=True, tag=8, gc=False, frozen=True):
+    pass
+
+
+_Frame = _Call | _Answer | _Ping | _Pong | _Started | _Connection | _TooLate | _Ended
 
 _BUFFER: Final = 224 * 1024  # more than the system allows in a packet
 _ONE_DESCRIPTOR: Final = socket.CMSG_SPACE(array.array("i").itemsize)
@@ -126,9 +140,7 @@ def socket_pairs(workers: int) -> list[dict[int, socket.socket]]:
     """For each worker its sockets to the others, by their index."""
     ends: list[dict[int, socket.socket]] = [{} for _ in range(workers)]
     for one, other in combinations(range(workers), 2):
-        ends[one][other], ends[other][one] = socket.socketpair(
-            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
-        )
+        ends[one][other], ends[other][one] = _pair()
     return ends
 
 
@@ -173,6 +185,25 @@ class Patience:
         self._measured_at, self._waited = now, waited
 
 
+def add_successors(ends: Sequence[dict[int, socket.socket]]) -> list[socket.socket]:
+    """Add to the sockets of each worker one to its `SUCCESSOR`; returns the other ends of them."""
+    successors = []
+    for own in ends:
+        own[SUCCESSOR], successor = _pair()
+        successors.append(successor)
+    return successors
+
+
+def report_ended(sock: socket.socket) -> None:
+    """Say at the other end of a pair that the process at this one has ended."""
+    with suppress(OSError):  # it is not read, and its reader hears nothing from this end either
+        sock.send(_packet([_encode(_Ended())]))
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+
+
 class Siblings:
     """The other workers, as seen from one. `sockets`: its own of `socket_pairs`.
 
@@ -200,8 +231,20 @@ class Siblings:
         for sibling in self._siblings.values():
             sibling.start(ports, adopt)
 
+    async def wait_for(self, index: int, seconds: float) -> None:
+        """Until a sibling is heard, if there is one, or has ended; at most so many seconds."""
+        if sibling := self._siblings.get(index):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await sibling.state_known.wait()
+
     def is_silent(self, index: int) -> bool:
         return self._siblings[index].is_silent
+
+    def has_started(self, index: int) -> bool:
+        """Whether it was heard, and has not said that it ends."""
+        sibling = self._siblings.get(index)
+        return sibling is not None and sibling.was_heard
 
     def call(self, index: int, port: str, request: Request) -> Awaitable[Response]:
         """Have a sibling answer a request.
@@ -214,9 +257,12 @@ class Siblings:
         """
         return self._siblings[index].call(port, request)
 
-    def hand_over(self, index: int, descriptor: int, state: bytes) -> bool:
-        """Send a connection to a sibling; False if that does not read. Its descriptor here is still
-        to be closed.
+    def hand_over(self, index: int, descriptor: int, state: bytes) -> Awaitable[Response]:
+        """Have a sibling take over a connection, and answer as its `Adopting` returns. The
+        descriptor here is still to be closed.
+
+        What was sent to the sibling before may be carried out after this, but not what is sent
+        later. Raises as `call`.
         """
         return self._siblings[index].hand_over(descriptor, state)
 
@@ -246,9 +292,10 @@ class _Sibling:
         self._interval, self._patience = interval, patience
         self._now = monotonic
         self._ports: Mapping[str, Answering] = {}
-        self._adopt: Adopting = _close
+        self._adopt: Adopting = _refuse
         self.is_silent = True  # until it is heard
-        self._was_heard = False
+        self.was_heard = False
+        self.state_known = asyncio.Event()
         self._heard_at = monotonic()
         self._outgoing: deque[bytes] = deque()
         self._is_flushing = self._is_full = False
@@ -268,18 +315,11 @@ class _Sibling:
         self._send(_Started())
 
     def call(self, port: str, request: Request) -> Awaitable[Response]:
-        if self.is_silent:
-            raise SiblingSilent("it does not answer") if self._was_heard else SiblingNotStarted()
-        if len(self._waiting) >= MAX_WAITING:
-            raise SiblingBusy("too many calls wait for it")
-        now = self._now()
-        number = self._number = self._number + 1
-        if not self._waiting:
-            self._heard_at = max(self._heard_at, now)  # it had nothing to say before
+        number, expires = self._next_call()
         frame = _encode(
             _Call(
                 number,
-                self._heard_at + self._patience.seconds,
+                expires,
                 port,
                 request.method,
                 request.path,
@@ -292,26 +332,42 @@ class _Sibling:
         )
         if len(frame) > MAX_PACKET:
             raise CallTooLarge("the request does not fit into a packet")
-        if self._check is None:
-            self._check_later(now)
-        waiting = self._waiting[number] = self._loop.create_future()
         self._queue(frame)
-        return waiting
+        return self._answer_to(number)
 
-    def hand_over(self, descriptor: int, state: bytes) -> bool:
-        if self.is_silent or self._is_full:
-            return False
-        packet = _packet([_encode(_Connection(state))])
+    def hand_over(self, descriptor: int, state: bytes) -> Awaitable[Response]:
+        number, expires = self._next_call()
+        packet = _packet([_encode(_Connection(number, expires, state))])
+        if len(packet) > MAX_PACKET:
+            raise CallTooLarge("the connection does not fit into a packet")
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
         try:
             self._socket.sendmsg([packet], rights)
-        except OSError:  # its queue is full, or too many descriptors are on their way
-            return False
-        return True
+        except OSError as error:
+            raise SiblingBusy("its queue is full, or too many descriptors wait") from error
+        return self._answer_to(number)
+
+    def _next_call(self) -> tuple[int, float]:
+        """The number of the next call, and when it expires."""
+        if self.is_silent:
+            raise SiblingSilent("it does not answer") if self.was_heard else SiblingNotStarted()
+        if len(self._waiting) >= MAX_WAITING:
+            raise SiblingBusy("too many calls wait for it")
+        if not self._waiting:
+            self._heard_at = max(self._heard_at, self._now())  # it had nothing to say before
+        self._number += 1
+        return self._number, self._heard_at + self._patience.seconds
+
+    def _answer_to(self, number: int) -> Awaitable[Response]:
+        if self._check is None:
+            self._check_later(self._now())
+        waiting = self._waiting[number] = self._loop.create_future()
+        return waiting
 
     def close(self) -> None:
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
+        report_ended(self._socket)
         if self._check is not None:
             self._check.cancel()
         self._fail(SiblingSilent("this worker is stopping"))
@@ -366,22 +422,24 @@ class _Sibling:
             size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], _ONE_DESCRIPTOR)
         except BlockingIOError:
             return False
-        if not size:  # it is gone with the supervisor, and this worker is about to stop
+        if not size:  # it is gone with its supervisor, which is ours or that of another version
             self._loop.remove_reader(self._socket)
+            self._on_ended()
             return False
         rights = array.array("i")
         for _, _, descriptors in ancillary:
             rights.frombytes(descriptors)
         self._heard_at = self._now()
-        self.is_silent, self._was_heard = False, True
-        sockets = iter(rights)
+        self.is_silent, self.was_heard = False, True
+        self.state_known.set()
+        sockets = [socket.socket(fileno=descriptor) for descriptor in rights]
         for frame in _decode(memoryview(self._buffer)[:size]):
             if isinstance(frame, _Call):
                 self._carry_out(frame)
             elif isinstance(frame, _Answer):
                 self._on_answer(frame)
             elif isinstance(frame, _Connection):
-                self._adopt(socket.socket(fileno=next(sockets)), frame.state)
+                self._take_over(frame, sockets)
             elif isinstance(frame, _TooLate):
                 self._fail_call(frame.number)
             elif isinstance(frame, _Ping):
@@ -389,7 +447,24 @@ class _Sibling:
             elif isinstance(frame, _Started):
                 self._fail(SiblingRestarted("it was restarted"))
                 self._send(_Pong())  # it may have dropped our `_Started`
+            elif isinstance(frame, _Ended):
+                self._on_ended()
         return True
+
+    def _on_ended(self) -> None:
+        self.is_silent, self.was_heard = True, False
+        self.state_known.set()
+        self._fail(SiblingRestarted("it has ended"))
+
+    def _take_over(self, connection: _Connection, sockets: list[socket.socket]) -> None:
+        """`sockets`: none if this process has no free descriptor."""
+        if not sockets:
+            self._answer(connection.number, Response(REFUSED))
+        elif self._heard_at > connection.expires:
+            sockets.pop().close()
+            self._send(_TooLate(connection.number))
+        else:
+            self._answer(connection.number, Response(self._adopt(sockets.pop(), connection.state)))
 
     def _carry_out(self, call: _Call) -> None:
         answer = self._ports.get(call.port)
@@ -484,6 +559,6 @@ def _packet(frames: Sequence[bytes]) -> bytes:
     return b"\xdc" + len(frames).to_bytes(2, "big") + b"".join(frames)
 
 
-def _close(sock: socket.socket, _state: bytes) -> None:
-    with suppress(OSError):
-        sock.close()
+def _refuse(sock: socket.socket, _state: bytes) -> int:
+    sock.close()
+    return REFUSED

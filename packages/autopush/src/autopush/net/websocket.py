@@ -19,7 +19,6 @@ the `FrameReader` holds. How a connection ends:
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Final, cast
 
@@ -184,28 +183,50 @@ class WebSocketProtocol(asyncio.Protocol):
         """Drop the incomplete message and close with 1013: all clients' total is too large."""
         self._fail(CloseCode.TRY_AGAIN_LATER, TOO_MUCH)
 
-    def copy_socket(self) -> tuple[int, bytes] | None:
-        """A new descriptor of the socket, and the input not handled yet, for another process; None
-        if that cannot go on with it: under TLS, with unsent output or within a message.
+    @property
+    def can_move(self) -> bool:
+        """Whether another process could go on with the socket at some time: not under TLS."""
+        is_plain = self.transport.get_extra_info("ssl_object") is None
+        return is_plain and not self._state & _NOT_OPEN
+
+    async def begin_move(self) -> tuple[int, bytes] | None:
+        """Stop reading; returns the descriptor of the socket, and the input not handled yet, for
+        another process. None if that cannot go on with it now: unsent output, within a message.
+        The owner sends nothing from the call on.
+
+        Then `leave_socket`, or `resume_reading` to go on here.
         """
-        transport, reader = self.transport, self._reader
+        self.pause_reading()
+        if not self._state & _NOT_OPEN:
+            self._pause_socket()
+        # What is written in one turn of the loop, uvloop sends at its end, and does not count.
+        await asyncio.sleep(0)
+        reader = self._reader
         if (
-            self._state & _NOT_OPEN
-            or transport.get_write_buffer_size()
-            or transport.get_extra_info("ssl_object") is not None
+            not self.can_move
+            or self.transport.get_write_buffer_size()
             or (reader is not None and reader.inside_message)
         ):
             return None
-        descriptor = os.dup(transport.get_extra_info("socket").fileno())
+        descriptor: int = self.transport.get_extra_info("socket").fileno()
         return descriptor, b"" if reader is None else reader.unread
 
-    def leave_socket(self) -> None:
-        """Drop the connection, which another process has; no hook is called any more."""
+    def await_socket(self) -> None:
+        """Until `connection_made`, do nothing: the socket comes from another process."""
+        self._state |= _CLOSED
+
+    def leave_socket(self) -> bool:
+        """Drop the connection, which another process has; no hook is called any more. False if it
+        was closed meanwhile, and the hooks were or will be called.
+        """
+        if self._state & _REPORTED:
+            return False
         self._state |= _CLOSED | _REPORTED
         self._drop_reader()
         self._clear_deadline()
         self.transport.set_protocol(asyncio.Protocol())
         self.transport.abort()  # closes this descriptor only
+        return True
 
     def pause_reading(self) -> None:
         """No `text_received` until `resume_reading`. No effect when not open.
@@ -225,6 +246,7 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        self._state &= ~_CLOSED
         self.transport.set_write_buffer_limits(high=self.write_high_water)
 
     def data_received(self, data: bytes) -> None:

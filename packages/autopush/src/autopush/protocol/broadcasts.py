@@ -80,6 +80,16 @@ class Broadcasts:
             found = self._shared[ids] = Subscriptions(self, ids, self.change_count)
         return found
 
+    def restore(self, versions: Mapping[str, str]) -> "Subscriptions":
+        """Those of a user agent that another process has sent these versions, by the id. What is
+        new or was not known there is sent with the next ping.
+        """
+        found = {name: self._current[name] for name in versions if name in self._current}
+        ids = tuple(text for text, _, _ in found.values())
+        if all(version == versions[name] for name, (_, version, _) in found.items()):
+            return self.subscriptions(ids)
+        return Subscriptions(self, ids, 0)
+
 
 class Subscriptions:
     """One user agent's subscriptions and the last change it was sent. Immutable, so that user
@@ -122,6 +132,15 @@ class Subscriptions:
             delta["errors"] = errors
             self._broadcasts.refused.value += TOO_MANY in errors.values()
         return self._broadcasts.subscriptions(tuple(ids)), delta
+
+    def versions(self) -> dict[str, str]:
+        """The version of each id that the user agent was sent, "" if that was an older one."""
+        versions = dict.fromkeys(self._ids, "")
+        for name in self._ids:
+            current = self._broadcasts.find(name)
+            if current is not None and current[2] <= self._seen:
+                versions[name] = current[1]
+        return versions
 
     def take_changes(self) -> tuple["Subscriptions", Delta]:
         """What changed since the last change sent."""

@@ -48,44 +48,30 @@ class Unacked(Struct):
             watcher()
 
 
-class Drain:
-    """The state of running passes; an idle session has none."""
+class Drain(Struct):
+    """The state of running passes; an idle session has none.
 
-    __slots__ = (
-        "_after",
-        "_changed",
-        "_completed",
-        "_is_mixed",
-        "_least",
-        "_left",
-        "_over",
-        "_pointer",
-        "reading",
-        "too_many",
-        "waiting",
-    )
+    `_least`: the level of urgency from which on this pass sends. `_left`: the highest level found
+    that is left to the next pass. `waiting`: unacked messages of the current page. `too_many`: more
+    messages are stored than one user agent may have unacked.
+    """
 
-    def __init__(self) -> None:
-        self._after: str | None = None
-        self._over = False
-        self._is_mixed = False
-        self._least = LEVELS[LOWEST]
-        """The level of urgency from which on this pass sends."""
-        self._left = NONE_LEFT
-        """The highest level found that is left to the next pass."""
-        self._pointer = 0
-        self._completed: set[str] = set()
-        self._changed: dict[str, bool] = {}
-        self.reading = False
-        self.waiting = 0
-        """Unacked messages of the current page."""
-        self.too_many = False
-        """More messages are stored than one user agent may have unacked."""
+    _after: str | None = None
+    _over: bool = False
+    _is_mixed: bool = False
+    _least: int = LEVELS[LOWEST]
+    _left: int = NONE_LEFT
+    _pointer: int = 0
+    _completed: set[str] = set()
+    _changed: dict[str, bool] = {}
+    reading: bool = False
+    waiting: int = 0
+    too_many: bool = False
 
     def next_page(self) -> ReadStored | None:
         """None when all passes are over."""
         if self._over:
-            if self._left is NONE_LEFT:
+            if self._left == NONE_LEFT:
                 return None
             self._least, self._left = self._left, NONE_LEFT
             self._over, self._after = False, None

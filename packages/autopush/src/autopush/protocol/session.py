@@ -76,7 +76,7 @@ from autopush.telemetry.metric_table import (
 )
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
-from autopush.webpush.notification import Notification, updates_message
+from autopush.webpush.notification import Notification, from_node, updates_message
 from autopush.webpush.tokens import decode_key
 from autopush.webpush.urgency import HIGHEST, LOWEST, is_below, known_urgency
 
@@ -143,6 +143,53 @@ class SessionMetrics:
         self.topics = metrics.counter(UA_NOTIFICATION_TOPIC)
         self.data = metrics.counters(UA_MESSAGE_DATA)
         self.below_filter = metrics.counters(UA_BELOW_FILTER)
+
+
+class UnackedState(Struct, array_like=True, frozen=True):
+    """An `Unacked` on its way to another process. `notification`: as from node to node."""
+
+    channel_id: str
+    notification: bytes | None
+    row: Row | None
+    of_page: bool
+
+
+class SessionState(Struct, array_like=True, frozen=True):
+    """An identified session on its way to another process.
+
+    A field is the session's attribute of that name, with or without an underscore. New ones come
+    last and have a default: the next version may know more fields than this one, or fewer.
+    """
+
+    uaid: str
+    connected_at: int
+    channels: tuple[str, ...] | None
+    unacked: dict[str, UnackedState]
+    simplepush: SimplePushState | None
+    is_existing: bool | None
+    is_reset: bool
+    counts: SessionCounts
+    counted_messages: int
+    drain: Drain | None
+    recheck: bool
+    last_ping: float
+    table: str
+    """The name of the `TableState`."""
+    broadcasts: dict[str, str]
+    """The versions that the user agent was sent."""
+    min_urgency: str = LOWEST
+
+
+NOT_EXPORTED: Final = frozenset(
+    {
+        "state",  # only a session in `ACTIVE` is exported
+        "output_paused",  # its socket has no unsent output
+        "kind",  # follows from the headers of the upgrade, and from `simplepush`
+        "_rules",
+        "metrics",
+    }
+)
+"""Attributes of a session that are not in its `SessionState`."""
 
 
 class Session:
@@ -515,6 +562,66 @@ class Session:
             direct=sum(not sent.of_page for sent in kept),
         )
 
+    # --- to another process -----------------------------------------------------------------------
+
+    def export(self) -> SessionState | None:
+        """The state for another process; None while the store or a sender waits for this one."""
+        if (
+            self.state is not State.ACTIVE
+            or (self.drain is not None and self.drain.reading)
+            or any(sent.watchers for sent in self.unacked.values())
+        ):
+            return None
+        state = {name: getattr(self, slot) for name, slot in _EXPORTED.items()}
+        state |= {"table": self._table.name, "broadcasts": self._broadcasts.versions()}
+        state["unacked"] = {
+            version: UnackedState(
+                sent.channel_id,
+                None if sent.notification is None else sent.notification.to_node(),
+                sent.row,
+                sent.of_page,
+            )
+            for version, sent in self.unacked.items()
+        }
+        return SessionState(**state)
+
+    def restore(self, state: SessionState, broadcasts: Broadcasts) -> None:
+        """Go on where another process has exported; output is paused until `output_resumed`.
+
+        :raises ValueError: the state is malformed
+        :raises LookupError: it is of an unknown kind
+        """
+        for name, slot in _EXPORTED.items():
+            setattr(self, slot, getattr(state, name))
+        self.state, self.output_paused = State.ACTIVE, True
+        self._table = TableState[state.table]
+        self._broadcasts = broadcasts.restore(state.broadcasts)
+        self.unacked = _NONE_UNACKED
+        if state.unacked:
+            self.unacked = {
+                version: Unacked(
+                    sent.channel_id,
+                    None if sent.notification is None else from_node(state.uaid, sent.notification),
+                    sent.row,
+                    sent.of_page,
+                )
+                for version, sent in state.unacked.items()
+            }
+        if self.simplepush is not None:
+            self.channels = ANY_CHANNEL
+            self.kind = (*self.kind[:2], "False")
+            self._broadcasts = NO_BROADCASTS.no_subscriptions
+
+    def restored(self, now: float) -> Sequence[Effect]:
+        """The connection of a restored session is ready."""
+        idle = self._on_idle(now) if self._rules.wake_timeout else ()
+        return [*idle, *self.output_resumed()]
+
+    def leave(self) -> bool:
+        """Another process has this session now; returns whether storage has to be read there."""
+        self.state, self.drain, self.unacked = State.CLOSED, None, _NONE_UNACKED
+        return self._recheck
+
     # --- from the store ---------------------------------------------------------------------------
 
     def on_result(self, request: StoreRequest, result: StoreResult, now: float) -> Sequence[Effect]:
@@ -735,3 +842,10 @@ def _named(request: UserChange) -> tuple[str, str | None]:
     if isinstance(request, SetUrgency):
         return "urgency", None
     return "register" if isinstance(request, Subscribe) else "unregister", request.channel_id
+
+
+_EXPORTED: Final = {
+    name: name if name in Session.__slots__ else f"_{name}"
+    for name in SessionState.__struct_fields__
+}
+"""The attribute of each field."""

@@ -33,6 +33,7 @@ from autopush.delivery.node import ConnectionNode, OutageRecovery
 from autopush.delivery.peers import NODE, Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
+from autopush.delivery.versions import NEWER, OLDER, OtherVersions
 from autopush.keys import ServiceKeys
 from autopush.limits import (
     AccountLimits,
@@ -47,7 +48,15 @@ from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.listener import Listener
 from autopush.net.node_auth import Sessions, instance_url, new_instance
-from autopush.net.siblings import SILENT_AFTER, Adopting, Answering, Siblings
+from autopush.net.siblings import (
+    PREDECESSOR,
+    REFUSED,
+    SILENT_AFTER,
+    SUCCESSOR,
+    Adopting,
+    Answering,
+    Siblings,
+)
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
@@ -102,8 +111,9 @@ class ServiceContext:
 
     `sockets`: of each worker. `broadcasts`: versions at the start. `first_reading`: of the clocks,
     at the start of the service, so that a restarted worker notices a clock that was set meanwhile.
-    `siblings`: of each worker its sockets to the others, `node_urls`: the base of its node ID; none
-    if there is one worker.
+    `siblings`: of each worker its sockets to the others and to other versions. `node_urls`: the
+    base of its node ID. `instances`: the end of its node ID. `successors`: of each worker the other
+    end of its socket to the next version.
     """
 
     settings: Settings
@@ -115,6 +125,8 @@ class ServiceContext:
     first_reading: ClockReading
     siblings: Sequence[Mapping[int, socket.socket]] = ()
     node_urls: Sequence[str] = ()
+    instances: Sequence[str] = ()
+    successors: Sequence[socket.socket] = ()
 
 
 class Worker:
@@ -183,7 +195,7 @@ class Worker:
         self._sibling_ports: dict[str, Answering] = {}
         self._adopt: Adopting = _refuse_connection
         self._registry = Registry(clock)
-        self._instance = new_instance()
+        self._instance = service.instances[index] if service.instances else new_instance()
         self._node_keys = node_keys(service.keys.crypto)
         own_id = ""  # without user agents, every node is another one
         if settings.has_sockets:
@@ -199,6 +211,7 @@ class Worker:
             request_timeout=settings.request_timeout,
             tls=service.certificates.nodes,
             siblings=self._siblings,
+            others=OtherVersions(self._siblings),
             sibling_urls={url: each for each, url in enumerate(service.node_urls) if each != index},
         )
 
@@ -270,7 +283,7 @@ class Worker:
             wake=waker.wake if waker is not None else None,
         )
         forwarding = None
-        if self._siblings is not None:
+        if self._siblings is not None and settings.workers > 1:
             forwarding = Forwarding(
                 self._placement,
                 self._siblings,
@@ -362,7 +375,6 @@ class Worker:
             max_names=settings.max_broadcasts,
             refused=self._metrics.counter(LIMIT_REFUSED, limit="broadcasts"),
         )
-        movers = Movers(self._siblings) if self._siblings is not None else None
         node = ConnectionNode(
             store=self._store,
             metrics=self._metrics,
@@ -394,14 +406,19 @@ class Worker:
             buffered=self._buffered,
             placement=self._placement,
             accounts=self._accounts,
-            send=movers.send if movers is not None else None,
             broadcasts=broadcasts,
         )
-        if movers is not None:
+        if self._siblings is not None:
+            movers = Movers(self._siblings)
+            node.move_with_hello = movers.move_with_hello
             self._adopt = partial(movers.adopt, node)
-        self._retirements.append(node.drain)
-        api = NodeApi(registry, self._ring)
+            self._retirements.append(partial(movers.retire, node))
+            self._shutdowns.append(movers.finish)
+        api = NodeApi(registry, self._ring, OtherVersions(self._siblings))
         self._sibling_ports[NODE] = SiblingPort(api, instance_url("", self._instance))
+        for port, direction in ((OLDER, PREDECESSOR), (NEWER, SUCCESSOR)):
+            others = OtherVersions(self._siblings, (direction,))
+            self._sibling_ports[port] = SiblingPort(NodeApi(registry, self._ring, others))
         upgrades = UpgradeHandler(
             node,
             self._dockerflow,
@@ -473,9 +490,11 @@ class Worker:
         self._tasks = [loop.create_task(part()) for part in self._background]
         if self._siblings is not None:
             self._siblings.start(self._sibling_ports, self._adopt)
+            # From the first request on, it is asked for the user agents that it has.
+            await self._siblings.wait_for(PREDECESSOR, SILENT_AFTER)
         for http, purpose in self._http:
             self._servers.append(await self._listen(http, purpose, self._sockets[purpose]))
-            if self._siblings is not None and purpose in PUBLIC:
+            if self._next_sockets is not self._sockets and purpose in PUBLIC:
                 # Clients that the kernel has given to a worker that stands still have another.
                 shared = self._next_sockets[purpose].dup()
                 self._servers.append(await self._listen(http, purpose, shared))
@@ -511,7 +530,7 @@ class Worker:
                 server.close()
         self._placement.retire()
         retiring: list[Awaitable[None]] = [retire(seconds) for retire in self._retirements]
-        if self._siblings is not None:
+        if self._settings.workers > 1:
             # Others may learn of it later, and pass requests on until then.
             retiring.append(asyncio.sleep(SILENT_AFTER))
         await asyncio.gather(*retiring)
@@ -557,9 +576,10 @@ def _exporter(settings: Settings, metrics: Metrics) -> Exporter | None:
     return Exporter(metrics, sender)
 
 
-def _refuse_connection(sock: socket.socket, _state: bytes) -> None:
+def _refuse_connection(sock: socket.socket, _state: bytes) -> int:
     """Of a worker without WebSockets."""
     sock.close()
+    return REFUSED
 
 
 def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:

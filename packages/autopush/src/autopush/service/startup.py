@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +20,8 @@ from autopush.bridges.discovery import load_routers
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.keys import ServiceKeys, save_keys, service_keys
-from autopush.net.siblings import socket_pairs
+from autopush.net.node_auth import new_instance
+from autopush.net.siblings import PREDECESSOR, add_successors, socket_pairs
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import PUBLIC, bind, close, port_of
@@ -152,6 +154,10 @@ def _run(settings: Settings, stop: StopSignal) -> int:
     keys = _saved(settings, keys, stop)
     announce_keys(settings, keys)
     urls = [settings.node_url(port_of(each["router"])) for each in sockets if "router" in each]
+    siblings = socket_pairs(settings.workers)
+    successors = add_successors(siblings)
+    for own, to_predecessor in zip(siblings, predecessor.siblings, strict=False):
+        own[PREDECESSOR] = to_predecessor
     service = ServiceContext(
         settings,
         keys,
@@ -160,8 +166,10 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         metrics,
         broadcasts,
         first_reading,
-        siblings=socket_pairs(settings.workers) if settings.workers > 1 else (),
+        siblings=siblings,
         node_urls=urls,
+        instances=predecessor.instances or [new_instance() for _ in sockets],
+        successors=successors,
     )
     with closing(ServiceManager()) as manager:
         return _serve(service, manager, predecessor, stop)
@@ -189,7 +197,14 @@ def _serve(
     service: ServiceContext, manager: ServiceManager, predecessor: Predecessor, stop: StopSignal
 ) -> int:
     settings = service.settings
-    upgrade = ServiceUpgrade(service.sockets, manager.report_successor)
+    instances = list(service.instances)
+    service = replace(service, instances=instances)
+    upgrade = ServiceUpgrade(
+        service.sockets,
+        manager.report_successor,
+        successors=service.successors,
+        instances=instances,
+    )
 
     def on_all_ready() -> None:
         announce(settings)
@@ -220,12 +235,17 @@ def _serve(
             return STARTUP_FAILED
 
     metrics = service.metrics
+
+    def on_ended(index: int) -> None:
+        metrics.clear_gauges(index)
+        instances[index] = new_instance()
+
     stop.check()
     supervisor = Supervisor(
         start,
         settings.workers,
         on_ready=on_all_ready,
-        on_ended=metrics.clear_gauges,
+        on_ended=on_ended,
         watchdog=Watchdog(settings.watchdog_timeout, lambda: metrics.per_worker(WORKER_HEARTBEAT)),
         manager=manager,
         upgrade=upgrade,
@@ -349,6 +369,7 @@ def _leave_to_others(service: ServiceContext, index: int) -> None:
     for number, pairs in enumerate(service.siblings):
         if number != index:
             close(pairs)
+    close(dict(enumerate(service.successors)))  # of the main process, for the next version
     for number, sockets in enumerate(service.sockets):
         if number == (index + 1) % service.settings.workers:
             close({name: each for name, each in sockets.items() if name not in PUBLIC})

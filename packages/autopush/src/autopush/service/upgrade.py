@@ -10,6 +10,7 @@ accepts no connections, and ends when it has none.
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, MutableMapping, Sequence
@@ -19,6 +20,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from autopush.net.siblings import report_ended
 from autopush.service.listeners import Sockets, close, open_inherited
 from autopush.settings import StartupError
 from autopush.telemetry import logs
@@ -37,13 +39,16 @@ _log = logs.get(__name__)
 
 class _Inheritance(msgspec.Struct, frozen=True):
     """`pid`, `reading_end`: of the process that has started this one, and there of its pipe.
-    `listeners`: of each worker, the descriptors of its sockets by purpose.
+    `listeners`: of each worker, the descriptors of its sockets by purpose. `siblings`: of each, the
+    descriptor of its socket to its predecessor; `instances`: the end of the predecessor's node ID.
     """
 
     pid: int
     reading_end: int
     ready_pipe: int
     listeners: list[dict[str, int]]
+    siblings: list[int] = []
+    instances: list[str] = []
 
 
 class Predecessor:
@@ -52,6 +57,8 @@ class Predecessor:
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
         """:raises StartupError: what it says is malformed"""
         self.listeners: list[Sockets] = []
+        self.siblings: list[socket.socket] = []
+        self.instances: list[str] = []
         self._ready_pipe: int | None = None
         text = environment.pop(INHERITED, None)
         if text is None:
@@ -59,9 +66,12 @@ class Predecessor:
         try:
             inheritance = msgspec.json.decode(text, type=_Inheritance)
             self.listeners = [open_inherited(each) for each in inheritance.listeners]
+            named = {str(number): each for number, each in enumerate(inheritance.siblings)}
+            self.siblings = list(open_inherited(named).values())
             os.set_inheritable(inheritance.ready_pipe, False)
         except (msgspec.MsgspecError, OSError) as error:
             raise StartupError(f"{INHERITED}: {error}") from None
+        self.instances = inheritance.instances
         self._ready_pipe = inheritance.ready_pipe
 
     def close_unused(self, used: Sequence[Sockets]) -> None:
@@ -81,7 +91,8 @@ class Predecessor:
 class ServiceUpgrade:
     """The start of the next version, one at a time. Times are monotonic.
 
-    `on_ready`: called with the process id of the next version.
+    `on_ready`: called with the process id of the next version. `successors`, `instances`: of each
+    worker, for the worker that takes its place, see `ServiceContext`.
     """
 
     def __init__(
@@ -89,11 +100,15 @@ class ServiceUpgrade:
         listeners: Sequence[Sockets],
         on_ready: Callable[[int], None],
         *,
+        successors: Sequence[socket.socket] = (),
+        instances: Sequence[str] = (),
         command: Sequence[str] | None = None,
         timeout: float = START_TIMEOUT,
     ) -> None:
         self._listeners = listeners
         self._on_ready = on_ready
+        self._successors = successors
+        self._instances = instances
         self._command = command or [sys.executable, *sys.orig_argv[1:]]
         self._timeout = timeout
         self._process: subprocess.Popen[bytes] | None = None
@@ -114,13 +129,16 @@ class ServiceUpgrade:
             {name: sock.fileno() for name, sock in each.items()} for each in self._listeners
         ]
         reader, writer = os.pipe()
-        inheritance = _Inheritance(os.getpid(), reader, writer, listeners)
+        siblings = [sock.fileno() for sock in self._successors]
+        inheritance = _Inheritance(
+            os.getpid(), reader, writer, listeners, siblings, list(self._instances)
+        )
         environment = os.environ | {INHERITED: msgspec.json.encode(inheritance).decode()}
         environment.pop("WATCHDOG_PID", None)  # systemd is told who the main process is
         descriptors = {each for numbers in listeners for each in numbers.values()}
         try:
             self._process = subprocess.Popen(  # noqa: S603 - as this process was started
-                self._command, pass_fds=[writer, *descriptors], env=environment
+                self._command, pass_fds=[writer, *descriptors, *siblings], env=environment
             )
         except OSError as error:
             os.close(reader)
@@ -166,6 +184,8 @@ class ServiceUpgrade:
         if is_ready:
             process.returncode = 0  # it outlives this process: nobody here waits for it
             self._close_pipe(pipe)
+            for sock in self._successors:  # only the next version is at their ends from now on
+                sock.close()
             _log.info("Upgrade: the next version is ready", next_pid=process.pid)
             self._on_ready(process.pid)
             return True
@@ -182,6 +202,8 @@ class ServiceUpgrade:
         with suppress(subprocess.TimeoutExpired):
             process.wait(EXIT_TIMEOUT)
         self._process = None
+        for sock in self._successors:
+            report_ended(sock)
         self._close_pipe(pipe)  # at last: `NextVersion.runs` is right from then on
 
     def _close_pipe(self, pipe: int) -> None:

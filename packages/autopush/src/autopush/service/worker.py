@@ -90,6 +90,8 @@ async def serve(
     stopping = loop.create_task(stop.wait())
     retiring = loop.create_task(_retire_at(retire, worker, service.settings.upgrade_drain))
     await asyncio.wait([stopping, retiring], return_when=asyncio.FIRST_COMPLETED)
+    if retiring.done() and (error := retiring.exception()) is not None:
+        _log.exception("The connections could not be handed over", error=error)
     retiring.cancel()
     if upgrade is not None:
         upgrade.cancel()

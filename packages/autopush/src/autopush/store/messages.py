@@ -322,9 +322,9 @@ class Messages:
         key = self._hash(notification.uaid), notification.sort_key
         return not await self._table.unsettled([key])
 
-    def note_unsettled(self, notification: Notification) -> None:
-        """Note that another process's put of this message may take effect again."""
-        self._table.note_unsettled((self._hash(notification.uaid), notification.sort_key))
+    def note_unsettled(self, uaid: str, row: Row) -> None:
+        """Note that another process's put of this row may take effect again."""
+        self._table.note_unsettled((self._hash(uaid), row.sort_key))
 
     def _note_read(self, items: Sequence[Item]) -> None:
         """Note that the puts of these rows may be unsettled, except of rows that are old enough."""

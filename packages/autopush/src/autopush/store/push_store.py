@@ -171,6 +171,10 @@ class PushStore:
             return None
         return self._tables.get(name) or await self._find_table(name)
 
+    def known_table(self, name: str) -> UserMessages:
+        """:raises LookupError: this process has not opened that table"""
+        return self.versions if name == self.versions.name else self._tables[name]
+
     @property
     def tables(self) -> Sequence[Messages]:
         """Every known live message table, oldest first."""

@@ -114,7 +114,7 @@ class Versions:
         """Always: a version may be delivered twice, as it only says that something is new."""
         return True
 
-    def note_unsettled(self, notification: Notification) -> None:
+    def note_unsettled(self, uaid: str, row: Row) -> None:
         """Does nothing: see `is_settled`."""
 
     async def read(self, uaid: str, after: str | None) -> StoredPage:
