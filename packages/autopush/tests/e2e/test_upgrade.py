@@ -141,7 +141,8 @@ async def load(running: Service, number: int = 8) -> AsyncIterator[Load]:
         await made.end()
 
 
-async def upgraded_again(running: Service, pid: int) -> int:
+async def upgraded_by_pid(running: Service, pid: int) -> int:
+    """As `upgraded`, of the version with that main process."""
     done = await asyncio.to_thread(upgrade, "--pid", str(pid))
     assert done.returncode == 0, (done.stdout, done.stderr, running.output)
     return int(done.stdout.partition("(process ")[2].partition(")")[0])
@@ -158,7 +159,7 @@ async def test_in_upgrades_under_load_no_connection_is_closed_and_no_push_refuse
     async with load(running) as traffic:
         async with traffic.pushing():
             first = await upgraded(running)
-            second = await upgraded_again(running, first)  # the first version may still be there
+            second = await upgraded_by_pid(running, first)  # the first version may still be there
             assert await running.ended() == 0
         try:
             assert traffic.statuses.keys() == {201}
@@ -176,7 +177,7 @@ async def _is_handed_over_with_what_is_unacked(running: Service, direct: int) ->
         assert (await sender.push(endpoint, b"one", ttl=60)).status == 201
         assert (await sender.push(endpoint, b"two", ttl=60)).status == 201
         got = await agent.receive(2)
-        pid = await upgraded(running)
+        pid = await upgraded_by_pid(running, running.pid)
         assert await running.ended() == 0
         try:
             await agent.ack(got[:1])
@@ -222,7 +223,8 @@ async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accep
     async with load(running, 40) as traffic:
         async with traffic.pushing():
             pid = await upgraded(running)
-            await running.kill()
+            os.kill(running.pid, signal.SIGKILL)
+            await running.ended()
         try:
             assert traffic.statuses.keys() == {201}
             left = [agent for agent in traffic.agents if agent.socket.close_code is not None]

@@ -233,8 +233,8 @@ class Settings:
     )
     upgrade_drain: Seconds = ADDRESSES.option(
         60.0,
-        "time over which an upgrade spreads the closing of the WebSockets that the former version "
-        "has",
+        "time over which an upgrade spreads the closing of the WebSockets that cannot be handed "
+        "over to the next version",
     )
     env: str = ADDRESSES.of(*NODES).option(
         "development", "name of the environment, sent to user agents in the hello reply"

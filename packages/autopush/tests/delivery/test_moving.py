@@ -1,0 +1,113 @@
+"""Connections from another process: which are taken over, and which stay where they are."""
+
+import socket
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from autopush.delivery.moving import FORMAT, NEWER_CONNECTION, TAKEN, Moved, Movers
+from autopush.delivery.user_agent import MovedUser
+from autopush.net.siblings import REFUSED, Siblings
+from autopush.store.messages import row_of
+from support.connection_harness import Harness, UserAgent
+
+
+class Sent:
+    """Sends what one node has to another."""
+
+    def __init__(self, there: Harness) -> None:
+        self.there = there
+        self.movers = Movers(Siblings({}, there.wheel))
+        self.client, self.sock = socket.socketpair()
+        self.sock.setblocking(False)
+
+    def adopt(self, moved: Moved) -> int:
+        return self.movers.adopt(self.there.node, self.sock, msgspec.msgpack.encode(moved))
+
+
+async def exported(harness: Harness, agent: UserAgent) -> Moved:
+    await harness.run_until_idle()
+    user = agent.connection._export()
+    assert user is not None
+    return Moved(FORMAT, "agent/1", "host", "", "192.0.2.1", b"", b"", user)
+
+
+def changed(moved: Moved, **fields: object) -> Moved:
+    assert moved.user is not None
+    names = set(MovedUser.__struct_fields__)
+    of_user = {name: value for name, value in fields.items() if name in names}
+    others = {name: value for name, value in fields.items() if name not in names}
+    replace = msgspec.structs.replace
+    return replace(moved, user=replace(moved.user, **of_user), **others)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": FORMAT + 1},
+        {"node_id": "http://one:8081/i/another"},
+        {"table": "message_1999_1"},
+    ],
+    ids=str,
+)
+async def test_what_is_not_known_here_stays_where_it_is(change: dict[str, object]) -> None:
+    here, there = await Harness.open(), await Harness.open()
+    moved = await exported(here, await here.subscribed())
+    sent = Sent(there)
+    assert sent.adopt(changed(moved, **change)) == REFUSED
+    assert sent.sock.fileno() == -1, "the descriptor here is closed"
+    assert not there.registry.sockets
+    assert moved.user is not None
+    assert there.registry.find(moved.user.session.uaid) is None
+    sent.client.close()
+
+
+async def test_a_state_that_cannot_be_read_is_refused(end_logs: Callable[[], str]) -> None:
+    there = await Harness.open()
+    sent = Sent(there)
+    assert sent.movers.adopt(there.node, sent.sock, b"\x91\xc1") == REFUSED
+    assert "Connections of another version are refused" in end_logs()
+    sent.client.close()
+
+
+async def test_a_user_agent_that_has_connected_here_again_keeps_its_new_connection() -> None:
+    here, there = await Harness.open(), await Harness.open()
+    moved = await exported(here, await here.subscribed())
+    newer = await there.subscribed()
+    assert moved.user is not None
+    session = msgspec.structs.replace(moved.user.session, uaid=newer.uaid)
+    sent = Sent(there)
+    assert sent.adopt(changed(moved, session=session)) == NEWER_CONNECTION
+    assert there.registry.find(newer.uaid) is newer.connection
+    sent.client.close()
+
+
+async def test_a_user_that_arrives_is_found_before_its_socket_is_open() -> None:
+    here, there = await Harness.open(), await Harness.open()
+    moved = await exported(here, await here.subscribed())
+    sent = Sent(there)
+    assert sent.adopt(moved) == TAKEN
+    assert moved.user is not None
+    user = there.registry.find(moved.user.session.uaid)
+    assert user is not None
+    assert not user.deliver(here.message(user.uaid or ""), None), (
+        "it is stored, and read on arrival"
+    )
+    user.disconnect(1000, "replaced")  # by a hello that comes just then
+    assert there.registry.find(moved.user.session.uaid) is None
+    sent.client.close()
+    for arriving in sent.movers._arriving.copy():
+        await arriving
+
+
+async def test_a_connection_whose_ack_is_not_deleted_yet_waits() -> None:
+    harness = await Harness.open()
+    agent = await harness.subscribed()
+    await harness.run_until_idle()
+    connection = agent.connection
+    rows = [row_of(await harness.store_message(agent.uaid))]
+    harness.registry.acked.add(agent.uaid, rows)
+    assert connection._export() is None
+    harness.registry.acked.on_deleted(agent.uaid, rows)
+    assert connection._export() is not None
