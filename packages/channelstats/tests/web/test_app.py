@@ -668,3 +668,12 @@ async def test_the_start_shows_commands_that_are_understood(empty: House, tmp_pa
     for line in shown:
         name, *words = shlex.split(line)
         parsers[name].parse_args(words)
+
+
+async def test_a_number_leads_to_its_rows_and_a_day_to_itself(board: Dashboard) -> None:
+    days = "from=2024-03-10&to=2024-03-16"
+    page = Page(await board.text(f"/?{days}"))
+    assert f"/todo?{days}#table-unanswered" in page.links
+    assert "/?from=2024-03-12&to=2024-03-12" in page.links
+    listed = Page(await board.text(f"/people?{days}"))
+    assert f"/people?{days}#table-people" in listed.links

@@ -58,7 +58,9 @@ def _largest(of: Measures) -> Quantity | None:
     return percent(words[0], sum(words)) if words else None
 
 
-_CHANNELS: Final = Figure("channels", lambda of: of.channel_frame.height)
+_CHANNELS: Final = Figure(
+    "channels", lambda of: of.channel_frame.height, listed="channels/channels"
+)
 # Of everybody the channels they write in, summed up: beside a person stands the mean of it.
 _PLACES: Final = Figure("channels", lambda of: of.channel_authors.height)
 _LARGEST: Final = Figure("largest", _largest)

@@ -58,6 +58,7 @@ def _tile(scope: Comparison, figure: Figure) -> Tile:
         everyone=None if everyone is None else shown(everyone),
         less_is_better=figure.less_is_better,
         about=GLOSSARY.get(title, ""),
+        listed=figure.listed,
     )
 
 

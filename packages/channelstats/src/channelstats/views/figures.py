@@ -26,8 +26,8 @@ Points: TypeAlias = Callable[[Measures, Sequence[Period]], Values]
 class Figure(NamedTuple):
     """``measure`` takes it of a period, ``points`` of each point of one. ``called`` is its title
     where that is not the usual one of its name, ``called_own`` of one person; so is ``written``.
-    For ``less_is_better`` see `Tile`; ``is_mean``: beside a person stands the mean of all posters,
-    as of every count.
+    For ``less_is_better`` and ``listed`` see `Tile`; ``is_mean``: beside a person stands the mean
+    of all posters, as of every count.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Figure(NamedTuple):
     written: Kind | None = None
     less_is_better: bool = False
     is_mean: bool = False
+    listed: str = ""
 
     def title(self, person: str = "") -> str:
         return (person and self.called_own) or self.called or title_of(self.name)
@@ -96,9 +97,10 @@ POSTERS: Final = Figure(
     "posters",
     lambda of: of.volume.posters,
     counted(pl.col("slack_uid").n_unique()),
+    listed="people/people",
     called="People who posted",
 )
-FIRST_TIME: Final = Figure("first_time", _first_time_posters)
+FIRST_TIME: Final = Figure("first_time", _first_time_posters, listed="todo/newcomers")
 SHARE_OF_WORDS: Final = Figure(
     "share_of_words", lambda of: percent(words(of), words(of.whole)), is_mean=True
 )
@@ -122,8 +124,10 @@ FIRST_REPLY: Final = Figure(
     less_is_better=True,
 )
 FIRST_REPLY_P90: Final = Figure("first_reply_p90", lambda of: of.wait(90), less_is_better=True)
-UNANSWERED: Final = Figure("unanswered", lambda of: of.unanswered.height, less_is_better=True)
-UNANSWERED_SHARE: Final = Figure("unanswered_share", _unanswered_share, less_is_better=True)
+UNANSWERED: Final = Figure(
+    "unanswered", lambda of: of.unanswered.height, less_is_better=True, listed="todo/unanswered"
+)
+UNANSWERED_SHARE: Final = UNANSWERED._replace(name="unanswered_share", measure=_unanswered_share)
 
 REACTIONS: Final = Figure(
     "reactions",

@@ -160,13 +160,15 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "Weekly retention": "The share of the previous week's posters who posted again.",
     "In the week": "People who posted in these 7 days.",
     "In four weeks": "People who posted in the 28 days that end with this week.",
-    "Joined": "People who joined their first channel, as far as Slack posted a message about it.",
-    "Posted": "Of these, those who have written a message since.",
-    "Were answered": "Of these, those who got a reply or a reaction by somebody else.",
-    "Became regular": "Of these, those who have written in at least three different weeks.",
+    "People who joined": (
+        "They joined their first channel then, as far as Slack posted a message about it."
+    ),
+    "Of them posted": "Of these, those who have written a message since.",
+    "Of them answered": "Of these, those who got a reply or a reaction by somebody else.",
+    "Of them regular": "Of these, those who have written in at least three different weeks.",
     "% posted": "The share of those who joined.",
-    "% were answered": "The share of those who joined.",
-    "% became regular": "The share of those who joined.",
+    "% answered": "The share of those who joined.",
+    "% regular": "The share of those who joined.",
     "Newcomers": "People whose first known message is in that week.",
     "Members of the workspace": "Accounts of people that are not deactivated, when last counted.",
     # to do

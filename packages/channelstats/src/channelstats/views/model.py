@@ -158,7 +158,8 @@ class Tile(msgspec.Struct, frozen=True):
     ``everyone``, when a person is chosen, is the mean per poster of a count, and everybody's figure
     otherwise. ``less_is_better`` says what a change means: of waiting, the less the better.
     ``after`` is said after the number, or in its place where there is none: ` of 3`.
-    ``about`` says what the title means.
+    ``about`` says what the title means; ``listed`` is `view/table` of the rows that are counted,
+    "" where none has them.
     """
 
     name: str
@@ -169,6 +170,7 @@ class Tile(msgspec.Struct, frozen=True):
     less_is_better: bool = False
     after: Line = ()
     about: str = ""
+    listed: str = ""
 
 
 class Tiles(msgspec.Struct, frozen=True):

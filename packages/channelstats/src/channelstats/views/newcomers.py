@@ -184,8 +184,8 @@ _REGULAR: Final = 3
 _STEPS: Final = {
     "joined": "Joined",
     "posted": "Posted",
-    "answered": "Were answered",
-    "regular": "Became regular",
+    "answered": "Answered",
+    "regular": "Regular",
 }
 
 
@@ -193,23 +193,15 @@ def _ways_in(request: ViewRequest) -> tuple[SeriesChart, Table, Table]:
     """How far those came who joined in the last four weeks and in those before, drawn with its
     numbers; and in every four weeks.
     """
-    months = blocks(_reach(request), MONTH)
+    months, later = blocks(_reach(request), MONTH), list(_STEPS)[1:]
     found = _steps(request, months)
-    joined = pl.col("joined")
-    rows = found.select(
-        pl.Series("month", labels(months)),
-        "joined",
-        *(
-            column
-            for name in list(_STEPS)[1:]
-            for column in (
-                pl.col(name),
-                pl.when(joined > 0)
-                .then(percent_of(name, "joined").column().shown())
-                .alias(f"{name}_share"),
-            )
-        ),
-    )
+    shares = {
+        f"{step}_share": pl.when(pl.col("joined") > 0).then(
+            percent_of(step, "joined").column().shown()
+        )
+        for step in later
+    }
+    rows = found.select(pl.Series("month", labels(months)), *_STEPS, **shares)
     counts = found.rows()
     name, title = "ways_in", "From joining to writing regularly"
     drawn = (
@@ -217,9 +209,10 @@ def _ways_in(request: ViewRequest) -> tuple[SeriesChart, Table, Table]:
         Series(BEFORE, "In the four weeks before", counts[-2], faint=True),
     )
     chart = SeriesChart("bars", name, title, "Step", tuple(_STEPS.values()), Kind.COUNT, drawn)
-    titles = {"month": "Joined in the four weeks from", **_STEPS}
-    titles |= {f"{name}_share": f"% {_STEPS[name].lower()}" for name in list(_STEPS)[1:]}
-    kinds = {f"{name}_share": Kind.PERCENT for name in _STEPS} | {"month": Kind.DATE}
+    titles = {"month": "Joined in the four weeks from", "joined": "People who joined"}
+    titles |= {step: f"Of them {_STEPS[step].lower()}" for step in later}
+    titles |= {f"{step}_share": f"% {_STEPS[step].lower()}" for step in later}
+    kinds = {"month": Kind.DATE, **dict.fromkeys(shares, Kind.PERCENT)}
     by_month = table(f"{name}_by_month", "By four weeks", rows, titles, kinds=kinds)
     return chart, table_of(name, title, {"people": chart}, below=name), by_month
 

@@ -181,6 +181,27 @@ class ViewContext:
         figure = f"{self.view.name}.{tile.name}"
         return [goal_state(goal) for goal in self._goals if goal.bound.figure == figure]
 
+    def rows_of(self, tile: Tile) -> str:
+        """The address of the rows that a tile counts; "" where no table has them."""
+        view, _, table = tile.listed.partition("/")
+        if not table or not (tile.change and tile.change["cur"]):
+            return ""
+        # A preset of the view To do ends with another day.
+        days = {
+            "weeks": "",
+            "from": self.asked.first.isoformat(),
+            "to": self.asked.last.isoformat(),
+        }
+        return f"{self.link(view, **days)}#table-{table}"
+
+    def day(self, cell: str, name: str) -> Markup:
+        """A day, or the first one of a week, that leads to the same view of it."""
+        first = date.fromisoformat(cell)
+        last = min(first + (WEEK - 1) * DAY, self.asked.last) if name == "week" else first
+        days = {"weeks": "", "from": cell, "to": last.isoformat()}
+        shown = date_text(cell, long=True)
+        return Markup('<a href="{}">{}</a>').format(self.link(self.view.name, **days), shown)
+
     @property
     def cards(self) -> list[Card]:
         """What is to be done, charts with what is below them, then the other tables; small ones
