@@ -16,7 +16,7 @@ from autopush.delivery.bridge_contract import Router
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
-from autopush.limits import LimitRefusals, PushLimits, StoredLimits, TokenBuckets
+from autopush.limits import GoneLimits, LimitRefusals, PushLimits, StoredLimits, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.settings.value_types import Rate
@@ -92,6 +92,7 @@ class Endpoint:
         changes_rate: Rate | None = None,
         clients: ListedClients | None = None,
         matrix: bool = True,
+        gone: GoneLimits | None = None,
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
@@ -127,6 +128,7 @@ class Endpoint:
                 router=router,
                 bridges=bridges,
                 limits=limits,
+                gone=gone or GoneLimits(refusals, None),
                 ring=harness.ring,
                 ids=harness.ids,
                 clock=harness.clock,

@@ -36,7 +36,13 @@ from autopush.delivery.peers import NODE, Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
 from autopush.delivery.user_agent import UserAgentConnection
-from autopush.limits import LimitRefusals, PushLimits, TokenBuckets, UserAgentLimits
+from autopush.limits import (
+    GoneLimits,
+    LimitRefusals,
+    PushLimits,
+    TokenBuckets,
+    UserAgentLimits,
+)
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import NO_HEADERS, Request, Response
 from autopush.net.siblings import Answering, Siblings, socket_pairs
@@ -206,6 +212,7 @@ class Worker:
             ),
             bridges=bridges,
             limits=PushLimits(refusals),
+            gone=GoneLimits(refusals, None),
             ring=RING,
             ids=IdFactory(clock),
             clock=clock,

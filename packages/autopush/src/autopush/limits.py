@@ -5,7 +5,8 @@
     user agents   new connections, messages, registrations,  connection_rate, message_rate,
                   new records                                registration_rate, new_user_agents_rate
                   hellos in progress                         HELLOS_IN_PROGRESS
-    senders       pushes to an endpoint, and with a key;     endpoint_rate, sender_rate,
+    senders       pushes to an endpoint, with a key, and     endpoint_rate, sender_rate, gone_rate,
+                  to endpoints that are gone;
                   whether they may send at all               vapid_required, allowed_senders
     both          what is stored for one user agent          max_stored_messages, max_stored_bytes
 
@@ -392,6 +393,63 @@ class PushLimits:
     def _too_many(self, limit: str, what: str, wait: float) -> PushError:
         self._refusals.add(limit)
         return PushError(Errno.RATE_EXCEEDED, f"Too many {what} ({limit})", retry_after=wait)
+
+
+DELAY: Final = 1.0
+"""Seconds by which the answer to a sender above the rate is delayed."""
+MAX_DELAYED: Final = 256
+"""Answers delayed at once; further ones are refused."""
+
+
+class GoneLimits:
+    """Limits senders that go on sending to endpoints that they were told are gone.
+
+    The first such answer for an endpoint does not count, so one who drops the subscription is never
+    limited. Above the rate answers come later, above twice the rate they are 429.
+
+    Rule: `sender` is a key whose signature was verified, or else the endpoint: otherwise anybody
+    could have another sender limited.
+    """
+
+    def __init__(
+        self,
+        refusals: LimitRefusals,
+        rate: Rate | None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._refusals = refusals
+        self._told = RecentlyUsed[bool](MAX_KNOWN)
+        self._prompt = TokenBuckets(rate, max_keys=MAX_KNOWN, monotonic=monotonic)
+        self._delayed = TokenBuckets(rate, max_keys=MAX_KNOWN, monotonic=monotonic)
+        self._waiting = 0
+        self._sleep = sleep
+
+    def is_repeated(self, endpoint: Hashable) -> bool:
+        """Whether that endpoint was refused as gone before; it is from now on."""
+        was_told = self._told.find(endpoint) is not None
+        if not was_told:
+            self._told.keep(endpoint, True)
+        return was_told
+
+    async def check(self, sender: Hashable) -> None:
+        """Count a push that ignores an earlier answer; its answer may be delayed.
+
+        :raises PushError: 429/203, the sender ignores too many
+        """
+        if not self._prompt.take(sender):
+            return
+        wait = self._delayed.take(sender)
+        if wait or self._waiting >= MAX_DELAYED:
+            self._refusals.add("gone_rate")
+            what = "messages to endpoints that are gone: drop these subscriptions (gone_rate)"
+            raise PushError(Errno.RATE_EXCEEDED, f"Too many {what}", retry_after=wait or DELAY)
+        self._waiting += 1
+        try:
+            await self._sleep(DELAY)
+        finally:
+            self._waiting -= 1
 
 
 # ── what is stored ───────────────────────────────────────────────────────────────────────────────

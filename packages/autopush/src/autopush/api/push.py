@@ -11,6 +11,7 @@ user agent is not connected.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
@@ -23,7 +24,7 @@ from autopush.delivery.bridge_contract import RouterResponse
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.router import CachedUser, DeliveryResult, Recipient, UserAgentRouter
 from autopush.fair_queue import FairQueue
-from autopush.limits import PushLimits
+from autopush.limits import GoneLimits, PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
 from autopush.store import PushStore
@@ -119,6 +120,7 @@ class PushHandler:
     router: UserAgentRouter
     bridges: Bridges
     limits: PushLimits
+    gone: GoneLimits
     ring: KeyRing
     ids: IdFactory
     clock: Clock
@@ -182,6 +184,8 @@ class PushHandler:
                 result = await self.router.route(recipient, notification)
         except PushError as refusal:
             _counted(refusal, recipient, credentials, self.metrics)
+            if refusal.status == 410 and self.gone.is_repeated(endpoint.ids):
+                await self.gone.check(await self._sender(endpoint, credentials))
             raise
         except KeytablesError as error:
             raise _counted(
@@ -194,6 +198,17 @@ class PushHandler:
         if line is not None:
             line.write(result, router_type_of(recipient))
         return response
+
+    async def _sender(self, endpoint: Endpoint, credentials: Credentials | None) -> bytes:
+        """The verified key of the sender; without one the endpoint."""
+        if credentials is not None:
+            with suppress(PushError):
+                claims = credentials.claims
+                if claims is None:
+                    claims = await self._signatures.verify(credentials, endpoint.uaid)
+                self.verifier.check(claims, self.clock())
+                return credentials.point()
+        return endpoint.ids
 
     def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:
         """201 with the documented headers and body, unless a bridge sets others."""

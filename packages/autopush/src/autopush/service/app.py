@@ -37,6 +37,7 @@ from autopush.delivery.versions import NEWER, OLDER, OtherVersions
 from autopush.keys import ServiceKeys
 from autopush.limits import (
     AccountLimits,
+    GoneLimits,
     LimitRefusals,
     PushLimits,
     StoredLimits,
@@ -306,6 +307,7 @@ class Worker:
                 router=router,
                 bridges=bridges,
                 limits=push_limits,
+                gone=GoneLimits(self._refusals, settings.gone_rate),
                 ring=self._ring,
                 ids=IdFactory(self._clock),
                 clock=self._clock,

@@ -421,6 +421,11 @@ class Settings:
     sender_rate: OptionalRate = LIMITS.of(*ENDPOINTS).option(
         None, "messages of one application server, as its VAPID key identifies it"
     )
+    gone_rate: OptionalRate = LIMITS.of(*ENDPOINTS).option(
+        Rate(100, "h"),
+        "messages of one application server to endpoints that it was told are gone; above it "
+        "answers are delayed, above twice as many refused",
+    )
     accounts_required: bool = LIMITS.option(
         False,
         "admit only user agents whose WebSocket URL ends with the token of a user "

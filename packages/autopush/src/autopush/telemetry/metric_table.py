@@ -52,6 +52,7 @@ LIMITS: Final = (
     "connection_rate",
     "connections",
     "endpoint_rate",
+    "gone_rate",
     "hellos",
     "internal_connections",
     "log_check_rate",

@@ -1,0 +1,108 @@
+"""A sender that ignores that endpoints are gone gets slower, then 429; one that listens never."""
+
+from uuid import UUID
+
+from autopush.limits import DELAY, GoneLimits, LimitRefusals
+from autopush.settings.value_types import Rate
+from autopush.telemetry.metric_table import LIMIT_REFUSED
+from support.connection_harness import ENDPOINT, UAID, Harness
+from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
+from support.recorded import recorded
+from support.senders import Sender
+
+SENDER, OTHER = Sender(), Sender()
+
+
+def channel(number: int) -> str:
+    return str(UUID(int=number, version=4))
+
+
+class Limited:
+    """An endpoint with a `gone_rate` of two in an hour; `delays`: the seconds it has waited."""
+
+    def __init__(self, harness: Harness) -> None:
+        self.delays: list[float] = []
+        refusals = LimitRefusals(harness.metrics)
+        rate = Rate(2, "h")
+        gone = GoneLimits(refusals, rate, monotonic=harness.clock, sleep=self._wait)
+        self.harness = harness
+        self.endpoint = Endpoint(harness, gone=gone)
+
+    async def _wait(self, seconds: float) -> None:
+        self.delays.append(seconds)
+
+    async def push(self, number: int, sender: Sender | None = None) -> tuple[int, int]:
+        """To an endpoint of a subscription that is gone."""
+        headers = dict(AES128GCM)
+        if sender is not None:
+            claims = {"aud": ENDPOINT, "exp": self.harness.clock() + 3600}
+            headers["authorization"] = sender.vapid(claims)
+        return refusal(await self.endpoint.push(headers, channel=channel(number)))
+
+
+async def test_one_who_sends_on_gets_slower_and_then_429(harness: Harness) -> None:
+    await harness.known_user()
+    limited = Limited(harness)
+    assert await limited.push(1, SENDER) == (410, 106)
+    assert [await limited.push(1, SENDER) for _ in range(2)] == [(410, 106)] * 2
+    assert limited.delays == []
+    assert [await limited.push(1, SENDER) for _ in range(2)] == [(410, 106)] * 2
+    assert limited.delays == [DELAY] * 2
+    assert await limited.push(1, SENDER) == (429, 203)
+    assert recorded(harness.metrics, LIMIT_REFUSED, limit="gone_rate") == 1
+    harness.clock.advance(3600)
+    assert await limited.push(1, SENDER) == (410, 106)
+
+
+async def test_one_who_is_told_of_each_endpoint_once_is_not_limited(harness: Harness) -> None:
+    await harness.known_user()
+    limited = Limited(harness)
+    for number in range(50):
+        assert await limited.push(number, SENDER) == (410, 106)
+    assert limited.delays == []
+
+
+async def test_all_endpoints_of_a_sender_count_together_and_others_not(harness: Harness) -> None:
+    await harness.known_user()
+    limited = Limited(harness)
+    for number in range(5):
+        await limited.push(number, SENDER)
+    for number in range(4):
+        assert await limited.push(number, SENDER) == (410, 106)
+    assert await limited.push(4, SENDER) == (429, 203)
+    assert await limited.push(4, OTHER) == (410, 106)
+
+
+async def test_whoever_only_names_a_key_does_not_have_its_owner_limited(harness: Harness) -> None:
+    await harness.known_user()
+    limited = Limited(harness)
+    await limited.push(1, SENDER)
+    token = OTHER.token({"aud": ENDPOINT, "exp": harness.clock() + 3600})
+    forged = AES128GCM | {"authorization": f"vapid t={token},k={SENDER.key_text}"}
+    answers = [await limited.endpoint.push(forged, channel=channel(1)) for _ in range(10)]
+    assert {refusal(answer) for answer in answers} == {(410, 106), (429, 203)}
+    limited.delays.clear()
+    assert await limited.push(1, SENDER) == (410, 106)
+    assert limited.delays == []
+
+
+async def test_anonymous_messages_count_for_each_endpoint(harness: Harness) -> None:
+    await harness.known_user()
+    limited = Limited(harness)
+    for _ in range(5):
+        assert await limited.push(1) == (410, 106)
+    assert await limited.push(1) == (429, 203)
+    response = await limited.endpoint.push(channel=channel(1))
+    assert int(headers_of(response)["retry-after"]) > 0
+    await limited.push(2)
+    assert await limited.push(2) == (410, 106)
+
+
+async def test_messages_to_endpoints_that_are_there_are_taken_meanwhile(harness: Harness) -> None:
+    await harness.known_user()
+    limited = Limited(harness)
+    for _ in range(8):
+        await limited.push(1, SENDER)
+    claims = {"aud": ENDPOINT, "exp": harness.clock() + 3600}
+    headers = AES128GCM | {"authorization": SENDER.vapid(claims)}
+    assert (await limited.endpoint.push(headers, uaid=UAID)).status == 201
