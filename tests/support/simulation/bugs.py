@@ -10,7 +10,7 @@ from unittest.mock import patch
 from autopush.api.forwarding import Forwarding
 from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import Registry
-from autopush.delivery.moving import TAKEN, Movers
+from autopush.delivery.moving import TAKEN, Move, Movers
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NodeAnswer, Nodes, PendingCalls
 from autopush.delivery.requests import StoreRequests
@@ -115,7 +115,19 @@ def _loses_the_hello() -> Iterator[None]:
 def _closes_what_it_moved() -> Iterator[None]:
     """A connection that has moved is also served where it was."""
 
-    with patch.object(UserAgentConnection, "leave_socket", lambda _: True):
+    move = Movers._move
+
+    async def leave(connection: UserAgentConnection) -> None:
+        connection.stay()
+
+    async def move_and_stay(*what: Any) -> Move:
+        await move(*what)
+        return Move.LATER
+
+    with (
+        patch.object(UserAgentConnection, "leave", leave),
+        patch.object(Movers, "_move", move_and_stay),
+    ):
         yield
 
 
