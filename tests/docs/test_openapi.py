@@ -33,6 +33,9 @@ FAILING_STORE = {
     ("put", "/spush/{version}/{token}", "503"),
     ("put", "/spush/{token}", "503"),
     ("delete", "/m/{message_id}", "503"),
+    ("get", "/m/{message_id}", "503"),
+    ("get", "/r/{token}", "503"),
+    ("get", "/r/{token}", "429"),  # with 1,000 requests that wait
     ("post", "/_matrix/push/v1/notify", "503"),
     ("get", "/health", "503"),
     ("get", "/__heartbeat__", "503"),
@@ -126,7 +129,7 @@ def matching(path: str) -> str:
 
 @asynccontextmanager
 async def checked(
-    data: Path, options: Sequence[str] = ("--stub-router", "--max-unacked", "1")
+    data: Path, options: Sequence[str] = ("--stub-router", "--receipts", "--max-unacked", "1")
 ) -> AsyncIterator[tuple[Checked, Service]]:
     options = (*options, "--crypto-key", KEY)
     async with service(data, *options) as running, application_server() as server:
@@ -157,6 +160,22 @@ async def pushes(request: Checked, running: Service) -> None:
     for each in (path, path.replace("/v1/", "/")):
         await request("post", each, 410, TTL="60")
     await agent.close()
+
+
+async def receipts(request: Checked, running: Service) -> None:
+    agent = await running.connect()
+    path = urlsplit((await agent.register())[1]).path
+    pushed = await request("post", path, 201, TTL="60")
+    await request("get", f"/m/{pushed.message_id}", 200)
+    await request("get", "/m/nonsense", 400)
+    for each in (path, path.replace("/v1/", "/")):
+        pushed = await request("post", each, 202, TTL="60", Prefer="respond-async")
+    await agent.close()
+    await request("get", urlsplit(pushed.headers["Location"]).path, 200)
+    subscription = urlsplit(pushed.headers["Link"].partition(">")[0].removeprefix("<")).path
+    known = (await request("get", subscription, 200)).headers["ETag"]
+    await request("get", subscription, 304, If_None_Match=known)
+    await request("get", "/r/nonsense", 404)
 
 
 async def notifications(request: Checked, running: Service) -> None:
@@ -351,6 +370,7 @@ async def test_a_running_service_gives_every_documented_response_in_its_document
 ) -> None:
     async with checked(tmp_path) as (request, running):
         await pushes(request, running)
+        await receipts(request, running)
         await notifications(request, running)
         await versions(request, running)
         await registrations(request)

@@ -8,6 +8,7 @@ from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
 from autopush.api.matrix import MatrixGateway
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
+from autopush.api.receipts import ReceiptHandler
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
@@ -17,7 +18,7 @@ from autopush.delivery.bridged import Bridges
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
 from autopush.limits import GoneLimits, LimitRefusals, PushLimits, StoredLimits, TokenBuckets
-from autopush.net.client_limits import TrustedProxies
+from autopush.net.client_limits import ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.settings.value_types import Rate
 from autopush.webpush.errors import Errno
@@ -93,6 +94,8 @@ class Endpoint:
         clients: ListedClients | None = None,
         matrix: bool = True,
         gone: GoneLimits | None = None,
+        receipt_rate: Rate | None = None,
+        max_waiting: int = 10,
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
@@ -120,6 +123,16 @@ class Endpoint:
         )
         refusals = LimitRefusals(harness.metrics)
         limits = limits or PushLimits(refusals)
+        self.receipts = ReceiptHandler(
+            harness.store,
+            self.tokens,
+            harness.clock,
+            refusals,
+            ConnectionLimits(),
+            rate=receipt_rate,
+            max_waiting=max_waiting,
+            poll_interval=0.01,
+        )
         metrics = PushMetrics(harness.metrics)
         self.app = EndpointApp(
             push=PushHandler(
@@ -137,6 +150,7 @@ class Endpoint:
                 max_ttl=MAX_TTL,
                 max_data=MAX_DATA,
                 block=headers.push,
+                receipts=self.receipts,
             ),
             simplepush=SimplePushHandler(
                 tokens=self.tokens,
@@ -148,6 +162,7 @@ class Endpoint:
                 max_data=MAX_DATA,
                 block=headers.simplepush,
             ),
+            receipts=self.receipts,
             delete=DeleteHandler(harness.store, limits, harness.ring, headers.delete),
             registration=RegistrationHandler(
                 routers=bridges.routers,
@@ -183,7 +198,9 @@ class Endpoint:
     ) -> Response:
         request = Request(method, path, "", dict(headers or {}), "::1", body=body)
         request.certificate = certificate
-        return await self.app(request)
+        answer = await self.app(request)
+        assert isinstance(answer, Response)
+        return answer
 
     def path(self, uaid: str = UAID, channel: str = CHANNEL, key: bytes | None = None) -> str:
         """The path of a channel's endpoint."""

@@ -204,6 +204,7 @@ class Worker:
         )
         bridges = Bridges({}, store, _METRICS)
         requests = RequestLog(_TOKENS, ErrorResponses(URL), store.uaid_hash)
+        unused = cast(Any, None)
         push = PushHandler(
             tokens=_TOKENS,
             verifier=Verifier(URL),
@@ -221,12 +222,13 @@ class Worker:
             max_ttl=1_000_000,
             max_data=4096,
             block=NO_HEADERS,
+            receipts=unused,
         )
-        unused = cast(Any, None)
         self.app = EndpointApp(
             push=push,
             simplepush=unused,
             delete=DeleteHandler(store, PushLimits(refusals), RING, NO_HEADERS),
+            receipts=unused,
             registration=unused,
             dockerflow=unused,
             log_check=unused,
@@ -241,7 +243,7 @@ class Worker:
             ),
         )
         ports: dict[str, Answering] = {
-            ENDPOINT: partial(self.app, is_forwarded=True),
+            ENDPOINT: partial(self.app.respond, is_forwarded=True),
             NODE: SiblingPort(NodeApi(self.registry, RING), f"/i/{self.instance}"),
         }
         siblings.start(ports, partial(movers.adopt, self.node))
@@ -264,7 +266,7 @@ class Worker:
         self.context.run(self.world.loop.create_task, arriving)
 
     def ask(self, request: Request) -> "asyncio.Task[Response]":
-        return self.world.loop.create_task(self.app(request), context=self.context)
+        return self.world.loop.create_task(self.app.respond(request), context=self.context)
 
 
 class User:

@@ -49,11 +49,11 @@ async def test_endpoints_take_post_only(endpoint: Endpoint, method: str, path: s
     assert headers_of(response)["allow"] == "POST, OPTIONS, HEAD"
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "POST", "PATCH"])
-async def test_messages_take_delete_only(endpoint: Endpoint, method: str) -> None:
+@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH"])
+async def test_messages_take_get_and_delete_only(endpoint: Endpoint, method: str) -> None:
     response = await endpoint.ask(method, "/m/id")
     assert refusal(response) == (405, 102)
-    assert headers_of(response)["allow"] == "DELETE, OPTIONS, HEAD"
+    assert headers_of(response)["allow"] == "GET, DELETE, OPTIONS, HEAD"
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,21 @@ async def test_web_pages_of_any_origin_may_push(endpoint: Endpoint, method: str,
         "crypto-key",
         "encryption",
         "encryption-key",
+        "link",
+        "prefer",
+        "push-receipt",
         "topic",
         "ttl",
         "urgency",
     } == set(allowed)
     assert headers[f"{CORS}allow-origin"] == "*"
     assert headers[f"{CORS}allow-methods"] == "POST"
-    assert headers[f"{CORS}expose-headers"] == "location,www-authenticate"
+    assert headers[f"{CORS}expose-headers"].split(",") == [
+        "location",
+        "www-authenticate",
+        "link",
+        "preference-applied",
+    ]
     assert headers[f"{CORS}max-age"] == "3600"
 
 
@@ -204,7 +212,7 @@ async def test_web_pages_of_any_origin_may_push(endpoint: Endpoint, method: str,
 async def test_web_pages_of_any_origin_may_delete_messages(endpoint: Endpoint, method: str) -> None:
     assert cors_of(headers_of(await endpoint.ask(method, "/m/id"))) == {
         f"{CORS}allow-origin": "*",
-        f"{CORS}allow-methods": "DELETE",
+        f"{CORS}allow-methods": "GET,DELETE",
         f"{CORS}allow-headers": "",
         f"{CORS}expose-headers": "location",
         f"{CORS}max-age": "3600",
@@ -226,7 +234,7 @@ async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
     location = dict(pushed.headers)["Location"]
     deleted = await endpoint.ask("DELETE", location[location.index("/m/") :])
     assert deleted.status == 204
-    assert headers_of(deleted)[f"{CORS}allow-methods"] == "DELETE"
+    assert headers_of(deleted)[f"{CORS}allow-methods"] == "GET,DELETE"
 
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])

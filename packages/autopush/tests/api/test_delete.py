@@ -124,7 +124,7 @@ async def test_the_channels_row_cannot_be_deleted_as_a_message(
 async def test_any_other_text_is_400_102(endpoint: Endpoint, text: str) -> None:
     response = await delete(endpoint, text)
     assert refusal(response) == (400, 102)
-    assert headers_of(response)["access-control-allow-methods"] == "DELETE"
+    assert headers_of(response)["access-control-allow-methods"] == "GET,DELETE"
 
 
 async def test_an_id_of_another_service_is_400_102(harness: Harness, endpoint: Endpoint) -> None:

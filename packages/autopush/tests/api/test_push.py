@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from autopush.api.app import EXPOSED
 from autopush.delivery.peers import NodeAnswer
 from autopush.limits import LimitRefusals, PushLimits
 from autopush.net.http_messages import Response
@@ -213,7 +214,7 @@ async def test_a_missing_header_is_named_under_errors(harness: Harness, endpoint
 
 async def test_a_refusal_carries_the_headers_of_the_route(endpoint: Endpoint) -> None:
     headers = headers_of(await endpoint.push(TTL))
-    assert headers["access-control-expose-headers"] == "location,www-authenticate"
+    assert headers["access-control-expose-headers"] == EXPOSED
     assert headers["cache-control"] == "max-age=86400"
 
 

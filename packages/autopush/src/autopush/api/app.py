@@ -12,17 +12,19 @@ from autopush.api.matrix import PATH as MATRIX_PATH
 from autopush.api.matrix import MatrixGateway
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, SimplePushHandler
+from autopush.api.receipts import ReceiptHandler
 from autopush.api.registration import METHODS, RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.status_pages import Dockerflow, LogCheck
-from autopush.net.http_messages import HeaderBlock, Request, Response, header_block
+from autopush.net.http_messages import Answer, HeaderBlock, Request, Response, header_block
 from autopush.settings.value_types import NamedTexts
 from autopush.webpush.errors import Errno, PushError
 
 PUSH_HEADERS: Final = (
     "content-encoding,encryption,crypto-key,ttl,encryption-key,content-type,authorization,"
-    "topic,urgency"
+    "topic,urgency,prefer,link,push-receipt"
 )
+EXPOSED: Final = "location,www-authenticate,link,preference-applied"
 MAX_AGE: Final = "3600"
 CHALLENGE: Final = ("WWW-Authenticate", 'Transport mode="tls-client-certificate"')
 
@@ -33,9 +35,10 @@ class CommonHeaders:
     def __init__(self, *, cors: bool, hsts_max_age: int) -> None:
         self._cors = cors
         self._hsts = hsts_max_age
-        self.push = self._block("POST", PUSH_HEADERS, "location,www-authenticate")
+        self.push = self._block("POST", PUSH_HEADERS, EXPOSED)
         self.simplepush = self._block("PUT", "", "")
-        self.delete = self._block("DELETE", "", "location")
+        self.delete = self._block("GET,DELETE", "", "location")
+        self.receipts = self._block("GET", "prefer,if-none-match", "etag")
         self.registration = [self._block(methods.replace(" ", ""), "", "") for methods in METHODS]
         """By the number of path segments after `registration`."""
         self.other = self._block("", "", "")
@@ -78,6 +81,7 @@ class EndpointApp:
     push: PushHandler
     simplepush: SimplePushHandler
     delete: DeleteHandler
+    receipts: ReceiptHandler
     registration: RegistrationHandler
     dockerflow: Dockerflow
     log_check: LogCheck
@@ -91,7 +95,27 @@ class EndpointApp:
     matrix: MatrixGateway | None = None
     in_progress: int = field(default=0, init=False)
 
-    async def __call__(self, request: Request, *, is_forwarded: bool = False) -> Response:
+    async def __call__(self, request: Request) -> Answer:
+        if not request.path.startswith("/r/"):
+            return await self.respond(request)
+        try:  # it may wait long, which has a limit of its own
+            self._check_certificate(request, request.path)
+            match request.method, request.path.removeprefix("/r/"):
+                case "GET", token:
+                    answer = await self.receipts(request, token)
+                case (("OPTIONS" | "HEAD"), _):
+                    answer = Response(200)
+                case _:
+                    raise responses.method_not_allowed("GET")
+        except PushError as refusal:
+            answer = self.requests.refused(request, refusal)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+            answer = self.requests.failed(error, request)
+        if isinstance(answer, Response):
+            answer.block = self.headers.receipts
+        return answer
+
+    async def respond(self, request: Request, *, is_forwarded: bool = False) -> Response:
         if self.in_progress >= self.max_requests:
             busy = PushError(Errno.BACK_OFF, "Too many requests in progress")
             response = self.requests.refused(request, busy)
@@ -111,8 +135,7 @@ class EndpointApp:
 
     async def _respond(self, request: Request, *, is_forwarded: bool) -> Response:
         path = request.path if "%" not in request.path else unquote(request.path)
-        if self.clients is not None and request.certificate not in self.clients:
-            self._check_exempt(request, path)
+        self._check_certificate(request, path)
         segments = path.split("/")[1:]
         if self.forwarding is not None and not is_forwarded:
             owner = self.forwarding.owner(request.method, segments)
@@ -127,6 +150,8 @@ class EndpointApp:
                 return await self.simplepush(request, token)
             case "DELETE", "m", message_id if message_id:
                 return await self.delete(message_id)
+            case "GET", "m", message_id if message_id:
+                return await self.receipts.state_of(message_id)
             case "OPTIONS", *_:
                 return Response(200)
             case "HEAD", *_:
@@ -137,13 +162,13 @@ class EndpointApp:
             case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
                 return await self.registration(request, kind, app_id, rest)
             case _, *names if self.matrix is not None and tuple(names) == MATRIX_PATH:
-                return await self.matrix(request, self)
+                return await self.matrix(request, self.respond)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
                 raise responses.method_not_allowed("POST")
             case (_, "spush", _, token) | (_, "spush", token) if token:
                 raise responses.method_not_allowed("PUT")
             case _, "m", message_id if message_id:
-                raise responses.method_not_allowed("DELETE")
+                raise responses.method_not_allowed("GET, DELETE")
         page = (
             await self.dockerflow.respond(request)
             or self.log_check.respond(request)
@@ -152,6 +177,10 @@ class EndpointApp:
         if page is None:
             raise responses.not_found()
         return page
+
+    def _check_certificate(self, request: Request, path: str) -> None:
+        if self.clients is not None and request.certificate not in self.clients:
+            self._check_exempt(request, path)
 
     def _check_exempt(self, request: Request, path: str) -> None:
         """Pass only status pages, the log check and CORS preflights, which have no certificate.

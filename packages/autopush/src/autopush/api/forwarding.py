@@ -76,7 +76,7 @@ class Forwarding:
                 | ("PUT", "spush", token)
             ):
                 return self.tokens.open(token).uaid
-            case "DELETE", "m", message_id:
+            case "DELETE" | "GET", "m", message_id:
                 return parse_message_id(self.ring, message_id).uaid
             case _, "v1", _, _, "registration", uaid, *_:
                 return canonical_uaid(uaid)

@@ -18,6 +18,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from autopush.api import responses
+from autopush.api.receipts import ReceiptHandler
 from autopush.api.request_log import PushLine, RequestLog
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterResponse
@@ -26,8 +27,8 @@ from autopush.delivery.router import CachedUser, DeliveryResult, Recipient, User
 from autopush.fair_queue import FairQueue
 from autopush.limits import GoneLimits, PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
-from autopush.protocol.effects import Row
 from autopush.store import PushStore
+from autopush.store.messages import row_of_id
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
 from autopush.telemetry.metric_table import (
     ENCODING_AES128GCM,
@@ -129,6 +130,7 @@ class PushHandler:
     max_ttl: int
     max_data: int
     block: HeaderBlock
+    receipts: ReceiptHandler
 
     def __post_init__(self) -> None:
         self._signatures = SignatureQueue(self.verifier)
@@ -158,8 +160,18 @@ class PushHandler:
                 self.verifier.check(claims, self.clock())
                 if self.limits.has_sender_rate:
                     self.limits.check_sender_rate(credentials, began)
+            receipt = None
+            if "prefer" in headers and not isinstance(recipient, BridgedUser):
+                receipt = await self.receipts.requested(headers, endpoint, credentials)
             topic, order = content.topic, self.ids.next()
-            message_id = new_message_id(self.ring, endpoint.uaid, endpoint.channel_id, topic, order)
+            message_id = new_message_id(
+                self.ring,
+                endpoint.uaid,
+                endpoint.channel_id,
+                topic,
+                order,
+                "" if receipt is None else receipt.id,
+            )
             notification = Notification(
                 uaid=endpoint.uaid,
                 channel_id=endpoint.channel_id,
@@ -192,6 +204,16 @@ class PushHandler:
                 responses.storage_refusal(error), recipient, credentials, self.metrics
             ) from error
         response = self._response(notification, routed)
+        if receipt is not None:
+            links = await self.receipts.accepted(
+                receipt,
+                parse_message_id(self.ring, message_id),
+                microseconds_of(order) // 1000,
+                content.ttl,
+                result,
+            )
+            if links:
+                response.status, response.headers = 202, (*response.headers, *links)
         self.metrics.accepted(
             began, router_type, result, len(request.body), content.headers, credentials
         )
@@ -247,9 +269,8 @@ class DeleteHandler:
                 Errno.INVALID_ENDPOINT, "Invalid message ID", status=400
             ) from None
         self.limits.check_deletion(message.uaid + message.channel_id)
-        row = Row(message.sort_key, message.text if message.topic else None)
         try:
-            await self.store.remove(message.uaid, row)
+            await self.store.remove(message.uaid, row_of_id(message))
         except KeytablesError as error:
             raise responses.storage_refusal(error) from error
         return Response(204, block=self.block)

@@ -12,13 +12,16 @@ from typing import Final
 from autopush.delivery.connected import AckedRows
 from autopush.delivery.peers import Nodes
 from autopush.net.timers import TimerWheel
-from autopush.protocol.effects import Row, Undelivered
+from autopush.protocol.effects import Ack, Row, Undelivered
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import row_of
+from autopush.store.receipts import Receipts
 from autopush.store.rotation import follow
 from autopush.store.users import SIMPLEPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
+from autopush.webpush.identifiers import has_receipt
+from autopush.webpush.tokens import KeyRing, parse_message_id
 from keytables import TableNotFound, Throttled, Unavailable
 from keytables.retries import Backoff
 
@@ -28,14 +31,25 @@ RETRY_CHECK_INTERVAL: Final = 0.05
 CONCURRENT_SAVES: Final = 64
 """Connections whose messages are saved concurrently."""
 
+UNDELIVERED: Final = (101, 102)
+"""Codes of an ack: the message could not be decrypted, or not be given to the page."""
+
 Write = Callable[[], Awaitable[object]]
 
 _log = logs.get(__name__)
 
 
 class BackgroundWrites:
-    def __init__(self, store: PushStore, nodes: Nodes, wheel: TimerWheel, acked: AckedRows) -> None:
+    def __init__(
+        self,
+        store: PushStore,
+        nodes: Nodes,
+        wheel: TimerWheel,
+        acked: AckedRows,
+        ring: KeyRing,
+    ) -> None:
         self._store = store
+        self._ring = ring
         self._nodes = nodes
         self._wheel = wheel
         self._running: set[asyncio.Future[object]] = set()
@@ -43,13 +57,35 @@ class BackgroundWrites:
         self._save_slots = asyncio.Semaphore(CONCURRENT_SAVES)
         self._acked = acked
 
-    def delete_acked(self, messages: UserMessages, uaid: str, rows: Sequence[Row]) -> None:
-        """Delete rows that were acked or no longer need delivery."""
+    def delete_acked(
+        self, messages: UserMessages, uaid: str, rows: Sequence[Row], acked: Sequence[Ack] = ()
+    ) -> None:
+        """Delete rows that were acked or no longer need delivery. `acked`: those with a receipt."""
         self._acked.add(uaid, rows, may_recur=messages.router_type == SIMPLEPUSH)
-        self._start(
-            partial(messages.delete_all, uaid, rows),
-            on_end=partial(self._acked.on_deleted, uaid, rows),
-        )
+        delete: Write = partial(messages.delete_all, uaid, rows)
+        if acked and self._store.receipts is not None:
+            delete = partial(self._delete_reported, self._store.receipts, acked, delete)
+        self._start(delete, on_end=partial(self._acked.on_deleted, uaid, rows))
+
+    async def _delete_reported(
+        self, receipts: Receipts, acked: Sequence[Ack], delete: Write
+    ) -> None:
+        # The receipts first: a message that is deleted without one counts as gone.
+        for ack in acked:
+            states = ("delivered", "errored") if ack.code in UNDELIVERED else ("delivered",)
+            message = parse_message_id(self._ring, ack.version)
+            await receipts.passed(message, *states, code=ack.code)
+        await delete()
+
+    def report(self, versions: Sequence[str], *states: str, code: int | None = None) -> None:
+        """Write to the receipts of these messages, as far as they have one."""
+        receipts = self._store.receipts
+        if receipts is None:
+            return
+        for version in versions:
+            if has_receipt(version):
+                message = parse_message_id(self._ring, version)
+                self._start(partial(receipts.passed, message, *states, code=code))
 
     def save_undelivered(
         self, messages: UserMessages, uaid: str, connected_at: int, undelivered: Undelivered

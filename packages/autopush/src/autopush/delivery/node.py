@@ -106,7 +106,7 @@ class ConnectionNode:
         self.clients = Clients()
         self.session_metrics = SessionMetrics(metrics)
         self.log = SessionLog(store.uaid_hash, metrics)
-        self.background = BackgroundWrites(store, nodes, wheel, registry.acked)
+        self.background = BackgroundWrites(store, nodes, wheel, registry.acked, tokens.ring)
         self.requests = StoreRequests(
             store,
             nodes,

@@ -38,6 +38,7 @@ from autopush.telemetry import logs
 from autopush.telemetry.metric_table import CLIENT_DELETED, DROP_USER, HOST_GONE, SAVE_TIME
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.identifiers import has_receipt
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Unavailable
 
@@ -219,8 +220,9 @@ class UserAgentRouter:
             429/204, too much is stored for it; as `find`, for a cached user
         :raises KeytablesError: it could not be stored
         """
+        store_first = self._stores_first(notification)
         if (
-            not self._store_first
+            not store_first
             and not isinstance(recipient, (UserOnRecord, CachedUser))
             and recipient.has_acked_all
             and recipient.deliver(notification, None)
@@ -229,7 +231,7 @@ class UserAgentRouter:
         limits, failed = self._limits, None
         must_count = limits is not None and notification.ttl and not limits.charge(notification)
         if isinstance(recipient, CachedUser):
-            if not must_count:
+            if not must_count and not store_first:
                 answer = await self._nodes.push_if_subscribed(recipient.node_id, notification)
                 if answer is NodeAnswer.DONE:
                     return DeliveryResult.DELIVERED
@@ -256,6 +258,10 @@ class UserAgentRouter:
                 )
             raise await self._on_table_not_found(record, messages, error) from error
 
+    def _stores_first(self, notification: Notification) -> bool:
+        """A message with a receipt counts as gone when it is neither stored nor acked."""
+        return self._store_first or has_receipt(notification.version)
+
     async def _find_again(self, notification: Notification) -> UserOnRecord:
         uaid = notification.uaid
         if self._cache is not None:
@@ -271,14 +277,15 @@ class UserAgentRouter:
         if not notification.ttl:
             delivered = user.deliver(notification, None)
             return DeliveryResult.DELIVERED if delivered else DeliveryResult.DISCARDED
-        if not self._store_first and user.deliver(notification, None):
+        store_first = self._stores_first(notification)
+        if not store_first and user.deliver(notification, None):
             return DeliveryResult.DELIVERED
         # Submitted before delivery, so that the delete after an ack is queued behind this write.
         began = time.perf_counter()
         committed = asyncio.ensure_future(messages.store(notification))
         if committed.done():  # refused at once: the store is too busy
             await committed
-        delivered = self._store_first and user.deliver(notification, row_of(notification))
+        delivered = store_first and user.deliver(notification, row_of(notification))
         sent = user.in_flight(notification.version) if delivered else None
         try:
             await committed
@@ -299,7 +306,7 @@ class UserAgentRouter:
     ) -> DeliveryResult:
         record, messages = user.record, user.messages
         row = None
-        if self._store_first and notification.ttl:
+        if self._stores_first(notification) and notification.ttl:
             await self._store_message(messages, notification)
             notification.stored = messages.name
             notification.unsettled = not await messages.is_settled(notification)

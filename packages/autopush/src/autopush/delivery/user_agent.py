@@ -28,6 +28,7 @@ from autopush.protocol.effects import (
     Effect,
     Identify,
     ReportNack,
+    ReportRetrieved,
     Row,
     Send,
     SetTimer,
@@ -43,6 +44,7 @@ from autopush.protocol.session import Session, SessionState
 from autopush.protocol.states import BLOCKED_STATES, State
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
+from autopush.webpush.identifiers import has_receipt
 from autopush.webpush.notification import Notification
 from autopush.webpush.urgency import HIGHEST
 from keytables import KeytablesError, TableNotFound, Throttled
@@ -295,6 +297,8 @@ class UserAgentConnection(WebSocketProtocol):
         if not session.accept(notification, row):
             return False
         self.send_text(notification.to_client())
+        if has_receipt(notification.version):
+            self._node.background.report([notification.version], "transmitted")
         return True
 
     def in_flight(self, version: str) -> Unacked | None:
@@ -368,7 +372,9 @@ class UserAgentConnection(WebSocketProtocol):
                 self.send_texts(texts)
                 texts = []
             if isinstance(effect, DeleteMessages):
-                self._node.background.delete_acked(self.messages, self._known_uaid, effect.rows)
+                self._node.background.delete_acked(
+                    self.messages, self._known_uaid, effect.rows, effect.acked
+                )
             elif isinstance(effect, Close):
                 self._detach(effect.reason, effect.code)
                 self.close(effect.code, effect.reason)
@@ -376,6 +382,10 @@ class UserAgentConnection(WebSocketProtocol):
                 self._set_session_timer(effect)
             elif isinstance(effect, ReportNack):
                 self._node.log.nacked(self._known_uaid, effect)
+                if effect.channel_id is not None:
+                    self._node.background.report([effect.version], "errored", code=effect.code)
+            elif isinstance(effect, ReportRetrieved):
+                self._node.background.report(effect.versions, "retrieved", "transmitted")
             elif isinstance(effect, DropUser):
                 self._node.log.dropped(self._known_uaid, effect.reason)
                 self._node.background.drop_user(self.messages, self._known_uaid, self.connected_at)

@@ -69,15 +69,17 @@ class Response(msgspec.Struct, gc=False, eq=False):
 
 
 class Upgrade(msgspec.Struct, gc=False, eq=False):
-    """Switch protocols: the server answers 101 and hands the transport to the new protocol.
+    """Switch protocols: the server answers 101 and hands the transport to the new protocol. With
+    the status 200 that writes the body, which ends with the connection.
 
-    `headers` are all headers of the 101, Upgrade and Connection included. `protocol_factory` gets
-    the connection's key (`ConnectionLimits`), which the new protocol releases when the connection
-    is lost.
+    `headers` are all headers of the answer; those of a 101 include Upgrade and Connection.
+    `protocol_factory` gets the connection's key (`ConnectionLimits`), which the new protocol
+    releases when the connection is lost.
     """
 
     headers: Sequence[tuple[str, str]]
     protocol_factory: Callable[[str], asyncio.Protocol]
+    status: int = 101
 
 
 Answer = Response | Upgrade
@@ -170,8 +172,10 @@ def render_response(
 
 
 def render_upgrade(upgrade: Upgrade) -> bytes:
-    """The bytes of a 101; raises ValueError as `render_response` does."""
+    """The head that the new protocol follows; raises ValueError as `render_response` does."""
     text = "HTTP/1.1 101 Switching Protocols\r\n"
+    if upgrade.status != 101:
+        text = f"{_STATUS_LINES[upgrade.status]}connection: close\r\n"
     for name, value in upgrade.headers:
         if "\n" in value or "\r" in value:
             raise ValueError(f"line break in the value of header {name}")

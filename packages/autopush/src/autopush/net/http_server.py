@@ -500,7 +500,7 @@ class HttpConnection(asyncio.Protocol):
     def _answer(self, request: Request, answer: object) -> None:
         if type(answer) is Response:
             self._respond(request, answer)
-        elif type(answer) is Upgrade and request.upgrade:
+        elif type(answer) is Upgrade and (request.upgrade or answer.status != 101):
             self._upgrade(request, answer)
         else:
             kind = type(answer).__name__

@@ -64,10 +64,27 @@ class Close(Struct, frozen=True):
     reason: str = ""
 
 
+class Ack(Struct, frozen=True):
+    """`version`: the message id. `code`: of the user agent, None if it sent none."""
+
+    version: str
+    code: int | None
+
+
 class DeleteMessages(Struct, frozen=True):
-    """Delete these rows: acked, expired, or of a channel that is unsubscribed."""
+    """Delete these rows: acked, expired, or of a channel that is unsubscribed.
+
+    `acked`: those acked messages whose senders want a receipt; they may have no row.
+    """
 
     rows: Sequence[Row]
+    acked: Sequence[Ack] = ()
+
+
+class ReportRetrieved(Struct, frozen=True):
+    """These stored messages were sent; their senders want a receipt."""
+
+    versions: Sequence[str]
 
 
 class DropReason(Enum):
@@ -224,4 +241,13 @@ class TooOften(Struct, frozen=True):
 UserChange = Subscribe | Unsubscribe | SetUrgency
 StoreRequest = Identify | UserChange | ReadStored | ChangeTable
 StoreResult = Identified | str | StoredPage | bool | None
-Effect = Send | Close | DeleteMessages | DropUser | ReportNack | SetTimer | StoreRequest
+Effect = (
+    Send
+    | Close
+    | DeleteMessages
+    | DropUser
+    | ReportNack
+    | ReportRetrieved
+    | SetTimer
+    | StoreRequest
+)

@@ -4,7 +4,7 @@ Rule: no member is trusted to have the right type. Each is decoded as sent and v
 session, so that each mistake gets its documented answer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import ceil
 from typing import Final
 
@@ -107,7 +107,10 @@ def event_of(message: ClientMessage, payload: bytes) -> Event:
 
 def code_of(message: ClientMessage) -> int | None:
     """None if it is missing or invalid."""
-    code = message.code
+    return _valid_code(message.code)
+
+
+def _valid_code(code: object) -> int | None:
     if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= MAX_CODE:
         return code
     return None
@@ -127,6 +130,15 @@ def acks(updates: object) -> Iterator[tuple[str, object]]:
         for update in updates:
             if isinstance(update, dict) and isinstance(version := update.get("version"), str):
                 yield version, update.get("channelID")
+
+
+def ack_codes(updates: object, versions: Collection[str]) -> Iterator[tuple[str, int | None]]:
+    """The code for each of these versions, which `updates` must ack; None without a valid one."""
+    for update in updates if isinstance(updates, list) else ():
+        if isinstance(update, dict):
+            version = update.get("version")
+            if isinstance(version, str) and version in versions:
+                yield version, _valid_code(update.get("code"))
 
 
 def hello(

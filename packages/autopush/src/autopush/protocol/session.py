@@ -27,6 +27,7 @@ from autopush.protocol.effects import (
     TRY_AGAIN_LATER,
     UNSUPPORTED_DATA,
     USER_RESET,
+    Ack,
     ChangeTable,
     Close,
     DeleteMessages,
@@ -37,6 +38,7 @@ from autopush.protocol.effects import (
     Identify,
     ReadStored,
     ReportNack,
+    ReportRetrieved,
     Row,
     Send,
     SetTimer,
@@ -75,7 +77,7 @@ from autopush.telemetry.metric_table import (
     UA_UNREGISTER,
 )
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
+from autopush.webpush.identifiers import canonical_uuid, has_receipt, is_channel_id, is_uaid
 from autopush.webpush.notification import Notification, from_node, updates_message
 from autopush.webpush.tokens import decode_key
 from autopush.webpush.urgency import HIGHEST, LOWEST, is_below, known_urgency
@@ -275,7 +277,7 @@ class Session:
             acked = self._acked(message.updates)
             if not acked:
                 self.counted_messages += 1
-            return self._complete(acked, self._own_counts())
+            return self._complete(acked, self._own_counts(), message.updates)
         self.counted_messages += 1
         match event:
             case Event.HELLO:
@@ -430,14 +432,14 @@ class Session:
         if self.state not in IDENTIFIED_STATES or self._is_busy:
             self._recheck = True
             return False
-        if notification.ttl or row is not None:
+        version, is_kept = notification.version, bool(notification.ttl)
+        if is_kept or row is not None or has_receipt(version):
             if notification.topic is not None:
                 self._supersede(notification)
             if not self.unacked:
                 self.unacked = {}
-            self.unacked[notification.version] = Unacked(
-                notification.channel_id, None if row else notification, row, of_page=False
-            )
+            unsaved = notification if is_kept and not row else None
+            self.unacked[version] = Unacked(notification.channel_id, unsaved, row, of_page=False)
         else:
             self.counted_messages -= 1  # its ack will match nothing in `unacked`
         self._count_sent("Direct", notification)
@@ -768,15 +770,22 @@ class Session:
             self._count_sent("Stored", notification)
         if self.simplepush is not None:
             return [Send(updates_message(sending))]
-        return [Send(notification.to_client()) for notification in sending]
+        effects: list[Effect] = [Send(notification.to_client()) for notification in sending]
+        if versions := [each.version for each in sending if has_receipt(each.version)]:
+            effects.append(ReportRetrieved(versions))
+        return effects
 
     def _complete(
-        self, versions: Iterable[str], acks: SessionCounts | None = None
+        self,
+        versions: Iterable[str],
+        acks: SessionCounts | None = None,
+        updates: object = None,
     ) -> Sequence[Effect]:
         """Remove messages from the unacked ones and delete their rows; then continue what waited
-        for them. `acks`: where to count them if they were acked.
+        for them. `acks`: where to count them if they were acked, by the member `updates`.
         """
         rows: list[Row] = []
+        reported: list[str] = []
         drain = self.drain
         for version in versions:
             sent = self.unacked.pop(version, None)
@@ -786,6 +795,8 @@ class Session:
                 rows.append(sent.row)
             if acks is not None:
                 sent.is_acked = True
+                if has_receipt(version):
+                    reported.append(version)
                 if sent.of_page:
                     acks.stored_acked += 1
                 else:
@@ -796,7 +807,12 @@ class Session:
                 drain.complete(version, of_page=sent.of_page)
         if not self.unacked:
             self.unacked = _NONE_UNACKED
-        effects: list[Effect] = [DeleteMessages(rows)] if rows else []
+        effects: list[Effect] = []
+        if reported:
+            acked = [Ack(*each) for each in messages.ack_codes(updates, reported)]
+            effects.append(DeleteMessages(rows, acked))
+        elif rows:
+            effects.append(DeleteMessages(rows))
         if drain is None:
             effects += self._continue()
         elif not drain.waiting and not drain.reading:

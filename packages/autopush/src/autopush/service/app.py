@@ -18,6 +18,7 @@ from autopush.api.matrix import MatrixGateway
 from autopush.api.node_ports import NodeApi, NodePort, SiblingPort, UpgradeHandler
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
+from autopush.api.receipts import ReceiptHandler
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
@@ -292,6 +293,14 @@ class Worker:
                 self._ring,
                 self._metrics.counter(NODE_TIMEOUT),
             )
+        receipts = ReceiptHandler(
+            store,
+            self._tokens,
+            self._clock,
+            self._refusals,
+            self._connection_limits,
+            rate=settings.receipt_rate,
+        )
         push_metrics = PushMetrics(self._metrics)
         push_limits = PushLimits(
             self._refusals,
@@ -316,6 +325,7 @@ class Worker:
                 max_ttl=settings.max_notification_ttl,
                 max_data=settings.max_data,
                 block=headers.push,
+                receipts=receipts,
             ),
             simplepush=SimplePushHandler(
                 tokens=self._tokens,
@@ -327,6 +337,7 @@ class Worker:
                 max_data=settings.max_data,
                 block=headers.simplepush,
             ),
+            receipts=receipts,
             delete=DeleteHandler(store, push_limits, self._ring, headers.delete),
             registration=RegistrationHandler(
                 routers=bridges.routers,
@@ -360,12 +371,16 @@ class Worker:
                 else None
             ),
         )
-        self._sibling_ports[ENDPOINT] = partial(app, is_forwarded=True)
+        self._sibling_ports[ENDPOINT] = partial(app.respond, is_forwarded=True)
         limits = Limits(max_body=max(65_536, 2 * settings.max_data))
         server = self._serve("endpoint", app, limits)
         if "proxied" in self._sockets:
             self._http.append((server, "proxied"))
-        self._shutdowns += [partial(server.shutdown, REQUESTS_TIMEOUT), bridges.close]
+        self._shutdowns += [
+            receipts.end_waits,
+            partial(server.shutdown, REQUESTS_TIMEOUT),
+            bridges.close,
+        ]
         if waker is not None:
             self._shutdowns.append(waker.close)
         return app

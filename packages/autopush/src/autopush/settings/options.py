@@ -344,6 +344,10 @@ class Settings:
         default_text="store-first, but bypass on DynamoDB",
         effective=lambda settings: "store-first" if settings.store_first else "bypass",
     )
+    receipts: bool = DELIVERY.of(*ALL_COMMANDS).option(
+        False,
+        "give receipts to application servers that ask for them; such messages are always stored",
+    )
     max_data: Annotated[int, whole_number(1, 65536, "BYTES")] = DELIVERY.of(*ENDPOINTS).option(
         4096, "largest message body in bytes"
     )
@@ -430,6 +434,11 @@ class Settings:
         False,
         "admit only user agents whose WebSocket URL ends with the token of a user "
         "(`autopush user add`)",
+    )
+    receipt_rate: OptionalRate = LIMITS.of(*ENDPOINTS).option(
+        Rate(600, "min"),
+        "messages with a receipt of one application server, as its VAPID key identifies it, or to "
+        "one endpoint URL without one; further ones get none",
     )
     vapid_required: bool = LIMITS.of(*ENDPOINTS).option(
         False, "refuse messages without VAPID credentials, also to endpoints of version 1"
@@ -643,6 +652,9 @@ class Settings:
     storage_tablename: TableName = STORAGE.option("storage", "table of SimplePush versions")
     message_tablename: TableName = STORAGE.option(
         "message", "first part of the names of the message tables"
+    )
+    receipt_tablename: TableName = STORAGE.option(
+        "receipt", "table of receipts, which is created with the option `receipts`"
     )
     no_table_rotation: bool | None = STORAGE.option(
         None,

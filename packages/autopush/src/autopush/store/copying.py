@@ -13,6 +13,7 @@ from autopush.store.tables import (
     Month,
     TablePlan,
     message_table,
+    receipt_table,
     router_table,
     storage_table,
 )
@@ -129,6 +130,8 @@ def service_tables(names: Iterable[str], plan: TablePlan) -> list[Table]:
             found.append(router_table(name))
         elif name == plan.storage:
             found.append(storage_table(name))
+        elif name == plan.receipt:
+            found.append(receipt_table(name))
         elif name == plan.message or Month.parse(plan.message, name) is not None:
             found.append(message_table(name))
     return found

@@ -36,6 +36,7 @@ from autopush.telemetry.metric_table import (
 from autopush.telemetry.metrics import Metrics, unshared_metrics
 from autopush.webpush.identifiers import CHANNELS_ROW, parse_sort_key
 from autopush.webpush.notification import Notification
+from autopush.webpush.tokens import MessageId
 from autopush.webpush.urgency import LEVELS, NORMAL, known_urgency
 from keytables import (
     Attr,
@@ -103,6 +104,10 @@ def size_of(data: object, headers: object) -> int:
 def row_of(notification: Notification) -> Row:
     """The row of the message; that of a topic includes the version it holds."""
     return Row(notification.sort_key, notification.version if notification.topic else None)
+
+
+def row_of_id(message: MessageId) -> Row:
+    return Row(message.sort_key, message.text if message.topic else None)
 
 
 class MessageMetrics:

@@ -14,7 +14,8 @@ from autopush.clock import Clock
 from autopush.protocol.effects import Row
 from autopush.recently_used import RecentlyUsed
 from autopush.store.accounts import Accounts
-from autopush.store.messages import Messages
+from autopush.store.messages import Messages, row_of_id
+from autopush.store.receipts import Receipts
 from autopush.store.tables import (
     NO_MONTH,
     Hasher,
@@ -31,6 +32,8 @@ from autopush.store.users import SIMPLEPUSH, UserRecord, Users
 from autopush.store.versions import UserMessages, Versions
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
+from autopush.webpush.notification import Notification
+from autopush.webpush.tokens import MessageId
 from keytables import Engine, TableHandle, TableNotFound
 
 UNUSED_UAID: Final = "0" * 32
@@ -56,6 +59,8 @@ class PushStore:
     versions_table: TableHandle
     versions: Versions
     """Pending versions of SimplePush users."""
+    receipts: Receipts | None
+    """None where the service gives none."""
     uaid_hash: Hasher
     """What logs show in place of a UAID."""
     storage_key: Hasher
@@ -101,6 +106,9 @@ class PushStore:
         store = cls(engine, plan, users, accounts, hash_uaid, clock, metrics)
         store.uaid_hash = uaid_log_hasher(key_hash)
         await store._open_versions()
+        store.receipts = None
+        if plan.receipt:
+            store.receipts = await Receipts.open(engine, plan.receipt, clock, plan.message_capacity)
         if plan.rotating:
             await store._ensure(Month.at(clock()).previous.table(plan.message))
         else:
@@ -240,6 +248,24 @@ class PushStore:
         for messages in self.tables:
             with contextlib.suppress(TableNotFound):
                 await messages.delete(uaid, row)
+
+    async def find(self, message: MessageId) -> Notification | None:
+        """That message, where it is stored."""
+        row = row_of_id(message)
+        # Oldest first, as in `remove`.
+        for messages in self.tables:
+            with contextlib.suppress(TableNotFound):
+                if (found := await messages.find(message.uaid, row)) is not None:
+                    return found
+        return None
+
+    async def is_deleted(self, message: MessageId) -> bool:
+        """Whether a message that was stored is not any more, or has lost its subscription."""
+        record = await self.users.get(message.uaid)
+        messages = None if record is None else await self.messages_of(record)
+        if messages is None or message.channel_id not in await messages.channels(message.uaid):
+            return True
+        return await self.find(message) is None
 
     async def drop_user(self, record: UserRecord) -> bool:
         """Delete a user whose record is unchanged, and then its subscriptions or versions.

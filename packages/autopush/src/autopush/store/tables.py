@@ -29,13 +29,14 @@ LIVE_MONTHS: Final = 3
 class TablePlan(Struct, frozen=True):
     """The tables, named as by the options `*_tablename`.
 
-    `message`: the prefix of message tables; `rotating`: there is one for each month. A capacity is
-    that of a table to be created; None is on-demand billing.
+    `message`: the prefix of message tables; `rotating`: there is one for each month. `receipt`:
+    empty without receipts. A capacity is that of a table to be created; None is on-demand billing.
     """
 
     router: str = "router"
     storage: str = "storage"
     message: str = "message"
+    receipt: str = ""
     rotating: bool = False
     router_capacity: Capacity | None = None
     storage_capacity: Capacity | None = None
@@ -55,6 +56,11 @@ def router_table(name: str) -> Table:
 def message_table(name: str) -> Table:
     """The channels row and the stored messages of each user, in the order of delivery."""
     return Table(name, partition=Key("uaid"), sort=Key("chidmessageid"), expiry="expiry")
+
+
+def receipt_table(name: str) -> Table:
+    """What became of messages whose senders want a receipt."""
+    return Table(name, partition=Key("receipt"), sort=Key("message"), expiry="expiry")
 
 
 def storage_table(name: str) -> Table:

@@ -58,6 +58,8 @@ LIMITS: Final = (
     "log_check_rate",
     "message_rate",
     "new_user_agents",
+    "receipt_rate",
+    "receipt_waits",
     "registration_rate",
     "sender_rate",
     "stored_bytes",

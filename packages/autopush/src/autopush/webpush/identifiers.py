@@ -12,7 +12,8 @@ Sort times are microseconds since the epoch, unpadded: the number of digits stay
 centuries, so rows sort by time. Ours have eight more digits, those of the process
 (:class:`IdFactory`), which sort like decimals, so both kinds share one order. The Fernet text of a
 message id, with padding, is the ``version`` a user agent sees, the ``updateid`` of a row and the
-tail of ``Location``.
+tail of ``Location``. The id of a message whose sender wants a receipt begins with a mark, and its
+plaintext with the receipt subscription (32 hex digits and a colon).
 
 Rule: a topic message has no sort time; text that does not match the table exactly is no message id.
 """
@@ -94,6 +95,15 @@ class MessageKind(StrEnum):
     TOPIC = "01"
     TIMESTAMPED = "02"
     LEGACY = "m"
+
+
+RECEIPT_MARK: Final = "R"
+"""No Fernet text, and no SimplePush version, begins with it."""
+
+
+def has_receipt(version: str) -> bool:
+    """Whether the sender of that message wants to know what becomes of it; nothing is decrypted."""
+    return version.startswith(RECEIPT_MARK)
 
 
 def message_id_hash(text: str) -> str:

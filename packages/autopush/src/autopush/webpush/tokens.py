@@ -26,6 +26,7 @@ token or a secret.
 import hashlib
 import hmac
 import os
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -42,8 +43,10 @@ from cryptography.hazmat.primitives.hmac import HMAC
 from autopush.clock import Clock
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.identifiers import (
+    RECEIPT_MARK,
     MessageKind,
     dashed,
+    has_receipt,
     is_uaid,
     parse_sort_time,
     sort_key,
@@ -174,10 +177,10 @@ class EndpointTokens:
     ``endpoint_url``: the public URL; the attribute has no default port and no trailing slash.
     """
 
-    __slots__ = ("_ring", "endpoint_url", "open")
+    __slots__ = ("endpoint_url", "open", "ring")
 
     def __init__(self, ring: KeyRing, endpoint_url: str, cache_size: int = 16384) -> None:
-        self._ring = ring
+        self.ring = ring
         self.endpoint_url: Final = canonical_url(endpoint_url)
         self.open: Final[Callable[[str], Endpoint]] = lru_cache(cache_size)(self._decrypt)
         """The endpoint of a token. Raises PushError 404/102 if it is not a token of ours."""
@@ -192,7 +195,7 @@ class EndpointTokens:
 
     def _decrypt(self, token: str) -> Endpoint:
         try:
-            raw = self._ring.decrypt(token)
+            raw = self.ring.decrypt(token)
         except InvalidToken:
             raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token") from None
         if len(raw) not in (_IDS, _WITH_KEY):
@@ -204,7 +207,7 @@ class EndpointTokens:
         raw = bytes.fromhex(uaid) + bytes.fromhex(undashed(channel_id))
         if key is not None:
             raw += key_hash(key)
-        return self._ring.encrypt(raw).rstrip("=")
+        return self.ring.encrypt(raw).rstrip("=")
 
 
 def key_hash(key: bytes) -> bytes:
@@ -234,7 +237,9 @@ def decode_key(key: object) -> bytes | None:
 
 
 class MessageId(msgspec.Struct, frozen=True, gc=False):
-    """``text``: the Fernet text with padding, if it has one yet."""
+    """``text``: the id with padding, if it has one yet. ``receipt``: the receipt subscription that
+    its sender named; empty without one.
+    """
 
     kind: MessageKind
     uaid: str
@@ -242,6 +247,7 @@ class MessageId(msgspec.Struct, frozen=True, gc=False):
     topic: str | None = None
     sort_time: int | None = None
     text: str = ""
+    receipt: str = ""
 
     @property
     def sort_key(self) -> str:
@@ -249,13 +255,22 @@ class MessageId(msgspec.Struct, frozen=True, gc=False):
 
 
 def new_message_id(
-    ring: KeyRing, uaid: str, channel_id: str, topic: str | None, sort_time: int | None
+    ring: KeyRing,
+    uaid: str,
+    channel_id: str,
+    topic: str | None,
+    sort_time: int | None,
+    receipt: str = "",
 ) -> str:
-    """The Fernet text; ``sort_time`` counts only without a topic."""
+    """The Fernet text; ``sort_time`` counts only without a topic. ``receipt``: see `MessageId`."""
     digits = channel_id.replace("-", "")
     if topic is not None:
-        return ring.encrypt(f"01:{uaid}:{digits}:{topic}".encode())
-    return ring.encrypt(f"02:{uaid}:{digits}:{sort_time}".encode())
+        plain = f"01:{uaid}:{digits}:{topic}"
+    else:
+        plain = f"02:{uaid}:{digits}:{sort_time}"
+    if receipt:
+        return RECEIPT_MARK + ring.encrypt(f"{receipt}:{plain}".encode())
+    return ring.encrypt(plain.encode())
 
 
 def parse_message_id(ring: KeyRing, text: str) -> MessageId:
@@ -263,27 +278,68 @@ def parse_message_id(ring: KeyRing, text: str) -> MessageId:
 
     :raises ValueError: not an id of ours
     """
+    mark = RECEIPT_MARK if has_receipt(text) else ""
+    fernet = text.removeprefix(mark).rstrip("=")
     try:
-        plain = ring.decrypt(text).decode()
+        plain = ring.decrypt(fernet).decode()
     except (InvalidToken, UnicodeDecodeError):
         raise ValueError("not a message id of this service") from None
+    receipt = ""
+    if mark:
+        receipt, _, plain = plain.partition(":")
+        if not is_uaid(receipt):
+            raise ValueError("not a message id: receipt subscription is malformed")
     version, _, rest = plain.partition(":")
     uaid, _, rest = rest.partition(":")
     digits, separator, last = rest.partition(":")
     if not is_uaid(uaid) or not is_uaid(digits):
         raise ValueError("not a message id: user or channel is malformed")
-    whole = text.rstrip("=")
-    whole += "=" * (-len(whole) % 4)
+    whole = f"{mark}{fernet}" + "=" * (-len(fernet) % 4)
     channel_id = dashed(digits)
     if version == MessageKind.TIMESTAMPED:
-        return MessageId(
-            MessageKind.TIMESTAMPED, uaid, channel_id, None, parse_sort_time(last), whole
-        )
+        sort_time = parse_sort_time(last)
+        return MessageId(MessageKind.TIMESTAMPED, uaid, channel_id, None, sort_time, whole, receipt)
     if version == MessageKind.TOPIC and last and ":" not in last:
-        return MessageId(MessageKind.TOPIC, uaid, channel_id, last, None, whole)
+        return MessageId(MessageKind.TOPIC, uaid, channel_id, last, None, whole, receipt)
     if version == MessageKind.LEGACY and not separator:
         return MessageId(MessageKind.LEGACY, uaid, channel_id, None, None, whole)
     raise ValueError("not a message id: unknown form")
+
+
+# ── receipt subscriptions ─────────────────────────────────────────────────────────────────────────
+
+
+class ReceiptSubscription(msgspec.Struct, frozen=True, gc=False):
+    """``id``: 32 hex digits. ``sender``: 32 hex digits of its VAPID key; empty for an anonymous
+    sender, whose subscription anybody who has it may name.
+    """
+
+    id: str
+    sender: str = ""
+
+    @classmethod
+    def new(cls, public_key: bytes | None) -> "ReceiptSubscription":
+        return cls(secrets.token_hex(16), cls.sender_of(public_key))
+
+    @staticmethod
+    def sender_of(public_key: bytes | None) -> str:
+        return "" if public_key is None else key_hash(public_key).hex()[:32]
+
+    def token(self, ring: KeyRing) -> str:
+        """The last segment of its URL. Each call gives another text."""
+        return ring.encrypt(f"receipt:{self.id}:{self.sender}".encode()).rstrip("=")
+
+    @classmethod
+    def of_token(cls, ring: KeyRing, token: str) -> "ReceiptSubscription":
+        """:raises ValueError: not one of this service"""
+        try:
+            kind, _, rest = ring.decrypt(token).decode().partition(":")
+        except (InvalidToken, UnicodeDecodeError):
+            raise ValueError("not a receipt subscription of this service") from None
+        identifier, _, sender = rest.partition(":")
+        if kind != "receipt" or not is_uaid(identifier):
+            raise ValueError("not a receipt subscription")
+        return cls(identifier, sender)
 
 
 # ── secrets of the registration API ───────────────────────────────────────────────────────────────

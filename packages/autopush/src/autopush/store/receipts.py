@@ -1,0 +1,200 @@
+"""What became of messages whose senders want a receipt: one row for each.
+
+    receipt     partition: the receipt subscription, 32 hex digits
+    message     sort key: a hash of the message id
+    version     the message id;  `deadline`: when it counts as expired, epoch seconds
+    received, stored, retrieved, transmitted, delivered, errored, expired
+                when that was, epoch milliseconds
+    code        of the user agent's ack or nack, as far as sent
+
+Each process writes only the attributes it knows, in any order: an ack may come before the row of
+its push. A message that was replaced or deleted, or whose subscription is gone, gets no write: it
+has no outcome and is not in its table any more.
+
+Rule: an ack is committed here before the message is deleted, so that no reader takes an acked
+message for a deleted one.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Iterable, Mapping
+from enum import IntEnum
+from functools import cache
+from typing import Final
+
+from msgspec import Struct
+
+from autopush.clock import Clock
+from autopush.store.tables import receipt_table
+from autopush.webpush.identifiers import message_id_hash
+from autopush.webpush.tokens import MessageId
+from keytables import Capacity, Engine, Item, TableHandle, Update
+
+STATES: Final = (
+    "received",
+    "stored",
+    "retrieved",
+    "transmitted",
+    "delivered",
+    "errored",
+    "expired",
+)
+"""In the order a message passes them; `errored` and `expired` end it as `delivered` does."""
+MAX_MESSAGES: Final = 100
+"""Messages of one receipt subscription."""
+GRACE: Final = 30
+"""Seconds after its TTL in which a message that was sent may be acked."""
+RETENTION: Final = 86_400
+"""Seconds for which an outcome can be asked for."""
+
+LONGEST_TTL: Final = 31 * 86_400
+"""Seconds; where the TTL of a message is not known, its row is kept as long."""
+
+
+@cache
+def _setting(*names: str) -> Update:
+    return Update(set=names)
+
+
+class Outcome(IntEnum):
+    """As the standard has it: a status for each message."""
+
+    PENDING = 202
+    DELIVERED = 204
+    GONE = 410
+
+
+class Receipt(Struct, frozen=True):
+    """`version`: the message id. `times`: of each state it has passed, epoch milliseconds."""
+
+    version: str
+    times: Mapping[str, int]
+    deadline: int
+    code: int | None = None
+
+    @property
+    def state(self) -> str:
+        """The last that is known."""
+        return next(state for state in reversed(STATES) if state in self.times)
+
+    def outcome(self, now: float) -> Outcome:
+        """`now`: epoch seconds."""
+        if "delivered" in self.times:
+            return Outcome.DELIVERED
+        is_over = "expired" in self.times or now >= self.deadline
+        return Outcome.GONE if is_over else Outcome.PENDING
+
+
+class Receipts:
+    """The table, and the requests of this process that wait for a change."""
+
+    def __init__(self, table: TableHandle, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._is_closed = False
+
+    @classmethod
+    async def open(
+        cls, engine: Engine, name: str, clock: Clock, capacity: Capacity | None = None
+    ) -> "Receipts":
+        return cls(await engine.ensure_table(receipt_table(name), capacity=capacity), clock)
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def accepted(
+        self, message: MessageId, received: int, ttl: int, *, is_stored: bool, is_discarded: bool
+    ) -> Awaitable[object]:
+        """A message was accepted just now. `received`: epoch milliseconds; `ttl`: seconds."""
+        states: list[str] = []
+        if is_stored or is_discarded:
+            states.append("stored" if is_stored else "expired")
+        deadline = int(self._clock()) + ttl + GRACE
+        members: dict[str, int | str] = {
+            "version": message.text,
+            "deadline": deadline,
+            "received": received,
+        }
+        return self._write(message, states, deadline, members)
+
+    def passed(
+        self, message: MessageId, *states: str, code: int | None = None
+    ) -> Awaitable[object]:
+        """A message has passed these states just now. `code`: of the user agent."""
+        until = int(self._clock()) + (0 if "delivered" in states else LONGEST_TTL)
+        return self._write(message, states, until, {} if code is None else {"code": code})
+
+    async def _write(
+        self,
+        message: MessageId,
+        states: Iterable[str],
+        until: int,
+        members: Mapping[str, int | str],
+    ) -> None:
+        now = int(self._clock() * 1000)
+        values = {**dict.fromkeys(states, now), **members, "expiry": until + RETENTION}
+        await self._table.update(_key(message), _setting(*values), values)
+        for event in self._waiting.get(message.receipt, ()):
+            event.set()
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    async def find(self, message: MessageId) -> Receipt | None:
+        item = await self._table.get(_key(message))
+        return None if item is None else _receipt(item)
+
+    async def of_subscription(self, receipt: str) -> list[Receipt]:
+        """Those of one subscription, in the order of their acceptance."""
+        found: list[Receipt] = []
+        page = await self._table.query(receipt, limit=MAX_MESSAGES)
+        while True:
+            found += filter(None, map(_receipt, page.items))
+            if page.cursor is None or len(found) >= 2 * MAX_MESSAGES:
+                return sorted(found, key=lambda each: each.times.get("received", 0))
+            page = await self._table.query(receipt, limit=MAX_MESSAGES, after=page.cursor)
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    async def changed(self, receipt: str, seconds: float) -> None:
+        """Wait for a write of this process to that subscription, at most so long."""
+        event = asyncio.Event()
+        if self._is_closed:
+            return
+        self._waiting.setdefault(receipt, set()).add(event)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await event.wait()
+        finally:
+            events = self._waiting[receipt]
+            events.discard(event)
+            if not events:
+                del self._waiting[receipt]
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def end_waits(self) -> None:
+        """Answer all who wait: this process ends."""
+        self._is_closed = True
+        for events in self._waiting.values():
+            for event in events:
+                event.set()
+
+
+def _key(message: MessageId) -> tuple[str, str]:
+    return message.receipt, message_id_hash(message.text)
+
+
+def _receipt(item: Item) -> Receipt | None:
+    """None for a row whose push has not written its part, and may never."""
+    version, deadline, code = item.get("version"), item.get("deadline"), item.get("code")
+    if not isinstance(version, str) or not isinstance(deadline, int):
+        return None
+    times = {state: at for state in STATES if isinstance(at := item.get(state), int)}
+    return Receipt(version, times, deadline, code if isinstance(code, int) else None)

@@ -1,0 +1,75 @@
+"""Receipts over real connections: several workers, a restart, a stream."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from support.application_server import Answer, application_server
+from support.service import service
+
+
+def subscription_of(answer: Answer) -> str:
+    assert answer.status == 202
+    return answer.headers["Link"].partition(">")[0].removeprefix("<")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_an_ack_at_any_worker_is_learned_at_any_other(tmp_path: Path, workers: int) -> None:
+    options = ("--receipts", "--workers", str(workers))
+    async with service(tmp_path, *options) as running, application_server(reconnecting=True) as app:
+        for _ in range(6):
+            agent = await running.connect()
+            _, endpoint = await agent.register()
+            subscription = subscription_of(await app.push(endpoint, b"x", Prefer="respond-async"))
+            wait = {"Prefer": "wait=30"}
+            waiting = asyncio.ensure_future(app.request("GET", subscription, headers=wait))
+            await agent.ack([await agent.notification()])
+            (receipt,) = (await waiting).document["receipts"]
+            assert (receipt["status"], receipt["state"]) == (204, "delivered")
+            assert (await app.request("GET", receipt["message"])).document == receipt
+            await agent.close()
+        assert running.errors == []
+
+
+async def test_a_receipt_survives_a_restart_between_push_and_ack(tmp_path: Path) -> None:
+    async with service(tmp_path, "--receipts") as running, application_server() as app:
+        agent = await running.connect()
+        _, endpoint = await agent.register()
+        uaid = agent.uaid
+        await agent.close()
+        subscription = subscription_of(await app.push(endpoint, b"x", Prefer="respond-async"))
+        port = running.endpoint_port
+        await running.kill()
+        await running.start()
+        url = subscription.replace(f":{port}/", f":{running.endpoint_port}/")
+        answer = await app.request("GET", url)
+        assert [each["status"] for each in answer.document["receipts"]] == [202]
+        agent = await running.connect(uaid)
+        await agent.ack([await agent.notification()])
+        known = {"Prefer": "wait=30"}
+        answer = await app.request("GET", url, headers=known)
+        assert [each["status"] for each in answer.document["receipts"]] == [204]
+        await agent.close()
+
+
+async def test_a_stream_has_the_receipt_and_ends_when_the_service_stops(tmp_path: Path) -> None:
+    async with service(tmp_path, "--receipts") as running, application_server() as app:
+        agent = await running.connect()
+        _, endpoint = await agent.register()
+        subscription = subscription_of(await app.push(endpoint, b"x", Prefer="respond-async"))
+        path = subscription.partition("/r/")[2]
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.endpoint_port)
+        writer.write(
+            f"GET /r/{path} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode()
+        )
+        async with asyncio.timeout(30):
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+            await agent.ack([await agent.notification()])
+            event = await reader.readuntil(b"\n\n")
+            assert json.loads(event.removeprefix(b"data: "))["status"] == 204
+            assert await running.stop() == 0
+            assert await reader.read() == b""
+        writer.close()

@@ -1,0 +1,71 @@
+"""The receipts of messages, on every engine."""
+
+import pytest
+
+from autopush.store import PushStore, TablePlan
+from autopush.store.receipts import GRACE, Outcome, Receipts
+from autopush.webpush.identifiers import MessageKind
+from autopush.webpush.tokens import MessageId
+from keytables import Engine
+from support import engines
+from support.clocks import ManualClock
+
+SUBSCRIPTION = "f" * 32
+UAID = "0123456789abcdef0123456789abcdef"
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+
+engine = engines.engine_fixture(engines.EVERY)
+
+
+@pytest.fixture
+async def store(engine: Engine, clock: ManualClock) -> PushStore:
+    return await PushStore.open(engine, TablePlan(receipt="receipt"), key_hash="", clock=clock)
+
+
+def message(number: int, subscription: str = SUBSCRIPTION) -> MessageId:
+    return MessageId(
+        MessageKind.TIMESTAMPED, UAID, CHANNEL, None, number, f"Rid-{number}", subscription
+    )
+
+
+async def other_node(engine: Engine, clock: ManualClock) -> Receipts:
+    """What another process has opened."""
+    return await Receipts.open(engine, "receipt", clock)
+
+
+async def test_each_process_adds_what_it_knows_in_any_order(
+    engine: Engine, store: PushStore, clock: ManualClock
+) -> None:
+    endpoint, socket = store.receipts, await other_node(engine, clock)
+    assert endpoint is not None
+    await socket.passed(message(1), "transmitted")
+    await socket.passed(message(1), "delivered", code=100)
+    assert await endpoint.find(message(1)) is None
+    await endpoint.accepted(message(1), int(clock() * 1000), 60, is_stored=True, is_discarded=False)
+    await endpoint.accepted(message(2), int(clock() * 1000), 60, is_stored=True, is_discarded=False)
+    await endpoint.accepted(
+        message(3, "e" * 32), int(clock() * 1000), 60, is_stored=True, is_discarded=False
+    )
+    found = {each.version: each for each in await socket.of_subscription(SUBSCRIPTION)}
+    assert found.keys() == {"Rid-1", "Rid-2"}
+    acked, pending = found["Rid-1"], found["Rid-2"]
+    assert (acked.outcome(clock()), acked.code) == (Outcome.DELIVERED, 100)
+    assert acked.times == dict.fromkeys(
+        ("received", "stored", "transmitted", "delivered"), int(clock() * 1000)
+    )
+    assert pending.outcome(clock()) is Outcome.PENDING
+    assert pending.outcome(clock() + 60 + GRACE) is Outcome.GONE
+
+
+async def test_what_was_sent_first_does_not_shorten_the_life_of_a_receipt(
+    engine: Engine, store: PushStore, clock: ManualClock
+) -> None:
+    receipts = store.receipts
+    assert receipts is not None
+    ttl = 20 * 86_400
+    await receipts.accepted(
+        message(1), int(clock() * 1000), ttl, is_stored=True, is_discarded=False
+    )
+    await (await other_node(engine, clock)).passed(message(1), "retrieved", "transmitted")
+    clock.advance(ttl)
+    assert await receipts.find(message(1)) is not None
