@@ -17,7 +17,7 @@ GROUP = 50
 """Seeds in one test."""
 QUICK, SLOW, SOAKED = 2, 48, 20_000
 """Groups in `make test`, beyond them in `make slow`, and in all in `make soak`."""
-SEARCHED = 200
+SEARCHED = 500
 """Seeds in which a planted bug has to be found."""
 
 chosen = os.environ.get("SIMULATE")
