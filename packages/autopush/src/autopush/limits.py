@@ -27,7 +27,7 @@ from autopush.net.http_messages import Request
 from autopush.protocol.effects import Row, TooOften
 from autopush.recently_used import RecentlyUsed
 from autopush.settings.value_types import Rate
-from autopush.store.accounts import Account, hash_token
+from autopush.store.accounts import Account
 from autopush.store.messages import Stored, row_of, size_of
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
@@ -35,6 +35,7 @@ from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.identifiers import hash_secret
 from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import Endpoint
 from autopush.webpush.vapid import AllowedSenders, Credentials
@@ -261,7 +262,7 @@ class AccountLimits:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         is_bearer = scheme.lower() == "bearer"
         token = given.strip() if is_bearer else request.path.rstrip("/").rpartition("/")[2]
-        identity = hash_token(token)
+        identity = hash_secret(token)
         if identity in self._known:
             return identity
         self._refusals.add("accounts_required", request.client_address)

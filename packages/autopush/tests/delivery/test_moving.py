@@ -10,6 +10,7 @@ from autopush.delivery.moving import FORMAT, NEWER_CONNECTION, TAKEN, Moved, Mov
 from autopush.delivery.user_agent import MovedUser
 from autopush.net.siblings import REFUSED, Siblings
 from autopush.store.messages import row_of
+from autopush.webpush.identifiers import hash_secret
 from support.connection_harness import Harness, UserAgent
 
 
@@ -96,6 +97,23 @@ async def test_a_user_that_arrives_is_found_before_its_socket_is_open() -> None:
     )
     user.disconnect(1000, "replaced")  # by a hello that comes just then
     assert there.registry.find(moved.user.session.uaid) is None
+    sent.client.close()
+    for arriving in sent.movers._arriving.copy():
+        await arriving
+
+
+async def test_the_secret_of_a_new_user_is_recorded_by_the_process_that_has_it() -> None:
+    here, there = await Harness.open(), await Harness.open()
+    agent = await here.hello(None, secret=True)
+    secret = agent.reply()["secret"]
+    sent = Sent(there)
+    moved = await exported(here, agent)
+    assert secret.encode() not in msgspec.msgpack.encode(moved)
+    assert sent.adopt(moved) == TAKEN
+    user = there.registry.find(agent.uaid)
+    assert user is not None
+    assert (user.is_recorded, user.secret_hash) == (False, hash_secret(secret))
+    user.disconnect(1000)
     sent.client.close()
     for arriving in sent.movers._arriving.copy():
         await arriving

@@ -1,31 +1,20 @@
 """The service over real sockets: what a user agent that saves power gets, and what waits."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from support.application_server import ApplicationServer
-from support.cluster import CREDENTIALS, new_store
-from support.postgres_servers import postgres
 from support.service import service
+from support.stores import store_of
 from support.user_agent import Message, UserAgent
-
-
-def store_of(name: str) -> tuple[Sequence[str], dict[str, str]]:
-    """Flags and variables."""
-    if name == "dynamodb":
-        return ("--store", new_store()), dict(CREDENTIALS)
-    if name == "postgresql":
-        return ("--store", f"{postgres().url()}&schema=urgency"), {}
-    return (), {}
 
 
 @pytest.mark.parametrize("name", ["embedded", "dynamodb", "postgresql"])
 async def test_a_filter_holds_over_workers_reconnects_and_restarts(
     tmp_path: Path, sender: ApplicationServer, name: str
 ) -> None:
-    options, variables = store_of(name)
+    options, variables = store_of(name, "urgency")
     async with service(tmp_path, *options, "--workers", "2", **variables) as running:
         agent = await running.connect()
         _, endpoint = await agent.register()

@@ -6,17 +6,18 @@ import pytest
 
 from autopush.limits import AccountLimits, LimitRefusals
 from autopush.net.http_messages import Request
-from autopush.store.accounts import Account, hash_token
+from autopush.store.accounts import Account
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import PushError
+from autopush.webpush.identifiers import hash_secret
 from keytables import Unavailable
 from support.recorded import new_metrics, recorded
 
 TOKEN = "a" * 43
 OTHER = "b" * 43
-ANN = Account("ann", hash_token(TOKEN), 1, connections=2)
-EVE = Account("eve", hash_token(OTHER), 1)
+ANN = Account("ann", hash_secret(TOKEN), 1, connections=2)
+EVE = Account("eve", hash_secret(OTHER), 1)
 
 
 def request(path: str = "/", **headers: str) -> Request:
@@ -149,7 +150,7 @@ async def test_one_who_is_added_again_at_once_does_not_keep_the_old_sessions(
 
     limits.end_sessions = end
     limits.opened(ANN.token_hash)
-    reader.accounts["ann"] = Account("ann", hash_token("d" * 43), 2)
+    reader.accounts["ann"] = Account("ann", hash_secret("d" * 43), 2)
     await limits.load()
     assert ended == [[ANN.token_hash]]
 

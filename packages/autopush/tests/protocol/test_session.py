@@ -28,8 +28,10 @@ from autopush.protocol.effects import (
     Unsubscribe,
     UserChange,
 )
+from autopush.protocol.messages import decode
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.states import State
+from autopush.webpush.identifiers import hash_secret
 from support.session_frames import (
     CHANNEL,
     MICROSECONDS,
@@ -46,6 +48,7 @@ from support.session_frames import (
 )
 
 RESET = Close(1000, "user reset")
+OTHER_UAID = "f" * 32
 
 
 MAX_MESSAGE = WebSocketProtocol.max_message
@@ -489,6 +492,52 @@ def test_a_hello_brings_the_urgency_and_its_answer_says_what_is_in_effect() -> N
         (reply,) = sent(session.on_result(request, result, NOW))
         assert reply.get("urgency") == effective
         assert session.min_urgency == (effective or "very-low")
+
+
+def hello_with(secret: object, **members: object) -> tuple[Session, Identify]:
+    session = new_session()
+    hello = {"messageType": "hello", "use_webpush": True, "uaid": UAID, "secret": secret}
+    request = request_in(session.receive(frame(**hello | members), NOW))
+    assert isinstance(request, Identify)
+    return session, request
+
+
+@pytest.mark.parametrize(
+    ("secret", "wants_secret", "secret_hash"),
+    [
+        *((other, False, "") for other in (None, False, 0, 1, ["x"], {"a": "x"})),
+        (True, True, ""),
+        ("", True, hash_secret("")),
+        ("x", True, hash_secret("x")),
+    ],
+)
+def test_a_hello_that_has_a_secret_or_true_wants_one_with_a_new_uaid(
+    secret: object, wants_secret: bool, secret_hash: str
+) -> None:
+    _, request = hello_with(secret)
+    assert (request.wants_secret, request.secret_hash) == (wants_secret, secret_hash)
+
+
+def test_the_hello_reply_has_the_secret_of_a_new_uaid_and_a_second_one_has_not() -> None:
+    session, request = hello_with(True)
+    result = Identified(OTHER_UAID, 5, new=True, secret="s3cret")
+    (reply,) = sent(session.on_result(request, result, NOW))
+    assert (reply["uaid"], reply["secret"]) == (OTHER_UAID, "s3cret")
+    (again,) = sent(session.receive(frame(messageType="hello", secret=True), NOW))
+    assert (again["status"], "secret" in again) == (401, False)
+
+
+def test_simplepush_sends_its_secret_and_gets_none() -> None:
+    _, request = hello_with("x", use_webpush=False, channelIDs=[])
+    assert (request.is_simplepush, request.wants_secret) == (True, False)
+    assert request.secret_hash == hash_secret("x")
+
+
+def test_no_repr_has_a_secret() -> None:
+    _, request = hello_with("s3cret")
+    message = decode(frame(messageType="hello", secret="s3cret"))
+    for each in (message, request, Identified(UAID, 5, new=True, secret="s3cret")):
+        assert "s3cret" not in repr(each)
 
 
 def test_simplepush_has_no_urgency() -> None:

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from autopush.store import PushStore, TablePlan
-from autopush.store.accounts import MAX_ACCOUNTS, AccountError, Accounts, hash_token
+from autopush.store.accounts import MAX_ACCOUNTS, AccountError, Accounts
 from autopush.store.preflight import are_keys_known
 from autopush.store.tables import ACCOUNTS_ROW, router_table
+from autopush.webpush.identifiers import hash_secret
 from keytables import Engine
 from support import engines
 from support.clocks import ManualClock
@@ -28,7 +29,7 @@ async def test_an_account_is_known_by_the_hash_of_its_token_until_it_is_revoked(
     (account,) = (await accounts.read()).values()
     assert (account.name, account.connections) == ("ann", 3)
     assert account.created_at == int(clock())
-    assert account.token_hash == hash_token(token)
+    assert account.token_hash == hash_secret(token)
     await accounts.revoke("ann")
     assert await accounts.read() == {}
 
@@ -49,7 +50,7 @@ async def test_a_quota_can_be_changed_and_the_token_stays(accounts: Accounts) ->
     token = await accounts.add("ann")
     await accounts.set_quota("ann", 5)
     (account,) = (await accounts.read()).values()
-    assert (account.connections, account.token_hash) == (5, hash_token(token))
+    assert (account.connections, account.token_hash) == (5, hash_secret(token))
 
 
 async def test_of_changes_at_the_same_time_none_is_lost(accounts: Accounts) -> None:
@@ -66,7 +67,7 @@ async def test_a_name_can_be_taken_once(accounts: Accounts) -> None:
     with pytest.raises(AccountError, match="there is a user ann already"):
         await accounts.add("ann")
     (account,) = (await accounts.read()).values()
-    assert account.token_hash == hash_token(token)
+    assert account.token_hash == hash_secret(token)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 65, "ann\n", "ü", "a/b"])

@@ -156,6 +156,19 @@ async def test_a_new_user_is_recorded_with_its_filter(store: PushStore) -> None:
     assert record.min_urgency == "normal"
 
 
+async def test_the_hash_of_a_secret_is_recorded_with_a_new_user_and_stays(
+    store: PushStore,
+) -> None:
+    await store.users.create(UAID, NODE, 5, store.current.name, secret_hash="hash")
+    for connected_at in (6, 7):
+        record = await store.users.get(UAID)
+        assert record is not None
+        assert record.secret_hash == "hash"
+        replaced = await store.users.connect(record, NODE, connected_at)
+        assert replaced is not None
+        assert replaced.secret_hash == "hash"
+
+
 async def test_a_message_that_waits_moves_to_the_next_month_with_its_urgency(
     engine: Engine, clock: ManualClock
 ) -> None:

@@ -26,6 +26,8 @@ class ConnectedUser(Protocol):
     """The user's message table; for SimplePush, the versions."""
     is_recorded: bool
     """Whether the user is in the router table; a new one is not until its first register."""
+    secret_hash: str
+    """To be recorded with a new user that has a secret, else ""."""
 
     @property
     def account(self) -> str:

@@ -5,6 +5,7 @@ last. Another node that looks for it in between finds it here, and no message is
 """
 
 import asyncio
+import hmac
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -33,6 +34,7 @@ from autopush.store.rotation import end_move, move_late_messages, move_user
 from autopush.store.users import CONNECTING, RECORD_VERSION, SIMPLEPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry.metrics import Counter
+from autopush.webpush.identifiers import hash_secret, new_secret
 from autopush.webpush.tokens import EndpointTokens
 from keytables import TableNotFound, Throttled, Unavailable
 
@@ -97,9 +99,11 @@ class StoreRequests:
         table = self._store.versions if request.is_simplepush else self._store.current
         user.messages = table
         for _ in range(CONNECT_ATTEMPTS):
-            known = await self._find_user(uaid, table.router_type) if uaid else None
+            known = None
+            if uaid is not None:
+                known = await self._find_user(uaid, table.router_type, request.secret_hash)
             if known is None:
-                return self._new_user(user, table)
+                return self._new_user(user, table, request)
             record, messages = known
             uaid = record.uaid
             if not self._claim(user, uaid):  # a newer connection may own the record
@@ -112,16 +116,21 @@ class StoreRequests:
             if replaced is not None:
                 # If the reply to a first try was lost, `replaced` is what that try wrote.
                 await self._end_duplicates([*superseded, replaced])
-                return await self._known_user(user, replaced, messages, connected_at)
+                return await self._known_user(user, replaced, messages, connected_at, request)
             self._already_connected.add()
         raise Throttled("the user connects in too many places at once")
 
     async def _find_user(
-        self, uaid: str, router_type: str
+        self, uaid: str, router_type: str, secret_hash: str
     ) -> tuple[UserRecord, UserMessages] | None:
-        """The user's record and table; drops a user without a table or of the other router type."""
+        """The user's record and table; drops a user without a table or of the other router type.
+
+        None, and nothing changes, if the user has another secret.
+        """
         record = await self._store.users.get(uaid)
         if record is None or record.router_type not in CONNECTING:
+            return None
+        if record.secret_hash and not _is_equal(record.secret_hash, secret_hash):
             return None
         reason = DropReason.ROUTER_TYPE_CHANGED
         if record.router_type == router_type:
@@ -139,23 +148,30 @@ class StoreRequests:
             await self._end_duplicates([record])
         return None
 
-    def _new_user(self, user: ConnectedUser, table: UserMessages) -> Identified:
+    def _new_user(self, user: ConnectedUser, table: UserMessages, request: Identify) -> Identified:
         self._registry.release(user)
         user.is_recorded = False
         user.messages = table
         uaid = self._placement.new_uaid()
         self._claim(user, uaid)
-        return Identified(uaid, user.connected_at, new=True)
+        secret = new_secret() if request.wants_secret else None
+        user.secret_hash = hash_secret(secret) if secret is not None else ""
+        return Identified(uaid, user.connected_at, new=True, secret=secret)
 
     async def _known_user(
-        self, user: ConnectedUser, record: UserRecord, messages: UserMessages, connected_at: int
+        self,
+        user: ConnectedUser,
+        record: UserRecord,
+        messages: UserMessages,
+        connected_at: int,
+        request: Identify,
     ) -> Identified:
         if record.current_month != messages.name:  # it changed tables a moment ago
             changed = await self._store.messages_of(record)
             if changed is None:
                 if await self._store.drop_user(record):
                     self._on_dropped(record.uaid, DropReason.NO_MESSAGE_TABLE)
-                return self._new_user(user, self._store.current)
+                return self._new_user(user, self._store.current, request)
             messages = changed
         user.messages = messages
         if record.moved_from is not None:
@@ -231,9 +247,10 @@ class StoreRequests:
                 user.connected_at,
                 user.messages.name,
                 user.min_urgency,
+                user.secret_hash,
             ),
         )
-        user.is_recorded = True
+        user.is_recorded, user.secret_hash = True, ""
         return endpoint
 
     async def _subscribe_simplepush(
@@ -270,3 +287,8 @@ class StoreRequests:
             # connection starts with it.
             raise Unavailable(str(error)) from error
         return True
+
+
+def _is_equal(recorded: str, sent: str) -> bool:
+    """In constant time."""
+    return hmac.compare_digest(recorded.encode(), sent.encode())

@@ -57,13 +57,14 @@ _log: Final = logs.get(__name__)
 
 class MovedUser(Struct, array_like=True, frozen=True):
     """The user agent of a connection that goes on in another process. `node_id`: in its router
-    record. `table`: name of its message table. `is_recorded`: see `ConnectedUser`.
+    record. `table`: name of its message table. `is_recorded`, `secret_hash`: see `ConnectedUser`.
     """
 
     node_id: str
     table: str
     is_recorded: bool
     session: SessionState
+    secret_hash: str = ""
 
 
 class Leaving(NamedTuple):
@@ -86,6 +87,7 @@ class UserAgentConnection(WebSocketProtocol):
         "client",
         "is_recorded",
         "messages",
+        "secret_hash",
         "session",
     )
 
@@ -104,6 +106,7 @@ class UserAgentConnection(WebSocketProtocol):
         )
         self.messages: UserMessages = node.store.current
         self.is_recorded = True
+        self.secret_hash = ""
 
     @property
     def close_timeout(self) -> float:
@@ -198,7 +201,13 @@ class UserAgentConnection(WebSocketProtocol):
         session = self.session.export()
         if session is None:
             return None
-        return MovedUser(self._node.nodes.own_id, self.messages.name, self.is_recorded, session)
+        return MovedUser(
+            self._node.nodes.own_id,
+            self.messages.name,
+            self.is_recorded,
+            session,
+            self.secret_hash,
+        )
 
     def stay(self) -> None:
         if self.is_connected:
@@ -227,7 +236,7 @@ class UserAgentConnection(WebSocketProtocol):
         node, uaid = self._node, user.session.uaid
         self.messages = node.store.known_table(user.table)
         self.session.restore(user.session, node.broadcasts)
-        self.is_recorded = user.is_recorded
+        self.is_recorded, self.secret_hash = user.is_recorded, user.secret_hash
         self.await_socket()
         node.registry.claim(uaid, self)
         node.registry.acked.forget()

@@ -135,6 +135,7 @@ class Identify(Struct, frozen=True):
     """Look the user agent up and record its connection. Result: `Identified`.
 
     `min_urgency`: None to leave it as recorded. `broadcasts`: those to subscribe to, as sent.
+    `secret_hash`: of the secret it has sent, "" if none. `wants_secret`: with a new UAID.
     """
 
     uaid: str | None
@@ -142,6 +143,8 @@ class Identify(Struct, frozen=True):
     broadcasts: object = None
     is_simplepush: bool = False
     wake_data: Mapping[str, str] | None = None
+    secret_hash: str = ""
+    wants_secret: bool = False
 
 
 class Subscribe(Struct, frozen=True):
@@ -185,7 +188,7 @@ class ChangeTable(Struct, frozen=True):
 class Identified(Struct, frozen=True):
     """`connected_at`: ms, as in the router record. `new`: nothing is stored yet, not even the user.
     `reset`: an old record, dropped once its messages are delivered. `old_table`: of an earlier
-    month. `min_urgency`: as recorded.
+    month. `min_urgency`: as recorded. `secret`: that of a new UAID, None if it has none.
     """
 
     uaid: str
@@ -194,6 +197,10 @@ class Identified(Struct, frozen=True):
     reset: bool = False
     old_table: bool = False
     min_urgency: str = LOWEST
+    secret: str | None = None
+
+    def __repr__(self) -> str:  # without its secret
+        return f"Identified(new={self.new})"
 
 
 class StoredPage(Struct, frozen=True):

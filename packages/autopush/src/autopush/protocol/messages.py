@@ -60,6 +60,10 @@ class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
     code: object = None
     urgency: object = None
     min: object = None
+    secret: object = None
+
+    def __repr__(self) -> str:  # without its secret
+        return f"ClientMessage({self.message_type!r})"
 
 
 class NotAMessageError(ValueError):
@@ -148,10 +152,12 @@ def hello(
     ping: float,
     broadcasts: Mapping[str, object],
     min_urgency: str = LOWEST,
+    secret: str | None = None,
     is_simplepush: bool = False,
 ) -> bytes:
     """`ping`: seconds between server pings, omitted when 0. `broadcasts`: those to update.
-    `min_urgency`: the filter, omitted when there is none.
+    `min_urgency`: the filter, omitted when there is none. `secret`: of the UAID, if it has just got
+    one.
     """
     reply: dict[str, object] = {"messageType": "hello", "uaid": uaid, "status": 200}
     if not is_simplepush:
@@ -162,6 +168,8 @@ def hello(
         reply["ping"] = ping
     if min_urgency != LOWEST:
         reply["urgency"] = min_urgency
+    if secret is not None:
+        reply["secret"] = secret
     return orjson.dumps(reply)
 
 

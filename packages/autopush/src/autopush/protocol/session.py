@@ -77,7 +77,13 @@ from autopush.telemetry.metric_table import (
     UA_UNREGISTER,
 )
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.identifiers import canonical_uuid, has_receipt, is_channel_id, is_uaid
+from autopush.webpush.identifiers import (
+    canonical_uuid,
+    has_receipt,
+    hash_secret,
+    is_channel_id,
+    is_uaid,
+)
 from autopush.webpush.notification import Notification, from_node, updates_message
 from autopush.webpush.tokens import decode_key
 from autopush.webpush.urgency import HIGHEST, LOWEST, is_below, known_urgency
@@ -308,9 +314,17 @@ class Session:
             reply = messages.duplicate_hello(self.uaid, more_info, is_simplepush=is_simplepush)
             return [Send(reply)]
         uaid = message.uaid if is_uaid(message.uaid) else None
+        secret = message.secret
+        secret_hash = hash_secret(secret) if isinstance(secret, str) else ""
         if not is_simplepush:
-            min_urgency = known_urgency(message.urgency)
-            return [Identify(uaid, min_urgency=min_urgency, broadcasts=message.broadcasts)]
+            identify = Identify(
+                uaid,
+                min_urgency=known_urgency(message.urgency),
+                broadcasts=message.broadcasts,
+                secret_hash=secret_hash,
+                wants_secret=secret is True or bool(secret_hash),
+            )
+            return [identify]
         self._broadcasts = NO_BROADCASTS.no_subscriptions
         wake_data = simplepush.read_wake_data(message.wakeup_host, message.mobilenetwork)
         self.simplepush = SimplePushState(wake_data, now)
@@ -318,7 +332,7 @@ class Session:
         if not self._rules.simplepush:
             refusal = self._refuse_hello(401, "Simplepush not supported")
             return [*refusal, *self.close(NORMAL_CLOSURE)]
-        return [Identify(uaid, is_simplepush=True, wake_data=wake_data)]
+        return [Identify(uaid, is_simplepush=True, wake_data=wake_data, secret_hash=secret_hash)]
 
     def _refuse_hello(self, status: int, reason: str) -> list[Effect]:
         """SimplePush only: after a reply without a UAID Firefox does not reconnect by itself."""
@@ -690,6 +704,7 @@ class Session:
             ping=self._rules.auto_ping_interval,
             broadcasts=news,
             min_urgency=self.min_urgency,
+            secret=result.secret,
             is_simplepush=self.simplepush is not None,
         )
         effects: list[Effect] = [Send(reply)]

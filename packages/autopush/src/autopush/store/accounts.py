@@ -5,20 +5,18 @@ with one get, and keeps them all. Of a token only the SHA-256 is stored, which i
 text of 256 bits.
 """
 
-import hashlib
 import re
-import secrets
 from typing import Final
 
 from msgspec import Struct
 
 from autopush.clock import Clock
 from autopush.store.tables import ACCOUNTS_ROW
+from autopush.webpush.identifiers import hash_secret, new_secret
 from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Value
 
 MAX_ACCOUNTS: Final = 1000
 NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
-TOKEN_BYTES: Final = 32
 
 IS_UNCHANGED: Final = Attr("revision").absent() | (Attr("revision") == Param("read"))
 
@@ -36,10 +34,6 @@ class Account(Struct, frozen=True):
     token_hash: str
     created_at: int
     connections: int = 0
-
-
-def hash_token(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 class Accounts:
@@ -60,8 +54,8 @@ class Accounts:
         """
         if NAME.fullmatch(name) is None:
             raise AccountError("a name has 1 to 64 of A-Z a-z 0-9 . _ @ -")
-        token = secrets.token_urlsafe(TOKEN_BYTES)
-        account = Account(name, hash_token(token), int(self._clock()), connections)
+        token = new_secret()
+        account = Account(name, hash_secret(token), int(self._clock()), connections)
         while True:
             row, known = await self._read()
             if name in known:

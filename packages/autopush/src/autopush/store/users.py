@@ -73,7 +73,7 @@ class UserRecord(Struct, frozen=True):
     the garbage-collection key (:func:`make_connect_key`); `moved_from`: the previous message table,
     until it has been read to its end; `router_data`: what the bridge needs; `critical_failure`: why
     the bridge can never reach the user; `wake_data`: where a SimplePush device can be woken;
-    `min_urgency`: of messages to be sent.
+    `min_urgency`: of messages to be sent; `secret_hash`: of what its user agent has to send, or "".
     """
 
     uaid: str
@@ -88,6 +88,7 @@ class UserRecord(Struct, frozen=True):
     critical_failure: str | None = None
     wake_data: Mapping[str, Value] | None = None
     min_urgency: str = LOWEST
+    secret_hash: str = ""
 
 
 def make_connect_key(now: float) -> int:
@@ -141,6 +142,7 @@ def parse_record(uaid: str, item: Item) -> UserRecord | None:
     access, version = item.get("last_connect"), item.get("record_version")
     moved_from, router_data = item.get("moved_from"), item.get("router_data")
     failure, wake_data = item.get("critical_failure"), item.get("wake_data")
+    secret_hash = item.get("secret_hash")
     wake = wake_data.get("data") if isinstance(wake_data, dict) else None
     return UserRecord(
         uaid,
@@ -155,6 +157,7 @@ def parse_record(uaid: str, item: Item) -> UserRecord | None:
         failure if isinstance(failure, str) else None,
         wake if isinstance(wake, dict) and router_type == SIMPLEPUSH else None,
         known_urgency(item.get("min_urgency")) or LOWEST,
+        secret_hash if isinstance(secret_hash, str) else "",
     )
 
 
@@ -222,12 +225,20 @@ class Users:
         return (parse_record(record.uaid, old) if old else None) or record
 
     def create(
-        self, uaid: str, node_id: str, connected_at: int, month: str, min_urgency: str = LOWEST
+        self,
+        uaid: str,
+        node_id: str,
+        connected_at: int,
+        month: str,
+        min_urgency: str = LOWEST,
+        secret_hash: str = "",
     ) -> Awaitable[object]:
         """Write a new Web Push user. A repetition changes the garbage-collection key only."""
         more: dict[str, Value] = {"current_month": month}
         if min_urgency != LOWEST:
             more["min_urgency"] = min_urgency
+        if secret_hash:
+            more["secret_hash"] = secret_hash
         return self._create(uaid, WEBPUSH, node_id, connected_at, more)
 
     def create_simplepush(

@@ -40,6 +40,19 @@ _PER_MICROSECOND: Final = 10**8
 _MOST_DIGITS: Final = 26  # as many as the Fernet text of an id has room for without growing
 
 
+# ── secrets ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def new_secret() -> str:
+    """Random text of 256 bits, base64url."""
+    return secrets.token_urlsafe(32)
+
+
+def hash_secret(secret: str) -> str:
+    """What is stored of it: SHA-256 in hex, which is enough for a :func:`new_secret`."""
+    return sha256(secret.encode()).hexdigest()
+
+
 # ── UAIDs and channel ids ────────────────────────────────────────────────────────────────────────
 
 
