@@ -1,5 +1,5 @@
-"""The user agents of a storm, or of the largest number that is held, in processes of their own: one
-process may have only so many open files.
+"""The user agents of a storm, of an upgrade, or of the largest number that is held, in processes of
+their own: one process may have only so many open files.
 
 Each process holds a part of them. A line on its standard input names a step, which all parts take
 at the same time; a line on its standard output is the result, as JSON.
@@ -20,7 +20,8 @@ import uvloop
 
 from bench import machine
 from bench.fleet import Fleet, HasAddress, at_once
-from bench.ledger import Ledger, MismatchError
+from bench.ledger import Ledger, MismatchError, TimedLedger
+from bench.open_loop import Metronome, OpenLoop, poisson
 from bench.push_client import ClosedLoop
 from bench.run import POSTERS
 from bench.server import spawn
@@ -47,6 +48,20 @@ class Result(msgspec.Struct):
     turned_away: int = 0
     """Connections that ended before the reply to their hello."""
     registers_refused: int = 0
+    closed: int = 0
+    """User agents whose connection the server has ended."""
+    pushes: int = 0
+    refused: int = 0
+    """Pushes answered 503."""
+    unanswered: int = 0
+    """Pushes on connections that ended before an answer."""
+    lost: int = 0
+    twice: int = 0
+    """Messages that came again."""
+    waits: list[float] = []
+    """Milliseconds from each push to its user agent."""
+    lateness_ms: float = 0.0
+    """By which the load itself was late, at most."""
 
 
 class Crowd:
@@ -62,10 +77,13 @@ class Crowd:
             for size in sizes
         ]
 
-    async def take(self, step: str) -> Result:
-        """Have all parts take a step; raises `MismatchError` if one found a mismatch."""
+    async def take(self, *step: object) -> Result:
+        """Have all parts take a step, with its arguments; raises `MismatchError` if one found a
+        mismatch.
+        """
+        line = " ".join(map(str, step))
         results = await asyncio.gather(
-            *(asyncio.to_thread(_ask, part, step) for part in self._parts)
+            *(asyncio.to_thread(_ask, part, line) for part in self._parts)
         )
         for result in results:
             if result.mismatch:
@@ -77,6 +95,14 @@ class Crowd:
             register_seconds=sorted(each for part in results for each in part.register_seconds),
             turned_away=sum(each.turned_away for each in results),
             registers_refused=sum(each.registers_refused for each in results),
+            closed=sum(each.closed for each in results),
+            pushes=sum(each.pushes for each in results),
+            refused=sum(each.refused for each in results),
+            unanswered=sum(each.unanswered for each in results),
+            lost=sum(each.lost for each in results),
+            twice=sum(each.twice for each in results),
+            waits=sorted(each for result in results for each in result.waits),
+            lateness_ms=max(each.lateness_ms for each in results),
         )
 
     def end(self) -> None:
@@ -110,6 +136,9 @@ class _Part:
     limit: float
     token: bytes = b""
     history: Result = field(default_factory=Result)
+    traffic: OpenLoop | None = None
+    pushing: Metronome | None = None
+    reconnecting: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def subscribe(self) -> Result:
         await self.fleet.subscribe_all()
@@ -214,6 +243,54 @@ class _Part:
             poster.close()
         return Result()
 
+    async def begin_pushes(self, rate: str) -> Result:
+        """`rate`: pushes a second to each user agent, on average. Until `end_pushes`, one whose
+        connection ends connects again.
+        """
+        fleet, ledger = self.fleet, self.fleet.ledger
+        assert isinstance(ledger, TimedLedger)
+        self.history, self.reconnecting = Result(), []
+        for agent in fleet.agents:
+            agent.lost = self._reconnect
+        ledger.begin(0)
+        posters = await fleet.posters(POSTERS)
+        self.traffic = OpenLoop(
+            posters, fleet, ledger, self.token, may_be_refused=True, reconnects=True
+        )
+        times = poisson(float(rate) * len(fleet.identities), self.limit)
+        self.pushing = Metronome(times, self.traffic.send)
+        return Result()
+
+    def _reconnect(self, agent: UserAgent) -> None:
+        self.history.closed += 1
+        again = self._return(agent.identity, time.monotonic(), is_registering=False)
+        self.reconnecting.append(asyncio.ensure_future(again))
+
+    async def end_pushes(self) -> Result:
+        """Everything that was answered 201 is delivered."""
+        fleet, traffic, pushing, history = self.fleet, self.traffic, self.pushing, self.history
+        assert traffic is not None
+        assert pushing is not None
+        pushing.stop()
+        await pushing.done
+        await traffic.all_answered(self.limit)
+        history.pushes = traffic.sent
+        history.refused, history.unanswered = traffic.refused, traffic.unanswered
+        others = traffic.refused + traffic.unanswered
+        fleet.ledger.expect(traffic.sent - others)
+        await asyncio.gather(*self.reconnecting)
+        await fleet.ledger.none_missing(self.limit)
+        fleet.agents = [agent for agent in fleet.agents if not agent.gone.done()]
+        for agent in fleet.agents:
+            agent.lost = None
+        await fleet.barrier()
+        history.waits = traffic.latencies()
+        history.lateness_ms = traffic.lateness()[-1]
+        balance = fleet.ledger.close_round(others, may_repeat=True)
+        history.lost, history.twice = balance.lost, balance.twice
+        traffic.close()
+        return history
+
     async def visit(self) -> Result:
         """Leave, and connect once more: everything was acked, so whatever comes is a duplicate."""
         await self.fleet.leave()
@@ -238,6 +315,8 @@ STEPS = {
         _Part.come_back,
         _Part.settle,
         _Part.reach,
+        _Part.begin_pushes,
+        _Part.end_pushes,
         _Part.visit,
         _Part.leave,
     )
@@ -246,8 +325,9 @@ STEPS = {
 
 async def _serve(part: _Part) -> None:
     while step := await asyncio.to_thread(sys.stdin.readline):
+        name, *arguments = step.split()
         try:
-            result = await STEPS[step.strip()](part)
+            result = await STEPS[name](part, *arguments)
         except MismatchError as mismatch:
             result = Result(mismatch=str(mismatch))
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
@@ -263,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     machine.allow_files(options.count + 500)
     address = _Address(options.host, options.port)
-    fleet = Fleet(address, Ledger(), options.count, body_bytes=BODY_BYTES, may_be_refused=True)
+    fleet = Fleet(address, TimedLedger(), options.count, body_bytes=BODY_BYTES, may_be_refused=True)
     uvloop.run(_serve(_Part(fleet, options.limit)))
 
 

@@ -116,10 +116,10 @@ class Ledger:
             unasked=len(delivered.keys() - answered.keys()),
         )
 
-    def close_round(self, refused: int = 0) -> Balance:
+    def close_round(self, unanswered: int = 0, *, may_repeat: bool = False) -> Balance:
         """Raise `MismatchError` unless every answered push was delivered exactly once, under the
-        version of its Location. `refused`: so many more were answered 503, and may have been
-        delivered all the same.
+        version of its Location. `unanswered`: so many more were not answered 201, and may have been
+        delivered all the same. `may_repeat`: a message may come twice.
         """
         if self._failure is not None:
             raise self._failure
@@ -127,9 +127,9 @@ class Ledger:
         reused = found.answered - len(set(self.answered))
         if (
             found.answered != self.pushes
-            or found.twice
+            or (found.twice and not may_repeat)
             or found.lost
-            or found.unasked > refused
+            or found.unasked > unanswered
             or reused
         ):
             raise MismatchError(

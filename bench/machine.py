@@ -7,6 +7,7 @@ nanoseconds, every thread, user and system.
 """
 
 import asyncio
+import ctypes
 import fcntl
 import os
 import platform
@@ -14,12 +15,14 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 _CPUCLOCK_SCHED = 2
+_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def cpu_ns(pid: int) -> int:
@@ -35,6 +38,27 @@ def family(pid: int) -> list[int]:
             with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
                 found.extend(int(child) for child in (task / "children").read_text().split())
     return found
+
+
+def children(pid: int) -> set[int]:
+    """Of its main thread."""
+    return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def open_files(pids: Iterable[int]) -> int:
+    """Of all these processes; 0 for one that has ended."""
+    count = 0
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            folder = Path(f"/proc/{pid}/fd")
+            count += folder.stat().st_size or len(os.listdir(folder))  # 0 before Linux 6.2
+    return count
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of descendants whose parents end."""
+    if _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 @dataclass(frozen=True)

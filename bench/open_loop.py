@@ -14,6 +14,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from bench.fleet import Fleet
 from bench.ledger import MismatchError, TimedLedger
@@ -89,7 +90,8 @@ class Metronome:
 class OpenLoop:
     """Sends a push at each call of `send`, to the fleet's members round-robin, over a free poster;
     when none is free, as soon as one is. The ledger is the fleet's; `may_be_refused`: a 503 is
-    counted in `refused`, and no mismatch.
+    counted in `refused`, and no mismatch. `reconnects`: so is the end of a connection, in
+    `unanswered` if a push was under way, and another one takes its place.
     """
 
     def __init__(
@@ -100,9 +102,12 @@ class OpenLoop:
         token: bytes,
         *,
         may_be_refused: bool = False,
+        reconnects: bool = False,
     ) -> None:
-        self.sent = self.refused = 0
+        self.sent = self.refused = self.unanswered = 0
         self._may_be_refused = may_be_refused
+        self._reconnects = reconnects
+        self._connecting: set[asyncio.Task[None]] = set()
         self._due: dict[bytes, int] = {}
         self._answer_ns: list[int] = []
         self._late_ns: list[int] = []
@@ -113,7 +118,7 @@ class OpenLoop:
         self._fleet, self._ledger, self._token = fleet, ledger, token
         for poster in posters:
             poster.answered = self._answered
-            poster.lost = self._lost
+            poster.lost = partial(self._lost, poster)
 
     def send(self, due: int) -> None:
         """`due`: monotonic nanoseconds."""
@@ -138,6 +143,12 @@ class OpenLoop:
             self.refused += 1
         else:
             self._ledger.fail(f"a push was answered {status.decode()} (Location names {version!r})")
+        if poster.is_last and self._reconnects:
+            self._replace(poster)
+        else:
+            self._free(poster)
+
+    def _free(self, poster: Poster) -> None:
         if self._queue:
             self._send(poster, self._queue.popleft())
             return
@@ -155,8 +166,35 @@ class OpenLoop:
             except TimeoutError:
                 raise MismatchError(f"a push was not answered within {limit:g} s") from None
 
-    def _lost(self, reason: str) -> None:
-        self._ledger.fail(f"the server ended an application server's connection: {reason}")
+    def _lost(self, poster: Poster, reason: str) -> None:
+        if not self._reconnects:
+            self._ledger.fail(f"the server ended an application server's connection: {reason}")
+        elif poster in self._idle:
+            self._idle.remove(poster)
+            self._replace(poster)
+        else:
+            self.unanswered += 1
+            self._replace(poster)
+
+    def _replace(self, ended: Poster) -> None:
+        ended.close()
+        connecting = asyncio.ensure_future(self._connect())
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
+
+    async def _connect(self) -> None:
+        try:
+            (poster,) = await self._fleet.posters(1)
+        except OSError as refused:
+            self._ledger.fail(f"an application server could not connect: {refused}")
+            return
+        poster.answered = self._answered
+        poster.lost = partial(self._lost, poster)
+        self._free(poster)
+
+    def close(self) -> None:
+        for poster in self._idle:
+            poster.close()
 
     def latencies(self) -> list[float]:
         """Milliseconds from due to delivered, ascending, of all that were answered 201."""

@@ -29,14 +29,15 @@ without one).
 
 
 class Poster(asyncio.Protocol):
-    """One connection of an application server."""
+    """One connection of an application server. `is_last`: the server ends it after the answer."""
 
-    __slots__ = ("_rest", "answered", "lost", "started", "transport")
+    __slots__ = ("_rest", "answered", "is_last", "lost", "started", "transport")
 
     def __init__(self) -> None:
         self.transport = cast(asyncio.Transport, None)
         self.answered: Answered = _ignore
         self.lost: Callable[[str], None] | None = None
+        self.is_last = False
         self.started = 0  # when the request under way was due, for latencies
         self._rest = b""
 
@@ -61,6 +62,7 @@ class Poster(asyncio.Protocol):
         if len(data) < end + 4 + body:
             self._rest = data
             return
+        self.is_last = b"\r\nconnection: close" in head
         self.answered(self, data[9:12], _version(data, head))
 
     def close(self) -> None:

@@ -46,6 +46,8 @@ class Sizes:
     storm_pushes_per_second: int = 200
     storm_limit: float = 600.0
     scale: int = 200_000
+    upgrade: int = 20_000
+    upgrade_pushes_per_second: int = 500
     ping_interval: int = 300
     """Seconds between two pings to the user agents of `scale`."""
     limit: float = 120.0
@@ -66,6 +68,8 @@ QUICK = Sizes(
     storm=2_000,
     storm_pushes_per_second=100,
     scale=15_000,
+    upgrade=500,
+    upgrade_pushes_per_second=100,
     ping_interval=20,
     limit=60.0,
 )

@@ -87,6 +87,8 @@ class Server:
         }
         self._cores = cores
         self._process: subprocess.Popen[bytes] | None = None
+        self._group = 0
+        self._next_pid = 0
 
     @property
     def pid(self) -> int:
@@ -109,6 +111,7 @@ class Server:
                 stderr=err.fileno(),
                 environment=environment,
             )
+        self._group = self._process.pid  # it leads a session of its own: see `spawn`
         until = time.monotonic() + limit
         while not (line := self._ready_line()):
             if self._process.poll() is not None:
@@ -133,10 +136,13 @@ class Server:
             self._options["--router-port"] = node[1]
 
     def _ready_line(self) -> str:
-        for line in (self.folder / "stdout").read_text(errors="replace").splitlines(keepends=True):
-            if READY.match(line) and line.endswith("\n"):
-                return line
-        return ""
+        lines = self._ready_lines()
+        return lines[-1] if lines else ""
+
+    def _ready_lines(self) -> list[str]:
+        """One of each version that became ready."""
+        lines = (self.folder / "stdout").read_text(errors="replace").splitlines(keepends=True)
+        return [line for line in lines if READY.match(line) and line.endswith("\n")]
 
     def _read_ports(self, line: str) -> None:
         own = line.partition(" · store ")[0]  # whose URL may name a server too
@@ -147,6 +153,31 @@ class Server:
 
     def cpu_ns(self) -> int:
         return machine.cpu_ns(self.pid)
+
+    async def begin_upgrade(self, limit: float) -> None:
+        """Have it start its next version; returns when that is ready. Then `finish_upgrade`."""
+        assert self._process is not None
+        machine.adopt_orphans()  # else nobody could wait for the next version
+        workers, ready = machine.children(self.pid), len(self._ready_lines())
+        self._process.send_signal(signal.SIGUSR2)
+        until = time.monotonic() + limit
+        while len(self._ready_lines()) == ready:
+            if time.monotonic() > until or self._process.poll() is not None:
+                raise MismatchError(f"the next version did not start: {self.complaints()}")
+            await asyncio.sleep(0.02)
+        self._next_pid = (machine.children(self.pid) - workers).pop()
+
+    async def finish_upgrade(self, limit: float) -> None:
+        """Wait until the old version has ended; the next one takes its place here too."""
+        process = self._process
+        assert process is not None
+        try:
+            code = await asyncio.to_thread(process.wait, limit)
+        except subprocess.TimeoutExpired:
+            raise MismatchError(f"the old version did not end within {limit:g} s") from None
+        if code != 0:
+            raise MismatchError(f"the old version ended with {code}: {self.complaints()}")
+        process.pid, process.returncode = self._next_pid, None
 
     def memory(self) -> machine.Memory:
         return machine.memory(self.pid)
@@ -186,10 +217,11 @@ class Server:
         """End it as a crash would."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(
-                    self._process.pid, signal.SIGKILL
-                )  # it leads a session of its own: see `spawn`
+                os.killpg(self._group, signal.SIGKILL)
             self._process.wait()
+            with contextlib.suppress(ChildProcessError):
+                while True:  # what an upgrade has left to this process
+                    os.waitpid(-self._group, 0)
             self._process = None
 
     def complaints(self) -> str:

@@ -6,6 +6,7 @@ arrive unchanged.
 
 import asyncio
 import uuid
+from collections.abc import Callable
 
 import orjson
 
@@ -34,7 +35,7 @@ class Identity:
 
 class UserAgent(WebSocketClient):
     """A connected user agent. `acking` may be turned off: messages then count as delivered and
-    stay unacked.
+    stay unacked. `lost`: called if the server ends the connection, which is a mismatch without it.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class UserAgent(WebSocketClient):
         "acking",
         "identity",
         "ledger",
+        "lost",
     )
 
     def __init__(self, identity: Identity, ledger: Ledger) -> None:
@@ -52,6 +54,7 @@ class UserAgent(WebSocketClient):
         self.identity = identity
         self.ledger = ledger
         self.acking = True
+        self.lost: Callable[[UserAgent], None] | None = None
         self._first = b""
         self._channel = identity.channel.encode()
         self._ack_head = b"".join(
@@ -152,5 +155,7 @@ class UserAgent(WebSocketClient):
     def ended(self, reason: str) -> None:
         if self._reply is not None and not self._reply.done():
             self._reply.set_exception(ConnectionResetError(reason))
+        elif self.lost is not None:
+            self.lost(self)
         else:
             self.ledger.fail(f"the server ended a user agent's connection: {reason}")

@@ -14,6 +14,7 @@ from bench.measures.returning import returning
 from bench.measures.scale import scale
 from bench.measures.store_writers import store_writers
 from bench.measures.stored import stored
+from bench.measures.upgrade import upgrade
 from bench.measures.workers import workers
 from bench.report import Row
 from bench.run import Run
@@ -32,6 +33,7 @@ MEASURES: dict[str, Measure] = {
     "latency-bypass": partial(latency, mode="bypass", most_ms=2.0),
     "latency-store-first": partial(latency, mode="store-first", most_ms=10.0),
     "storm": storm,
+    "upgrade": upgrade,
     "workers-bypass": partial(workers, mode="bypass"),
     "workers-store-first": partial(workers, mode="store-first"),
     "daemons": daemons,
