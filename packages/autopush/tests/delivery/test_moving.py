@@ -1,17 +1,30 @@
 """Connections from another process: which are taken over, and which stay where they are."""
 
+import asyncio
 import socket
 from collections.abc import Callable
+from typing import cast
 
 import msgspec
 import pytest
 
-from autopush.delivery.moving import FORMAT, NEWER_CONNECTION, TAKEN, Moved, Movers
-from autopush.delivery.user_agent import MovedUser
+from autopush.delivery.moving import (
+    AT_ONCE,
+    FORMAT,
+    HAND_OVER_TIMEOUT,
+    NEWER_CONNECTION,
+    TAKEN,
+    Move,
+    Moved,
+    Movers,
+)
+from autopush.delivery.user_agent import MovedUser, UserAgentConnection
 from autopush.net.siblings import REFUSED, Siblings
+from autopush.net.timers import TimerWheel
 from autopush.store.messages import row_of
 from autopush.webpush.identifiers import hash_secret
 from support.connection_harness import Harness, UserAgent
+from support.simulation.virtual_loop import VirtualLoop
 
 
 class Sent:
@@ -129,3 +142,25 @@ async def test_a_connection_whose_ack_is_not_deleted_yet_waits() -> None:
     assert connection._export() is None
     harness.registry.acked.on_deleted(agent.uaid, rows)
     assert connection._export() is not None
+
+
+def test_a_busy_connection_is_tried_again_however_long_the_first_attempts_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = [cast(UserAgentConnection, object()) for _ in range(2 * AT_ONCE)]
+    connections, busy = dict.fromkeys(left), left[:1]
+
+    async def move(_: Movers, __: int, connection: UserAgentConnection) -> Move:
+        await asyncio.sleep(HAND_OVER_TIMEOUT * 0.6)
+        if connection in busy:
+            busy.remove(connection)
+            return Move.LATER
+        del connections[connection]
+        return Move.DONE
+
+    monkeypatch.setattr(Movers, "_move", move)
+    loop = VirtualLoop()
+    movers = Movers(Siblings({}, TimerWheel(loop)))
+    loop.run_until_complete(movers._hand_over(connections))
+    loop.close()
+    assert not connections

@@ -42,7 +42,7 @@ NEWER_CONNECTION: Final = 409
 AT_ONCE: Final = 16
 """Connections that are sent to the next version in one turn of the loop."""
 HAND_OVER_TIMEOUT: Final = 10.0
-"""Seconds in which connections that are busy are tried again."""
+"""Seconds after the first attempts in which connections that are busy are tried again."""
 RETRY_AFTER: Final = 0.1
 REFUSALS_INTERVAL: Final = 60.0
 """Seconds between log lines about refused connections."""
@@ -109,7 +109,7 @@ class Movers:
     async def _hand_over(self, connections: Mapping[UserAgentConnection, None]) -> None:
         """`connections`: of the node, among which others may still arrive."""
         loop = asyncio.get_running_loop()
-        end, immovable = loop.time() + HAND_OVER_TIMEOUT, set[UserAgentConnection]()
+        end, immovable = None, set[UserAgentConnection]()
         while waiting := [each for each in connections if each not in immovable]:
             for first in range(0, len(waiting), AT_ONCE):
                 batch = waiting[first : first + AT_ONCE]
@@ -117,7 +117,10 @@ class Movers:
                 immovable.update(
                     each for each, move in zip(batch, moves, strict=True) if move is Move.NEVER
                 )
-            if loop.time() + RETRY_AFTER > end:
+            now = loop.time()
+            if end is None:
+                end = now + HAND_OVER_TIMEOUT
+            if now + RETRY_AFTER > end:
                 return
             await asyncio.sleep(RETRY_AFTER)
 
