@@ -9,7 +9,7 @@ from itertools import repeat
 from bench.fleet import Fleet
 from bench.ledger import Ledger, TimedLedger
 from bench.open_loop import Metronome, OpenLoop, poisson
-from bench.push_client import ClosedLoop, Poster
+from bench.push_client import ApplicationServer, ClosedLoop, Poster
 from bench.report import Sample
 from bench.run import AGENTS, POSTERS, Run, Stopwatch
 from bench.server import Server
@@ -25,9 +25,11 @@ class Load:
         self.token = token
 
     @classmethod
-    async def on(cls, server: Server, ledger: Ledger) -> "Load":
+    async def on(
+        cls, server: Server, ledger: Ledger, sender: ApplicationServer | None = None
+    ) -> "Load":
         """With user agents that are connected and subscribed."""
-        fleet = Fleet(server, ledger, AGENTS)
+        fleet = Fleet(server, ledger, AGENTS, sender=sender)
         await fleet.subscribe_all()
         return cls(server, fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))
 

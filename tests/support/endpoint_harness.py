@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
+from autopush.api.batch import BatchHandler
 from autopush.api.matrix import MatrixGateway
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
@@ -93,6 +94,7 @@ class Endpoint:
         changes_rate: Rate | None = None,
         clients: ListedClients | None = None,
         matrix: bool = True,
+        batch_senders: Sequence[str] = (),
         gone: GoneLimits | None = None,
         receipt_rate: Rate | None = None,
         max_waiting: int = 10,
@@ -134,24 +136,25 @@ class Endpoint:
             poll_interval=0.01,
         )
         metrics = PushMetrics(harness.metrics)
+        pushes = PushHandler(
+            tokens=self.tokens,
+            verifier=Verifier(ENDPOINT),
+            router=router,
+            bridges=bridges,
+            limits=limits,
+            gone=gone or GoneLimits(refusals, None),
+            ring=harness.ring,
+            ids=harness.ids,
+            clock=harness.clock,
+            metrics=metrics,
+            requests=self.requests,
+            max_ttl=MAX_TTL,
+            max_data=MAX_DATA,
+            block=headers.push,
+            receipts=self.receipts,
+        )
         self.app = EndpointApp(
-            push=PushHandler(
-                tokens=self.tokens,
-                verifier=Verifier(ENDPOINT),
-                router=router,
-                bridges=bridges,
-                limits=limits,
-                gone=gone or GoneLimits(refusals, None),
-                ring=harness.ring,
-                ids=harness.ids,
-                clock=harness.clock,
-                metrics=metrics,
-                requests=self.requests,
-                max_ttl=MAX_TTL,
-                max_data=MAX_DATA,
-                block=headers.push,
-                receipts=self.receipts,
-            ),
+            push=pushes,
             simplepush=SimplePushHandler(
                 tokens=self.tokens,
                 limits=limits,
@@ -186,6 +189,11 @@ class Endpoint:
             websocket_url=WEBSOCKET,
             max_requests=max_requests,
             matrix=MatrixGateway(harness.metrics, max_data=MAX_DATA) if matrix else None,
+            batches=(
+                BatchHandler(batch_senders, pushes, self.requests, refusals)
+                if batch_senders
+                else None
+            ),
         )
 
     async def ask(

@@ -243,3 +243,17 @@ async def test_the_answers_before_a_bad_request_come_first() -> None:
         assert [answer.status for answer in read_answers(data)] == [200, 200, 400]
         writer.close()
         await writer.wait_closed()
+
+
+def test_a_path_may_have_a_larger_body_and_its_connection_has_the_usual_limit_again() -> None:
+    limits = Limits(max_body=MAX_BODY, larger_bodies={"/large": 2 * MAX_BODY})
+    announced = f"Content-Length: {2 * MAX_BODY}"
+    body = "a" * 2 * MAX_BODY
+    parser = RequestParser(limits, "")
+    parser.feed(request(announced, first="POST /large HTTP/1.1", body=body))
+    assert [len(each.body) for each in parser.ready] == [2 * MAX_BODY]
+    parser.feed(request(announced, first="POST /large/ HTTP/1.1"))
+    assert parser.error == (413, "body too large")
+    parser = RequestParser(limits, "")
+    parser.feed(request(f"Content-Length: {2 * MAX_BODY + 1}", first="POST /large HTTP/1.1"))
+    assert parser.error == (413, "body too large")

@@ -14,6 +14,7 @@ from autopush.settings import OPTIONS, Option, Settings, StartupError
 from autopush.settings.declaration import ALL_COMMANDS, DAEMONS, OBSOLETE, SHELL_TOOLS
 from autopush.settings.value_types import BOOLEAN
 from keytables.stores import parse_store
+from support.senders import Sender
 from support.setting_sources import SettingSources
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
@@ -63,6 +64,7 @@ SAMPLES = {
     "NETWORK": "10.0.0.0/8",
     "RATE": "7/min",
     "SENDER": "mailto:ops@example.org",
+    "PUBLIC_KEY": Sender().key_text,
     "BOOLEAN": "true",
     "URL": "https://p.example",
     "DSN": "https://key:secret@sentry.example/team/1",

@@ -7,11 +7,13 @@ from typing import Final
 from urllib.parse import unquote
 
 from autopush.api import responses
+from autopush.api.batch import PATH as BATCH_PATH
+from autopush.api.batch import BatchHandler
 from autopush.api.forwarding import Forwarding
 from autopush.api.matrix import PATH as MATRIX_PATH
 from autopush.api.matrix import MatrixGateway
 from autopush.api.pages import Pages
-from autopush.api.push import DeleteHandler, PushHandler, SimplePushHandler
+from autopush.api.push import PUSH_HEADERS, DeleteHandler, PushHandler, SimplePushHandler
 from autopush.api.receipts import ReceiptHandler
 from autopush.api.registration import METHODS, RegistrationHandler
 from autopush.api.request_log import RequestLog
@@ -20,10 +22,6 @@ from autopush.net.http_messages import Answer, HeaderBlock, Request, Response, h
 from autopush.settings.value_types import NamedTexts
 from autopush.webpush.errors import Errno, PushError
 
-PUSH_HEADERS: Final = (
-    "content-encoding,encryption,crypto-key,ttl,encryption-key,content-type,authorization,"
-    "topic,urgency,prefer,link,push-receipt"
-)
 EXPOSED: Final = "location,www-authenticate,link,preference-applied"
 MAX_AGE: Final = "3600"
 CHALLENGE: Final = ("WWW-Authenticate", 'Transport mode="tls-client-certificate"')
@@ -75,7 +73,8 @@ class CommonHeaders:
 @dataclass(eq=False, kw_only=True)
 class EndpointApp:
     """Handler of the endpoint port. `clients`: None admits all; `max_requests`: concurrent;
-    `forwarding`: None for a single worker; `matrix`: None without a gateway.
+    `forwarding`: None for a single worker; `matrix`: None without a gateway;
+    `batches`: None if nobody may send them.
     """
 
     push: PushHandler
@@ -93,6 +92,7 @@ class EndpointApp:
     max_requests: int
     forwarding: Forwarding | None = None
     matrix: MatrixGateway | None = None
+    batches: BatchHandler | None = None
     in_progress: int = field(default=0, init=False)
 
     async def __call__(self, request: Request) -> Answer:
@@ -163,6 +163,8 @@ class EndpointApp:
                 return await self.registration(request, kind, app_id, rest)
             case _, *names if self.matrix is not None and tuple(names) == MATRIX_PATH:
                 return await self.matrix(request, self.respond)
+            case _, *names if self.batches is not None and tuple(names) == BATCH_PATH:
+                return await self.batches(request, self.respond)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
                 raise responses.method_not_allowed("POST")
             case (_, "spush", _, token) | (_, "spush", token) if token:

@@ -8,12 +8,13 @@ service encrypted, and the push is answered here like any other.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import orjson
 
 from autopush.api import responses
+from autopush.api.push import Push, push_within
 from autopush.net.http_messages import Request, Response
 from autopush.telemetry.metric_table import MATRIX_NOTIFICATION
 from autopush.telemetry.metrics import Metrics
@@ -33,8 +34,6 @@ COUNTS_TOPIC: Final = "matrix-counts"
 
 REJECTED: Final = frozenset({401, 404, 410})
 """The endpoint is gone, is none of this service, or is for the owner of a VAPID key alone."""
-
-Push = Callable[[Request], Awaitable[Response]]
 
 
 class MatrixNotification(NamedTuple):
@@ -131,29 +130,12 @@ def _identifying(members: Mapping[str, object]) -> dict[str, object]:
 
 
 def _push_request(request: Request, pushkey: str, notification: MatrixNotification) -> Request:
-    """The push for one device. Whichever URL the token stands in, it is the token that counts: a
-    service whose name has changed keeps its pushers.
-    """
-    headers = {name: request.headers[name] for name in _OF_CLIENT if name in request.headers}
+    """The push for one device."""
     # The content is in clear; distributors of UnifiedPush pass on what has this name.
-    headers["content-encoding"] = "aes128gcm"
-    headers["ttl"] = TTL
-    headers["urgency"] = notification.urgency
+    headers = {"content-encoding": "aes128gcm", "ttl": TTL, "urgency": notification.urgency}
     if notification.topic is not None:
         headers["topic"] = notification.topic
-    return Request(
-        "POST",
-        "/wpush/" + pushkey.partition("/wpush/")[2].partition("?")[0],
-        "",
-        headers,
-        request.peer,
-        body=notification.content,
-        proxies=request.proxies,
-        certificate=request.certificate,
-    )
-
-
-_OF_CLIENT: Final[Sequence[str]] = ("user-agent", "x-forwarded-for")
+    return push_within(request, pushkey, headers, notification.content)
 
 
 def _retry_later(answers: list[Response]) -> PushError:

@@ -10,7 +10,7 @@ user agent is not connected.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
@@ -58,6 +58,12 @@ from autopush.webpush.tokens import (
 )
 from autopush.webpush.vapid import Claims, Credentials, Verifier, check_access
 from keytables import KeytablesError
+
+PUSH_HEADERS: Final = (
+    "content-encoding,encryption,crypto-key,ttl,encryption-key,content-type,authorization,"
+    "topic,urgency,prefer,link,push-receipt"
+)
+"""What a push may say."""
 
 
 class PushMetrics:
@@ -225,12 +231,19 @@ class PushHandler:
         """The verified key of the sender; without one the endpoint."""
         if credentials is not None:
             with suppress(PushError):
-                claims = credentials.claims
-                if claims is None:
-                    claims = await self._signatures.verify(credentials, endpoint.uaid)
-                self.verifier.check(claims, self.clock())
+                await self.verify(credentials, endpoint.uaid)
                 return credentials.point()
         return endpoint.ids
+
+    async def verify(self, credentials: Credentials, turn: str) -> None:
+        """Verify a sender; of the signatures that wait, those with the same `turn` share one.
+
+        :raises PushError: 401/109; 503/201, too many are waiting
+        """
+        claims = credentials.claims
+        if claims is None:
+            claims = await self._signatures.verify(credentials, turn)
+        self.verifier.check(claims, self.clock())
 
     def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:
         """201 with the documented headers and body, unless a bridge sets others."""
@@ -365,6 +378,35 @@ def read_update(form: bytes, now: float) -> tuple[int, str | None]:
             Errno.INVALID_ROUTER_TYPE, f"Invalid version: expected a number up to {MAX_VERSION}"
         )
     return int(text), data
+
+
+# ── Pushes within another request ─────────────────────────────────────────────────────────────────
+
+Push = Callable[[Request], Awaitable[Response]]
+"""Answers a push."""
+
+_OF_CLIENT: Final = ("user-agent", "x-forwarded-for")
+
+
+def push_within(request: Request, endpoint: str, headers: dict[str, str], body: bytes) -> Request:
+    """A push to an endpoint, from the client of that request. `headers`: lower-case names.
+
+    Whichever URL the token stands in, it is the token that counts: a service whose name has changed
+    keeps its subscriptions.
+    """
+    for name in _OF_CLIENT:
+        if name in request.headers:
+            headers[name] = request.headers[name]
+    return Request(
+        "POST",
+        "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0],
+        "",
+        headers,
+        request.peer,
+        body=body,
+        proxies=request.proxies,
+        certificate=request.certificate,
+    )
 
 
 # ── Shared ────────────────────────────────────────────────────────────────────────────────────────

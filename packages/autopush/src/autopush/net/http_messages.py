@@ -7,8 +7,8 @@ server's, and no value from a handler can add a header line (RFC 9110 section 5.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Final, NewType
@@ -92,9 +92,9 @@ Handler = Callable[[Request], Answer | Coroutine[Any, Any, Answer]]
 class Limits:
     """Limits for one client: sizes in bytes, times in seconds.
 
-    `max_header_line` includes the request target. `head_timeout` and `body_timeout` run from the
-    first byte of the head or body to its last; `idle_timeout` limits the wait for a request,
-    `stall_timeout` how long responses stay unread.
+    `max_header_line` includes the request target. `larger_bodies`: by path, instead of `max_body`.
+    `head_timeout` and `body_timeout` run from the first byte of the head or body to its last;
+    `idle_timeout` limits the wait for a request, `stall_timeout` how long responses stay unread.
     """
 
     max_body: int
@@ -105,6 +105,7 @@ class Limits:
     body_timeout: float = 30
     idle_timeout: float = 75
     stall_timeout: float = 30
+    larger_bodies: Mapping[str, int] = field(default_factory=dict)
 
 
 def header_block(headers: Sequence[tuple[str, str]]) -> HeaderBlock:

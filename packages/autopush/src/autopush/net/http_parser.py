@@ -94,6 +94,7 @@ class RequestParser:
         "_headers",
         "_limits",
         "_lines_left",
+        "_max_body",
         "_parser",
         "_phase_bytes",
         "_repeating_head",
@@ -126,6 +127,7 @@ class RequestParser:
         self._url = b""
         self._headers: dict[str, str] | None = None  # of the head, while it is parsed
         self._lines_left = 0  # header lines still allowed in the head, then in the trailer section
+        self._max_body = limits.max_body
         self._body: bytes | bytearray = b""
         self._request: Request | None = None
         self._repeating_head = False
@@ -227,6 +229,9 @@ class RequestParser:
         if "host" not in headers and not http10:
             self._reject(400, "missing Host header")
         path, _, query = target.partition("?")
+        limits = self._limits
+        if limits.larger_bodies:
+            self._max_body = limits.larger_bodies.get(path, limits.max_body)
         has_body = False
         if "content-length" in headers:
             has_body = self._body_follows(headers["content-length"])
@@ -265,7 +270,7 @@ class RequestParser:
 
     def on_body(self, data: bytes) -> None:
         body = self._body
-        if len(body) + len(data) > self._limits.max_body:
+        if len(body) + len(data) > self._max_body:
             self._reject(413, "body too large")
         if not body:
             self._body = data
@@ -308,7 +313,7 @@ class RequestParser:
             length = int(content_length)
         except ValueError:  # thousands of digits; httptools lets nothing else pass
             self._reject(400, "unreadable Content-Length")
-        if length > self._limits.max_body:
+        if length > self._max_body:
             self._reject(413, "body too large")
         return length > 0
 
@@ -334,7 +339,7 @@ class RequestParser:
                 if not self._headers and len(self._url) > limits.max_header_line:
                     self._reject(414, "request target too long")
                 self._reject(431, "header block too large")
-        elif self._phase_bytes > _FRAMING_PER_BYTE * limits.max_body + limits.max_head:
+        elif self._phase_bytes > _FRAMING_PER_BYTE * self._max_body + limits.max_head:
             self._reject(413, "body too large with the framing of its chunks")
 
     def _on_upgrade_offered(self, unparsed: bytes) -> None:

@@ -13,6 +13,9 @@ from functools import partial
 from typing import Any, Final
 
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
+from autopush.api.batch import MAX_BODY as MAX_BATCH_BODY
+from autopush.api.batch import PATH as BATCH_PATH
+from autopush.api.batch import BatchHandler
 from autopush.api.forwarding import ENDPOINT, Forwarding
 from autopush.api.matrix import MatrixGateway
 from autopush.api.node_ports import NodeApi, NodePort, SiblingPort, UpgradeHandler
@@ -309,24 +312,25 @@ class Worker:
             vapid_required=settings.vapid_required,
             allowed_senders=settings.allowed_senders,
         )
+        pushes = PushHandler(
+            tokens=self._tokens,
+            verifier=Verifier(settings.public_endpoint_url),
+            router=router,
+            bridges=bridges,
+            limits=push_limits,
+            gone=GoneLimits(self._refusals, settings.gone_rate),
+            ring=self._ring,
+            ids=IdFactory(self._clock),
+            clock=self._clock,
+            metrics=push_metrics,
+            requests=self._requests,
+            max_ttl=settings.max_notification_ttl,
+            max_data=settings.max_data,
+            block=headers.push,
+            receipts=receipts,
+        )
         app = EndpointApp(
-            push=PushHandler(
-                tokens=self._tokens,
-                verifier=Verifier(settings.public_endpoint_url),
-                router=router,
-                bridges=bridges,
-                limits=push_limits,
-                gone=GoneLimits(self._refusals, settings.gone_rate),
-                ring=self._ring,
-                ids=IdFactory(self._clock),
-                clock=self._clock,
-                metrics=push_metrics,
-                requests=self._requests,
-                max_ttl=settings.max_notification_ttl,
-                max_data=settings.max_data,
-                block=headers.push,
-                receipts=receipts,
-            ),
+            push=pushes,
             simplepush=SimplePushHandler(
                 tokens=self._tokens,
                 limits=push_limits,
@@ -370,9 +374,19 @@ class Worker:
                 if settings.has_matrix_gateway
                 else None
             ),
+            batches=(
+                BatchHandler(settings.batch_senders, pushes, self._requests, self._refusals)
+                if settings.batch_senders
+                else None
+            ),
         )
         self._sibling_ports[ENDPOINT] = partial(app.respond, is_forwarded=True)
-        limits = Limits(max_body=max(65_536, 2 * settings.max_data))
+        limits = Limits(
+            max_body=max(65_536, 2 * settings.max_data),
+            larger_bodies=(
+                {"/" + "/".join(BATCH_PATH): MAX_BATCH_BODY} if settings.batch_senders else {}
+            ),
+        )
         server = self._serve("endpoint", app, limits)
         if "proxied" in self._sockets:
             self._http.append((server, "proxied"))

@@ -52,6 +52,7 @@ from autopush.settings.value_types import (
     Rate,
     Seconds,
     SecretTexts,
+    SenderKeys,
     Senders,
     SentryDsn,
     StoreUrl,
@@ -448,6 +449,12 @@ class Settings:
         "application servers that alone may send, each with its public VAPID key or the sub of its "
         "tokens; may be given several times",
         default_text="everybody",
+    )
+    batch_senders: SenderKeys = LIMITS.of(*ENDPOINTS).option(
+        (),
+        "application servers that may send many messages in one request, each with its public "
+        "VAPID key; may be given several times",
+        default_text="nobody",
     )
     log_check_rate: OptionalRate = LIMITS.option(
         Rate(10, "min"), "requests to each of the pages that log an error for a test"

@@ -235,7 +235,11 @@ def is_auth_key(text: str) -> bool:
 
 def is_sender(text: str) -> bool:
     """A VAPID public key in base64url, or the `sub` of a token."""
-    return _PUBLIC_KEY.fullmatch(text) is not None or text.startswith(("mailto:", "https:"))
+    return is_sender_key(text) or text.startswith(("mailto:", "https:"))
+
+
+def is_sender_key(text: str) -> bool:
+    return _PUBLIC_KEY.fullmatch(text) is not None
 
 
 def is_network(text: str) -> bool:
@@ -317,6 +321,10 @@ Senders = Annotated[
         "public VAPID keys of 87 characters of url-safe base64, or mailto: and https: subjects",
         "SENDER",
     ),
+]
+SenderKeys = Annotated[
+    tuple[str, ...],
+    _list_of(is_sender_key, "public VAPID keys of 87 characters of url-safe base64", "PUBLIC_KEY"),
 ]
 Networks = Annotated[
     tuple[str, ...],

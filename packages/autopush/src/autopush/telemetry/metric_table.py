@@ -47,6 +47,7 @@ LIMITS: Final = (
     "accounts_required",
     "address_connections",
     "allowed_senders",
+    "batch_senders",
     "broadcasts",
     "buffered_bytes",
     "connection_rate",
