@@ -34,7 +34,8 @@ TITLE = "minutes of a secret meeting"
 async def put(engine: Engine, name: str, *items: Item) -> None:
     """Put items into a table of the original's, making it if it is missing."""
     indexes = INDEXES if name == "Message" else ()
-    table = Table(f"{PREFIX}.{name}", Key(KEYS[name]), indexes=indexes)
+    expiry = "until" if name == "Mark" else None  # not the original's
+    table = Table(f"{PREFIX}.{name}", Key(KEYS[name]), indexes=indexes, expiry=expiry)
     handle = await engine.ensure_table(table)
     await handle.batch_write(puts=items)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
@@ -124,6 +125,20 @@ async def test_a_request_is_answered_by_the_other_worker(pair: Pair) -> None:
         "192.0.2.1",
         b"der",
     )
+
+
+async def test_a_worker_that_is_killed_with_unread_calls_has_ended(pair: Pair) -> None:
+    errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(about))
+    caller = pair.start(0)
+    (unread,) = pair.ends[1].values()  # that it has started
+    await until(lambda: select.select([unread], [], [], 0)[0])
+    for end in pair.ends[1].values():
+        end.close()
+    await until(lambda: caller.is_silent(1) and not caller.has_started(1))
+    with pytest.raises((SiblingNotStarted, SiblingRestarted, SiblingSilent)):
+        await caller.call(1, PORT, REQUEST)
+    assert errors == []
 
 
 async def test_answers_come_as_they_are_ready(pair: Pair) -> None:

@@ -25,7 +25,7 @@ from autopush.net.node_auth import is_instance_path, split_instance_url
 from autopush.net.siblings import SiblingError, SiblingRestarted, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
-from autopush.protocol.effects import Row
+from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED, Row
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import NODE_CONNECT_ERROR, NODE_TIMEOUT
 from autopush.telemetry.metrics import Metrics
@@ -184,6 +184,10 @@ class Nodes:
         count as that of a stopped node. One that does not answer has to close it later: what is
         unacked there is saved only then.
         """
+        user = self._registry.find(uaid) if node_id == self.own_id else None
+        if user is not None and user.connected_at == connected_at:
+            user.disconnect(NORMAL_CLOSURE, REPLACED)
+            return
         path = f"/notif/{uaid}/{connected_at}"
         for _ in range(END_DUPLICATE_CALLS):
             answer = await self._call(node_id, "DELETE", path, lane=_lane(uaid))

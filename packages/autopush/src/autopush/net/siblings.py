@@ -422,6 +422,8 @@ class _Sibling:
             size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], _ONE_DESCRIPTOR)
         except BlockingIOError:
             return False
+        except ConnectionResetError:  # it was killed, and had not read all that was sent
+            size, ancillary = 0, []
         if not size:  # it is gone with its supervisor, which is ours or that of another version
             self._loop.remove_reader(self._socket)
             self._on_ended()

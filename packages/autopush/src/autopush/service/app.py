@@ -8,6 +8,7 @@ reaches a user agent of the same worker through the registry.
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -87,6 +88,7 @@ from autopush.telemetry.process import DescriptorShortage, ProcessMetrics
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.tokens import EndpointTokens, KeyRing, RegistrationSecrets, derive_key
 from autopush.webpush.vapid import Verifier
+from keytables import KeytablesError
 from keytables.clock_guard import ClockReading
 
 CACHED_TOKENS: Final = 8192
@@ -518,6 +520,9 @@ class Worker:
         self.process.start()
         if self._exporter is not None:
             self._exporter.start()
+        if self._accounts is not None:
+            with suppress(KeytablesError):  # it is tried again, and until then clients get 503
+                await self._accounts.load()
         self._tasks = [loop.create_task(part()) for part in self._background]
         if self._siblings is not None:
             self._siblings.start(self._sibling_ports, self._adopt)
