@@ -349,7 +349,8 @@ async def status_pages(request: Checked) -> None:
 
 
 async def calls_of_nodes(request: Checked, running: Service) -> None:
-    await request("get", "/metrics", 200)
+    for path in ("/metrics", "/senders"):
+        await request("get", path, 200)
     agent = await UserAgent.connect(running.websocket)
     uaid = (await agent.hello())["uaid"]
     channel, endpoint = await agent.register()

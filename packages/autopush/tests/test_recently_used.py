@@ -58,3 +58,10 @@ def test_a_value_that_is_kept_replaces_the_old_one_and_counts_as_used() -> None:
         known.keep(number, number)
     assert known.find("a") == 99
     assert len(known) <= 10
+
+
+def test_all_that_is_cached_can_be_listed() -> None:
+    known = RecentlyUsed[int](4)
+    for number in (1, 2, 3):
+        known.keep(number, -number)
+    assert dict(known.items()) == {1: -1, 2: -2, 3: -3}

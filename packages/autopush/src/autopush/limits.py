@@ -19,8 +19,10 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Final
+
+from msgspec import Struct
 
 from autopush.fair_queue import FairQueue
 from autopush.jobs import repeat
@@ -403,14 +405,26 @@ MAX_DELAYED: Final = 256
 """Answers delayed at once; further ones are refused."""
 
 
+MAX_LISTED: Final = 500
+"""Senders whose messages are counted, those that sent last."""
+
+
+class GoneCounts(Struct, kw_only=True):
+    """Messages of a sender, since the start, to endpoints that it was told are gone."""
+
+    sent: int = 0
+    delayed: int = 0
+    refused: int = 0
+
+
 class GoneLimits:
     """Limits senders that go on sending to endpoints that they were told are gone.
 
     The first such answer for an endpoint does not count, so one who drops the subscription is never
     limited. Above the rate answers come later, above twice the rate they are 429.
 
-    Rule: `sender` is a key whose signature was verified, or else the endpoint: otherwise anybody
-    could have another sender limited.
+    Rule: `key` is one whose signature was verified: otherwise anybody could have another sender
+    limited. Without one each endpoint counts for itself.
     """
 
     def __init__(
@@ -427,6 +441,7 @@ class GoneLimits:
         self._delayed = TokenBuckets(rate, max_keys=MAX_KNOWN, monotonic=monotonic)
         self._waiting = 0
         self._sleep = sleep
+        self._counts = RecentlyUsed[GoneCounts](MAX_LISTED)
 
     def is_repeated(self, endpoint: Hashable) -> bool:
         """Whether that endpoint was refused as gone before; it is from now on."""
@@ -435,18 +450,33 @@ class GoneLimits:
             self._told.keep(endpoint, True)
         return was_told
 
-    async def check(self, sender: Hashable) -> None:
-        """Count a push that ignores an earlier answer; its answer may be delayed.
+    def senders(self) -> Iterator[tuple[bytes, GoneCounts]]:
+        """By key, those that sent last; b"" for all without one."""
+        for key, counts in self._counts.items():
+            if isinstance(key, bytes):
+                yield key, counts
+
+    async def check(self, key: bytes, endpoint: Hashable) -> None:
+        """Count a push that ignores an earlier answer; its answer may be delayed. `key`: b"" for
+        none.
 
         :raises PushError: 429/203, the sender ignores too many
         """
+        sender = key or endpoint
+        counts = self._counts.find(key)
+        if counts is None:
+            counts = GoneCounts()
+            self._counts.keep(key, counts)
+        counts.sent += 1
         if not self._prompt.take(sender):
             return
         wait = self._delayed.take(sender)
         if wait or self._waiting >= MAX_DELAYED:
             self._refusals.add("gone_rate")
+            counts.refused += 1
             what = "messages to endpoints that are gone: drop these subscriptions (gone_rate)"
             raise PushError(Errno.RATE_EXCEEDED, f"Too many {what}", retry_after=wait or DELAY)
+        counts.delayed += 1
         self._waiting += 1
         try:
             await self._sleep(DELAY)

@@ -1,6 +1,6 @@
 """A bounded map of recently used keys that forgets whole generations, without a search."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, ItemsView
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -41,6 +41,9 @@ class RecentlyUsed(Generic[Value]):
         if value is None and (value := self._older.get(key)) is not None:
             self.recall(key, value)
         return value
+
+    def items(self) -> ItemsView[Hashable, Value]:
+        return {**self._older, **self.newest}.items()
 
     def forget(self, key: Hashable) -> None:
         self.newest.pop(key, None)

@@ -2,9 +2,10 @@
 
 from uuid import UUID
 
-from autopush.limits import DELAY, GoneLimits, LimitRefusals
+from autopush.limits import DELAY, GoneCounts, GoneLimits, LimitRefusals
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED
+from autopush.webpush.syntax import decode_base64url
 from support.connection_harness import ENDPOINT, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.recorded import recorded
@@ -24,7 +25,7 @@ class Limited:
         self.delays: list[float] = []
         refusals = LimitRefusals(harness.metrics)
         rate = Rate(2, "h")
-        gone = GoneLimits(refusals, rate, monotonic=harness.clock, sleep=self._wait)
+        gone = self.gone = GoneLimits(refusals, rate, monotonic=harness.clock, sleep=self._wait)
         self.harness = harness
         self.endpoint = Endpoint(harness, gone=gone)
 
@@ -84,6 +85,24 @@ async def test_whoever_only_names_a_key_does_not_have_its_owner_limited(harness:
     limited.delays.clear()
     assert await limited.push(1, SENDER) == (410, 106)
     assert limited.delays == []
+
+
+async def test_messages_are_counted_by_verified_key_and_without_one_together(
+    harness: Harness,
+) -> None:
+    await harness.known_user()
+    limited = Limited(harness)
+    for _ in range(7):
+        await limited.push(1, SENDER)
+    for number in (2, 2, 3, 3, 3):
+        await limited.push(number)
+    token = OTHER.token({"aud": ENDPOINT, "exp": harness.clock() + 3600})
+    forged = AES128GCM | {"authorization": f"vapid t={token},k={SENDER.key_text}"}
+    await limited.endpoint.push(forged, channel=channel(2))
+    assert dict(limited.gone.senders()) == {
+        decode_base64url(SENDER.key_text): GoneCounts(sent=6, delayed=2, refused=2),
+        b"": GoneCounts(sent=4, delayed=0, refused=0),
+    }
 
 
 async def test_anonymous_messages_count_for_each_endpoint(harness: Harness) -> None:

@@ -203,7 +203,7 @@ class PushHandler:
         except PushError as refusal:
             _counted(refusal, recipient, credentials, self.metrics)
             if refusal.status == 410 and self.gone.is_repeated(endpoint.ids):
-                await self.gone.check(await self._sender(endpoint, credentials))
+                await self.gone.check(await self._key(endpoint, credentials), endpoint.ids)
             raise
         except KeytablesError as error:
             raise _counted(
@@ -227,13 +227,13 @@ class PushHandler:
             line.write(result, router_type_of(recipient))
         return response
 
-    async def _sender(self, endpoint: Endpoint, credentials: Credentials | None) -> bytes:
-        """The verified key of the sender; without one the endpoint."""
+    async def _key(self, endpoint: Endpoint, credentials: Credentials | None) -> bytes:
+        """The verified key of the sender; empty without one."""
         if credentials is not None:
             with suppress(PushError):
                 await self.verify(credentials, endpoint.uaid)
                 return credentials.point()
-        return endpoint.ids
+        return b""
 
     async def verify(self, credentials: Credentials, turn: str) -> None:
         """Verify a sender; of the signatures that wait, those with the same `turn` share one.

@@ -22,6 +22,7 @@ import orjson
 from autopush.api import responses
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
+from autopush.api.senders import PAGE, SendersPage
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response
 from autopush.net.timers import Budget
@@ -135,11 +136,13 @@ def version_page(file: Path) -> Response:
 
 @dataclass(eq=False)
 class InternalPages:
-    """`/metrics` and the status pages, for ports that are not public."""
+    """`/metrics`, `/senders` and the status pages, for ports that are not public."""
 
     dockerflow: Dockerflow
     metrics: SharedMetrics
     errors: ErrorResponses
+    senders: SendersPage | None = None
+    """Of an endpoint."""
 
     async def __call__(self, request: Request) -> Response:
         return await self.respond(request) or self.errors.of(responses.not_found())
@@ -147,6 +150,8 @@ class InternalPages:
     async def respond(self, request: Request) -> Response | None:
         if request.path == "/metrics" and request.method in ("GET", "HEAD"):
             return Response(200, await self._render(), content_type=PROMETHEUS_TYPE)
+        if self.senders is not None and request.path == PAGE and request.method in ("GET", "HEAD"):
+            return await self.senders.respond(request)
         return await self.dockerflow.respond(request)
 
     async def _render(self) -> bytes:

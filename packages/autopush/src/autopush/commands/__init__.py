@@ -205,6 +205,12 @@ def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--live", action="store_true", help=about)
 
 
+def _add_senders_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to ask")
+    about = "the command that runs here [default: serve]"
+    group.add_argument("--for", dest="daemon", choices=DAEMONS, help=about)
+
+
 def _add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("What to print")
     about = "the command whose settings they are [default: serve]"
@@ -375,6 +381,13 @@ SETTINGS_COMMANDS: Final = (
         "check whether this machine offers what the service needs, and whether it is reached",
         _loaded("doctor", "run"),
         add_arguments=_add_doctor_arguments,
+        of_commands=DAEMONS,
+    ),
+    Command(
+        "senders",
+        "print which senders go on sending to endpoints that are gone, as the running service says",
+        _loaded("senders", "run"),
+        add_arguments=_add_senders_arguments,
         of_commands=DAEMONS,
     ),
 )

@@ -136,21 +136,30 @@ def check_ports(subject: Subject) -> Iterator[Finding]:
 
 async def _look_at(settings: Settings, purpose: str) -> PortUse:
     port = getattr(settings, settings.listeners[purpose])
-    host = {"memory": LOOPBACK, "router": settings.router_address}.get(purpose, settings.host)
-    use = _try_to_bind(host, port)
+    use = _try_to_bind(_host(settings, purpose), port)
     if use is not PortUse.OTHER or purpose in _SILENT:
         return use
-    key = settings.router_ssl_key if purpose == "router" else settings.ssl_key
-    scheme = "https" if key and purpose != "metrics" else "http"
-    url = join_url(scheme, _LOOPBACKS.get(host, host), port, "/status")
     try:
-        answer = await fetch(url, verify=False)
+        answer = await fetch(port_url(settings, purpose, STATUS), verify=False)
     except ProbeFailed:
         return PortUse.OTHER
     version = service_version(answer.body)
     if not version:
         return PortUse.OTHER
     return PortUse.OURS if version == VERSION else PortUse.OTHER_VERSION
+
+
+def port_url(settings: Settings, purpose: str, path: str) -> str:
+    """Of a page on a port of this machine."""
+    host = _host(settings, purpose)
+    key = settings.router_ssl_key if purpose == "router" else settings.ssl_key
+    scheme = "https" if key and purpose != "metrics" else "http"
+    port = getattr(settings, settings.listeners[purpose])
+    return join_url(scheme, _LOOPBACKS.get(host, host), port, path)
+
+
+def _host(settings: Settings, purpose: str) -> str:
+    return {"memory": LOOPBACK, "router": settings.router_address}.get(purpose, settings.host)
 
 
 def service_version(body: bytes) -> str:

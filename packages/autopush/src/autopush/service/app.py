@@ -26,6 +26,7 @@ from autopush.api.receipts import ReceiptHandler
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
+from autopush.api.senders import SENDERS, SendersPage
 from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck, memory_usage
 from autopush.bridges.discovery import load_routers, router_states
 from autopush.bridges.udp_wake import load_waker
@@ -239,7 +240,13 @@ class Worker:
         self._log_check = LogCheck(
             self._errors, self._requests, TokenBuckets(settings.log_check_rate), self._refusals
         )
-        self._pages = InternalPages(self._dockerflow, metrics.shared, self._errors)
+        self._gone = GoneLimits(self._refusals, settings.gone_rate)
+        senders = None
+        if settings.has_endpoint:
+            others = [each for each in range(settings.workers) if each != index]
+            senders = SendersPage(self._gone, self._siblings, others)
+            self._sibling_ports[SENDERS] = senders.respond_to_sibling
+        self._pages = InternalPages(self._dockerflow, metrics.shared, self._errors, senders)
 
         if settings.has_endpoint:
             app = self._add_endpoint()
@@ -320,7 +327,7 @@ class Worker:
             router=router,
             bridges=bridges,
             limits=push_limits,
-            gone=GoneLimits(self._refusals, settings.gone_rate),
+            gone=self._gone,
             ring=self._ring,
             ids=IdFactory(self._clock),
             clock=self._clock,
