@@ -166,7 +166,9 @@ class PostgresStore(Store):
         """Execute a statement as an operator does; `{schema}` in it is the store's."""
         import asyncpg
 
-        connection = await asyncpg.connect(self._server.url())
+        # What a test that failed still holds must not be waited for.
+        settings = {"lock_timeout": "10s"}
+        connection = await asyncpg.connect(self._server.url(), server_settings=settings)
         try:
             rows: list[Any] = await connection.fetch(sql.replace("{schema}", self.schema))
         finally:
