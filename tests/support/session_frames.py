@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from autopush.delivery.session_log import Client
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Effect, Row, Send, StoredMessage, StoreRequest
-from autopush.protocol.session import Rules, Session, SessionMetrics
+from autopush.protocol.session import Rules, Session
+from autopush.protocol.session_state import SessionMetrics
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import UserAgentNames
 from autopush.webpush.notification import Notification

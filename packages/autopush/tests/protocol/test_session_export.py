@@ -5,7 +5,8 @@ import pytest
 
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.effects import Identified, ReadStored, Row, StoredPage
-from autopush.protocol.session import NOT_EXPORTED, Rules, Session, SessionState
+from autopush.protocol.session import Rules, Session
+from autopush.protocol.session_state import NOT_EXPORTED, SessionState
 from autopush.protocol.simplepush import ANY_CHANNEL
 from support.session_frames import (
     CHANNEL,

@@ -10,7 +10,8 @@ from autopush.protocol.effects import (
     StoredPage,
     StoreFailure,
 )
-from autopush.protocol.session import NOTHING_COUNTED, Session, SessionCounts
+from autopush.protocol.session import Session
+from autopush.protocol.session_state import NOTHING_COUNTED, SessionCounts
 from autopush.telemetry.metric_table import (
     UA_ACK,
     UA_CHANNEL_COUNT,

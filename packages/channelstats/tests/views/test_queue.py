@@ -108,9 +108,9 @@ def test_a_channel_that_fell_silent_is_listed_if_people_talked_there() -> None:
     assert rows[0]["reason"] == "6 messages by 2 people before, none in this period."
 
 
-def test_who_joined_and_never_wrote_is_greeted() -> None:
+def test_who_joined_and_never_wrote_is_said_hello_to() -> None:
     rows = queue({"C1": [liked(-40, "UA", "UFAN"), liked(1, "UA", "UFAN"), joined(2, "USHY")]})
-    assert [(row["action"], row["person"]) for row in rows] == [("Greet", "USHY")]
+    assert [(row["action"], row["person"]) for row in rows] == [("Say hello to", "USHY")]
     assert rows[0]["reason"] == "Joined 1 channel, and wrote nothing so far."
 
 

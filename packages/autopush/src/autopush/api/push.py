@@ -160,10 +160,7 @@ class PushHandler:
                 headers, request.body, max_ttl=self.max_ttl, max_data=self.max_data
             )
             if credentials is not None:
-                claims = credentials.claims
-                if claims is None:
-                    claims = await self._signatures.verify(credentials, endpoint.uaid)
-                self.verifier.check(claims, self.clock())
+                await self.verify(credentials, endpoint.uaid)
                 if self.limits.has_sender_rate:
                     self.limits.check_sender_rate(credentials, began)
             receipt = None

@@ -154,7 +154,7 @@ class AckedRows:
         return self._forgotten < then
 
     def forget(self) -> None:
-        """Some rows were acked in another process: `knows_all_since` begins anew."""
+        """Some rows were acked in another process: of the time before now not all is known."""
         self._forgotten = max(self._forgotten, self._clock())
 
     async def all_deleted(self, uaid: str, seconds: float) -> None:

@@ -27,7 +27,8 @@ from autopush.protocol.effects import (
     STOPPING,
     DropReason,
 )
-from autopush.protocol.session import Rules, SessionMetrics
+from autopush.protocol.session import Rules
+from autopush.protocol.session_state import SessionMetrics
 from autopush.store import PushStore
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import (

@@ -40,7 +40,8 @@ from autopush.protocol.effects import (
     Unsubscribe,
     UserChange,
 )
-from autopush.protocol.session import Session, SessionState
+from autopush.protocol.session import Session
+from autopush.protocol.session_state import SessionState
 from autopush.protocol.states import BLOCKED_STATES, State
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs

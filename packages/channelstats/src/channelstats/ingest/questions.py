@@ -36,17 +36,17 @@ _OPENERS: Final = {
 it: `what a day`.
 """
 
-_GREETINGS: Final = "hi|hey|hello|hallo|moin|salut|hola|olá|ciao|hej|cześć"
+_HELLOS: Final = "hi|hey|hello|hallo|moin|salut|hola|olá|ciao|hej|cześć"
 
 _OPENING: Final = re.compile(
-    # After whom it is for, or a greeting.
-    rf"\s*(?:(?:<[@!][^>]*>|:[^\s:]+:|{_GREETINGS})[\s,!]+)*(?:{'|'.join(_OPENERS.values())})",
+    # After whom it is for, or hello.
+    rf"\s*(?:(?:<[@!][^>]*>|:[^\s:]+:|{_HELLOS})[\s,!]+)*(?:{'|'.join(_OPENERS.values())})",
     re.IGNORECASE,
 )
 
 _FIRST_WORDS: Final = frozenset(
     phrase.split()[0] for phrases in _OPENERS.values() for phrase in phrases.split("|")
-) | frozenset(_GREETINGS.split("|"))
+) | frozenset(_HELLOS.split("|"))
 """Most messages begin with none of them, which is soon found out."""
 
 

@@ -194,7 +194,7 @@ _SIGNS: Final[Mapping[Action, tuple[str, str]]] = {
     Action.WRITE: ("handshake", "the last message"),
     Action.HELP: ("sos", "the last answer"),
     Action.REVIVE: ("hourglass", "the last message"),
-    Action.GREET: ("seedling", "when they joined"),
+    Action.SAY_HELLO: ("seedling", "when they joined"),
 }
 """An emoji, and what the message is."""
 

@@ -54,7 +54,7 @@ class Action(StrEnum):
     WRITE = "Write to"
     HELP = "Find help for"
     REVIVE = "Revive"
-    GREET = "Greet"
+    SAY_HELLO = "Say hello to"
 
 
 class _Kind(NamedTuple):
@@ -288,7 +288,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         ),
     ),
     "joined": _Kind(
-        Action.GREET,
+        Action.SAY_HELLO,
         never_posted,
         lambda row: row["slack_uid"],
         lambda row: f"Joined {_many(row['channels'], 'channel')}, and wrote nothing so far.",
