@@ -53,6 +53,31 @@ class Clock:
         self._skipped += seconds
 
 
+class HeldClock(Clock):
+    """A time that passes by `skip` alone, which calls the timers that are due."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = super().time()
+        self._timers: list[tuple[float, asyncio.Handle]] = []
+
+    def time(self) -> float:
+        return self._now
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, (), self._loop)
+        self._timers.append((when, handle))
+        return handle
+
+    def skip(self, seconds: float) -> None:
+        self._now += seconds
+        due = [handle for when, handle in self._timers if when <= self._now]
+        self._timers = [timer for timer in self._timers if timer[0] > self._now]
+        for handle in due:
+            if not handle.cancelled():
+                handle._run()
+
+
 @pytest.fixture
 async def clock() -> Clock:
     return Clock()
@@ -343,10 +368,24 @@ async def probed(link: Link) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_after_a_timeout_requests_fail_at_once_and_are_not_sent(wheel: TimerWheel) -> None:
-    server = SilentUntilAwake()
+@contextlib.asynccontextmanager
+async def unanswered(server: SilentUntilAwake) -> AsyncIterator[tuple[Link, HeldClock]]:
+    """A link whose first request has arrived, and was not answered in time."""
+    clock = HeldClock()
+    wheel = TimerWheel(cast(asyncio.AbstractEventLoop, clock), 0.02)
     async with peer(server) as there, linked(wheel, there.port, timeout=0.05) as link:
-        assert await outcome(link.request("PUT", "/1")) == ["LinkDown('no answer in time')"]
+        request = link.request("PUT", "/1")
+        await server.received(1)
+        clock.skip(0.1)
+        assert await outcome(request) == ["LinkDown('no answer in time')"]
+        yield link, clock
+    assert len(wheel) == 0, "a link left its timer behind"
+    wheel.close()
+
+
+async def test_after_a_timeout_requests_fail_at_once_and_are_not_sent() -> None:
+    server = SilentUntilAwake()
+    async with unanswered(server) as (link, _):
         for _ in range(100):
             await fails_fast(link)
         assert link.waiting == 0
@@ -360,12 +399,9 @@ async def test_a_connect_without_an_answer_opens_the_circuit_too(wheel: TimerWhe
             await fails_fast(link)
 
 
-async def test_a_request_sends_one_probe_when_none_is_under_way(
-    wheel: TimerWheel, clock: Clock
-) -> None:
+async def test_a_request_sends_one_probe_when_none_is_under_way() -> None:
     server = SilentUntilAwake()
-    async with peer(server) as there, linked(wheel, there.port, timeout=0.05) as link:
-        await outcome(link.request("PUT", "/1"))
+    async with unanswered(server) as (link, clock):
         clock.skip(0.5)
         assert link.waiting == 0, "without a request there is no probe"
         await fails_fast(link)
@@ -373,16 +409,16 @@ async def test_a_request_sends_one_probe_when_none_is_under_way(
         for _ in range(10):
             await fails_fast(link)
         assert server.asked == [b"PUT /1", b"GET /"]
-        await probed(link)
+        clock.skip(0.1)
+        assert link.waiting == 0, "the probe was not answered in time"
         clock.skip(0.5)
         await fails_fast(link)
         await server.received(3)
 
 
-async def test_the_answer_to_a_probe_closes_the_circuit(wheel: TimerWheel, clock: Clock) -> None:
+async def test_the_answer_to_a_probe_closes_the_circuit() -> None:
     server = SilentUntilAwake()
-    async with peer(server) as there, linked(wheel, there.port, timeout=0.05) as link:
-        await outcome(link.request("PUT", "/1"))
+    async with unanswered(server) as (link, clock):
         server.awake.set()
         clock.skip(0.5)
         await fails_fast(link)
@@ -405,20 +441,16 @@ async def test_a_probe_that_is_refused_closes_the_circuit(wheel: TimerWheel, clo
         ]
 
 
-async def test_an_open_circuit_without_probes_closes_after_a_while(
-    wheel: TimerWheel, clock: Clock
-) -> None:
+async def test_an_open_circuit_without_probes_closes_after_a_while() -> None:
     server = SilentUntilAwake()
-    async with peer(server) as there, linked(wheel, there.port, timeout=0.05) as link:
-        await outcome(link.request("PUT", "/1"))
+    async with unanswered(server) as (link, clock):
         server.awake.set()
         clock.skip(10)
         assert await outcome(link.request("PUT", "/2")) == ["200 ok"]
 
 
-async def test_a_link_can_be_closed_during_a_probe(wheel: TimerWheel, clock: Clock) -> None:
-    async with peer(SilentUntilAwake()) as there, linked(wheel, there.port, timeout=0.05) as link:
-        await outcome(link.request("PUT", "/1"))
+async def test_a_link_can_be_closed_during_a_probe() -> None:
+    async with unanswered(SilentUntilAwake()) as (link, clock):
         clock.skip(0.5)
         await fails_fast(link)
         assert link.waiting == 1

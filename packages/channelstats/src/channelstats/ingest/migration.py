@@ -10,6 +10,7 @@ written is left out of it. A row that was written by this code stays as it is.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Final, cast
 from zoneinfo import ZoneInfo
 
@@ -106,10 +107,13 @@ class _NoTable:
 
 async def _opened(engine: Engine, prefix: str, name: str) -> TableHandle:
     """A table as it was declared by whoever made it."""
-    keys = dict.fromkeys(key for key in (_OLDER_KEYS.get(name), HASH_KEYS[name]) if key)
+    ours = table(prefix, name)
+    keys = [Key(_OLDER_KEYS[name])] if name in _OLDER_KEYS else []
     indexes = ((), MESSAGE_INDEXES, _OLDER_INDEXES) if name == "Message" else ((),)
     *others, last = (
-        Table(f"{prefix}.{name}", Key(key), indexes=some) for key in keys for some in indexes
+        replace(ours, partition=key, indexes=some)
+        for key in (*keys, ours.partition)
+        for some in indexes
     )
     for declared in others:
         try:
