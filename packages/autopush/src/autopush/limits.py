@@ -410,7 +410,7 @@ MAX_LISTED: Final = 500
 
 
 class GoneCounts(Struct, kw_only=True):
-    """Messages of a sender, since the start, to endpoints that it was told are gone."""
+    """Messages of a sender, since the start, to endpoints that it was told are gone or unknown."""
 
     sent: int = 0
     delayed: int = 0
@@ -418,7 +418,8 @@ class GoneCounts(Struct, kw_only=True):
 
 
 class GoneLimits:
-    """Limits senders that go on sending to endpoints that they were told are gone.
+    """Limits senders that go on sending to endpoints that they were told are gone (410), or not of
+    this service (404).
 
     The first such answer for an endpoint does not count, so one who drops the subscription is never
     limited. Above the rate answers come later, above twice the rate they are 429.
@@ -444,7 +445,7 @@ class GoneLimits:
         self._counts = RecentlyUsed[GoneCounts](MAX_LISTED)
 
     def is_repeated(self, endpoint: Hashable) -> bool:
-        """Whether that endpoint was refused as gone before; it is from now on."""
+        """Whether that endpoint was refused as gone or unknown before; it is from now on."""
         was_told = self._told.find(endpoint) is not None
         if not was_told:
             self._told.keep(endpoint, True)
@@ -474,7 +475,7 @@ class GoneLimits:
         if wait or self._waiting >= MAX_DELAYED:
             self._refusals.add("gone_rate")
             counts.refused += 1
-            what = "messages to endpoints that are gone: drop these subscriptions (gone_rate)"
+            what = "messages to endpoints that do not exist: drop these subscriptions (gone_rate)"
             raise PushError(Errno.RATE_EXCEEDED, f"Too many {what}", retry_after=wait or DELAY)
         counts.delayed += 1
         self._waiting += 1

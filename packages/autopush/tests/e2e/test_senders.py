@@ -38,11 +38,13 @@ async def test_the_command_prints_who_ignores_that_endpoints_are_gone_in_all_wor
             assert (await sender.push(endpoint, b"x", Authorization=first)).status == 410
             for _ in range(2):
                 assert (await sender.push(endpoint, b"x")).status == 410
+        for _ in range(3):  # over one connection, so at one worker
+            assert (await sender.push(f"{endpoint[:-4]}AAAA", b"x")).status == 404
         done = await senders("--router-port", str(running.router_port))
         assert (done.returncode, done.stderr) == (0, "")
         assert [line.split() for line in done.stdout.splitlines()] == [
             ["thumbprint", "key", "sent", "delayed", "refused"],
-            ["without", "VAPID", "8", "0", "0"],
+            ["without", "VAPID", "10", "0", "0"],
         ]
         again = SENDER.vapid(claims(endpoint))
         assert (await sender.push(endpoint, b"x", Authorization=again)).status == 410

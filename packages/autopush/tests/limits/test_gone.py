@@ -1,11 +1,14 @@
-"""A sender that ignores that endpoints are gone gets slower, then 429; one that listens never."""
+"""A sender that ignores that endpoints are gone, or none, gets slower, then 429; others never."""
 
 from uuid import UUID
+
+import pytest
 
 from autopush.limits import DELAY, GoneCounts, GoneLimits, LimitRefusals
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.syntax import decode_base64url
+from autopush.webpush.tokens import KeyRing, new_key
 from support.connection_harness import ENDPOINT, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.recorded import recorded
@@ -115,6 +118,57 @@ async def test_anonymous_messages_count_for_each_endpoint(harness: Harness) -> N
     assert int(headers_of(response)["retry-after"]) > 0
     await limited.push(2)
     assert await limited.push(2) == (410, 106)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("token", ["of-another-service", "malformed", "long"])
+async def test_an_endpoint_that_never_existed_counts_as_one_that_is_gone(
+    harness: Harness, version: str, token: str
+) -> None:
+    limited = Limited(harness)
+    token = {
+        "of-another-service": KeyRing([new_key()]).encrypt(b"x" * 32).rstrip("="),
+        "malformed": "%20" + token,
+        "long": "A" * 10_000,
+    }[token]
+
+    async def push(sender: Sender) -> tuple[int, int]:
+        claims = {"aud": ENDPOINT, "exp": harness.clock() + 3600}
+        headers = AES128GCM | {"authorization": sender.vapid(claims)}
+        return refusal(await limited.endpoint.ask("POST", f"/wpush/{version}/{token}", headers))
+
+    answers = [await push(SENDER) for _ in range(6)]
+    assert answers == [(404, 102)] * 5 + [(429, 203)]
+    assert limited.delays == [DELAY] * 2
+    assert dict(limited.gone.senders()) == {
+        decode_base64url(SENDER.key_text): GoneCounts(sent=5, delayed=2, refused=1)
+    }
+    assert await push(OTHER) == (404, 102)
+
+
+async def test_the_wrong_version_of_an_endpoint_counts_and_the_right_one_does_not(
+    harness: Harness,
+) -> None:
+    await harness.known_user()
+    limited = Limited(harness)
+    path = limited.endpoint.path(key=SENDER.point)
+    claims = {"aud": ENDPOINT, "exp": harness.clock() + 3600}
+    headers = AES128GCM | {"authorization": SENDER.vapid(claims)}
+    answers = [
+        refusal(await limited.endpoint.ask("POST", path.replace("/v2/", "/v1/"), headers))
+        for _ in range(6)
+    ]
+    assert answers == [(404, 102)] * 5 + [(429, 203)]
+    assert (await limited.endpoint.ask("POST", path, headers)).status == 201
+
+
+async def test_tokens_that_differ_are_not_one_endpoint_that_is_ignored(harness: Harness) -> None:
+    limited = Limited(harness)
+    for number in range(50):
+        answer = await limited.endpoint.ask("POST", f"/wpush/v1/none{number}", AES128GCM)
+        assert refusal(answer) == (404, 102)
+    assert limited.delays == []
+    assert dict(limited.gone.senders()) == {}
 
 
 async def test_messages_to_endpoints_that_are_there_are_taken_meanwhile(harness: Harness) -> None:

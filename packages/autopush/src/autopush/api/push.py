@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from time import perf_counter
 from typing import Final
 from urllib.parse import parse_qsl
@@ -147,7 +148,7 @@ class PushHandler:
         began = perf_counter()
         headers = request.headers
         line = PushLine(self.requests, request) if self.requests.is_verbose else None
-        credentials = recipient = None
+        endpoint = credentials = recipient = None
         try:
             endpoint = self.tokens.open(token)
             credentials = self.verifier.credentials(
@@ -199,8 +200,8 @@ class PushHandler:
                 result = await self.router.route(recipient, notification)
         except PushError as refusal:
             _counted(refusal, recipient, credentials, self.metrics)
-            if refusal.status == 410 and self.gone.is_repeated(endpoint.ids):
-                await self.gone.check(await self._key(endpoint, credentials), endpoint.ids)
+            if refusal.status == 410 or refusal.errno == Errno.INVALID_ENDPOINT:
+                await self._check_gone(headers, endpoint, token)
             raise
         except KeytablesError as error:
             raise _counted(
@@ -224,11 +225,27 @@ class PushHandler:
             line.write(result, router_type_of(recipient))
         return response
 
-    async def _key(self, endpoint: Endpoint, credentials: Credentials | None) -> bytes:
-        """The verified key of the sender; empty without one."""
-        if credentials is not None:
-            with suppress(PushError):
-                await self.verify(credentials, endpoint.uaid)
+    async def _check_gone(
+        self, headers: Mapping[str, str], endpoint: Endpoint | None, token: str
+    ) -> None:
+        """Count a push to an endpoint that is gone, or that this service has never made: None.
+
+        :raises PushError: 429/203, its sender ignores too many such answers
+        """
+        # A token that is none may be long.
+        named = sha256(token.encode()).digest() if endpoint is None else endpoint.ids
+        if self.gone.is_repeated(named):
+            key = await self._key(headers, "" if endpoint is None else endpoint.uaid)
+            await self.gone.check(key, named)
+
+    async def _key(self, headers: Mapping[str, str], turn: str) -> bytes:
+        """The verified key of the sender; empty without one. `turn`: as in `verify`."""
+        with suppress(PushError):
+            credentials = self.verifier.credentials(
+                headers.get("authorization"), headers.get("crypto-key")
+            )
+            if credentials is not None:
+                await self.verify(credentials, turn)
                 return credentials.point()
         return b""
 

@@ -428,7 +428,7 @@ class Settings:
     )
     gone_rate: OptionalRate = LIMITS.of(*ENDPOINTS).option(
         Rate(100, "h"),
-        "messages of one application server to endpoints that it was told are gone; above it "
+        "messages of one application server to endpoints that it was told do not exist; above it "
         "answers are delayed, above twice as many refused",
     )
     accounts_required: bool = LIMITS.option(
