@@ -364,7 +364,9 @@ async def test_a_user_that_connects_between_index_and_delete_is_kept_with_its_ch
     assert record.current_month == "message"
 
 
-async def test_a_marked_record_counts_as_absent(stepped: SteppedEngine, clock: ManualClock) -> None:
+async def test_a_marked_record_counts_as_absent_and_stays_until_all_of_its_user_is_removed(
+    stepped: SteppedEngine, clock: ManualClock
+) -> None:
     await add_user(stepped, 1, node_id="http://node:8081")
     stepped.before = _stop_at("batch_write message")
     with pytest.raises(Stopped):
@@ -372,6 +374,8 @@ async def test_a_marked_record_counts_as_absent(stepped: SteppedEngine, clock: M
     stepped.before = None
     store = await PushStore.open(stepped, PLAN, key_hash="", clock=clock)
     assert await store.users.get(uaid(1)) is None
+    assert await drop_october(stepped) == [RemovalStep(1, 1)]
+    assert await users(stepped) == await subscribed(stepped) == set()
 
 
 class Stopped(Exception):

@@ -10,7 +10,8 @@ Old user agents are found by the index of the router table, whose key is the hou
 first connect, with or without its day; nothing is scanned. The index lags, so each delete has the
 condition that `last_connect` is unchanged. The channels row or versions need a second write, so the
 record is marked first: it loses the attributes that make it valid (everyone else treats it as
-absent) and stays in the index, where the next run finds it if this one gets no further.
+absent, and leaves it) and stays in the index, where the next run finds it if this one gets no
+further.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from autopush.store.tables import (
     storage_table,
     uaid_hasher,
 )
-from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH, month_of_connect_key
+from autopush.store.users import CONNECTING, REMOVAL, SIMPLEPUSH, WEBPUSH, month_of_connect_key
 from autopush.store.versions import delete_versions
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import (
@@ -67,7 +68,7 @@ CONCURRENT_KEYS: Final = 11
 """Index keys read concurrently: those of an hour."""
 
 HAS_NOT_CONNECTED: Final = Attr("last_connect") == Param("last_connect")
-MARK: Final = Update(remove=("router_type", "node_id"))
+MARK: Final = Update(set=(REMOVAL,), remove=("router_type", "node_id"))
 
 
 class RemovalStep(NamedTuple):
@@ -157,7 +158,8 @@ class UserRemover:
         key, seen = _key(record), {"last_connect": record["last_connect"]}
         try:
             if messages is not None or _may_have_versions(record):
-                await self.router.update(key, MARK, seen, condition=HAS_NOT_CONNECTED)
+                marked = {**seen, REMOVAL: 1}
+                await self.router.update(key, MARK, marked, condition=HAS_NOT_CONNECTED)
             if messages is not None:
                 await _drop_channels(messages, [record])
             await self._drop_versions(record)

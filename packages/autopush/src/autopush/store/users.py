@@ -35,6 +35,9 @@ SIMPLEPUSH: Final = "simplepush"
 CONNECTING: Final = frozenset({WEBPUSH, SIMPLEPUSH})
 """Router types of users that connect; those of other types are reached through bridges."""
 
+REMOVAL: Final = "removal"
+"""Attribute of a record whose user is being removed: it is needed until all else is gone."""
+
 CONNECT_KEY_SPREAD: Final = 10
 """Garbage-collection keys of an hour, so that its users do not share one."""
 
@@ -176,12 +179,14 @@ class Users:
         self._on_incomplete.append(listener)
 
     async def get(self, uaid: str) -> UserRecord | None:
-        """The user's record. One without a required attribute is dropped and counts as absent."""
+        """The user's record. One without a required attribute is dropped and counts as absent, but
+        a removal that has begun is left to `UserRemover`.
+        """
         item = await self._table.get((self._hash(uaid),))
         if item is None:
             return None
         record = parse_record(uaid, item)
-        if record is None:
+        if record is None and REMOVAL not in item:
             for listener in self._on_incomplete:
                 listener(uaid)
             await self.drop(uaid)
