@@ -7,8 +7,7 @@ are IDs in it until a page names them.
     slack_counts  what Slack's own analytics say of a period
     loading       what the views of a choice of days are made of, in it and in the days before, and
                   what must not be shown of it
-    glossary      what figures and columns are called, and what titles mean
-    figures       the figures of several views: how each is measured
+    figures       the catalogue of figures: what each is called and means, how it is measured
     components    tiles, lines and tables of them
     goals         goals and alerts: bounds for the tiles of views
     queue         what is to be done first, with the reason

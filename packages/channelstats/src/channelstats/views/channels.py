@@ -4,8 +4,6 @@ Rule: channels are ranked by words, as everywhere. With a person chosen they are
 ranks and shares are the person's among the posters of each.
 """
 
-from typing import Final
-
 import polars as pl
 
 from channelstats.stats.measures import Measures
@@ -16,7 +14,7 @@ from channelstats.views import figures
 from channelstats.views.components import over_time, table, table_of, tiles, together
 from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Kind, Table
+from channelstats.views.model import Table
 from channelstats.views.slack_counts import IN_UTC
 
 
@@ -25,20 +23,21 @@ def view(request: ViewRequest) -> ViewContent:
     if scope.person:
         return ViewContent(
             lead="Where this person writes, and how much of each channel they write.",
-            tiles=tiles(scope, _PLACES, figures.MESSAGES, figures.WORDS),
+            tiles=tiles(scope, figures.PLACES, figures.MESSAGES, figures.WORDS),
             tables=(channel_table(request),),
         )
     private = [_private(request)] if request.data.known_channels["private"].any() else []
     moved = (figures.FILES, figures.JOINS, figures.LEAVES)
-    shown = (_CHANNELS, figures.MESSAGES, figures.WORDS, *private, _LARGEST, *moved)
+    volume = (figures.MESSAGES, figures.WORDS)
+    shown = (figures.CHANNELS, *volume, *private, figures.LARGEST, *moved)
     if request.choice.channel:  # of one channel there is nothing to say of several
-        shown = (figures.POSTERS, figures.MESSAGES, figures.WORDS, *moved)
+        shown = (figures.POSTERS, *volume, *moved)
     tables, slack = [channel_table(request)], request.slack
     charts = []
     if any(of.period_messages.moves.height for of in scope):
         moves = {of.name: over_time(scope, of) for of in (figures.JOINS, figures.LEAVES)}
-        charts.append(together("moves", "Joins and leaves", moves))
-        tables.append(table_of("moves", "Joins and leaves", moves, below="moves"))
+        charts.append(together(figures.MOVES, moves))
+        tables.append(table_of("moves", figures.MOVES.title, moves, below="moves"))
     tables.append(_moves_table(request))
     notes = slack.nearest(Subject.CHANNELS)
     if slack.channels is not None:
@@ -53,19 +52,6 @@ def view(request: ViewRequest) -> ViewContent:
     )
 
 
-def _largest(of: Measures) -> Quantity | None:
-    words = of.channel_frame["w"].to_list()
-    return percent(words[0], sum(words)) if words else None
-
-
-_CHANNELS: Final = Figure(
-    "channels", lambda of: of.channel_frame.height, listed="channels/channels"
-)
-# Of everybody the channels they write in, summed up: beside a person stands the mean of it.
-_PLACES: Final = Figure("channels", lambda of: of.channel_authors.height)
-_LARGEST: Final = Figure("largest", _largest)
-
-
 def _private(request: ViewRequest) -> Figure:
     private = request.data.known_channels.filter("private")
 
@@ -73,7 +59,7 @@ def _private(request: ViewRequest) -> Figure:
         found = of.messages.join(private, on="slack_cid", how="semi").height
         return percent(found, of.messages.height) if of.messages.height else None
 
-    return Figure("private", measure, called="In private channels", written=Kind.PERCENT)
+    return figures.IN_PRIVATE._replace(measure=measure)
 
 
 def channel_table(request: ViewRequest, most: int | None = None) -> Table:
@@ -98,8 +84,9 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
             channel_messages="all_m",
             channel_words="all_words",
         )
-        titles = {"share": "Share of the channel's words"}
-        return table("channels", "This person's channels", rows, titles, bar="words", whole=whole)
+        own_share = {"share": figures.SHARE_OF_CHANNEL}
+        title = "This person's channels"
+        return table("channels", title, rows, own_share, bar="words", whole=whole)
     rows = found.join(known, on="slack_cid", how="left", maintain_order="left").select(
         channel="slack_cid",
         messages="m",
@@ -113,7 +100,8 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
         members="members",
     )
     title = "Channels with the most words" if whole else "Channels"
-    return table("channels", title, rows, {"posters": "People"}, bar="words", whole=whole)
+    people = {"posters": figures.PEOPLE_THERE}
+    return table("channels", title, rows, people, bar="words", whole=whole)
 
 
 def _moves_table(request: ViewRequest) -> Table:
@@ -142,9 +130,7 @@ def _viewers(request: ViewRequest, counted: pl.DataFrame, *, least: bool) -> Tab
         )
         .select("channel", "viewers", "posters", "slack_messages", "messages")
     )
-    titles = {
-        "viewers": "Members who viewed (at least)" if least else "Members who viewed",
-        "posters": "Members who posted",
-        "messages": "Messages counted here",
-    }
-    return table("viewers", "Members who viewed (Slack)", rows, titles, bar="viewers")
+    of = {"posters": figures.MEMBERS_WHO_POSTED, "messages": figures.MESSAGES_HERE}
+    if least:
+        of["viewers"] = figures.VIEWERS_AT_LEAST
+    return table("viewers", "Members who viewed (Slack)", rows, of, bar="viewers")

@@ -5,17 +5,17 @@ charts, never the other way round.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import polars as pl
+from msgspec.structs import replace
 
 from channelstats.days import Calendar
 from channelstats.stats.messages import timestamps, top_messages
 from channelstats.stats.period import axis, labels, points
 from channelstats.stats.quantities import ratio, shown
-from channelstats.views.figures import Figure, Values
-from channelstats.views.glossary import GLOSSARY, column
+from channelstats.views.figures import BY, FIGURES, Figure, Values
 from channelstats.views.loading import Comparison, ViewRequest
 from channelstats.views.model import (
     Column,
@@ -30,7 +30,7 @@ from channelstats.views.model import (
 MOST_MESSAGES: Final = 100
 """Messages in a list."""
 
-NOTHING: Final[Mapping[str, Any]] = {}
+NOTHING: Final[Mapping[str, Figure]] = {}
 BEFORE: Final = "before"
 EVERYONE: Final = "everyone"
 
@@ -49,15 +49,15 @@ def _tile(scope: Comparison, figure: Figure) -> Tile:
     if everyone is not None and (figure.is_mean or figure.kind is Kind.COUNT):
         heads = scope.now.whole.volume.posters
         everyone = ratio(everyone.numerator, everyone.denominator * heads)
-    title = figure.title(scope.person)
+    said = figure.shown(scope.person)
     return Tile(
-        figure.name,
-        title,
+        figure.key,
+        said.title,
         figure.kind,
         compared,
         everyone=None if everyone is None else shown(everyone),
         less_is_better=figure.less_is_better,
-        about=GLOSSARY.get(title, ""),
+        about=said.about,
         listed=figure.listed,
     )
 
@@ -70,14 +70,16 @@ def over_time(scope: Comparison, figure: Figure, name: str = "") -> SeriesChart:
         figure.points(scope.before, points(scope.before.period)),
         figure.points(scope.now.whole, shown_points) if scope.person else None,
     )
+    said = figure.shown(scope.person)
     return SeriesChart(
         "lines",
-        name or figure.name,
-        figure.title(scope.person),
+        name or figure.key,
+        said.title,
         axis=axis(shown_points),
         labels=labels(shown_points),
         kind=figure.kind,
         series=compared_series(scope, figure.kind, *values),
+        about=said.about,
     )
 
 
@@ -99,20 +101,19 @@ def compared_series(
     return tuple(found)
 
 
-def together(name: str, title: str, charts: Mapping[str, SeriesChart]) -> SeriesChart:
+def together(figure: Figure, charts: Mapping[str, SeriesChart]) -> SeriesChart:
     """One chart of the same days: of each only the period, by the names of their lines."""
     first = next(iter(charts.values()))
     series = tuple(Series(key, of.title, of.series[0].values) for key, of in charts.items())
-    return SeriesChart("lines", name, title, first.axis, first.labels, first.kind, series)
+    return replace(first, name=figure.name, title=figure.title, about=figure.about, series=series)
 
 
 def table(
     name: str,
     title: str,
     rows: pl.DataFrame,
-    titles: Mapping[str, str] = NOTHING,
+    figures: Mapping[str, Figure] = NOTHING,
     *,
-    kinds: Mapping[str, Kind] = NOTHING,
     bar: str = "",
     line: str = "",
     chart: str = "",
@@ -120,13 +121,13 @@ def table(
     whole: str = "",
     about: str = "",
 ) -> Table:
-    """A frame as a table: its columns are those of the frame, with their usual titles and kinds or
-    with these. ``bar`` is the one that is drawn; ``line`` is how a row is written as a line of
+    """A frame as a table: its columns are those of the frame, each the figure of its name or one of
+    ``figures``. ``bar`` is the one that is drawn; ``line`` is how a row is written as a line of
     text, `{}.| {}|, {}w`: the phrases of the columns between strokes.
     """
     phrases = line.split("|") if line else [" {}"] * rows.width
     columns = tuple(
-        column(of, titles.get(of, ""), kinds.get(of), bar=of == bar, phrase=phrase)
+        (figures.get(of) or FIGURES[of]).column(of, bar=of == bar, phrase=phrase)
         for of, phrase in zip(rows.columns, phrases, strict=True)
     )
     return Table(name, title, columns, rows, chart, layout, whole, about)
@@ -137,7 +138,7 @@ def table_of(name: str, title: str, charts: Mapping[str, SeriesChart], *, below:
     chart.
     """
     columns = {
-        _column(key, chart.kind, series): series
+        _column(FIGURES[key], series): series
         for key, chart in charts.items()
         for series in chart.series
     }
@@ -149,18 +150,19 @@ def series_table(
 ) -> Table:
     """The numbers of series with the labels of a chart, each in its column."""
     kind = Kind.DATE if chart.is_over_time else Kind.TEXT
-    label = column(chart.axis.split()[0].lower(), chart.axis, kind)
+    label = Column(chart.axis.split()[0].lower(), chart.axis, kind)
     values = {label.name: chart.labels, **{key.name: of.values for key, of in series.items()}}
     return Table(name, title, (label, *series), pl.DataFrame(values, strict=False), below)
 
 
-def _column(key: str, kind: Kind, series: Series) -> Column:
-    title = key.replace("_", " ").capitalize()
+def _column(figure: Figure, series: Series) -> Column:
     if not series.faint:
-        return column(key, title, kind)
+        return figure.column()
+    kind = figure.kind
     if series.name == EVERYONE and kind is Kind.COUNT:
         kind = Kind.NUMBER
-    return column(f"{key}_{series.name}", f"{title}, {series.title.lower()}", kind)
+    title = f"{figure.title}, {series.title.lower()}"
+    return Column(f"{figure.name}_{series.name}", title, kind)
 
 
 def message_cells(cid: str, ts: str, thread_ts: str = "") -> pl.Expr:
@@ -178,7 +180,7 @@ def date_cells(messages: pl.DataFrame, zone: ZoneInfo) -> pl.Series:
 
 
 def message_table(
-    request: ViewRequest, name: str, title: str, count: str, counted_as: str
+    request: ViewRequest, name: str, title: str, count: str, counted_as: Figure
 ) -> Table:
     """The messages with the most of something, at most so many."""
     now = request.scope.now
@@ -190,4 +192,4 @@ def message_table(
         person="slack_uid",
         date=date_cells(found, now.period.zone),
     )
-    return table(name, title, rows, {"count": counted_as, "person": "By"}, bar="count")
+    return table(name, title, rows, {"count": counted_as, "person": BY}, bar="count")

@@ -1,4 +1,8 @@
-"""The figures that several views show: what each is called, and how it is measured.
+"""The catalogue: every figure and every column that a view or a report shows, by its name.
+
+It is declared here once: what it is called, what that means, how it is written, and for a figure of
+a whole choice how it is measured. Two things that mean something else have two names, even where
+they go out under the same key.
 
 Rule: a number is made alike for a period and for the one before, for one person and for everybody;
 where there is nothing to measure it is None, never 0.
@@ -12,10 +16,10 @@ import polars as pl
 from channelstats.counting import JOINED, LEFT
 from channelstats.stats.conversation import STARTS_THREAD, how_many
 from channelstats.stats.measures import Measures, nearest_rank
-from channelstats.stats.period import Period, by_point
+from channelstats.stats.messages import REACTED
+from channelstats.stats.period import MONTH, WEEK, Period, by_point, weeks, with_point
 from channelstats.stats.quantities import Quantity, percent, ratio
-from channelstats.views.glossary import kind_of, title_of
-from channelstats.views.model import Kind
+from channelstats.views.model import Column, Kind
 
 Measure: TypeAlias = Callable[[Measures], Quantity | None]
 Values: TypeAlias = Sequence[float | None]
@@ -24,32 +28,88 @@ Points: TypeAlias = Callable[[Measures, Sequence[Period]], Values]
 
 
 class Figure(NamedTuple):
-    """``measure`` takes it of a period, ``points`` of each point of one. ``called`` is its title
-    where that is not the usual one of its name, ``called_own`` of one person; so is ``written``.
-    For ``less_is_better`` and ``listed`` see `Tile`; ``is_mean``: beside a person stands the mean
-    of all posters, as of every count.
+    """``about`` says what the title means, "" where that says so itself. ``measure`` takes it of a
+    period, ``points`` of each point of one; a column has neither. ``key`` is what it is called in
+    JSON and in goals; ``own`` takes its place where one person is chosen. For
+    ``less_is_better`` and ``listed`` see `Tile`; ``is_mean``: beside a person stands the mean of
+    all posters, as of every count.
     """
 
     name: str
-    measure: Measure
+    title: str
+    about: str = ""
+    kind: Kind = Kind.COUNT
+    measure: Measure = lambda _: None
     points: Points = lambda *_: ()
-    called: str = ""
-    called_own: str = ""
-    written: Kind | None = None
+    key: str = ""
+    own: "Figure | None" = None
     less_is_better: bool = False
     is_mean: bool = False
     listed: str = ""
 
-    def title(self, person: str = "") -> str:
-        return (person and self.called_own) or self.called or title_of(self.name)
+    def shown(self, person: str) -> "Figure":
+        """What is said of it, with a person or without one."""
+        return self.own if person and self.own else self
 
-    @property
-    def kind(self) -> Kind:
-        return self.written or kind_of(self.name)
+    def column(self, key: str = "", *, bar: bool = False, phrase: str = " {}") -> Column:
+        """It as a column, under its name or under a key."""
+        return Column(
+            key or self.key,
+            self.title,
+            self.kind,
+            bar=bar,
+            phrase=phrase,
+            about=self.about,
+            cumulative=self.name == "cpercent",
+        )
 
-    def named(self, name: str) -> "Figure":
-        """The same by another name."""
-        return self._replace(name=name, called=self.title(), written=self.kind)
+
+FIGURES: Final[dict[str, Figure]] = {}
+"""All of them by their names."""
+
+
+def _add(figure: Figure) -> Figure:
+    assert figure.name not in FIGURES, figure.name
+    FIGURES[figure.name] = figure = figure._replace(key=figure.key or figure.name)
+    return figure
+
+
+def _column(
+    name: str, title: str = "", about: str = "", kind: Kind = Kind.COUNT, *, key: str = ""
+) -> Figure:
+    title = title or name.replace("_", " ").capitalize()
+    return _add(Figure(name, title, about, kind, key=key))
+
+
+def _figure(
+    name: str,
+    title: str,
+    about: str,
+    measure: Measure,
+    points: Points = lambda *_: (),
+    *,
+    kind: Kind = Kind.COUNT,
+    key: str = "",
+    own: Figure | None = None,
+    less_is_better: bool = False,
+    is_mean: bool = False,
+    listed: str = "",
+) -> Figure:
+    return _add(
+        Figure(
+            name,
+            title,
+            about,
+            kind,
+            measure,
+            points,
+            key=key,
+            own=own,
+            less_is_better=less_is_better,
+            is_mean=is_mean,
+            listed=listed,
+        )
+    )
 
 
 def counted(figure: pl.Expr) -> Points:
@@ -57,27 +117,109 @@ def counted(figure: pl.Expr) -> Points:
     return lambda of, shown_points: by_point(of.messages, shown_points, figure)
 
 
-def messages(of: Measures) -> int:
-    return of.volume.messages
+# ── what rows are about ───────────────────────────────────────────────────────────────────────────
+
+_column("person", kind=Kind.PERSON)
+_column("author", kind=Kind.PERSON)
+_column("from", kind=Kind.PERSON)
+_column("to", kind=Kind.PERSON)
+BY: Final = _column("by", kind=Kind.PERSON)
+_column("channel", kind=Kind.CHANNEL)
+_column("emoji", kind=Kind.EMOJI)
+_column("message", kind=Kind.MESSAGE)
+FIRST_MESSAGE: Final = _column("first_message", kind=Kind.MESSAGE)
+LAST_MESSAGE: Final = _column("last_message", kind=Kind.MESSAGE)
+WHEN_JOINED: Final = _column("when_joined", "Joined", kind=Kind.MESSAGE)
+_column("date", kind=Kind.DATE)
+MINUTE: Final = _column("minute", "Date", kind=Kind.TEXT)
+BEGAN: Final = _column("week", kind=Kind.DATE)
+JOINED_FROM: Final = _column("month", "Joined in the four weeks from", kind=Kind.DATE)
+for _name in ("weekday", "day", "hour", "time_zone", "figure"):
+    _column(_name, kind=Kind.TEXT)
+
+# ── how much ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def words(of: Measures) -> int:
     return of.volume.words
 
 
-def reactions(of: Measures) -> int:
-    """Received, by the counts of messages."""
-    return int(of.messages["reaction_count"].sum())
-
-
-def _unanswered_share(of: Measures) -> Quantity | None:
-    top_level = how_many(of.messages, ~pl.col("is_reply"))
-    return percent(of.unanswered.height, top_level) if top_level else None
-
-
 def _first_time_posters(of: Measures) -> int | None:
     """Unknown at the beginning of history, where everybody posts for the first time."""
     return of.volume.first_time_posters if of.history.knows_newcomers(of.period) else None
+
+
+MESSAGES: Final = _figure(
+    "messages",
+    "Messages",
+    "Messages that people wrote, replies in threads included.",
+    lambda of: of.volume.messages,
+    counted(pl.len()),
+)
+WORDS: Final = _figure(
+    "words", "Words", "Words in these messages.", words, counted(pl.col("word_count").sum())
+)
+_column("posters", about="People who wrote at least one message.")
+POSTERS: Final = _figure(
+    "people_who_posted",
+    "People who posted",
+    "People who wrote at least one message.",
+    lambda of: of.volume.posters,
+    counted(pl.col("slack_uid").n_unique()),
+    key="posters",
+    listed="people/people",
+)
+WORDS_PER_MESSAGE: Final = _figure(
+    "words_per_message",
+    "Words per message",
+    "Words divided by messages.",
+    lambda of: ratio(words(of), of.volume.messages),
+    kind=Kind.NUMBER,
+)
+WORDS_PER_POSTER: Final = _figure(
+    "words_per_poster",
+    "Words per person",
+    "Words divided by the people who posted.",
+    lambda of: ratio(words(of), of.volume.posters),
+    kind=Kind.NUMBER,
+)
+PER_POSTER: Final = _column("per_poster", "Words per poster", kind=Kind.NUMBER)
+TOP_TEN: Final = _figure(
+    "top_ten",
+    "Top 10's share of words",
+    "The share of all words that the ten most active people wrote.",
+    lambda of: of.statistics["topten words"],
+    kind=Kind.PERCENT,
+)
+SHARE_OF_WORDS: Final = _figure(
+    "share_of_words",
+    "Share of words",
+    "The share of all words in this selection.",
+    lambda of: percent(words(of), words(of.whole)),
+    kind=Kind.PERCENT,
+    is_mean=True,
+)
+_column("share", SHARE_OF_WORDS.title, SHARE_OF_WORDS.about, Kind.PERCENT)
+_column("percent", SHARE_OF_WORDS.title, SHARE_OF_WORDS.about, Kind.PERCENT)
+_column("cpercent", "Cumulative", kind=Kind.PERCENT)
+FIRST_TIME: Final = _figure(
+    "first_time",
+    "First-time posters",
+    "People whose first known message is in this period.",
+    _first_time_posters,
+    listed="todo/newcomers",
+)
+_column("rank", about="Place by number of words; 1 is the most.")
+RANK_IN_CHANNEL: Final = _column("rank_in_channel", kind=Kind.ORDINAL)
+_column("change", "Change in words", "Words compared with the period before.", Kind.CHANGE)
+CHANGE: Final = _column("change_of_it", "Change", "Compared with the period before.", Kind.CHANGE)
+
+# ── channels ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _largest(of: Measures) -> Quantity | None:
+    sizes = of.channel_frame["w"].to_list()
+    return percent(sizes[0], sum(sizes)) if sizes else None
 
 
 def _moves(subtypes: frozenset[str]) -> tuple[Measure, Points]:
@@ -89,56 +231,475 @@ def _moves(subtypes: frozenset[str]) -> tuple[Measure, Points]:
     )
 
 
-MESSAGES: Final = Figure("messages", messages, counted(pl.len()))
-WORDS: Final = Figure("words", words, counted(pl.col("word_count").sum()))
-WORDS_PER_MESSAGE: Final = Figure("words_per_message", lambda of: ratio(words(of), messages(of)))
-WORDS_PER_POSTER: Final = Figure("words_per_poster", lambda of: ratio(words(of), of.volume.posters))
-POSTERS: Final = Figure(
-    "posters",
-    lambda of: of.volume.posters,
-    counted(pl.col("slack_uid").n_unique()),
-    listed="people/people",
-    called="People who posted",
+CHANNELS: Final = _figure(
+    "channels",
+    "Active channels",
+    "Channels with at least one message.",
+    lambda of: of.channel_frame.height,
+    listed="channels/channels",
 )
-FIRST_TIME: Final = Figure("first_time", _first_time_posters, listed="todo/newcomers")
-SHARE_OF_WORDS: Final = Figure(
-    "share_of_words", lambda of: percent(words(of), words(of.whole)), is_mean=True
+# Of everybody the channels they write in, summed up: beside a person stands the mean of it.
+PLACES: Final = _figure(
+    "places", CHANNELS.title, CHANNELS.about, lambda of: of.channel_authors.height, key="channels"
 )
-TOP_TEN: Final = Figure("top_ten", lambda of: of.statistics["topten words"])
+LARGEST: Final = _figure(
+    "largest",
+    "Largest channel's share of words",
+    "The share of all words in the channel with the most.",
+    _largest,
+    kind=Kind.PERCENT,
+)
+IN_PRIVATE: Final = _add(
+    Figure(
+        "in_private",
+        "In private channels",
+        "The share of all messages that are in private channels.",
+        Kind.PERCENT,
+        key="private",
+    )
+)
+"""Measured by what is known of channels."""
+PEOPLE_THERE: Final = _column(
+    "people_there", "People", "People who wrote at least one message there."
+)
+SHARE_OF_CHANNEL: Final = _column(
+    "share_of_channel",
+    "Share of the channel's words",
+    "The share of the channel's words that this person wrote.",
+    Kind.PERCENT,
+)
+_column("channel_messages", "Channel's messages", "Messages that everybody wrote in the channel.")
+_column("channel_words", "Channel's words", "Words that everybody wrote in the channel.")
+_column("new", about="Created in this period.", kind=Kind.TEXT)
+_column("private", about="Only its members can read it.", kind=Kind.TEXT)
+_column("members", about="Members when the list of channels was last read.")
+CHANNELS_JOINED: Final = _column(
+    "channels_joined", about="Channels that they joined in this period."
+)
+FILES: Final = _figure(
+    "files",
+    "Files",
+    "Files posted with these messages.",
+    lambda of: int(of.messages["file_count"].sum()),
+)
+JOINS: Final = _figure(
+    "joins",
+    "Joins",
+    "How often people joined a channel, as far as Slack posted a message about it.",
+    *_moves(JOINED),
+)
+LEAVES: Final = _figure(
+    "leaves",
+    "Leaves",
+    "How often people left a channel, as far as Slack posted a message about it.",
+    *_moves(LEFT),
+)
+MOVES: Final = _column(
+    "moves",
+    "Joins and leaves",
+    "How often people joined or left a channel, as far as Slack posted a message about it.",
+)
 
-FILES: Final = Figure("files", lambda of: int(of.messages["file_count"].sum()))
-JOINS: Final = Figure("joins", *_moves(JOINED))
-LEAVES: Final = Figure("leaves", *_moves(LEFT))
+# ── Slack's own counts ────────────────────────────────────────────────────────────────────────────
 
-THREADS_STARTED: Final = Figure("threads_started", lambda of: how_many(of.messages, STARTS_THREAD))
-REPLIES: Final = Figure(
-    "replies",
+SLACK_ACTIVE: Final = _column(
+    "slack_active",
+    "Active members (Slack)",
+    "Members who read or wrote a message anywhere, private channels and direct messages too, as"
+    " Slack counts them.",
+)
+_column("slack", about="As Slack counts, private channels and direct messages included.")
+_column("here", "Counted here", "In the channels that are read.")
+_column("viewers", "Members who viewed", "Members who opened the channel, as Slack counts them.")
+VIEWERS_AT_LEAST: Final = _column(
+    "viewers_at_least",
+    "Members who viewed (at least)",
+    "The most members who opened the channel in one of the spans of days that Slack counted.",
+)
+MEMBERS_WHO_POSTED: Final = _column(
+    "members_who_posted", about="People who wrote at least one message in the channel."
+)
+_column("slack_messages", "Messages (Slack)", "Messages in the channel, as Slack counts them.")
+MESSAGES_HERE: Final = _column(
+    "messages_here", "Messages counted here", "Messages that people wrote in the channel."
+)
+
+# ── when ──────────────────────────────────────────────────────────────────────────────────────────
+
+WEEK_HOURS: Final = _column(
+    "week_hours",
+    "Messages by weekday and hour",
+    "Each square is one hour of one weekday, by the authors' local time: the stronger its colour,"
+    " the more messages.",
+)
+
+SHARE_OF_MESSAGES: Final = _column(
+    "share_of_messages", "Share", "The share of all messages.", Kind.PERCENT
+)
+
+# ── threads ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unanswered_share(of: Measures) -> Quantity | None:
+    top_level = how_many(of.messages, ~pl.col("is_reply"))
+    return percent(of.unanswered.height, top_level) if top_level else None
+
+
+THREADS_STARTED: Final = _figure(
+    "threads_started",
+    "Threads started",
+    "Messages of this period that have replies.",
+    lambda of: how_many(of.messages, STARTS_THREAD),
+)
+REPLY_SHARE: Final = _figure(
+    "reply_share",
+    "% replies",
+    "The share of messages that are replies in a thread.",
     lambda of: percent(how_many(of.messages, pl.col("is_reply")), of.messages.height),
-    called="% replies",
-    written=Kind.PERCENT,
+    kind=Kind.PERCENT,
+    key="replies",
 )
-FIRST_REPLY: Final = Figure(
+_column("replies", about="Replies in threads that the other person started.")
+REPLIES_IN_THREAD: Final = _column(
+    "replies_in_thread", "Number of replies", "Replies in the thread, whoever wrote them."
+)
+FIRST_REPLY: Final = _figure(
     "first_reply",
+    "Median time to first reply",
+    "Half of the threads that were answered had a reply by somebody else within this time.",
     lambda of: of.wait(50),
     lambda of, shown_points: by_point(of.waits, shown_points, nearest_rank(50), absent=None),
+    kind=Kind.SECONDS,
     less_is_better=True,
 )
-FIRST_REPLY_P90: Final = Figure("first_reply_p90", lambda of: of.wait(90), less_is_better=True)
-UNANSWERED: Final = Figure(
-    "unanswered", lambda of: of.unanswered.height, less_is_better=True, listed="todo/unanswered"
+FIRST_REPLY_P90: Final = _figure(
+    "first_reply_p90",
+    "90% answered within",
+    "Of the threads that were answered, nine in ten had a reply by somebody else within this time.",
+    lambda of: of.wait(90),
+    kind=Kind.SECONDS,
+    less_is_better=True,
 )
-UNANSWERED_SHARE: Final = UNANSWERED._replace(name="unanswered_share", measure=_unanswered_share)
-
-REACTIONS: Final = Figure(
-    "reactions",
-    reactions,
-    counted(pl.col("reaction_count").sum()),
-    called_own="Reactions received",
+_column("seconds", kind=Kind.SECONDS)
+WAITS: Final = _column(
+    "waits", "Time to first reply", "Threads by how long the first reply by somebody else took."
 )
-REACTIONS_GIVEN: Final = Figure("reactions_given", lambda of: of.given.height)
-ANSWERS: Final = Figure(
-    "answers",
+_column("threads")
+UNANSWERED: Final = _figure(
+    "unanswered",
+    "Unanswered",
+    "Messages, not replies, that nobody else replied or reacted to.",
+    lambda of: of.unanswered.height,
+    less_is_better=True,
+    listed="todo/unanswered",
+)
+UNANSWERED_SHARE: Final = _figure(
+    "unanswered_share",
+    "% unanswered",
+    "The share of messages, not counting replies, that nobody else replied or reacted to.",
+    _unanswered_share,
+    kind=Kind.PERCENT,
+    less_is_better=True,
+    listed="todo/unanswered",
+)
+ANSWERS: Final = _figure(
+    "replies_to_others",
+    "Replies to others",
+    "Replies in threads that somebody else started.",
     lambda of: of.answers.height,
-    called="Replies to others",
-    called_own="Replies to their threads",
+    key="answers",
+    own=_column(
+        "answers",
+        "Replies to their threads",
+        "Replies by others in threads that this person started.",
+    ),
 )
+_column("thread_messages", *FIGURES["answers"][1:3])
+
+# ── reactions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def reactions(of: Measures) -> int:
+    """Received, by the counts of messages."""
+    return int(of.messages[REACTED].sum())
+
+
+REACTIONS_RECEIVED: Final = _column(
+    "reactions_received", about="Reactions to this person's messages."
+)
+REACTIONS: Final = _figure(
+    "reactions",
+    "Reactions",
+    "Reactions to messages of this period.",
+    reactions,
+    counted(pl.col(REACTED).sum()),
+    own=REACTIONS_RECEIVED,
+)
+REACTIONS_GIVEN: Final = _figure(
+    "reactions_given",
+    "Reactions given",
+    "Reactions by this person to messages of this period.",
+    lambda of: of.given.height,
+)
+REACTION_RATE: Final = _figure(
+    "reaction_rate",
+    "Reactions per 1,000 words",
+    "Reactions to messages, for every 1,000 words written.",
+    lambda of: ratio(1000 * reactions(of), words(of)),
+    kind=Kind.NUMBER,
+    key="per_thousand_words",
+)
+REACTED_TO: Final = _figure(
+    "messages_reacted_to",
+    "Messages with reactions",
+    "The share of messages with at least one reaction.",
+    lambda of: percent(of.messages.filter(pl.col(REACTED) > 0).height, of.messages.height),
+    kind=Kind.PERCENT,
+    key="reacted_to",
+)
+DIFFERENT_EMOJI: Final = _figure(
+    "different_emoji",
+    "Different emoji",
+    "How many different emoji were used as reactions.",
+    lambda of: of.period_messages.reactions["emoji"].n_unique(),
+    key="emoji",
+)
+# Of each person the different emoji they get, summed up: beside one stands the mean of it.
+DIFFERENT_EMOJI_EACH: Final = _figure(
+    "different_emoji_each",
+    DIFFERENT_EMOJI.title,
+    DIFFERENT_EMOJI.about,
+    lambda of: of.period_messages.reactions.select("slack_uid", "emoji").n_unique(),
+    key="emoji",
+)
+TIMES_USED: Final = _column("times_used", "Times", "How often this emoji was used as a reaction.")
+SHARE_OF_REACTIONS: Final = _column(
+    "share_of_reactions", "Share", "The share of all reactions.", Kind.PERCENT
+)
+_column("per_thousand_words", "Per 1,000 words", "Uses for every 1,000 words written.", Kind.NUMBER)
+EMOJI_RATE: Final = _column("emoji_rate", "Per 1000 words", kind=Kind.RATE)
+_column("times")
+_column("rphw", "Reactions per 100 words", kind=Kind.NUMBER)
+
+# ── interactions ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _ends(of: Measures) -> int:
+    return pl.concat([of.edges["one"], of.edges["other"]]).n_unique()
+
+
+def _pairs(of: Measures) -> int:
+    return of.directions.len()
+
+
+def _mutual(of: Measures) -> Quantity | None:
+    return percent(int((of.directions > 1).sum()), _pairs(of)) if _pairs(of) else None
+
+
+def _partners(of: Measures) -> int:
+    """With how many the person interacts; without one, of everybody summed up."""
+    if not of.person:
+        return 2 * _pairs(of)
+    done, received = (
+        of.edges.filter(pl.col(end) == of.person)[opposite]
+        for end, opposite in (("one", "other"), ("other", "one"))
+    )
+    return pl.concat([done, received]).n_unique()
+
+
+def _side(end: str) -> Measure:
+    """How often the person is at that end; without one, anybody."""
+
+    def measure(of: Measures) -> int:
+        edges = of.edges.filter(pl.col(end) == of.person) if of.person else of.edges
+        return int(edges["n"].sum())
+
+    return measure
+
+
+INTERACTING: Final = _figure(
+    "interacting",
+    "People who interacted",
+    "People with at least one mention, reply or reaction, either way.",
+    _ends,
+    key="people",
+)
+PARTNERS: Final = _figure(
+    "partners",
+    "People they interact with",
+    "People with an interaction with this person, in any direction.",
+    _partners,
+    key="people",
+)
+PAIRS: Final = _figure("pairs", "Pairs", "Pairs of people with at least one interaction.", _pairs)
+MUTUAL: Final = _figure(
+    "mutual",
+    "Mutual pairs",
+    "The share of pairs in which each interacted with the other.",
+    _mutual,
+    kind=Kind.PERCENT,
+)
+INTERACTIONS: Final = _figure(
+    "interactions",
+    "Interactions",
+    "Mentions, replies in threads and reactions, from one person to another.",
+    _side("one"),
+)
+DONE: Final = _figure(
+    "done", "To others", "Mentions, replies and reactions by this person.", _side("one")
+)
+RECEIVED: Final = _figure(
+    "received",
+    "From others",
+    "Mentions of this person, and replies and reactions to them.",
+    _side("other"),
+)
+NETWORK: Final = _column(
+    "network",
+    "Who interacts with whom",
+    "Each dot is a person, each line stands for mentions, replies and reactions: the more, the"
+    " larger the dot and the thicker the line. Only the strongest are drawn; the tables have all.",
+)
+_column("total", about="Mentions, replies and reactions together.")
+_column("mentions")
+_column("reactions_from")
+_column("reacted_to", "Reactions to")
+_column("thread_responders", "Replies from", "Replies by them in threads that this person started.")
+_column(
+    "author_thread_responded", "Replies to", "Replies by this person in threads that they started."
+)
+_column("mentioned_you", "Mentioned by")
+_column("you_mentioned", "Mentions of")
+
+# ── newcomers ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _active_weeks(of: Measures) -> int:
+    """Weeks in which the person posted; without one, of everybody summed up."""
+    return with_point(of.messages, weeks(of.period)).select("slack_uid", "point").n_unique()
+
+
+def _stayed(of: Measures) -> Quantity | None:
+    """Of the last week against the one before it, as in the table of weeks."""
+    week = of.period.ending_with(WEEK)
+    now, then = (set(of.posted(days)) for days in (week, week.previous))
+    return percent(len(now & then), len(then)) if then else None
+
+
+def _weekly(of: Measures) -> int:
+    return of.posted(of.period.ending_with(WEEK)).len()
+
+
+def _monthly(of: Measures) -> int:
+    return of.posted(of.period.ending_with(MONTH)).len()
+
+
+def _stickiness(of: Measures) -> Quantity | None:
+    monthly = _monthly(of)
+    return percent(_weekly(of), monthly) if monthly else None
+
+
+STAYED: Final = _figure(
+    "stayed",
+    "Retention",
+    "The share of the previous week's posters who posted again in the last week.",
+    _stayed,
+    kind=Kind.PERCENT,
+)
+WEEKLY: Final = _figure(
+    "weekly_posters",
+    "Weekly posters",
+    "People who posted in the last 7 days of the period.",
+    _weekly,
+    key="weekly",
+)
+MONTHLY: Final = _figure(
+    "monthly_posters",
+    "Monthly posters",
+    "People who posted in the last 28 days of the period.",
+    _monthly,
+    key="monthly",
+)
+STICKINESS: Final = _figure(
+    "weekly_of_monthly",
+    "Stickiness (weekly / monthly posters)",
+    "The share of the monthly posters who posted in the last week. The higher, the more often"
+    " people post.",
+    _stickiness,
+    kind=Kind.PERCENT,
+)
+WEEKS_ACTIVE: Final = _figure(
+    "weeks_active", "Active weeks", "Weeks in which this person posted.", _active_weeks
+)
+RETENTION: Final = _column(
+    "rate",
+    "Weekly retention",
+    "The share of the previous week's posters who posted again.",
+    Kind.PERCENT,
+)
+RETAINED: Final = _column("both", "Retained", "Posted in this week and in the week before.")
+NEW_IN_WEEK: Final = _column(
+    "new_in_week", "First-time", "Posted for the first time ever known.", key="new"
+)
+RETURNING: Final = _column(
+    "returning", about="Posted in this week, not in the week before, but earlier."
+)
+LAPSED: Final = _column("lapsed", about="Posted in the week before, but not in this week.")
+IN_WEEK: Final = _column("weekly", "In the week", "People who posted in these 7 days.")
+IN_FOUR_WEEKS: Final = _column(
+    "monthly", "In four weeks", "People who posted in the 28 days that end with this week."
+)
+MEMBERS_OF_ALL: Final = _column(
+    "members_of_all",
+    "Members of the workspace",
+    "Accounts of people that are not deactivated, when last counted.",
+    key="members",
+)
+COHORTS: Final = _column(
+    "cohorts",
+    "Newcomers still posting",
+    "Each row is the people whose first message was in one week, which is their week 1. The"
+    " stronger the colour, the larger the share of them who posted in a week.",
+    Kind.PERCENT,
+)
+_column("newcomers", about="People whose first known message is in that week.")
+WAYS_IN: Final = _column(
+    "ways_in",
+    "From joining to writing regularly",
+    "Of the people who joined their first channel in four weeks: how many wrote a message since,"
+    " how many of these got a reply or a reaction by somebody else, and how many wrote in at least"
+    " three different weeks. Who joined lately had less time.",
+)
+_column("people", about="How many of them came as far as this step.")
+_column(
+    "joined",
+    "People who joined",
+    "They joined their first channel then, as far as Slack posted a message about it.",
+)
+_column("posted", "Of them posted", "Of these, those who have written a message since.")
+OF_THEM_ANSWERED: Final = _column(
+    "of_them_answered",
+    "Of them answered",
+    "Of these, those who got a reply or a reaction by somebody else.",
+)
+_column(
+    "regular",
+    "Of them regular",
+    "Of these, those who have written in at least three different weeks.",
+)
+for _name in ("posted", "answered", "regular"):
+    _column(f"{_name}_share", f"% {_name}", "The share of those who joined.", Kind.PERCENT)
+
+# ── to do ─────────────────────────────────────────────────────────────────────────────────────────
+
+_column("answered", "Messages answered", "Messages that somebody else replied or reacted to.")
+_column(
+    "messages_before",
+    "Messages in the period before",
+    "How much this person wrote before they stopped.",
+)
+_column("action", "What to do", kind=Kind.TEXT)
+_column("reason", "Why", kind=Kind.TEXT)
+SINCE: Final = _column("since", kind=Kind.DATE)
+_column("state", "Marked as", kind=Kind.TEXT)
+_column("item", "Mark as", kind=Kind.ITEM)

@@ -12,6 +12,7 @@ from channelstats.stats.activity import HOURS, WEEKDAYS
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import WEEK
 from channelstats.stats.quantities import volume_by
+from channelstats.views import figures
 from channelstats.views.components import compared_series, table, table_of
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Heat, Kind, SeriesChart, Table
@@ -77,10 +78,11 @@ def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
     sizes = volume_by(messages, "local_weekday", "local_hour")
     found = {(day, hour): (m, w) for day, hour, m, w in sizes.iter_rows()}
     cells = [[found.get((day, hour), (0, 0)) for hour in HOURS] for day in days.numbers]
-    name, title = "week", "Messages by weekday and hour"
+    name, title = "week", figures.WEEK_HOURS.title
     heat = Heat(
         name,
         title,
+        about=figures.WEEK_HOURS.about,
         rows=days.names,
         columns=_HOUR_NAMES,
         values=tuple(tuple(m for m, _ in row) for row in cells),

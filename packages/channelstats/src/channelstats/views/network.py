@@ -5,15 +5,13 @@ with a person chosen all are about the person, those they interact with, and the
 these.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import polars as pl
 
-from channelstats.stats.measures import Measures
-from channelstats.stats.quantities import Quantity, percent, ranked
+from channelstats.stats.quantities import ranked
+from channelstats.views import figures
 from channelstats.views.components import table, tiles
-from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Edge, Network, Node, Table
 
@@ -26,6 +24,9 @@ _WAYS: Final = {
     "reacted_to": "reactions",
 }
 """What one does to another: people groups, and their columns."""
+
+_OF_ALL: Final = (figures.INTERACTING, figures.PAIRS, figures.MUTUAL, figures.INTERACTIONS)
+_OF_PERSON: Final = (figures.PARTNERS, figures.DONE, figures.RECEIVED)
 
 
 def view(request: ViewRequest) -> ViewContent:
@@ -76,8 +77,9 @@ def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
     drawn = {*among["one"], *among["other"]}
     weights = people.select("person", "total").head(MOST_NODES).iter_rows()
     return Network(
-        "network",
-        "Who interacts with whom",
+        figures.NETWORK.name,
+        figures.NETWORK.title,
+        about=figures.NETWORK.about,
         nodes=tuple(Node(uid, weight) for uid, weight in weights if uid in drawn),
         edges=tuple(Edge(*row) for row in among.iter_rows()),
     )
@@ -91,52 +93,3 @@ def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
         found = found.join(way, on=("one", "other"), how="left", maintain_order="left")
     rows = found.fill_null(0).rename({"one": "from", "other": "to", "n": "total"})
     return table("edges", "Interactions from one person to another", rows, bar="total")
-
-
-# ── tiles ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _ends(of: Measures) -> int:
-    return pl.concat([of.edges["one"], of.edges["other"]]).n_unique()
-
-
-def _pairs(of: Measures) -> int:
-    return of.directions.len()
-
-
-def _mutual(of: Measures) -> Quantity | None:
-    return percent(int((of.directions > 1).sum()), _pairs(of)) if _pairs(of) else None
-
-
-def _partners(of: Measures) -> int:
-    """With how many the person interacts; without one, of everybody summed up."""
-    if not of.person:
-        return 2 * _pairs(of)
-    done, received = (
-        of.edges.filter(pl.col(end) == of.person)[opposite]
-        for end, opposite in (("one", "other"), ("other", "one"))
-    )
-    return pl.concat([done, received]).n_unique()
-
-
-def _side(end: str) -> Callable[[Measures], int]:
-    """How often the person is at that end; without one, anybody."""
-
-    def measure(of: Measures) -> int:
-        edges = of.edges.filter(pl.col(end) == of.person) if of.person else of.edges
-        return int(edges["n"].sum())
-
-    return measure
-
-
-_OF_ALL: Final = (
-    Figure("people", _ends, called="People who interacted"),
-    Figure("pairs", _pairs),
-    Figure("mutual", _mutual),
-    Figure("interactions", _side("one")),
-)
-_OF_PERSON: Final = (
-    Figure("people", _partners, called="People they interact with"),
-    Figure("done", _side("one")),
-    Figure("received", _side("other")),
-)

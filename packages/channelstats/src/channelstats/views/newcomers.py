@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import polars as pl
+from msgspec.structs import replace
 
 from channelstats.counting import JOINED
 from channelstats.stats.conversation import comings
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import MONTH, WEEK, Period, blocks, labels, weeks, with_point
-from channelstats.stats.quantities import Quantity, percent, percent_of, shown
+from channelstats.stats.quantities import percent, percent_of, shown
 from channelstats.views import figures
 from channelstats.views.components import (
     BEFORE,
@@ -25,15 +26,28 @@ from channelstats.views.components import (
     tiles,
 )
 from channelstats.views.figures import Figure
-from channelstats.views.glossary import column
 from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Heat, Kind, Series, SeriesChart, Table
+from channelstats.views.model import Column, Heat, Series, SeriesChart, Table
 
 _FOUR: Final = MONTH // WEEK
 _MOST_COHORTS: Final = 26
 
 Week: TypeAlias = Mapping[str, float | None]
-"""The numbers of one week by the names of their series."""
+"""The numbers of one week by the keys of their figures."""
+
+_COMINGS: Final = (figures.RETAINED, figures.NEW_IN_WEEK, figures.RETURNING, figures.LAPSED)
+_ACTIVE: Final = (figures.IN_WEEK, figures.IN_FOUR_WEEKS)
+_OF_WEEK: Final = {
+    of.key: of for of in (*_COMINGS, *_ACTIVE, figures.RETENTION, figures.MEMBERS_OF_ALL)
+}
+_OF_ALL: Final = (
+    figures.FIRST_TIME,
+    figures.STAYED,
+    figures.WEEKLY,
+    figures.MONTHLY,
+    figures.STICKINESS,
+)
+_OF_PERSON: Final = (figures.WEEKS_ACTIVE, figures.STAYED)
 
 
 def view(request: ViewRequest) -> ViewContent:
@@ -43,44 +57,35 @@ def view(request: ViewRequest) -> ViewContent:
     first = dict(request.data.measured.first_posts.select("slack_uid", "ts").iter_rows())
     found = _weeks(now, shown_weeks, first)
 
-    def series(name: str, title: str) -> Series:
-        return Series(name, title, tuple(week[name] for week in found))
+    def lines(name: str, title: str, *drawn: Figure, about: str = "") -> SeriesChart:
+        series = tuple(
+            Series(of.key, of.title, tuple(week[of.key] for week in found)) for of in drawn
+        )
+        kind = drawn[0].kind
+        return SeriesChart(
+            "lines", name, title, "Week from", labels(shown_weeks), kind, series, about
+        )
 
-    def lines(name: str, title: str, kind: Kind, *drawn: Series) -> SeriesChart:
-        return SeriesChart("lines", name, title, "Week from", labels(shown_weeks), kind, drawn)
-
-    rates = [series("rate", "Weekly retention")]
+    rates = lines(
+        "retention", figures.RETENTION.title, figures.RETENTION, about=figures.RETENTION.about
+    )
     if scope.person:
         of_all = tuple(week["rate"] for week in _weeks(scope.now.whole, shown_weeks, first))
-        rates.append(Series(EVERYONE, "Everyone", of_all, faint=True))
+        everyone = Series(EVERYONE, "Everyone", of_all, faint=True)
+        rates = replace(rates, series=(*rates.series, everyone))
     charts = [
-        lines(
-            "comings",
-            "Retained, first-time, returning and lapsed posters",
-            Kind.COUNT,
-            series("both", "Retained"),
-            series("new", "First-time"),
-            series("returning", "Returning"),
-            series("lapsed", "Lapsed"),
-        ),
-        lines("retention", "Weekly retention", Kind.PERCENT, *rates),
-        lines(
-            "active",
-            "Weekly and monthly posters",
-            Kind.COUNT,
-            series("weekly", "In the week"),
-            series("monthly", "In four weeks"),
-        ),
+        lines("comings", "Retained, first-time, returning and lapsed posters", *_COMINGS),
+        rates,
+        lines("active", "Weekly and monthly posters", *_ACTIVE),
     ]
     members = () if scope.person or request.choice.channel else _members(request, shown_weeks)
     if members:
-        title = "Members of the workspace"
-        charts.append(lines("members", title, Kind.COUNT, Series("members", title, members)))
-    columns = {
-        column(series.name, series.title, chart.kind): series
-        for chart in charts
-        for series in chart.series
-    }
+        of = figures.MEMBERS_OF_ALL
+        drawn = (Series(of.key, of.title, members),)
+        charts.append(
+            replace(rates, name=of.key, title=of.title, about=of.about, kind=of.kind, series=drawn)
+        )
+    columns = {_column(series, chart): series for chart in charts for series in chart.series}
     heat, cohorts = _cohorts(request)
     tables = [series_table("weeks", "By week", charts[0], columns)]
     if not scope.person and request.data.cohorts >= 2 * _FOUR:
@@ -95,6 +100,11 @@ def view(request: ViewRequest) -> ViewContent:
         tables=tuple(tables),
         notes=_notes(now.period),
     )
+
+
+def _column(series: Series, chart: SeriesChart) -> Column:
+    of = _OF_WEEK.get(series.name)
+    return of.column() if of else Column(series.name, series.title, chart.kind)
 
 
 def _members(request: ViewRequest, shown_weeks: list[Period]) -> tuple[float | None, ...]:
@@ -158,22 +168,27 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
 
     steps = range(number)
     values = tuple(tuple(cell(week, step) for step in steps) for week in steps)
-    name, title = "cohorts", "Newcomers still posting"
+    of, name = figures.COHORTS, figures.COHORTS.name
     titles = tuple(_weeks_since(step * each + 1, (step + 1) * each) for step in steps)
     in_each = tuple(sizes.get(week, 0) for week in steps)
-    heat = Heat(name, title, labels(shown_weeks), titles, values, Kind.PERCENT, sizes=in_each)
-    frame = pl.DataFrame(
-        {
-            "week": heat.rows,
-            "newcomers": in_each,
-            **{_name(title): [row[step] for row in values] for step, title in enumerate(titles)},
-        },
-        strict=False,
+    heat = Heat(
+        name,
+        of.title,
+        labels(shown_weeks),
+        titles,
+        values,
+        of.kind,
+        about=of.about,
+        sizes=in_each,
     )
+    # week_1; weeks_1_to_4
+    columns = [Figure(title.lower().replace(" ", "_"), title, kind=of.kind) for title in titles]
+    cells = {of.name: [row[step] for row in values] for step, of in enumerate(columns)}
     since_when = "the week" if each == 1 else f"the {each} weeks"
-    return heat, table(
-        name, title, frame, {"week": f"First message in {since_when} from"}, chart=name
-    )
+    began_in = figures.BEGAN._replace(title=f"First message in {since_when} from")
+    frame = pl.DataFrame({"week": heat.rows, "newcomers": in_each, **cells}, strict=False)
+    said = {"week": began_in, **{of.name: of for of in columns}}
+    return heat, table(name, of.title, frame, said, chart=name)
 
 
 # ── joined → posted → answered → regular ─────────────────────────────────────────────────────────
@@ -203,18 +218,16 @@ def _ways_in(request: ViewRequest) -> tuple[SeriesChart, Table, Table]:
     }
     rows = found.select(pl.Series("month", labels(months)), *_STEPS, **shares)
     counts = found.rows()
-    name, title = "ways_in", "From joining to writing regularly"
+    of, name = figures.WAYS_IN, figures.WAYS_IN.name
     drawn = (
         Series("now", "Joined in the last four weeks", counts[-1]),
         Series(BEFORE, "In the four weeks before", counts[-2], faint=True),
     )
-    chart = SeriesChart("bars", name, title, "Step", tuple(_STEPS.values()), Kind.COUNT, drawn)
-    titles = {"month": "Joined in the four weeks from", "joined": "People who joined"}
-    titles |= {step: f"Of them {_STEPS[step].lower()}" for step in later}
-    titles |= {f"{step}_share": f"% {_STEPS[step].lower()}" for step in later}
-    kinds = {"month": Kind.DATE, **dict.fromkeys(shares, Kind.PERCENT)}
-    by_month = table(f"{name}_by_month", "By four weeks", rows, titles, kinds=kinds)
-    return chart, table_of(name, title, {"people": chart}, below=name), by_month
+    steps = tuple(_STEPS.values())
+    chart = SeriesChart("bars", name, of.title, "Step", steps, of.kind, drawn, of.about)
+    answered = {"answered": figures.OF_THEM_ANSWERED}
+    by_month = table(f"{name}_by_month", "By four weeks", rows, answered)
+    return chart, table_of(name, of.title, {"people": chart}, below=name), by_month
 
 
 def _reach(request: ViewRequest) -> Period:
@@ -259,47 +272,6 @@ def _steps(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
 
 def _weeks_since(first: int, last: int) -> str:
     return f"Week {first}" if first == last else f"Weeks {first} to {last}"
-
-
-def _name(title: str) -> str:
-    """week_1; weeks_1_to_4."""
-    return title.lower().replace(" ", "_")
-
-
-def _active_weeks(of: Measures) -> int:
-    """Weeks in which the person posted; without one, of everybody summed up."""
-    return with_point(of.messages, weeks(of.period)).select("slack_uid", "point").n_unique()
-
-
-def _stayed(of: Measures) -> Quantity | None:
-    """Of the last week against the one before it, as in the table of weeks."""
-    week = of.period.ending_with(WEEK)
-    now, then = (set(of.posted(days)) for days in (week, week.previous))
-    return percent(len(now & then), len(then)) if then else None
-
-
-def _weekly(of: Measures) -> int:
-    return of.posted(of.period.ending_with(WEEK)).len()
-
-
-def _monthly(of: Measures) -> int:
-    return of.posted(of.period.ending_with(MONTH)).len()
-
-
-def _stickiness(of: Measures) -> Quantity | None:
-    monthly = _monthly(of)
-    return percent(_weekly(of), monthly) if monthly else None
-
-
-_STAYED: Final = Figure("stayed", _stayed)
-_OF_PERSON: Final = (Figure("weeks_active", _active_weeks), _STAYED)
-_OF_ALL: Final = (
-    figures.FIRST_TIME,
-    _STAYED,
-    Figure("weekly", _weekly),
-    Figure("monthly", _monthly),
-    Figure("weekly_of_monthly", _stickiness),
-)
 
 
 def _notes(period: Period) -> tuple[str, ...]:

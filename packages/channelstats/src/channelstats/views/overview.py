@@ -20,7 +20,7 @@ _VOLUME: Final = (figures.MESSAGES, figures.WORDS)
 _THREADS: Final = (
     figures.THREADS_STARTED,
     figures.FIRST_REPLY,
-    figures.UNANSWERED_SHARE.named("unanswered"),
+    figures.UNANSWERED_SHARE._replace(key="unanswered"),
 )
 _OF_ALL: Final = (
     figures.POSTERS,
@@ -65,7 +65,7 @@ def view(request: ViewRequest) -> ViewContent:
 def volume(request: ViewRequest) -> ViewContent:
     scope = request.scope
     people = () if scope.person else (figures.POSTERS,)
-    charts = {figure.name: over_time(scope, figure) for figure in (*_VOLUME, *people)}
+    charts = {figure.key: over_time(scope, figure) for figure in (*_VOLUME, *people)}
     return ViewContent(
         lead="How much was written and by how many people, compared with the period before.",
         tiles=tiles(scope, *_VOLUME, figures.WORDS_PER_MESSAGE, *people),

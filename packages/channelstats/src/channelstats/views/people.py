@@ -15,9 +15,8 @@ from channelstats.tables.columns import ID
 from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
 from channelstats.views.components import table, tiles
-from channelstats.views.glossary import GLOSSARY, title_of
 from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Kind, Table, Tile
+from channelstats.views.model import Table, Tile
 from channelstats.views.slack_counts import IN_UTC
 
 _OF_ALL: Final = (
@@ -37,14 +36,14 @@ _OF_PERSON: Final = (
     figures.ANSWERS,
 )
 
-_PARTNERS: Final = {
-    "reactions_from": "Reactions from",
-    "reacted_to": "Reactions to",
-    "thread_responders": "Replies from",
-    "author_thread_responded": "Replies to",
-    "mentioned_you": "Mentioned by",
-    "you_mentioned": "Mentions of",
-}
+_PARTNERS: Final = (
+    "reactions_from",
+    "reacted_to",
+    "thread_responders",
+    "author_thread_responded",
+    "mentioned_you",
+    "you_mentioned",
+)
 """The people groups of a person, one column each."""
 
 
@@ -73,8 +72,8 @@ def _with_slack_counts(content: ViewContent, request: ViewRequest) -> ViewConten
     active_change = not_compared(members.active)
     if before is not None:
         active_change = change(members.active, before.active)
-    title = title_of("slack_active")
-    active = Tile("slack_active", title, Kind.COUNT, active_change, about=GLOSSARY[title])
+    of = figures.SLACK_ACTIVE
+    active = Tile(of.name, of.title, of.kind, active_change, about=of.about)
     rows = [
         ("Active members, reading included", members.active, None),
         ("Members who posted", members.posters, now.volume.posters),
@@ -109,8 +108,8 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
     )
     whole = "people" if rows.height < found.height else ""
     title = "People with the most words" if whole else "This person" if scope.person else "People"
-    titles = {"reactions": "Reactions received"}
-    return table("people", title, rows, titles, bar="words", whole=whole)
+    received = {"reactions": figures.REACTIONS_RECEIVED}
+    return table("people", title, rows, received, bar="words", whole=whole)
 
 
 def _partners(request: ViewRequest) -> Table:
@@ -127,4 +126,4 @@ def _partners(request: ViewRequest) -> Table:
         "total", *_PARTNERS, person="other"
     )
     rows = rows.select("person", pl.exclude("person"))
-    return table("partners", "Who this person interacts with", rows, _PARTNERS, bar="total")
+    return table("partners", "Who this person interacts with", rows, bar="total")

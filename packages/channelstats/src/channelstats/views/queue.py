@@ -15,8 +15,9 @@ import polars as pl
 from channelstats.counting import JOINED
 from channelstats.stats.period import WEEK, weeks, with_point
 from channelstats.views.components import date_cells, message_cells, table
+from channelstats.views.figures import SINCE
 from channelstats.views.loading import ViewRequest
-from channelstats.views.model import TO_DO, Kind, Table
+from channelstats.views.model import TO_DO, Table
 
 SHOWN: Final = 10
 """Items on top of Overview, in a report, in a feed."""
@@ -347,13 +348,11 @@ def queue(request: ViewRequest, rows: pl.DataFrame, most: int = LISTED) -> Table
         " nobody answered, regulars and channels that fell silent, people who joined and never"
         " wrote."
     )
-    titles = {"item": "Mark as", "action": "What to do", "reason": "Why", "date": "Since"}
     return table(
         QUEUE,
         "To do first",
         rows.filter(~is_marked).head(most),
-        titles,
-        kinds={"item": Kind.ITEM, "action": Kind.TEXT, "reason": Kind.TEXT},
+        {"date": SINCE},
         whole=TO_DO if most < LISTED else "",
         about=about,
     )
@@ -367,7 +366,5 @@ def marked(request: ViewRequest, rows: pl.DataFrame) -> Table:
     found = rows.join(of, on="item", maintain_order="left").select(
         "action", "person", "channel", "message", "state", "by", "item"
     )
-    titles = {"item": "Mark as", "action": "What to do", "state": "Marked as"}
-    kinds = {"item": Kind.ITEM, "by": Kind.PERSON, "action": Kind.TEXT, "state": Kind.TEXT}
     about = "Left out of the list above: for a week what is snoozed, for good what is done."
-    return table(MARKED, "Marked", found, titles, kinds=kinds, about=about)
+    return table(MARKED, "Marked", found, about=about)

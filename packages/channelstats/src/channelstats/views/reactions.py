@@ -4,8 +4,6 @@ Rule: a message's reactions are counted by what Slack says; people and emoji by 
 which can be fewer.
 """
 
-from typing import Final
-
 import polars as pl
 
 from channelstats.stats.messages import REACTED
@@ -13,64 +11,39 @@ from channelstats.stats.quantities import (
     Formula,
     beside,
     counts,
-    percent,
     percent_of,
     ranked,
-    ratio,
 )
 from channelstats.stats.rankings import EMOJI_RATE
 from channelstats.views import figures
 from channelstats.views.components import message_table, over_time, table, table_of, tiles
-from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Kind, Table
-
-_PER_THOUSAND: Final = Figure(
-    "per_thousand_words",
-    lambda of: ratio(1000 * figures.reactions(of), figures.words(of)),
-    called="Reactions per 1,000 words",
-)
-_REACTED_TO: Final = Figure(
-    "reacted_to",
-    lambda of: percent(of.messages.filter(pl.col(REACTED) > 0).height, of.messages.height),
-    called="Messages with reactions",
-    written=Kind.PERCENT,
-)
-_DIFFERENT: Final = Figure(
-    "emoji",
-    lambda of: of.period_messages.reactions["emoji"].n_unique(),
-    called="Different emoji",
-    written=Kind.COUNT,
-)
-# Of each person the different emoji they get, summed up: beside one stands the mean of it.
-_DIFFERENT_EACH: Final = _DIFFERENT._replace(
-    measure=lambda of: of.period_messages.reactions.select("slack_uid", "emoji").n_unique()
-)
+from channelstats.views.model import Table
 
 
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
     lines = over_time(scope, figures.REACTIONS)
-    shown = [figures.REACTIONS, _PER_THOUSAND, _REACTED_TO]
+    shown = [figures.REACTIONS, figures.REACTION_RATE, figures.REACTED_TO]
     if scope.person:
-        shown += [_DIFFERENT_EACH, figures.REACTIONS_GIVEN]
+        shown += [figures.DIFFERENT_EMOJI_EACH, figures.REACTIONS_GIVEN]
         lead = "Reactions to this person's messages, and who they react to."
         people = (
             _partners(request, "reactions_from", "receives", "Who reacts to this person"),
             _partners(request, "reacted_to", "gives", "Who this person reacts to"),
         )
     else:
-        shown.append(_DIFFERENT)
+        shown.append(figures.DIFFERENT_EMOJI)
         lead = "Which emoji people react with, to which messages, and who gives and gets most."
         people = (_receivers(request), _givers(request))
-    most_reacted = "Messages with the most reactions"
+    most_reacted, counted_as = "Messages with the most reactions", figures.REACTIONS
     return ViewContent(
         lead=lead,
         tiles=tiles(scope, *shown),
         charts=(lines,),
         tables=(
             _emoji_table(request),
-            message_table(request, "most_reacted", most_reacted, REACTED, "Reactions"),
+            message_table(request, "most_reacted", most_reacted, REACTED, counted_as),
             *people,
             table_of("reactions", "Over time", {"reactions": lines}, below=lines.name),
         ),
@@ -95,8 +68,12 @@ def _emoji_table(request: ViewRequest) -> Table:
         per_thousand_words=EMOJI_RATE.column().shown(),
         change=scope.changes(Formula("n")),
     )
-    titles = {"count": "Times", "share": "Share", "change": "Change"}
-    return table("emoji", "Emoji", rows, titles, bar="count")
+    of = {
+        "count": figures.TIMES_USED,
+        "share": figures.SHARE_OF_REACTIONS,
+        "change": figures.CHANGE,
+    }
+    return table("emoji", "Emoji", rows, of, bar="count")
 
 
 def _receivers(request: ViewRequest) -> Table:

@@ -20,7 +20,6 @@ from channelstats.views import (
     threads,
     todo,
 )
-from channelstats.views.glossary import GLOSSARY
 from channelstats.views.loading import (
     NO_MARKS,
     DashboardData,
@@ -74,10 +73,7 @@ def view_of(
         choice=choice,
         before=(period.previous.start, period.previous.last),
         tiles=parts.tiles,
-        charts=tuple(
-            msgspec.structs.replace(chart, about=GLOSSARY.get(chart.title, ""))
-            for chart in parts.charts
-        ),
+        charts=parts.charts,
         tables=tuple(_shown(table, request) for table in parts.tables),
         notes=(*_silence(request), *parts.notes, *request.suppression_notes),
         small_channels=frozenset(cid for cid in data.channels if not request.shows(cid)),

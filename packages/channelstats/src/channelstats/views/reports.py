@@ -14,6 +14,7 @@ from channelstats.days import ago_text, period_text
 from channelstats.identifiers import timestamp
 from channelstats.stats.quantities import change
 from channelstats.views.components import table
+from channelstats.views.figures import RANK_IN_CHANNEL
 from channelstats.views.model import (
     Kind,
     Layout,
@@ -247,8 +248,7 @@ def _channels(of: ReportData, uid: str) -> Section:
                 "channels",
                 "Your channels, by words",
                 found[["channel", "rank", "messages", "words"]],
-                {"rank": "Rank in channel"},
-                kinds={"rank": Kind.ORDINAL},
+                {"rank": RANK_IN_CHANNEL},
                 bar="words",
                 line="{}| ({})|{}m|, {}w",
                 layout=Layout.FIELDS,

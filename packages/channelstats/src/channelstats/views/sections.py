@@ -10,7 +10,7 @@ from channelstats.stats.messages import REACTED, REPLIED
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import Change, Quantity, alone
 from channelstats.views.components import date_cells, message_cells, table
-from channelstats.views.glossary import kind_of, title_of
+from channelstats.views.figures import EMOJI_RATE, FIGURES, MINUTE, SHARE_OF_MESSAGES, Figure
 from channelstats.views.model import (
     Kind,
     Layout,
@@ -34,10 +34,13 @@ def tile(
     kind: Kind | None = None,
     after: Line = (),
 ) -> Tile:
-    """A tile with its usual title and kind, or with these; without a number it says ``after``."""
+    """A tile of the figure of its name, or with a title and kind of its own; without a number it
+    says ``after``.
+    """
     if number is not None and not isinstance(number, dict):
         number = alone(number)
-    return Tile(name, title or title_of(name), kind or kind_of(name), number, after=after)
+    figure = FIGURES.get(name) or Figure(name, title)
+    return Tile(name, title or figure.title, kind or figure.kind, number, after=after)
 
 
 def channel_called(name: str, of: ReportData) -> str | Span:
@@ -85,8 +88,7 @@ def emoji_part(rows: pl.DataFrame, title: str) -> Part:
         "emoji",
         title,
         rows.head(TOP),
-        {"per_thousand_words": "Per 1000 words"},
-        kinds={"per_thousand_words": Kind.RATE},
+        {"per_thousand_words": EMOJI_RATE},
         bar="times",
         line="{}| {}| — {}/1000",
         layout=Layout.LIST,
@@ -133,7 +135,7 @@ def _messages(
         date=when,
     )
     line = "{}| in {}| by {}|, {}"
-    found = table(name, title, rows, kinds={"date": Kind.TEXT}, line=line).without(without)
+    found = table(name, title, rows, {"date": MINUTE}, line=line).without(without)
     return Section(title, (found,), rule_after=True)
 
 
@@ -150,8 +152,8 @@ def times_sections(hours: pl.DataFrame, days: pl.DataFrame) -> list[Section]:
 def histogram(title: str, rows: pl.DataFrame) -> Table:
     """A step, the `share` of messages in it, the number of `messages` and maybe of `words`."""
     line = "{}|{}| ({} msgs" + ("|, {} words)" if "words" in rows.columns else ")")
-    titles = {"share": "Share"}
-    return table(rows.columns[0], title, rows, titles, bar="share", line=line, layout=Layout.BARS)
+    of = {"share": SHARE_OF_MESSAGES}
+    return table(rows.columns[0], title, rows, of, bar="share", line=line, layout=Layout.BARS)
 
 
 def present(*sections: Section | None) -> tuple[Section, ...]:

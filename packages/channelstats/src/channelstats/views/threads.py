@@ -41,7 +41,7 @@ _LABELS: Final = (*_STEPS.values(), "over 1 day", "never")
 
 _FIGURES: Final = (
     figures.THREADS_STARTED,
-    figures.REPLIES,
+    figures.REPLY_SHARE,
     figures.FIRST_REPLY,
     figures.FIRST_REPLY_P90,
     figures.UNANSWERED,
@@ -54,7 +54,7 @@ def view(request: ViewRequest) -> ViewContent:
     waiting = _histogram(request)
     name = "response_time"
     responses = over_time(scope, figures.FIRST_REPLY, name)
-    most_replied = "Messages with the most replies"
+    most_replied, counted_as = "Messages with the most replies", figures.REPLIES_IN_THREAD
     return ViewContent(
         lead="How many threads there are, how soon somebody replies, and what nobody answers.",
         tiles=tiles(scope, *_FIGURES),
@@ -65,7 +65,7 @@ def view(request: ViewRequest) -> ViewContent:
                 "response_time", "Response time", {"seconds": responses}, below=responses.name
             ),
             _by_channel(request),
-            message_table(request, "most_replied", most_replied, REPLIED, "Number of replies"),
+            message_table(request, "most_replied", most_replied, REPLIED, counted_as),
         ),
     )
 
@@ -74,8 +74,9 @@ def _histogram(request: ViewRequest) -> SeriesChart:
     scope = request.scope
     everyone = _steps(scope.now.whole) if scope.person else None
     series = compared_series(scope, Kind.COUNT, _steps(scope.now), _steps(scope.before), everyone)
-    title = "Time to first reply"
-    return SeriesChart("bars", "first_replies", title, "First reply", _LABELS, Kind.COUNT, series)
+    title, about = figures.WAITS.title, figures.WAITS.about
+    axis, kind = "First reply", Kind.COUNT
+    return SeriesChart("bars", "first_replies", title, axis, _LABELS, kind, series, about)
 
 
 def _steps(of: Measures) -> Values:
@@ -114,8 +115,6 @@ def _by_channel(request: ViewRequest) -> Table:
             replies=percent_of("replies", "messages").column().shown(),
             unanswered_share=pl.when(pl.col("top_level") > 0).then(of_unanswered),
         )
-        .select("channel", *(figure.name for figure in _FIGURES))
     )
-    titles = {figure.name: figure.title() for figure in _FIGURES}
-    kinds = {figure.name: figure.kind for figure in _FIGURES}
-    return table("channels", "By channel", rows, titles, kinds=kinds, bar="threads_started")
+    of = {figure.key: figure for figure in _FIGURES}
+    return table("channels", "By channel", rows["channel", *of], of, bar="threads_started")

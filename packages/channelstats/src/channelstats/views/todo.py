@@ -4,7 +4,7 @@ fell silent, and messages to answer.
 Rule: each row leads to the message that it is about.
 """
 
-from channelstats.views import queue
+from channelstats.views import figures, queue
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Table
@@ -46,8 +46,8 @@ def _newcomers(request: ViewRequest) -> Table:
         answered="answered",
     )
     about = "Their first message is in this period. Those whom nobody answered yet come first."
-    titles = {"message": "First message"}
-    return table("newcomers", "Newcomers to welcome", rows, titles, about=about)
+    first = {"message": figures.FIRST_MESSAGE}
+    return table("newcomers", "Newcomers to welcome", rows, first, about=about)
 
 
 def _never_posted(request: ViewRequest) -> Table:
@@ -61,8 +61,8 @@ def _never_posted(request: ViewRequest) -> Table:
         "They joined their first channel in this period, as far as Slack posted a message about it,"
         " and have posted nothing anywhere; the newest first."
     )
-    titles = {"message": "Joined", "channels": "Channels joined"}
-    return table("never_posted", "Joined and never posted", rows, titles, about=about)
+    of = {"message": figures.WHEN_JOINED, "channels": figures.CHANNELS_JOINED}
+    return table("never_posted", "Joined and never posted", rows, of, about=about)
 
 
 def _lapsed(request: ViewRequest) -> Table:
@@ -73,8 +73,8 @@ def _lapsed(request: ViewRequest) -> Table:
         channel="slack_cid",
     )
     about = "They wrote in the period before, and nothing in this one; the most messages first."
-    titles = {"message": "Last message"}
-    return table("lapsed", "People who stopped posting", rows, titles, about=about)
+    last = {"message": figures.LAST_MESSAGE}
+    return table("lapsed", "People who stopped posting", rows, last, about=about)
 
 
 def _silent(request: ViewRequest) -> Table:
@@ -86,9 +86,9 @@ def _silent(request: ViewRequest) -> Table:
         date=date_cells(found, request.scope.now.period.zone),
         members="members",
     )
-    titles = {"message": "Last message", "person": "By"}
+    of = {"message": figures.LAST_MESSAGE, "person": figures.BY}
     about = "Channels with messages before this period and none in it, unless they are archived."
-    return table("silent", "Channels gone silent", rows, titles, about=about)
+    return table("silent", "Channels gone silent", rows, of, about=about)
 
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:

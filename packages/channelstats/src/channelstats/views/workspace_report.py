@@ -14,6 +14,7 @@ from channelstats.stats.conversation import bot_share, conversation
 from channelstats.stats.measures import AUTHORS_OF_HALF
 from channelstats.stats.quantities import beside
 from channelstats.stats.rankings import VOLUME_COMPARED
+from channelstats.views import figures
 from channelstats.views.components import table
 from channelstats.views.model import (
     Column,
@@ -129,8 +130,7 @@ def _to_do(of: ReportData) -> Section | None:
         "to_do",
         "To do first",
         rows.select("action", "person", "channel", "date", "reason"),
-        {"action": "What to do", "reason": "Why", "date": "Since"},
-        kinds={"action": Kind.TEXT, "reason": Kind.TEXT, "date": Kind.TEXT},
+        {"date": figures.SINCE},
         line="{}| {}| in {}| ({})|: {}",
     )
     return Section("To do first", (listed,), beyond=True, rule_after=True)
@@ -149,7 +149,7 @@ def _channels(of: ReportData, *, brief: bool) -> Section:
         "channels",
         f"Top {most} channels, by words",
         rows,
-        {"words_per_poster": "Words per poster"},
+        {"words_per_poster": figures.PER_POSTER},
         bar="words",
         line="{}.| {}| ({})| {}|/{} posters|, {}w|, {}m"
         "|, {} words/poster|, {} of traffic|, {} cumulative",

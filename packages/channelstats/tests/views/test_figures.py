@@ -1,0 +1,88 @@
+"""What figures and columns mean is said where they stand."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from channelstats.views.figures import FIGURES
+from channelstats.views.loading import DashboardData
+from channelstats.views.model import VIEWS, Heat, Kind, Network, SeriesChart, View
+from support.channelstats.views import look, people_of, random_workspace
+
+NUMERIC = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.CHANGE}
+ITSELF = re.compile(
+    r".*, (period before|in the four weeks before|average per poster|everyone)|Week \d+|Everyone|"
+    r"Threads|Mentions|Mentions of|Mentioned by|Reactions (from|to)|Seconds"
+)
+"""Titles that say themselves what they mean, or whose numbers stand beside those explained."""
+
+SOMETIMES = {
+    *("in_private", "members_of_all"),
+    *("slack_active", "slack", "here", "slack_messages"),
+    *("viewers", "viewers_at_least", "members_who_posted", "messages_here"),
+    "share_of_messages",
+}
+"""Figures of workspaces with private channels, with several counts of members, with counts of
+Slack's own (see `test_slack_counts`), and of reports.
+"""
+
+
+@pytest.fixture(scope="module")
+def data() -> DashboardData:
+    return random_workspace(100, 30)
+
+
+@pytest.fixture(scope="module")
+def views(data: DashboardData) -> list[View]:
+    return [
+        look(name, data, person=person).view
+        for name in VIEWS
+        for person in ("", people_of(data)[0])
+    ]
+
+
+def test_every_tile_and_every_column_of_numbers_is_explained(views: list[View]) -> None:
+    for view in views:
+        columns = [column for table in view.tables for column in table.columns]
+        unsaid = [tile.title for tile in view.tiles if not tile.about]
+        unsaid += [of.title for of in columns if of.kind in NUMERIC and not of.about]
+        assert [title for title in unsaid if not ITSELF.fullmatch(title)] == [], view.name
+
+
+def test_every_picture_whose_colours_or_steps_mean_something_is_explained(
+    views: list[View],
+) -> None:
+    for view in views:
+        for chart in view.charts:
+            if isinstance(chart, Heat | Network) or (
+                isinstance(chart, SeriesChart) and chart.name == "first_replies"
+            ):
+                assert chart.about, chart.title
+
+
+def test_nothing_is_explained_that_no_view_shows(views: list[View]) -> None:
+    shown = {(part.title, part.about) for view in views for part in (*view.tiles, *view.charts)}
+    shown |= {
+        (column.title, column.about)
+        for view in views
+        for table in view.tables
+        for column in table.columns
+    }
+    unused = {of.name for of in FIGURES.values() if of.about and (of.title, of.about) not in shown}
+    assert unused == SOMETIMES
+
+
+def test_columns_of_one_key_that_mean_different_things_say_so() -> None:
+    data = random_workspace(100, 30)
+    of_channels = {of.name: of.about for of in look("channels", data).tables["channels"].columns}
+    ways_in = {of.name: of.about for of in look("newcomers", data).tables["ways_in"].columns}
+    assert of_channels["posters"] == "People who wrote at least one message there."
+    assert ways_in["people"] == "How many of them came as far as this step."
+
+
+def test_weeks_that_are_taken_together_are_shares_as_single_ones_are() -> None:
+    data = replace(random_workspace(100, 30), cohorts=52)
+    columns = look("newcomers", data).tables["cohorts"].columns
+    assert columns[2].title == "Weeks 1 to 4"
+    assert {of.kind for of in columns[2:]} == {Kind.PERCENT}
