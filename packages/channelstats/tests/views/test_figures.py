@@ -7,8 +7,8 @@ import pytest
 
 from channelstats.views.figures import FIGURES
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Heat, Kind, Network, SeriesChart, View
-from support.channelstats.views import look, people_of, random_workspace
+from channelstats.views.model import CHANNEL, PERSON, VIEWS, Heat, Kind, Network, SeriesChart, View
+from support.channelstats.views import channels_of, look, people_of, random_workspace
 
 NUMERIC = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.CHANGE}
 ITSELF = re.compile(
@@ -35,11 +35,10 @@ def data() -> DashboardData:
 
 @pytest.fixture(scope="module")
 def views(data: DashboardData) -> list[View]:
-    return [
-        look(name, data, person=person).view
-        for name in VIEWS
-        for person in ("", people_of(data)[0])
-    ]
+    person, channel = people_of(data)[0], channels_of(data)[0]
+    asked = [(name, "", uid) for name in VIEWS for uid in ("", person)]
+    asked += [(PERSON, "", person), (CHANNEL, channel, "")]
+    return [look(name, data, cid, uid).view for name, cid, uid in asked]
 
 
 def test_every_tile_and_every_column_of_numbers_is_explained(views: list[View]) -> None:

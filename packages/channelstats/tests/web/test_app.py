@@ -20,6 +20,7 @@ from channelstats.render.data import csv_of, json_of
 from channelstats.render.names import Directory
 from channelstats.stats import Options
 from channelstats.tables.directory import Channel, User
+from channelstats.tables.exclusion import forget_person
 from channelstats.views.loading import load
 from channelstats.views.model import VIEWS, Choice, View
 from channelstats.views.registry import view_of
@@ -523,6 +524,14 @@ async def answers(board: Dashboard) -> dict[str, str]:
         found[f"/{name}"] = await board.text(f"/{name}?{WEEK}")
         for table in json.loads(document)["tables"]:
             found[f"/{name}.csv {table}"] = await board.text(f"/{name}.csv?{WEEK}&table={table}")
+        for kind, subjects in json.loads(document)["names"].items():
+            profile = {"people": "person", "channels": "channel"}[kind]
+            for subject in subjects:
+                address = f"/{profile}{{}}?{WEEK}&{profile}={subject}"
+                async with board.client.get(address.format("")) as answer:
+                    found[address] = await answer.text()
+                async with board.client.get(address.format(".json")) as answer:
+                    found[f"{address} JSON"] = await answer.text()
     found["/report"] = await board.text(f"/report?{WEEK}")
     found["/names.json"] = await board.text("/names.json?like=")
     return found
@@ -532,6 +541,73 @@ async def test_under_pseudonyms_nothing_real_comes_out(hidden: Dashboard, board:
     assert REAL.search(await board.text(f"/people?{WEEK}"))
     for address, text in (await answers(hidden)).items():
         assert not REAL.search(text), (address, REAL.search(text))
+
+
+async def test_a_profile_of_nobody_leads_to_the_list(board: Dashboard) -> None:
+    for path, to in (("/person", "/people"), ("/channel", "/channels")):
+        for query in ("?weeks=1", "?weeks=1&person=&channel="):
+            async with board.client.get(f"{path}{query}", allow_redirects=False) as answer:
+                assert answer.status == 303
+                assert answer.headers["Location"] == f"{to}?weeks=1"
+        assert "expected a name or an ID" in await board.text(f"{path}.json?weeks=1", status=400)
+
+
+async def test_names_in_tables_lead_to_their_pages(board: Dashboard) -> None:
+    page = Page(await board.text(f"/?{WEEK}"))
+    assert f"/channel?{WEEK}&channel=CDEV" in page.links
+    assert f"/person?{WEEK}&person=UBOB" in page.links
+    person = await board.text(f"/person?{WEEK}&person=bob")
+    assert "<h1>Bob Berg</h1>" in person
+    assert re.search(r'href="/people[^"]*" aria-current="page"', person)
+    assert "<h1>#dev</h1>" in await board.text(f"/channel?{WEEK}&channel=CDEV")
+
+
+async def test_a_profile_has_its_twins(board: Dashboard) -> None:
+    for path, table in (("person", "seen"), ("channel", "carriers")):
+        query = f"{WEEK}&{path}={'bob' if path == 'person' else 'dev'}"
+        view = json.loads(await board.text(f"/{path}.json?{query}"))
+        rows = view["tables"][table]["rows"]
+        assert rows
+        text = await board.text(f"/{path}.csv?{query}&table={table}")
+        assert len(text.splitlines()) == len(rows) + 1
+
+
+async def test_up_to_four_channels_are_drawn_beside_one(board: Dashboard) -> None:
+    query = f"{WEEK}&channel=dev&compare=general&compare="
+    view = json.loads(await board.text(f"/channel.json?{query}"))
+    (chart,) = (of for of in view["charts"] if of["name"] == "messages")
+    assert [of["title"] for of in chart["series"]] == ["CDEV", "CGEN"]
+    assert chart["series_kind"] == "channel"
+    page = await board.text(f"/channel?{query}")
+    assert '<span class="chip">beside #general<a' in page
+    assert re.search(r"</svg>#dev</li><li>.*?</svg>#general</li>", page)
+    assert "compare=" not in "".join(re.findall(r'href="(/channels\?[^"]*)"', page))
+    many = "&".join(["compare=general"] * 5)
+    assert "at most 4 channels" in await board.text(f"/channel?channel=dev&{many}", status=400)
+    missing = await board.text("/channel?channel=dev&compare=none", status=404)
+    assert "there is no channel" in missing
+    assert "no such parameter" in await board.text("/channels?compare=dev", status=400)
+
+
+async def test_who_is_unknown_forgotten_or_excluded_has_no_page(
+    example: House, tmp_path: Path
+) -> None:
+    async with dashboard(
+        example, tmp_path, exclude_users="@bob", exclude_channels="#dev"
+    ) as opened:
+        for query in ("person?person=bob", "person?person=UBOB", "person?person=UNOBODY"):
+            assert "there is no user" in await opened.text(f"/{query}", status=404)
+        for query in ("channel?channel=dev", "channel?channel=CDEV", "channel?channel=CNONE"):
+            assert "there is no channel" in await opened.text(f"/{query}", status=404)
+        for path in ("person?person=UALICE", "channel?channel=general"):
+            for ending in ("", ".json"):
+                name, _, query = path.partition("?")
+                text = await opened.text(f"/{name}{ending}?{WEEK}&{query}")
+                assert not re.search("Bob Berg|UBOB|CDEV", text), path
+    assert [done async for done in forget_person(example.tables, "UCARA")]
+    async with dashboard(example, tmp_path) as opened:
+        assert "there is no user" in await opened.text("/person?person=cara", status=404)
+        assert "UCARA" not in await opened.text(f"/channel.json?{WEEK}&channel=general")
 
 
 async def test_pseudonyms_lead_on_and_real_names_do_not(hidden: Dashboard) -> None:

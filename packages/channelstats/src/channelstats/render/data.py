@@ -12,7 +12,8 @@ The JSON of a view, whose keys stay as they are within a `schema_version`:
     tiles   {name: {title, about, kind, everyone, cur, prev, diff_pct, state}}
             cur is null where there is nothing to measure; everyone unless a person is chosen
     charts  [{chart, name, title, about, …}]
-            lines, bars: axis, labels, kind, series [{name, title, values, faint}]
+            lines, bars: axis, labels, kind, series [{name, title, values, faint}], series_kind (of
+            the titles: text, or channel where they are IDs)
             heat: rows, columns, values, kind
             network: nodes [{id, weight}], edges [{one, other, weight}]
     tables  {name: {title, about, columns [{name, title, about, kind}], rows [{column: cell}]}}

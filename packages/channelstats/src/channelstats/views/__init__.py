@@ -14,6 +14,7 @@ are IDs in it until a page names them.
     registry      every view by its name
     overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers:
                   one view each
+    person, channel: the views of one of them
     report_data   what the reports of a period are built from
     sections      sections that several reports have
     workspace_report: the report on a whole workspace

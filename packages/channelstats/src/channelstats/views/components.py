@@ -120,6 +120,7 @@ def table(
     layout: Layout = Layout.LINES,
     whole: str = "",
     about: str = "",
+    is_first: bool = False,
 ) -> Table:
     """A frame as a table: its columns are those of the frame, each the figure of its name or one of
     ``figures``. ``bar`` is the one that is drawn; ``line`` is how a row is written as a line of
@@ -130,7 +131,7 @@ def table(
         (figures.get(of) or FIGURES[of]).column(of, bar=of == bar, phrase=phrase)
         for of, phrase in zip(rows.columns, phrases, strict=True)
     )
-    return Table(name, title, columns, rows, chart, layout, whole, about)
+    return Table(name, title, columns, rows, chart, layout, whole, about, is_first)
 
 
 def table_of(name: str, title: str, charts: Mapping[str, SeriesChart], *, below: str = "") -> Table:

@@ -126,8 +126,11 @@ _column("to", kind=Kind.PERSON)
 BY: Final = _column("by", kind=Kind.PERSON)
 _column("channel", kind=Kind.CHANNEL)
 _column("emoji", kind=Kind.EMOJI)
+_column("step", kind=Kind.TEXT)
+WHEN: Final = _column("when", kind=Kind.DATE)
 _column("message", kind=Kind.MESSAGE)
 FIRST_MESSAGE: Final = _column("first_message", kind=Kind.MESSAGE)
+AT: Final = _column("at", "When", kind=Kind.MESSAGE)
 LAST_MESSAGE: Final = _column("last_message", kind=Kind.MESSAGE)
 WHEN_JOINED: Final = _column("when_joined", "Joined", kind=Kind.MESSAGE)
 _column("date", kind=Kind.DATE)
@@ -191,6 +194,12 @@ TOP_TEN: Final = _figure(
     lambda of: of.statistics["topten words"],
     kind=Kind.PERCENT,
 )
+HALF: Final = _figure(
+    "half",
+    "People who wrote half of the words",
+    "The fewest people whose words are half of all or more.",
+    lambda of: of.statistics["50percent of words"],
+)
 SHARE_OF_WORDS: Final = _figure(
     "share_of_words",
     "Share of words",
@@ -202,6 +211,11 @@ SHARE_OF_WORDS: Final = _figure(
 _column("share", SHARE_OF_WORDS.title, SHARE_OF_WORDS.about, Kind.PERCENT)
 _column("percent", SHARE_OF_WORDS.title, SHARE_OF_WORDS.about, Kind.PERCENT)
 _column("cpercent", "Cumulative", kind=Kind.PERCENT)
+_column(
+    "cumulative",
+    about="The share of words of this person and of all above together.",
+    kind=Kind.PERCENT,
+)
 FIRST_TIME: Final = _figure(
     "first_time",
     "First-time posters",
@@ -415,6 +429,9 @@ ANSWERS: Final = _figure(
     ),
 )
 _column("thread_messages", *FIGURES["answers"][1:3])
+ANSWERS_GIVEN: Final = _figure(
+    "answers_given", *ANSWERS[1:3], lambda of: of.period_messages.responses.height
+)
 
 # ── reactions ─────────────────────────────────────────────────────────────────────────────────────
 

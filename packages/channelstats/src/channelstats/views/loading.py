@@ -243,7 +243,8 @@ class ViewRequest:
         groups = SmallGroups(data.whole.now, smallest_group)
         self.shows, self.listable = groups.shows, groups.listable
         self.names_people = groups.names_people
-        refuse_small(choice, groups)
+        for channel in (choice.channel, *choice.compare):
+            refuse_small(msgspec.structs.replace(choice, channel=channel), groups)
         self.scope: Comparison = data.scope(choice)
         self.slack = SlackCounts() if choice.channel or choice.person else data.slack
 

@@ -22,13 +22,14 @@ class ChoiceError(Exception):
 
 class Choice(msgspec.Struct, frozen=True):
     """What is looked at: the days from ``first`` to ``last``, both included, and of those one
-    channel, one person, or everything. IDs.
+    channel, one person, or everything. IDs. ``compare`` are channels to draw beside the chosen one.
     """
 
     first: date
     last: date
     channel: str = ""
     person: str = ""
+    compare: tuple[str, ...] = ()
 
 
 class Kind(StrEnum):
@@ -133,7 +134,8 @@ class Table(msgspec.Struct, frozen=True):
     """All rows, ranked; what is in a column has its name. ``chart`` names the chart whose numbers
     these are, and nothing else: such a table can be folded away below it. ``whole`` names the view
     that has every row, where these are the first ones.
-    ``about`` says which rows they are, "" where the title says so.
+    ``about`` says which rows they are, "" where the title says so. ``is_first``: it stands before
+    the charts.
     """
 
     name: str
@@ -144,6 +146,7 @@ class Table(msgspec.Struct, frozen=True):
     layout: Layout = Layout.LINES
     whole: str = ""
     about: str = ""
+    is_first: bool = False
 
     def without(self, *names: str) -> "Table":
         """The table without the columns of these names."""
@@ -191,7 +194,7 @@ class Series(msgspec.Struct, frozen=True):
 class SeriesChart(msgspec.Struct, frozen=True):
     """Numbers over time as lines, or as bars by something in order that is no time: hours,
     weekdays, steps. ``axis`` says what a point is; the ``labels`` of lines are dates, the first of
-    what a point stands for.
+    what a point stands for. ``series_kind`` is what the titles of series are.
     """
 
     drawn_as: Literal["lines", "bars"] = msgspec.field(name="chart")
@@ -202,6 +205,7 @@ class SeriesChart(msgspec.Struct, frozen=True):
     kind: Kind
     series: tuple[Series, ...]
     about: str = ""
+    series_kind: Kind = Kind.TEXT
 
     @property
     def is_over_time(self) -> bool:
@@ -316,3 +320,12 @@ VIEWS: Final[Mapping[str, str]] = {
     "newcomers": "Newcomers",
 }
 """Names of the views in their order, to their titles."""
+
+PERSON: Final = "person"
+CHANNEL: Final = "channel"
+
+PROFILES: Final[Mapping[str, str]] = {PERSON: "Person", CHANNEL: "Channel"}
+"""Names of the views of one person or one channel, which is chosen, to their titles."""
+
+LISTED_IN: Final[Mapping[str, str]] = {PERSON: "people", CHANNEL: "channels"}
+"""The view that lists what a profile is of."""

@@ -193,7 +193,7 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
 
 # ── joined → posted → answered → regular ─────────────────────────────────────────────────────────
 
-_REGULAR: Final = 3
+REGULAR: Final = 3
 """Different weeks that a regular wrote in, so far."""
 
 _STEPS: Final = {
@@ -257,7 +257,7 @@ def _steps(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
         theirs.unanswered, on=("slack_cid", "ts"), how="anti"
     )
     active = with_point(messages, weeks(days)).group_by("slack_uid")
-    regular = active.agg(pl.col("point").n_unique()).filter(pl.col("point") >= _REGULAR)
+    regular = active.agg(pl.col("point").n_unique()).filter(pl.col("point") >= REGULAR)
     steps = {"posted": messages, "answered": noticed, "regular": regular}
     found = with_point(joined, months).with_columns(
         pl.col("slack_uid").is_in(frame["slack_uid"].unique().implode()).alias(name)

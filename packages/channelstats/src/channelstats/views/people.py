@@ -53,7 +53,7 @@ def view(request: ViewRequest) -> ViewContent:
         return ViewContent(
             "How much this person writes and gets back, and who they interact with.",
             tiles(scope, *_OF_PERSON),
-            tables=(people_table(request), _partners(request)),
+            tables=(people_table(request), partner_table(request)),
         )
     content = ViewContent(
         "Who writes how much and gets how much back, most words first.",
@@ -112,7 +112,7 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
     return table("people", title, rows, received, bar="words", whole=whole)
 
 
-def _partners(request: ViewRequest) -> Table:
+def partner_table(request: ViewRequest) -> Table:
     """Who the person interacts with, by every way, the most first."""
     interactions, person = request.scope.now.interactions, request.scope.person
     others = pl.DataFrame(schema={"other": ID})

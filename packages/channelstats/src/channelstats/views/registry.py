@@ -10,12 +10,14 @@ from typing import Final
 import msgspec
 
 from channelstats.views import (
+    channel,
     channels,
     hours,
     network,
     newcomers,
     overview,
     people,
+    person,
     reactions,
     threads,
     todo,
@@ -27,7 +29,17 @@ from channelstats.views.loading import (
     ViewContent,
     ViewRequest,
 )
-from channelstats.views.model import VIEWS, Choice, ChoiceError, Kind, Table, View
+from channelstats.views.model import (
+    CHANNEL,
+    PERSON,
+    PROFILES,
+    VIEWS,
+    Choice,
+    ChoiceError,
+    Kind,
+    Table,
+    View,
+)
 
 _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
     "overview": overview.view,
@@ -40,6 +52,8 @@ _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
     "reactions": reactions.view,
     "network": network.view,
     "newcomers": newcomers.view,
+    PERSON: person.view,
+    CHANNEL: channel.view,
 }
 
 
@@ -68,7 +82,7 @@ def view_of(
     parts = made(request)
     return View(
         name=name,
-        title=VIEWS[name],
+        title={**VIEWS, **PROFILES}[name],
         lead=parts.lead,
         choice=choice,
         before=(period.previous.start, period.previous.last),

@@ -51,7 +51,7 @@ _FIGURES: Final = (
 
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
-    waiting = _histogram(request)
+    waiting = waiting_times(request)
     name = "response_time"
     responses = over_time(scope, figures.FIRST_REPLY, name)
     most_replied, counted_as = "Messages with the most replies", figures.REPLIES_IN_THREAD
@@ -70,7 +70,8 @@ def view(request: ViewRequest) -> ViewContent:
     )
 
 
-def _histogram(request: ViewRequest) -> SeriesChart:
+def waiting_times(request: ViewRequest) -> SeriesChart:
+    """Threads by how long their first reply took."""
     scope = request.scope
     everyone = _steps(scope.now.whole) if scope.person else None
     series = compared_series(scope, Kind.COUNT, _steps(scope.now), _steps(scope.before), everyone)

@@ -11,7 +11,7 @@ from channelstats.views.model import Table
 
 
 def view(request: ViewRequest) -> ViewContent:
-    tables = [_newcomers(request), _never_posted(request), _lapsed(request)]
+    tables = [newcomer_table(request), _never_posted(request), _lapsed(request)]
     if not request.scope.person:
         items = queue.items(request)
         first, marked = queue.queue(request, items), queue.marked(request, items)
@@ -37,7 +37,7 @@ def _unanswered(request: ViewRequest) -> Table:
     return table("unanswered", "Unanswered messages", rows, about=about)
 
 
-def _newcomers(request: ViewRequest) -> Table:
+def newcomer_table(request: ViewRequest) -> Table:
     rows = queue.newcomers(request).select(
         person="slack_uid",
         message=message_cells("slack_cid", "ts"),

@@ -3,7 +3,8 @@
 Rule: an address says all of what is looked at; the same address without `.json` or `.csv` is the
 page of the same numbers.
 
-    /  /<view>            pages; /volume, /hours, ... see `channelstats.views.model.VIEWS`;
+    /  /<view>            pages; /volume, /hours, ... see `channelstats.views.model.VIEWS`, and
+                          /person?person=, /channel?channel=&compare=;
                           ?table=&sort=&find=&page= see `channelstats.web.table_pages`
     /<view>.json          the whole view
     /<view>.csv?table=    one of its tables, else the main one
@@ -41,7 +42,15 @@ from channelstats.sending.push_sender import VapidKey, vapid_key
 from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
 from channelstats.tables.marks import MarkState
-from channelstats.views.model import TO_DO, VIEWS, ChoiceError, View
+from channelstats.views.model import (
+    CHANNEL,
+    LISTED_IN,
+    PROFILES,
+    TO_DO,
+    VIEWS,
+    ChoiceError,
+    View,
+)
 from channelstats.views.queue import is_item
 from channelstats.web.auth import (
     Authenticator,
@@ -56,7 +65,7 @@ from channelstats.web.auth import (
     see_other,
     set_cookie,
 )
-from channelstats.web.filters import BadQuery, asked
+from channelstats.web.filters import COMPARE, BadQuery, asked
 from channelstats.web.pages import Visit, message_page, start_page, view_page
 from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.table_pages import PARAMETERS, table_query
@@ -101,7 +110,7 @@ class Dashboard:
         self._key: VapidKey | None = None
 
     def routes(self) -> list[web.RouteDef]:
-        views = "|".join(VIEWS)
+        views = "|".join((*VIEWS, *PROFILES))
         return [
             web.get("/", self.page),
             web.get(f"/{{view:{views}}}", self.page),
@@ -124,6 +133,9 @@ class Dashboard:
     async def page(self, request: web.Request) -> web.Response:
         visit, snapshot = await self._requested(request, *PARAMETERS)
         table = table_query(request.query)
+        name = _view_name(request)
+        if name in PROFILES and not request.query.get(name, "").strip():
+            return see_other(f"/{LISTED_IN[name]}{visit.asked.query(compare=())}")
         if snapshot.is_empty:
             settings = self._service.settings
             folder = settings.store or str(settings.folder)
@@ -252,11 +264,15 @@ class Dashboard:
         names = await service.names(snapshot)
         now = Now(service.today, snapshot.history, service.settings.first_weekday)
         to_newest = request.path.startswith(f"/{TO_DO}")
+        also += (COMPARE,) if _view_name(request) == CHANNEL else ()
         found = asked(list(request.query.items()), now, also, to_newest=to_newest)
-        channel = await self._channel(names, found.channel)
+        channel, *others = [
+            await self._channel(names, called) for called in (found.channel, *found.compare)
+        ]
         person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""
+        compare = tuple(dict.fromkeys(cid for cid in others if cid != channel))
         visit = Visit(
-            asked=msgspec.structs.replace(found, channel=channel, person=person),
+            asked=msgspec.structs.replace(found, channel=channel, person=person, compare=compare),
             names=names,
             now=now,
             zone=service.tables.zone,
@@ -284,8 +300,11 @@ class Dashboard:
         return found
 
     async def _view(self, request: web.Request, visit: Visit, snapshot: StoreSnapshot) -> View:
-        name = request.match_info.get("view", next(iter(VIEWS)))
-        return await self._service.view(name, visit.asked.choice, snapshot)
+        return await self._service.view(_view_name(request), visit.asked.choice, snapshot)
+
+
+def _view_name(request: web.Request) -> str:
+    return request.match_info.get("view", next(iter(VIEWS)))
 
 
 async def _json_of(request: web.Request) -> bytes:

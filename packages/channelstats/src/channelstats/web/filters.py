@@ -1,4 +1,4 @@
-"""The query of an address: which days, which channel, which person.
+"""The query of an address: which days, which channel, which person, and what some views ask beside.
 
 Rule: nothing is guessed: what cannot be understood is refused by its name. Periods are whole weeks
 that end with the last whole week that was read, or with the last day for a list of what is to be
@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from channelstats.stats.period import WEEK, Now
+from channelstats.views.channel import MOST_COMPARED
 from channelstats.views.loading import MOST_DAYS
 from channelstats.views.model import Choice
 
@@ -22,6 +23,9 @@ USUAL: Final = 4
 """Weeks that are shown when none are asked for."""
 
 NAMES: Final = ("from", "to", "weeks", "channel", "person")
+COMPARE: Final = "compare"
+"""A channel to draw beside the chosen one; there may be several."""
+
 _LONGEST_NAME: Final = 200
 _YEARS: Final = range(2000, 2101)
 
@@ -31,8 +35,8 @@ class BadQuery(Exception):  # noqa: N818 - named for what happened
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What is asked for. ``weeks`` is 0 for days that are no preset; ``channel`` and ``person`` are
-    as they were called.
+    """What is asked for. ``weeks`` is 0 for days that are no preset; ``channel``, ``person`` and
+    ``compare`` are as they were called.
     """
 
     first: date
@@ -40,10 +44,11 @@ class Query(msgspec.Struct, frozen=True):
     weeks: int
     channel: str = ""
     person: str = ""
+    compare: tuple[str, ...] = ()
 
     @property
     def choice(self) -> Choice:
-        return Choice(self.first, self.last, self.channel, self.person)
+        return Choice(self.first, self.last, self.channel, self.person, self.compare)
 
     @property
     def days(self) -> int:
@@ -54,18 +59,19 @@ class Query(msgspec.Struct, frozen=True):
         """Whether these are fewer weeks than were asked for, as messages are known of no more."""
         return self.days < self.weeks * WEEK
 
-    def query(self, **changed: str) -> str:
+    def query(self, **changed: str | Sequence[str]) -> str:
         """The shortest query that asks for the same, or for the same with changes; with its `?`."""
         span = {"from": self.first.isoformat(), "to": self.last.isoformat()}
         if self.weeks:
             span = {"weeks": str(self.weeks)}
         if "weeks" in changed:
             span = {}
-        of = {**span, "channel": self.channel, "person": self.person, **changed}
+        chosen = {"channel": self.channel, "person": self.person, COMPARE: self.compare}
+        of = {**span, **chosen, **changed}
         if of.get("weeks") == str(USUAL):
             del of["weeks"]
         shown = {name: text for name, text in of.items() if text}
-        return f"?{urlencode(shown)}" if shown else ""
+        return f"?{urlencode(shown, doseq=True)}" if shown else ""
 
 
 def asked(
@@ -81,6 +87,7 @@ def asked(
     :raises BadQuery: it means nothing
     """
     given: dict[str, str] = {}
+    compare: list[str] = []
     known = (*NAMES, *also)
     for name, text in query:
         if name not in known:
@@ -91,9 +98,15 @@ def asked(
             raise BadQuery(f"{name}: expected once")
         if len(text) > _LONGEST_NAME:
             raise BadQuery(f"{name}: expected at most {_LONGEST_NAME} characters")
-        given[name] = text.strip()
+        if name == COMPARE:
+            compare += [text.strip()] if text.strip() else []
+        else:
+            given[name] = text.strip()
+    if len(compare) > MOST_COMPARED:
+        raise BadQuery(f"{COMPARE}: expected at most {MOST_COMPARED} channels")
     first, last, weeks = _days(given, now, now.newest if to_newest else now.last)
-    return Query(first, last, weeks, given.get("channel", ""), given.get("person", ""))
+    channel, person = given.get("channel", ""), given.get("person", "")
+    return Query(first, last, weeks, channel, person, tuple(compare))
 
 
 def whole_number(name: str, text: str, most: int = 9_999_999) -> int:

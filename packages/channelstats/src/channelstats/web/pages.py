@@ -21,9 +21,14 @@ from channelstats.render.charts import drawn
 from channelstats.render.html import delta, emoji, environment, unchanged
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
 from channelstats.stats.period import WEEK, Now, Period
+from channelstats.views.channel import MOST_COMPARED
 from channelstats.views.goals import Bound, measured
 from channelstats.views.model import (
+    CHANNEL,
+    LISTED_IN,
     NUMERIC,
+    PERSON,
+    PROFILES,
     TO_DO,
     VIEWS,
     Cell,
@@ -36,8 +41,8 @@ from channelstats.views.model import (
     Tile,
     View,
 )
-from channelstats.views.queue import MARKED, QUEUE
-from channelstats.web.filters import PRESETS, Query
+from channelstats.views.queue import MARKED
+from channelstats.web.filters import COMPARE, PRESETS, Query
 from channelstats.web.table_pages import TablePage, TableQuery, table_pages
 
 _OFFERED: Final = 60
@@ -104,7 +109,13 @@ def login_page(wrong: str, to: str) -> str:
 
 def _render(name: str, **values: object) -> str:
     template = environment("channelstats.web").get_template(name)
-    return template.render(views=VIEWS, TO_DO=TO_DO, presets=PRESETS, span=_span, **values)
+    return template.render(
+        views=VIEWS,
+        TO_DO=TO_DO,
+        presets=PRESETS,
+        span=_span,
+        **values,
+    )
 
 
 class ViewContext:
@@ -133,6 +144,14 @@ class ViewContext:
         return [self._visit.names.finder(uid, self.person(uid)) for uid in list(found)[:_OFFERED]]
 
     @property
+    def comparable(self) -> list[tuple[str, str]]:
+        """Channels that can be drawn beside the one that the page is about: IDs and names."""
+        shown = (self.asked.channel, *self.asked.compare)
+        if self.view.name != CHANNEL or len(self.asked.compare) == MOST_COMPARED:
+            return []
+        return self._visit.names.listed_channels({*self.view.small_channels, *shown})
+
+    @property
     def is_compared(self) -> bool:
         """Whether all messages of the period and of the one before are known."""
         period = Period(self.asked.first, self.asked.days, self._visit.zone)
@@ -158,6 +177,18 @@ class ViewContext:
             table.rows.height and any(column.kind is Kind.MESSAGE for column in table.columns)
             for table in self.view.tables
         )
+
+    @property
+    def heading_of_page(self) -> str:
+        """What the page is called: the person or the channel that it is about, or the view."""
+        chosen = {PERSON: self.asked.person, CHANNEL: self.asked.channel}
+        of = chosen.get(self.view.name, "")
+        return self._directory.called(of, Kind(self.view.name)) if of else self.view.title
+
+    @property
+    def listed_in(self) -> str:
+        """The view of the navigation that this page belongs to."""
+        return LISTED_IN.get(self.view.name, self.view.name)
 
     # ── tiles and cards ──────────────────────────────────────────────────────────────────────────
 
@@ -204,13 +235,13 @@ class ViewContext:
 
     @property
     def cards(self) -> list[Card]:
-        """What is to be done, charts with what is below them, then the other tables; small ones
-        side by side.
+        """What comes first, charts with what is below them, then the other tables; small ones side
+        by side.
         """
         of: dict[str, list[Table]] = {chart.name: [] for chart in self.view.charts}
         first, others = list[Table](), list[Table]()
         for table in self.view.tables:
-            of.get(table.chart, first if table.name == QUEUE else others).append(table)
+            of.get(table.chart, first if table.is_first else others).append(table)
         found = [Card(table.title, None, (table,), half=False, folded=False) for table in first]
         found += [
             Card(chart.title, chart, tuple(of[chart.name]), _is_small(chart))
@@ -229,6 +260,11 @@ class ViewContext:
         return not any(value for row in rows for value in row)
 
     def draw(self, chart: Chart, *, half: bool) -> Markup:
+        if isinstance(chart, SeriesChart):
+            named = (self._directory.called(of.title, chart.series_kind) for of in chart.series)
+            pairs = zip(chart.series, named, strict=True)
+            series = tuple(msgspec.structs.replace(of, title=title) for of, title in pairs)
+            chart = msgspec.structs.replace(chart, series=series)
         return drawn(chart, half=half, named=self.person, chosen=self.asked.person)
 
     def is_marked(self, item: str) -> bool:
@@ -262,21 +298,22 @@ class ViewContext:
             return escape(figure_text(cell, kind))
         text = str(cell)
         if kind is Kind.PERSON:
-            return self._choice("person", text, text in self._directory.people)
+            return self._profile(kind, text, text in self._directory.people)
         if kind is Kind.CHANNEL:
-            return self._choice("channel", text, text in self._directory.channels)
+            return self._profile(kind, text, text in self._directory.channels)
         if kind is Kind.EMOJI:
             return emoji(text)
         if kind is Kind.MESSAGE:
             return self._message(text)
         return escape(date_text(text, long=True) if kind is Kind.DATE else text)
 
-    def _choice(self, kind: str, of: str, is_known: bool) -> Markup:
-        """A name that leads to the same view of it alone, where that can be asked for."""
-        shown = Markup("<bdi>{}</bdi>").format(self._directory.called(of, Kind(kind)))
+    def _profile(self, kind: Kind, of: str, is_known: bool) -> Markup:
+        """A name that leads to the page of whoever or whatever has it, where that is known."""
+        shown = Markup("<bdi>{}</bdi>").format(self._directory.called(of, kind))
         if not is_known:
             return shown
-        return Markup('<a href="{}">{}</a>').format(self.link(self.view.name, **{kind: of}), shown)
+        chosen = {**dict.fromkeys(PROFILES, ""), str(kind): of}
+        return Markup('<a href="{}">{}</a>').format(self.link(kind, **chosen), shown)
 
     def _message(self, text: str) -> Markup:
         when = minute_text(seconds(text.split("/")[1]), self._visit.zone)
@@ -288,10 +325,11 @@ class ViewContext:
 
     # ── addresses ────────────────────────────────────────────────────────────────────────────────
 
-    def link(self, view: str, ending: str = "", **changed: str) -> str:
+    def link(self, view: str, ending: str = "", **changed: str | Sequence[str]) -> str:
         """The address of a view of the same choice, or of one with changes."""
         path = "/" if view == next(iter(VIEWS)) and not ending else f"/{view}{ending}"
-        return path + self.asked.query(**changed)
+        own = {} if view == self.view.name else {COMPARE: ()}
+        return path + self.asked.query(**{**own, **changed})
 
     def page_link(
         self, page: TablePage, *, sort: str | None = None, find: str | None = None, number: int = 1

@@ -227,7 +227,7 @@ class DashboardService:
         try:
             return await read(Choice(choice.first, choice.last))
         except TooMuch:
-            if not choice.channel:
+            if not choice.channel or choice.compare:
                 raise
             return await read(Choice(choice.first, choice.last, choice.channel))
 

@@ -1,0 +1,112 @@
+"""One channel: who carries it, how fast it answers, who is new in it, and how much is written there
+beside others.
+"""
+
+from typing import Final
+
+import msgspec
+import polars as pl
+
+from channelstats.stats.quantities import shown
+from channelstats.stats.rankings import AUTHOR_FIGURES
+from channelstats.views import figures
+from channelstats.views.components import over_time, table, table_of, tiles
+from channelstats.views.loading import Comparison, ViewContent, ViewRequest
+from channelstats.views.model import ChoiceError, Column, Kind, Series, SeriesChart, Table
+from channelstats.views.threads import waiting_times
+from channelstats.views.todo import newcomer_table
+
+MOST_COMPARED: Final = 4
+
+_FIGURES: Final = (
+    figures.POSTERS,
+    figures.MESSAGES,
+    figures.WORDS,
+    figures.HALF,
+    figures.FIRST_TIME,
+    figures.FIRST_REPLY,
+    figures.FIRST_REPLY_P90,
+    figures.UNANSWERED,
+    figures.UNANSWERED_SHARE,
+    figures.REACTIONS,
+)
+
+
+def view(request: ViewRequest) -> ViewContent:
+    scope, choice = request.scope, request.choice
+    if not choice.channel:
+        raise ChoiceError("channel: expected a name or an ID")
+    waiting = waiting_times(request)
+    if choice.compare:
+        scopes = {cid: _scope_of(request, cid) for cid in (choice.channel, *choice.compare)}
+        lines, numbers = _beside_others(scopes)
+        tables = [_figures_of(scopes), numbers]
+    else:
+        lines = over_time(scope, figures.MESSAGES)
+        tables = [table_of("messages", "Messages", {"messages": lines}, below=lines.name)]
+    return ViewContent(
+        lead="Who carries this channel, how soon it answers, and who is new in it.",
+        tiles=tiles(scope, *_FIGURES),
+        charts=(lines, waiting),
+        tables=(
+            *tables,
+            table_of("first_replies", waiting.title, {"threads": waiting}, below=waiting.name),
+            _carriers(request),
+            newcomer_table(request).without("channel"),
+        ),
+    )
+
+
+def _scope_of(request: ViewRequest, cid: str) -> Comparison:
+    return request.data.scope(msgspec.structs.replace(request.choice, channel=cid))
+
+
+def _beside_others(scopes: dict[str, Comparison]) -> tuple[SeriesChart, Table]:
+    """Messages of each channel over time, as a chart and as a table of its numbers."""
+    lines = {cid: over_time(scope, figures.MESSAGES) for cid, scope in scopes.items()}
+    series = tuple(Series(cid, cid, of.series[0].values) for cid, of in lines.items())
+    first = next(iter(lines.values()))
+    chart = msgspec.structs.replace(first, series=series, series_kind=Kind.CHANNEL)
+    day = first.axis.split()[0].lower()
+    rows = [
+        (label, of.name, number)
+        for of in series
+        for label, number in zip(first.labels, of.values, strict=True)
+    ]
+    frame = pl.DataFrame(rows, [day, "channel", "messages"], orient="row")
+    numbers = table("messages", "Messages", frame.drop(day), chart=chart.name)
+    columns = (Column(day, first.axis, Kind.DATE), *numbers.columns)
+    return chart, msgspec.structs.replace(numbers, columns=columns, rows=frame)
+
+
+def _figures_of(scopes: dict[str, Comparison]) -> Table:
+    """The figures of each channel, a row each."""
+    columns: dict[str, list[float | None]] = {}
+    for figure in _FIGURES:
+        found = (figure.measure(scope.now) for scope in scopes.values())
+        columns[figure.key] = [None if of is None else shown(of) for of in found]
+    frame = pl.DataFrame({"channel": list(scopes), **columns}, strict=False)
+    by_key = {figure.key: figure for figure in _FIGURES}
+    return table("compared", "Beside other channels", frame, by_key)
+
+
+def _carriers(request: ViewRequest) -> Table:
+    """Everybody who posted there, the most words first, and whom they answered."""
+    now = request.scope.now
+    answers = now.period_messages.responses.group_by("slack_uid").agg(
+        answers_given=pl.len().cast(pl.Int64)
+    )
+    rows = (
+        now.poster_frame.join(answers, on="slack_uid", how="left", maintain_order="left")
+        .with_columns(pl.col("answers_given").fill_null(0))
+        .select(
+            "answers_given",
+            person="slack_uid",
+            messages="m",
+            words="w",
+            share=AUTHOR_FIGURES["percent_of_words"].column().shown(),
+            cumulative=AUTHOR_FIGURES["cum_percent_of_words"].column().shown(),
+        )
+        .select("person", "messages", "words", "share", "cumulative", "answers_given")
+    )
+    return table("carriers", "Who carries this channel", rows, bar="words")
