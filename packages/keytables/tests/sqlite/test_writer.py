@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic, perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
@@ -421,6 +422,44 @@ async def test_transactions_pause_only_in_a_burst(
     begin = monotonic()
     await table.put({"a": "1", "b": "later"})
     assert monotonic() > begin + 0.9 * pause
+
+
+@pytest.mark.parametrize(("processors", "times"), [(1, 4.0), (2, 2.0), (4, 1.0), (16, 1.0)])
+async def test_writers_that_share_a_processor_pause_longer(
+    path: Path, monkeypatch: pytest.MonkeyPatch, processors: int, times: float
+) -> None:
+    now, waits = 1000.0, list[float]()
+    monkeypatch.setattr(writer, "monotonic", lambda: now)
+    monkeypatch.setattr(writer, "_processors", lambda: processors)
+    database = Database(path)
+    loop = asyncio.get_running_loop()
+    group = writer.Writer(
+        database,
+        Failures(loop),
+        max_waiting=10,
+        max_waiting_bytes=1000,
+        lock_timeout=5.0,
+        writers=4,
+    )
+    call_later = loop.call_later
+
+    def noting(delay: float, callback: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
+        if getattr(callback, "__name__", "") == "_begin":
+            waits.append(delay)
+        return call_later(0, callback, *args)
+
+    monkeypatch.setattr(
+        group, "_loop", SimpleNamespace(call_later=noting, call_soon=loop.call_soon)
+    )
+    for _ in range(writer.BURST + 2):  # all in one moment
+        await group.queue.submit(RunFunction(lambda cursor: cursor.execute("SELECT 1")))
+    assert waits == pytest.approx([times * writer.PAUSE])
+    now += times * writer.BURST_INTERVAL  # the pause is over
+    await group.queue.submit(RunFunction(lambda cursor: cursor.execute("SELECT 1")))
+    assert len(waits) == 1
+    monkeypatch.setattr(group, "_loop", loop)
+    await group.close(lambda: None)
+    database.close()
 
 
 # ── Whatever fails, what waits is answered, and the next writes go on ─────────────────────────────

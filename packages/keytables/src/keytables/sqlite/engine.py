@@ -123,6 +123,7 @@ class SqliteEngine(Engine):
                 max_waiting=max_waiting,
                 max_waiting_bytes=max_waiting_bytes,
                 lock_timeout=lock_timeout,
+                writers=1 if part is None else part.count,
             ),
             free_space=free_space,
             sweep_interval=sweep_interval if sweeps else None,

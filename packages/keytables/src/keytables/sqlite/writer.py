@@ -22,6 +22,7 @@ waiting writes then took up to 14 seconds instead of 7 ms.
 
 import asyncio
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -145,6 +146,10 @@ BURST_INTERVAL: Final = 0.005
 """It is a burst after ``BURST`` transactions more than one per ``BURST_INTERVAL`` seconds. Before
 that a pause would only delay."""
 
+MAX_SHARING: Final = 8.0
+"""Writers of a processor that are counted. With each of them both times are so much longer: a
+transaction costs as much as many writes, and more where the processor changes between processes."""
+
 _ABANDON_TIMEOUT: Final = 0.1
 """Seconds that ``close`` waits for a thread that no other process blocks."""
 
@@ -155,12 +160,20 @@ MAX_BATCH_BYTES: Final = 4 << 20
 """Bounds of one transaction, so that other processes can write too."""
 
 
+def _processors() -> int:
+    """Those that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # the system has no such limit
+        return os.cpu_count() or 1
+
+
 class Writer:
     """Applies the writes of ``queue`` to the database.
 
     ``lock_timeout``: seconds a write waits for other processes (at most twice that if others were
     waiting already). ``failures`` gets each transaction that fails, and each failure of the
-    database that a single write meets.
+    database that a single write meets. ``writers``: to as many parts of the store as there are.
     """
 
     def __init__(
@@ -171,6 +184,7 @@ class Writer:
         max_waiting: int,
         max_waiting_bytes: int,
         lock_timeout: float,
+        writers: int = 1,
     ) -> None:
         loop = self._loop = asyncio.get_running_loop()
         self._connection, self._lock = database.writer, database.lock
@@ -192,6 +206,7 @@ class Writer:
         self._overdue: asyncio.TimerHandle | None = None
         self._is_abandoned = False
         self._pause_until = self._burst_until = 0.0
+        self._sharing = min(MAX_SHARING, max(1.0, writers / _processors()))
 
     async def close(self, on_abandoned: Callable[[], None]) -> bool:
         """Complete everything submitted, stop the threads, and return whether that succeeded.
@@ -421,10 +436,10 @@ class Writer:
             self._failures.report(error)
             self.queue.finish(batch, error)
             return
-        now = monotonic()
-        self._burst_until = max(self._burst_until, now) + BURST_INTERVAL
-        is_burst = self._burst_until > now + BURST * BURST_INTERVAL
-        self._pause_until = now + PAUSE if is_burst else now
+        now, interval = monotonic(), BURST_INTERVAL * self._sharing
+        self._burst_until = max(self._burst_until, now) + interval
+        is_burst = self._burst_until > now + BURST * interval
+        self._pause_until = now + PAUSE * self._sharing if is_burst else now
         for operation in batch:
             if operation.error is not None and isinstance(operation.error, KeytablesError):
                 self._failures.report(operation.error)
