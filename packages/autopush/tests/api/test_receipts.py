@@ -6,14 +6,21 @@ from typing import Any
 
 import pytest
 
+from autopush.bridges import RouterError
+from autopush.delivery.bridge_contract import Router, RouterResponse
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.settings.value_types import Rate
+from autopush.store import UserRecord
 from autopush.store.receipts import GRACE, MAX_MESSAGES, RETENTION, Receipts
+from autopush.telemetry.metric_table import MESSAGE_STATE, STATES
+from autopush.webpush.errors import Errno
+from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import ReceiptSubscription, parse_message_id
 from keytables import Unavailable
 from support.connection_harness import CHANNEL, ENDPOINT, NODE, UAID, Harness, UserAgent
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.fake_transport import FakeTransport
+from support.recorded import recorded
 from support.senders import Sender
 
 ASYNC = AES128GCM | {"prefer": "respond-async"}
@@ -244,6 +251,105 @@ async def test_a_receipt_that_cannot_be_stored_does_not_refuse_the_message(
     harness.engine.fail("update receipt", Unavailable("away"))
     assert (await endpoint.push(ASYNC, b"x")).status == 201
     assert len(harness.stored_versions()) == 1
+
+
+# ── through a bridge ────────────────────────────────────────────────────────────────────────────
+
+
+class Bridge(Router):
+    refusal: RouterError | None = None
+
+    async def route_notification(
+        self, notification: Notification, record: UserRecord
+    ) -> RouterResponse:
+        if self.refusal is not None:
+            raise self.refusal
+        return RouterResponse()
+
+
+async def bridged(harness: Harness) -> tuple[Endpoint, Bridge]:
+    """An endpoint with receipts, and the bridge of its user."""
+    harness.store.receipts = await Receipts.open(harness.engine, "receipt", harness.clock)
+    bridge = Bridge()
+    month = harness.store.current.name
+    assert await harness.store.users.register(UAID, "fcm", {"token": "x"}, month)
+    return Endpoint(harness, routers={"fcm": bridge}), bridge
+
+
+async def test_what_the_provider_of_a_bridge_took_is_accepted_and_nobody_waits_for_more(
+    harness: Harness,
+) -> None:
+    endpoint, _ = await bridged(harness)
+    answer = await endpoint.push(ASYNC, b"x")
+    async with asyncio.timeout(30):
+        (receipt,) = await receipts(endpoint, subscription_of(answer), prefer="wait=60")
+    assert (receipt["status"], receipt["state"]) == (201, "accepted")
+    assert receipt["times"].keys() == {"received", "accepted"}
+    assert await state_of(endpoint, message_of(answer)) == receipt
+    await harness.pass_time(60 + GRACE)
+    assert await statuses(endpoint, subscription_of(answer)) == [201]
+
+
+async def test_a_stream_has_what_a_bridge_accepted_once(harness: Harness) -> None:
+    endpoint, _ = await bridged(harness)
+    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+    stream = await endpoint.app(Request("GET", path, "", {"accept": "text/event-stream"}, "::1"))
+    assert isinstance(stream, Upgrade)
+    transport = FakeTransport(harness.loop, stream.protocol_factory(""))
+    while b"data: " not in transport.written:
+        await harness.run_until_idle()
+    assert json.loads(transport.written.removeprefix(b"data: "))["status"] == 201
+    await endpoint.receipts.end_waits()
+    await harness.run_until_idle()
+
+
+async def test_what_a_bridge_refused_has_no_receipt(harness: Harness) -> None:
+    endpoint, bridge = await bridged(harness)
+    bridge.refusal = RouterError(Errno.BRIDGE_UNREACHABLE, "away", is_outage=True)
+    answer = await endpoint.push(ASYNC, b"x")
+    assert refusal(answer) == (502, 902)
+    assert "link" not in headers_of(answer)
+    assert recorded(harness.metrics, MESSAGE_STATE, state="errored") == 1
+    assert recorded(harness.metrics, MESSAGE_STATE, state="accepted") == 0
+
+
+# ── every message ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_each_state_of_each_message_is_counted_without_a_receipt(harness: Harness) -> None:
+    endpoint = Endpoint(harness, store_first=False, routers={"fcm": Bridge()})
+    agent = await subscriber(harness)
+    for number in range(4):
+        await endpoint.push(AES128GCM, b"%d" % number)
+    first, second, third, fourth = agent.received()
+    ack(agent, first, code=100)
+    ack(agent, second)
+    ack(agent, third, code=101)
+    assert isinstance(fourth, dict)
+    agent.send_json(messageType="nack", version=fourth["version"], code=301)
+    agent.disconnect()  # the last one is stored
+    await harness.run_until_idle()
+    await endpoint.push(AES128GCM | {"topic": "news"}, b"5")
+    await endpoint.push(AES128GCM | {"ttl": "0"}, b"6")
+    await endpoint.push(AES128GCM, uaid="0" * 31 + "1")
+    agent = await harness.hello(UAID)
+    _, *again = agent.received()
+    for each in again:
+        ack(agent, each, code=100)
+    month = harness.store.current.name
+    assert await harness.store.users.register("f" * 32, "fcm", {"token": "x"}, month)
+    await endpoint.push(AES128GCM, b"7", uaid="f" * 32)
+    states = {state: recorded(harness.metrics, MESSAGE_STATE, state=state) for state in STATES}
+    assert states == {
+        "received": 8,
+        "stored": 2,
+        "retrieved": 2,
+        "transmitted": 6,
+        "accepted": 1,
+        "delivered": 5,
+        "errored": 2,
+        "expired": 1,
+    }
 
 
 # ── subscriptions ───────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,7 @@
 """What sessions count, for their own line in the log and for the metrics."""
 
+import json
+
 import pytest
 
 from autopush.protocol.effects import (
@@ -18,8 +20,10 @@ from autopush.telemetry.metric_table import (
     UA_HELLO,
     UA_MESSAGE_DATA,
     UA_NACK,
+    UA_NOTIFICATION_ACKED,
     UA_NOTIFICATION_SENT,
     UA_NOTIFICATION_TOPIC,
+    UA_NOTIFICATION_UNUSABLE,
     UA_REGISTER,
     UA_UNREGISTER,
 )
@@ -165,6 +169,7 @@ def test_direct_and_stored_notifications_are_counted_apart(metrics: Metrics) -> 
     session.receive(frame(messageType="ack"), NOW)
     assert session.counts == expected
     assert recorded(metrics, UA_ACK) == 3
+    assert recorded(metrics, UA_NOTIFICATION_ACKED) == 3
     assert recorded(metrics, UA_NOTIFICATION_SENT, source="Stored") == 3
     assert recorded(metrics, UA_NOTIFICATION_SENT, source="Direct") == 2
 
@@ -174,6 +179,25 @@ def test_a_version_acked_twice_in_one_message_counts_once(metrics: Metrics) -> N
     session.accept(message(1), None)
     session.receive(ack(1, 1), NOW)
     assert session.counts.direct_acked == 1
+    assert recorded(metrics, UA_NOTIFICATION_ACKED) == 1
+
+
+@pytest.mark.parametrize("space", [", ", ","])
+def test_an_ack_says_by_its_code_that_a_notification_could_not_be_used(
+    metrics: Metrics, space: str
+) -> None:
+    session = subscribed(metrics)
+    codes = [100, 101, 102, 101, None, "101", 1010, 101.0, True]
+    updates: list[dict[str, object]] = []
+    for number, code in enumerate(codes, 1):
+        session.accept(message(number), None)
+        updates.append({"channelID": CHANNEL, "version": message(number).version, "code": code})
+    updates += [updates[1], updates[2] | {"version": "unknown"}]
+    document = {"messageType": "ack", "updates": updates}
+    session.receive(json.dumps(document, separators=(space, ": ")).encode(), NOW)
+    assert recorded(metrics, UA_NOTIFICATION_ACKED) == len(codes)
+    assert recorded(metrics, UA_NOTIFICATION_UNUSABLE, code="101") == 2
+    assert recorded(metrics, UA_NOTIFICATION_UNUSABLE, code="102") == 1
 
 
 def test_a_message_dropped_with_its_channel_is_not_acked(metrics: Metrics) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from autopush.service.storage import (
 from autopush.settings import Settings, StartupError
 from autopush.store import TablePlan
 from autopush.store.failures import REPORT_INTERVAL, StoreFailures
+from autopush.telemetry.metric_table import MESSAGE_EXPIRED, STORE_EXPIRED
 from keytables import (
     AccessRefused,
     Capacity,
@@ -50,6 +52,7 @@ from support.connection_harness import Harness
 from support.damaged_store import damage_log, leave_unclosed
 from support.data_store import DataStore
 from support.memory_engine import MemoryEngine, MemoryTable
+from support.recorded import recorded
 
 TIMEOUT = 30
 
@@ -547,3 +550,17 @@ async def test_failures_that_were_counted_are_logged_though_no_more_come(
     await watched.end()
     lines = fields(end_logs())
     assert [line["failures"] for line in lines] == [1, 4]
+
+
+async def test_what_the_store_removed_as_expired_is_counted_and_messages_apart(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = Counter[str]()
+    monkeypatch.setattr(type(harness.engine), "expired", removed, raising=False)
+    watched = Watched(harness, tmp_path)
+    for added in ({"message": 3}, {"message": 2, "receipt": 7}, {"message_2026_11": 1}, {}):
+        removed.update(added)
+        await watched.look()
+    await watched.end()
+    assert recorded(harness.metrics, MESSAGE_EXPIRED) == 6
+    assert recorded(harness.metrics, STORE_EXPIRED) == 13

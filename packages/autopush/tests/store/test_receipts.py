@@ -41,11 +41,9 @@ async def test_each_process_adds_what_it_knows_in_any_order(
     await socket.passed(message(1), "transmitted")
     await socket.passed(message(1), "delivered", code=100)
     assert await endpoint.find(message(1)) is None
-    await endpoint.accepted(message(1), int(clock() * 1000), 60, is_stored=True, is_discarded=False)
-    await endpoint.accepted(message(2), int(clock() * 1000), 60, is_stored=True, is_discarded=False)
-    await endpoint.accepted(
-        message(3, "e" * 32), int(clock() * 1000), 60, is_stored=True, is_discarded=False
-    )
+    await endpoint.taken(message(1), int(clock() * 1000), 60, "stored")
+    await endpoint.taken(message(2), int(clock() * 1000), 60, "stored")
+    await endpoint.taken(message(3, "e" * 32), int(clock() * 1000), 60, "stored")
     found = {each.version: each for each in await socket.of_subscription(SUBSCRIPTION)}
     assert found.keys() == {"Rid-1", "Rid-2"}
     acked, pending = found["Rid-1"], found["Rid-2"]
@@ -63,9 +61,7 @@ async def test_what_was_sent_first_does_not_shorten_the_life_of_a_receipt(
     receipts = store.receipts
     assert receipts is not None
     ttl = 20 * 86_400
-    await receipts.accepted(
-        message(1), int(clock() * 1000), ttl, is_stored=True, is_discarded=False
-    )
+    await receipts.taken(message(1), int(clock() * 1000), ttl, "stored")
     await (await other_node(engine, clock)).passed(message(1), "retrieved", "transmitted")
     clock.advance(ttl)
     assert await receipts.find(message(1)) is not None

@@ -31,11 +31,21 @@ def used_names() -> set[str]:
     return names
 
 
-def test_every_metric_is_a_constant_which_some_module_records() -> None:
+def test_every_metric_is_a_constant_which_some_module_records_or_a_sum() -> None:
     assert sorted(metric.name for metric in METRICS) == sorted(
         metric.name for metric in CONSTANTS.values()
     )
-    assert CONSTANTS.keys() - used_names() == set()
+    sums = {name for name, metric in CONSTANTS.items() if metric.sums}
+    assert CONSTANTS.keys() - used_names() == sums
+    for name in sums:
+        metric = CONSTANTS[name]
+        assert metric.kind is Kind.COUNTER
+        assert metric.sums.keys() == set(next(iter(metric.labels.values()), ("",)))
+        for part in (part for parts in metric.sums.values() for part in parts):
+            assert part.metric in METRICS[: METRICS.index(metric)]
+            assert part.metric.kind is Kind.COUNTER
+            assert not part.metric.sums
+            assert list(part.places()), "labels that it has"
 
 
 def test_no_name_occurs_twice() -> None:

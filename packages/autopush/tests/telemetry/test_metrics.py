@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.telemetry.metrics import OTHER, Kind, Metric, SharedMetrics
+from autopush.telemetry.metrics import OTHER, Kind, Metric, Part, SharedMetrics
 
 COLOURS = {"colour": ("red", "blue"), "size": ("small", "large", OTHER)}
 PLAIN = Metric("plain", Kind.COUNTER, "")
@@ -175,3 +175,24 @@ def test_series_are_found_by_their_values_and_unknown_ones_are_other() -> None:
         counters["blue", f"unknown {number}"].add()
     assert shared.total(LABELLED) == [0, 1, 2, 3, 4, 105]
     assert [*counters] == series, "what is unknown is not kept"
+
+
+def test_a_sum_has_what_its_parts_have_in_all_workers_and_goes_on_with_them() -> None:
+    summed = Metric(
+        "summed",
+        Kind.COUNTER,
+        "",
+        {"of": ("red", "all")},
+        sums={"red": (Part(LABELLED, {"colour": "red"}),), "all": (Part(PLAIN), Part(LABELLED))},
+    )
+    shared = SharedMetrics([*TABLE, summed], 2)
+    for worker in range(2):
+        metrics = shared.of_worker(worker)
+        metrics.counter(PLAIN).value += 1
+        metrics.counter(LABELLED, colour="red", size="small").value += 10
+        metrics.counter(LABELLED, colour="red", size=OTHER).value += 100
+        metrics.counter(LABELLED, colour="blue", size="small").value += 1000
+    assert shared.total(summed) == [220, 2222]
+    shared.of_worker(1).counter(PLAIN).value += 1
+    assert shared.total(summed) == [220, 2223]
+    assert shared.of_worker(0).published()[shared.place(summed) :] == [110, 1111]

@@ -25,7 +25,7 @@ Expiry
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -194,7 +194,6 @@ class Activity:
     round_trips: int = 0
     commits: int = 0
     written: int = 0
-    expired: int = 0
 
 
 class Engine(ABC):
@@ -253,6 +252,13 @@ class Engine(ABC):
     def activity(self) -> Activity | None:
         """What was done so far; None in engines that do not count it."""
         return None
+
+    @property
+    def expired(self) -> Mapping[str, int]:
+        """Items that this process has removed as they had expired, by table; none where the
+        database does that.
+        """
+        return {}
 
     async def capacity(self, name: str) -> Capacity | None:  # noqa: ARG002
         """Return the provisioned capacity of a table; None where it has none."""

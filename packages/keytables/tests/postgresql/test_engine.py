@@ -279,7 +279,7 @@ async def test_what_is_done_on_the_server_is_counted(
     assert engine.activity.connections == 4
     clock.advance(1)
     await engine.sweep()
-    assert engine.activity.expired == 5
+    assert engine.expired == {MESSAGES.name: 5}
     await engine.close()
     await asyncio.sleep(0)  # asyncpg says it with the next turn
     assert engine.activity.connections == 0

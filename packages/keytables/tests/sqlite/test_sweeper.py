@@ -58,6 +58,7 @@ async def test_expired_rows_are_removed_and_others_stay(
     clock.advance(1)
     assert rows(path) == 3 * SWEEP_ROWS
     assert await engine.sweep() == 2 * SWEEP_ROWS
+    assert engine.expired == {EXPIRING.name: 2 * SWEEP_ROWS}
     assert rows(path) == SWEEP_ROWS
     assert rows(path, "lasting") == 1
     assert await engine.sweep() == 0

@@ -1,9 +1,9 @@
 """The endpoint port: its routes, client certificates and the headers of all its responses."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from autopush.api import responses
@@ -95,9 +95,12 @@ class EndpointApp:
     batches: BatchHandler | None = None
     in_progress: int = field(default=0, init=False)
 
-    async def __call__(self, request: Request) -> Answer:
-        if not request.path.startswith("/r/"):
-            return await self.respond(request)
+    def __call__(self, request: Request) -> Coroutine[Any, Any, Answer]:
+        if request.path.startswith("/r/"):
+            return self._respond_with_receipts(request)
+        return self.respond(request)
+
+    async def _respond_with_receipts(self, request: Request) -> Answer:
         try:  # it may wait long, which has a limit of its own
             self._check_certificate(request, request.path)
             match request.method, request.path.removeprefix("/r/"):
@@ -135,7 +138,8 @@ class EndpointApp:
 
     async def _respond(self, request: Request, *, is_forwarded: bool) -> Response:
         path = request.path if "%" not in request.path else unquote(request.path)
-        self._check_certificate(request, path)
+        if self.clients is not None:
+            self._check_certificate(request, path)
         segments = path.split("/")[1:]
         if self.forwarding is not None and not is_forwarded:
             owner = self.forwarding.owner(request.method, segments)

@@ -42,8 +42,6 @@ from autopush.telemetry.metric_table import (
     NOTIFICATION_RECEIVED,
     NOTIFICATION_SUCCESS,
     NOTIFICATION_TIME,
-    VAPID_DRAFT_1,
-    VAPID_DRAFT_2,
 )
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, Header, PushError
@@ -75,16 +73,10 @@ class PushMetrics:
         self._accepted = metrics.counters(NOTIFICATION_SUCCESS)
         self.refused = metrics.counters(NOTIFICATION_ERROR)
         self._data = metrics.counters(NOTIFICATION_DATA)
+        drafts = {"bearer": "draft01", "webpush": "draft01", "vapid": "draft02"}
         self._senders = {
-            scheme: (
-                metrics.counter(NOTIFICATION_AUTH, vapid=draft, scheme=scheme),
-                metrics.counter(of_draft),
-            )
-            for scheme, draft, of_draft in (
-                ("bearer", "draft01", VAPID_DRAFT_1),
-                ("webpush", "draft01", VAPID_DRAFT_1),
-                ("vapid", "draft02", VAPID_DRAFT_2),
-            )
+            scheme: metrics.counter(NOTIFICATION_AUTH, vapid=draft, scheme=scheme)
+            for scheme, draft in drafts.items()
         }
         self._encodings = {
             "aes128gcm": metrics.counter(ENCODING_AES128GCM),
@@ -111,8 +103,7 @@ class PushMetrics:
         vapid = "False"
         if credentials is not None:
             vapid = "True"
-            for counter in self._senders[credentials.scheme]:
-                counter.value += 1
+            self._senders[credentials.scheme].value += 1
         self._accepted[destination, router_type, vapid].value += 1
         if headers is not None:
             self._encodings[headers["encoding"]].value += 1
@@ -161,12 +152,16 @@ class PushHandler:
                 headers, request.body, max_ttl=self.max_ttl, max_data=self.max_data
             )
             if credentials is not None:
-                await self.verify(credentials, endpoint.uaid)
+                claims = credentials.claims or await self._signatures.verify(
+                    credentials, endpoint.uaid
+                )
+                self.verifier.check(claims, self.clock())
                 if self.limits.has_sender_rate:
                     self.limits.check_sender_rate(credentials, began)
-            receipt = None
-            if "prefer" in headers and not isinstance(recipient, BridgedUser):
+            receipt, receipt_id = None, ""
+            if "prefer" in headers:
                 receipt = await self.receipts.requested(headers, endpoint, credentials)
+                receipt_id = "" if receipt is None else receipt.id
             topic, order = content.topic, self.ids.next()
             message_id = new_message_id(
                 self.ring,
@@ -174,7 +169,7 @@ class PushHandler:
                 endpoint.channel_id,
                 topic,
                 order,
-                "" if receipt is None else receipt.id,
+                receipt_id,
             )
             notification = Notification(
                 uaid=endpoint.uaid,
@@ -215,6 +210,7 @@ class PushHandler:
                 microseconds_of(order) // 1000,
                 content.ttl,
                 result,
+                is_bridged=routed is not None,
             )
             if links:
                 response.status, response.headers = 202, (*response.headers, *links)
@@ -254,9 +250,7 @@ class PushHandler:
 
         :raises PushError: 401/109; 503/201, too many are waiting
         """
-        claims = credentials.claims
-        if claims is None:
-            claims = await self._signatures.verify(credentials, turn)
+        claims = credentials.claims or await self._signatures.verify(credentials, turn)
         self.verifier.check(claims, self.clock())
 
     def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:

@@ -129,18 +129,19 @@ class ReceiptHandler:
         received: int,
         ttl: int,
         result: DeliveryResult,
+        *,
+        is_bridged: bool,
     ) -> tuple[Header, ...]:
-        """Note that a message was accepted; returns the headers of its 202, none if that failed:
-        the message is accepted nevertheless. `received`: epoch milliseconds; `ttl`: seconds.
+        """Note that a message was taken; returns the headers of its 202, none if that failed: the
+        message is taken nevertheless. `received`: epoch milliseconds; `ttl`: seconds.
         """
+        state = "stored" if ttl else ""
+        if is_bridged:
+            state = "accepted"
+        elif result is DeliveryResult.DISCARDED:
+            state = "expired"
         try:
-            await cast(Receipts, self._receipts).accepted(
-                message,
-                received,
-                ttl,
-                is_stored=ttl > 0,
-                is_discarded=result is DeliveryResult.DISCARDED,
-            )
+            await cast(Receipts, self._receipts).taken(message, received, ttl, state)
         except KeytablesError as error:
             _log.warning("No receipt: it could not be stored", error=type(error).__name__)
             return ()

@@ -13,6 +13,7 @@ from autopush.delivery.connected import AckedRows
 from autopush.delivery.peers import Nodes
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Ack, Row, Undelivered
+from autopush.protocol.messages import UNUSABLE
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import row_of
 from autopush.store.receipts import Receipts
@@ -30,9 +31,6 @@ MAX_RETRIES: Final = 100_000
 RETRY_CHECK_INTERVAL: Final = 0.05
 CONCURRENT_SAVES: Final = 64
 """Connections whose messages are saved concurrently."""
-
-UNDELIVERED: Final = (101, 102)
-"""Codes of an ack: the message could not be decrypted, or not be given to the page."""
 
 Write = Callable[[], Awaitable[object]]
 
@@ -72,7 +70,7 @@ class BackgroundWrites:
     ) -> None:
         # The receipts first: a message that is deleted without one counts as gone.
         for ack in acked:
-            states = ("delivered", "errored") if ack.code in UNDELIVERED else ("delivered",)
+            states = ("delivered", "errored") if ack.code in UNUSABLE else ("delivered",)
             message = parse_message_id(self._ring, ack.version)
             await receipts.passed(message, *states, code=ack.code)
         await delete()

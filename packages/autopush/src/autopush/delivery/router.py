@@ -38,7 +38,7 @@ from autopush.telemetry import logs
 from autopush.telemetry.metric_table import CLIENT_DELETED, DROP_USER, HOST_GONE, SAVE_TIME
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
-from autopush.webpush.identifiers import has_receipt
+from autopush.webpush.identifiers import RECEIPT_MARK
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Unavailable
 
@@ -220,7 +220,8 @@ class UserAgentRouter:
             429/204, too much is stored for it; as `find`, for a cached user
         :raises KeytablesError: it could not be stored
         """
-        store_first = self._stores_first(notification)
+        # A message with a receipt counts as gone when it is neither stored nor acked.
+        store_first = self._store_first or notification.version.startswith(RECEIPT_MARK)
         if (
             not store_first
             and not isinstance(recipient, (UserOnRecord, CachedUser))
@@ -244,8 +245,8 @@ class UserAgentRouter:
         messages = recipient.messages  # which may have changed while its rows were counted
         try:
             if isinstance(recipient, UserOnRecord):
-                return await self._route_by_record(recipient, notification, failed)
-            return await self._route_to_socket(recipient, messages, notification)
+                return await self._route_by_record(recipient, notification, failed, store_first)
+            return await self._route_to_socket(recipient, messages, notification, store_first)
         except TableNotFound as error:
             if isinstance(recipient, UserOnRecord):
                 record = recipient.record
@@ -258,10 +259,6 @@ class UserAgentRouter:
                 )
             raise await self._on_table_not_found(record, messages, error) from error
 
-    def _stores_first(self, notification: Notification) -> bool:
-        """A message with a receipt counts as gone when it is neither stored nor acked."""
-        return self._store_first or has_receipt(notification.version)
-
     async def _find_again(self, notification: Notification) -> UserOnRecord:
         uaid = notification.uaid
         if self._cache is not None:
@@ -272,12 +269,15 @@ class UserAgentRouter:
         return user
 
     async def _route_to_socket(
-        self, user: ConnectedUser, messages: UserMessages, notification: Notification
+        self,
+        user: ConnectedUser,
+        messages: UserMessages,
+        notification: Notification,
+        store_first: bool,
     ) -> DeliveryResult:
         if not notification.ttl:
             delivered = user.deliver(notification, None)
             return DeliveryResult.DELIVERED if delivered else DeliveryResult.DISCARDED
-        store_first = self._stores_first(notification)
         if not store_first and user.deliver(notification, None):
             return DeliveryResult.DELIVERED
         # Submitted before delivery, so that the delete after an ack is queued behind this write.
@@ -302,11 +302,15 @@ class UserAgentRouter:
         return await self._notify_node(notification, messages)
 
     async def _route_by_record(
-        self, user: UserOnRecord, notification: Notification, failed: FailedCall | None
+        self,
+        user: UserOnRecord,
+        notification: Notification,
+        failed: FailedCall | None,
+        store_first: bool,
     ) -> DeliveryResult:
         record, messages = user.record, user.messages
         row = None
-        if self._stores_first(notification) and notification.ttl:
+        if store_first and notification.ttl:
             await self._store_message(messages, notification)
             notification.stored = messages.name
             notification.unsettled = not await messages.is_settled(notification)

@@ -45,7 +45,7 @@ from autopush.protocol.session_state import SessionState
 from autopush.protocol.states import BLOCKED_STATES, State
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
-from autopush.webpush.identifiers import has_receipt
+from autopush.webpush.identifiers import RECEIPT_MARK
 from autopush.webpush.notification import Notification
 from autopush.webpush.urgency import HIGHEST
 from keytables import KeytablesError, TableNotFound, Throttled
@@ -307,7 +307,7 @@ class UserAgentConnection(WebSocketProtocol):
         if not session.accept(notification, row):
             return False
         self.send_text(notification.to_client())
-        if has_receipt(notification.version):
+        if notification.version.startswith(RECEIPT_MARK):
             self._node.background.report([notification.version], "transmitted")
         return True
 

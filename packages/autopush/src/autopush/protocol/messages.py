@@ -25,6 +25,8 @@ NO_URGENCY: Final = "SimplePush has no urgency"
 PONG: Final = b"{}"
 URGENCY_SET: Final = orjson.dumps({"messageType": "urgency", "status": 200})
 MAX_CODE: Final = 999
+UNUSABLE: Final = (101, 102)
+"""Codes of an ack: the message could not be decrypted, or not be given to the page."""
 MAX_VALUES: Final = 4096
 """Values in one message, approximately: more would block the event loop for milliseconds. The
 largest possible ack has half as many.
@@ -126,14 +128,6 @@ def nacked(message: ClientMessage) -> str | None:
     if isinstance(version, int) and not isinstance(version, bool) and 0 <= version <= MAX_VERSION:
         return str(version)
     return version if isinstance(version, str) else None
-
-
-def acks(updates: object) -> Iterator[tuple[str, object]]:
-    """Version and channel of each well-formed entry of `updates`."""
-    if isinstance(updates, list):
-        for update in updates:
-            if isinstance(update, dict) and isinstance(version := update.get("version"), str):
-                yield version, update.get("channelID")
 
 
 def ack_codes(updates: object, versions: Collection[str]) -> Iterator[tuple[str, int | None]]:

@@ -7,7 +7,7 @@ returns what is left: nothing accepted is lost.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -71,6 +71,7 @@ from autopush.protocol.states import (
     TableState,
 )
 from autopush.webpush.identifiers import (
+    RECEIPT_MARK,
     canonical_uuid,
     has_receipt,
     hash_secret,
@@ -195,6 +196,8 @@ class Session:
             acked = self._acked(message.updates)
             if not acked:
                 self.counted_messages += 1
+            if b"101" in payload or b"102" in payload:  # a code, or by chance a part of an id
+                self._count_unusable(message.updates, acked)
             return self._complete(acked, self._own_counts(), message.updates)
         self.counted_messages += 1
         match event:
@@ -214,6 +217,11 @@ class Session:
                 return self._change_urgency(message)
             case _:
                 return ()
+
+    def _count_unusable(self, updates: object, acked: Collection[str]) -> None:
+        for code in dict(messages.ack_codes(updates, acked)).values():
+            if code in messages.UNUSABLE:
+                self.metrics.unusable[str(code)].add()
 
     def receive_binary(self) -> Sequence[Effect]:
         return self.close(UNSUPPORTED_DATA, "text frames only")
@@ -332,8 +340,11 @@ class Session:
             return simplepush.acked(unacked, updates)
         return [
             version
-            for version, channel_id in messages.acks(updates)
-            if (sent := unacked.get(version)) is not None and sent.channel_id == channel_id
+            for update in (updates if isinstance(updates, list) else ())
+            if isinstance(update, dict)
+            and isinstance(version := update.get("version"), str)
+            and (sent := unacked.get(version)) is not None
+            and sent.channel_id == update.get("channelID")
         ]
 
     def _complaint(self, event: Event) -> str:
@@ -358,13 +369,13 @@ class Session:
         if self.state not in IDENTIFIED_STATES or self._is_busy:
             self._recheck = True
             return False
-        version, is_kept = notification.version, bool(notification.ttl)
-        if is_kept or row is not None or has_receipt(version):
+        version, ttl = notification.version, notification.ttl
+        if ttl or row is not None or has_receipt(version):
             if notification.topic is not None:
                 self._supersede(notification)
             if not self.unacked:
                 self.unacked = {}
-            unsaved = notification if is_kept and not row else None
+            unsaved = notification if ttl and not row else None
             self.unacked[version] = Unacked(notification.channel_id, unsaved, row, of_page=False)
         else:
             self.counted_messages -= 1  # its ack will match nothing in `unacked`
@@ -376,7 +387,6 @@ class Session:
         # The topic of SimplePush versions is only internal.
         if notification.topic is not None and self.simplepush is None:
             topic = "true"
-            metrics.topics.value += 1
         metrics.sent[source, topic, self.kind[0]].value += 1
         if notification.data is not None:
             metrics.data[source].value += len(notification.data)
@@ -722,7 +732,8 @@ class Session:
                 rows.append(sent.row)
             if acks is not None:
                 sent.is_acked = True
-                if has_receipt(version):
+                self.metrics.acked.value += 1
+                if version.startswith(RECEIPT_MARK):
                     reported.append(version)
                 if sent.of_page:
                     acks.stored_acked += 1

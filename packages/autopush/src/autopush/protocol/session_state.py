@@ -15,8 +15,9 @@ from autopush.telemetry.metric_table import (
     UA_LIFESPAN,
     UA_MESSAGE_DATA,
     UA_NACK,
+    UA_NOTIFICATION_ACKED,
     UA_NOTIFICATION_SENT,
-    UA_NOTIFICATION_TOPIC,
+    UA_NOTIFICATION_UNUSABLE,
     UA_REGISTER,
     UA_UNREGISTER,
 )
@@ -53,7 +54,8 @@ class SessionMetrics:
         self.lifespan = metrics.histograms(UA_LIFESPAN)
         self.channel_count = metrics.histogram(UA_CHANNEL_COUNT)
         self.sent = metrics.counters(UA_NOTIFICATION_SENT)
-        self.topics = metrics.counter(UA_NOTIFICATION_TOPIC)
+        self.acked = metrics.counter(UA_NOTIFICATION_ACKED)
+        self.unusable = metrics.counters(UA_NOTIFICATION_UNUSABLE)
         self.data = metrics.counters(UA_MESSAGE_DATA)
         self.below_filter = metrics.counters(UA_BELOW_FILTER)
 

@@ -7,7 +7,7 @@ as far as it can be read.
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from autopush.store.failures import StoreFailures
 from autopush.store.preflight import PreflightFailed, are_keys_known, are_keys_lost, preflight
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import (
+    MESSAGE_EXPIRED,
     STORE_COMMITS,
     STORE_CONNECTION_WAITS,
     STORE_CONNECTIONS,
@@ -67,7 +68,6 @@ ACTIVITY: Final = {
     "round_trips": STORE_ROUND_TRIPS,
     "commits": STORE_COMMITS,
     "written": STORE_WRITTEN,
-    "expired": STORE_EXPIRED,
 }
 """What an engine counts, as metrics."""
 INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
@@ -334,6 +334,9 @@ class StoreWatch:
         self._connections = metrics.gauge(STORE_CONNECTIONS)
         self._counters = {name: metrics.counter(metric) for name, metric in ACTIVITY.items()}
         self._counted = Activity()
+        self._expired = metrics.counter(STORE_EXPIRED)
+        self._expired_messages = metrics.counter(MESSAGE_EXPIRED)
+        self._counted_expired: Mapping[str, int] = {}
 
     async def run(self) -> None:
         await repeat(self._check, lambda: self._interval, "StoreWatch")
@@ -346,6 +349,13 @@ class StoreWatch:
             self._check_space()
 
     def _count(self) -> None:
+        expired = dict(self._store.engine.expired)
+        for table, count in expired.items():
+            new = count - self._counted_expired.get(table, 0)
+            self._expired.add(new)
+            if self._store.is_message_table(table):
+                self._expired_messages.add(new)
+        self._counted_expired = expired
         activity = self._store.engine.activity
         if activity is None:
             return

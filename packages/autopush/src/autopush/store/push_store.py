@@ -188,6 +188,10 @@ class PushStore:
         """Every known live message table, oldest first."""
         return sorted(self._tables.values(), key=lambda messages: messages.month)
 
+    def is_message_table(self, name: str) -> bool:
+        """Whether it is one, of whichever month."""
+        return name == self.plan.message or Month.parse(self.plan.message, name) is not None
+
     async def is_gone(self, name: str) -> bool:
         """After TableNotFound: whether that table was dropped, with the subscriptions in it."""
         if name == self.versions.name:
@@ -203,7 +207,7 @@ class PushStore:
         return True
 
     async def _find_table(self, name: str) -> Messages | None:
-        if name != self.plan.message and Month.parse(self.plan.message, name) is None:
+        if not self.is_message_table(name):
             return None
         noticed = self._absent.find(name)
         if noticed is not None and 0 <= self._clock() - noticed < ABSENT_FOR:

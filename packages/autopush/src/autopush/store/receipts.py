@@ -3,7 +3,7 @@
     receipt     partition: the receipt subscription, 32 hex digits
     message     sort key: a hash of the message id
     version     the message id;  `deadline`: when it counts as expired, epoch seconds
-    received, stored, retrieved, transmitted, delivered, errored, expired
+    received, stored, retrieved, transmitted, accepted, delivered, errored, expired
                 when that was, epoch milliseconds
     code        of the user agent's ack or nack, as far as sent
 
@@ -26,20 +26,11 @@ from msgspec import Struct
 
 from autopush.clock import Clock
 from autopush.store.tables import receipt_table
+from autopush.telemetry.metric_table import STATES
 from autopush.webpush.identifiers import message_id_hash
 from autopush.webpush.tokens import MessageId
 from keytables import Capacity, Engine, Item, TableHandle, Update
 
-STATES: Final = (
-    "received",
-    "stored",
-    "retrieved",
-    "transmitted",
-    "delivered",
-    "errored",
-    "expired",
-)
-"""In the order a message passes them; `errored` and `expired` end it as `delivered` does."""
 MAX_MESSAGES: Final = 100
 """Messages of one receipt subscription."""
 GRACE: Final = 30
@@ -59,6 +50,8 @@ def _setting(*names: str) -> Update:
 class Outcome(IntEnum):
     """As the standard has it: a status for each message."""
 
+    ACCEPTED = 201
+    """By the provider of a bridge, which reports nothing more: not of the standard."""
     PENDING = 202
     DELIVERED = 204
     GONE = 410
@@ -81,6 +74,8 @@ class Receipt(Struct, frozen=True):
         """`now`: epoch seconds."""
         if "delivered" in self.times:
             return Outcome.DELIVERED
+        if "accepted" in self.times:
+            return Outcome.ACCEPTED
         is_over = "expired" in self.times or now >= self.deadline
         return Outcome.GONE if is_over else Outcome.PENDING
 
@@ -102,13 +97,13 @@ class Receipts:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
-    def accepted(
-        self, message: MessageId, received: int, ttl: int, *, is_stored: bool, is_discarded: bool
+    def taken(
+        self, message: MessageId, received: int, ttl: int, state: str = ""
     ) -> Awaitable[object]:
-        """A message was accepted just now. `received`: epoch milliseconds; `ttl`: seconds."""
-        states: list[str] = []
-        if is_stored or is_discarded:
-            states.append("stored" if is_stored else "expired")
+        """A push was answered with success just now. `received`: epoch milliseconds; `ttl`:
+        seconds; `state`: that its message has reached since, if any.
+        """
+        states = [state] if state else []
         deadline = int(self._clock()) + ttl + GRACE
         members: dict[str, int | str] = {
             "version": message.text,

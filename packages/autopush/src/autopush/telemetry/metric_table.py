@@ -6,7 +6,7 @@ for a metric that is not recorded or not documented.
 
 from typing import Final
 
-from .metrics import OTHER, Kind, Metric
+from .metrics import OTHER, Kind, Metric, Part
 from .user_agent_names import BROWSER_FAMILIES, OS_FAMILIES
 
 BRIDGES: Final = ("adm", "apns", "fcm", "gcm", "stub", OTHER)
@@ -96,6 +96,10 @@ def _histogram(
     name: str, about: str, unit: str, buckets: tuple[float, ...], **labels: tuple[str, ...]
 ) -> Metric:
     return _add(Metric(name, Kind.HISTOGRAM, about, labels, buckets, unit))
+
+
+def _sum(name: str, about: str, *parts: Part) -> Metric:
+    return _add(Metric(name, Kind.COUNTER, about, sums={"": parts}))
 
 
 def _add(metric: Metric) -> Metric:
@@ -224,8 +228,20 @@ UA_NOTIFICATION_SENT: Final = _counter(
     topic=("true", "false"),
     os=OS_FAMILIES,
 )
-UA_NOTIFICATION_TOPIC: Final = _counter(
-    "ua.notification.topic", "notifications with a topic sent to user agents"
+UA_NOTIFICATION_TOPIC: Final = _sum(
+    "ua.notification.topic",
+    "notifications with a topic sent to user agents",
+    Part(UA_NOTIFICATION_SENT, {"topic": "true"}),
+)
+UA_NOTIFICATION_ACKED: Final = _counter(
+    "ua.notification.acked",
+    "notifications that user agents acked; those with a TTL of 0 are not remembered, nor counted",
+)
+UA_NOTIFICATION_UNUSABLE: Final = _counter(
+    "ua.notification.unusable",
+    "those of them that the user agent could not use, by its code: 101, not decrypted; 102, not "
+    "given to the page",
+    code=("101", "102"),
 )
 UA_MESSAGE_DATA: Final = _counter(
     "ua.message_data",
@@ -282,8 +298,16 @@ MATRIX_NOTIFICATION: Final = _counter(
     "notifications of Matrix homeservers, for each device",
     result=MATRIX_RESULTS,
 )
-VAPID_DRAFT_1: Final = _counter("updates.vapid.draft01", "those with the first draft of VAPID")
-VAPID_DRAFT_2: Final = _counter("updates.vapid.draft02", "those with VAPID as of RFC 8292")
+VAPID_DRAFT_1: Final = _sum(
+    "updates.vapid.draft01",
+    "those with the first draft of VAPID",
+    Part(NOTIFICATION_AUTH, {"vapid": "draft01"}),
+)
+VAPID_DRAFT_2: Final = _sum(
+    "updates.vapid.draft02",
+    "those with VAPID as of RFC 8292",
+    Part(NOTIFICATION_AUTH, {"vapid": "draft02"}),
+)
 ENCODING_AES128GCM: Final = _counter(
     "updates.notification.encoding.aes128gcm", "accepted pushes with a body encrypted so"
 )
@@ -339,6 +363,11 @@ MESSAGE_DELETED: Final = _counter(
     "notification.message.deleted",
     "messages deleted from the store: acked, or taken back by the sender",
 )
+MESSAGE_EXPIRED: Final = _counter(
+    "notification.message.expired",
+    "messages that the embedded store or PostgreSQL removed after their TTL, some minutes later; "
+    "DynamoDB removes them by itself",
+)
 SAVE_TIME: Final = _histogram(
     "notification.storage.save_time",
     "time in which the store has written a message",
@@ -360,4 +389,44 @@ STORE_COMMITS: Final = _counter("store.commits", "commits of writes in PostgreSQ
 STORE_WRITTEN: Final = _counter(
     "store.written", "items that these commits changed; several of them share one"
 )
-STORE_EXPIRED: Final = _counter("store.expired", "expired items that were removed from PostgreSQL")
+STORE_EXPIRED: Final = _counter(
+    "store.expired", "expired items that were removed from the embedded store or PostgreSQL"
+)
+
+# ── Messages, by what became of them ──────────────────────────────────────────────────────────────
+
+STATES: Final = (
+    "received",
+    "stored",
+    "retrieved",
+    "transmitted",
+    "accepted",
+    "delivered",
+    "errored",
+    "expired",
+)
+"""Of a message, named as by the original's successor, in the order in which it passes them."""
+MESSAGE_STATE: Final = _add(
+    Metric(
+        "notification.state",
+        Kind.COUNTER,
+        "messages that have reached a state, each sum of metrics of this table: received; stored; "
+        "retrieved from the store; transmitted to a user agent; accepted by the provider of a "
+        "bridge, which says no more; delivered, as the user agent has acked it; errored, as a user "
+        "agent could not use it, or a bridge did not take it; expired",
+        {"state": STATES},
+        sums={
+            "received": (Part(NOTIFICATION_RECEIVED),),
+            "stored": (Part(MESSAGE_STORED),),
+            "retrieved": (Part(MESSAGE_RETRIEVED),),
+            "transmitted": (Part(UA_NOTIFICATION_SENT),),
+            "accepted": (Part(BRIDGE_SENT),),
+            "delivered": (Part(UA_NOTIFICATION_ACKED),),
+            "errored": (Part(UA_NOTIFICATION_UNUSABLE), Part(UA_NACK), Part(BRIDGE_ERROR)),
+            "expired": (
+                Part(MESSAGE_EXPIRED),
+                Part(NOTIFICATION_SUCCESS, {"destination": "Discarded"}),
+            ),
+        },
+    )
+)

@@ -31,6 +31,20 @@ _CELL: Final = 8
 Labels = Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The series of a counter with these labels, whichever others they have."""
+
+    metric: "Metric"
+    labels: Labels = field(default_factory=dict)
+
+    def places(self) -> Iterator[int]:
+        """Offsets of their cells from the metric's first one."""
+        for labels in self.metric.series():
+            if self.labels.items() <= labels.items():
+                yield self.metric.place(labels)
+
+
 class Kind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -42,7 +56,8 @@ class Metric:
     """`name`: in statsd and Datadog, without the namespace. `labels`: each with its values.
     `buckets`: upper bounds of a histogram, in `unit`. `unit`: `seconds`, `bytes` or none.
     `per_worker`: of one process, shown for each worker; such a metric has no labels and is no
-    histogram.
+    histogram. `sums`: of a counter that nobody records, what each of its series is the sum of, by
+    the value of its only label; "" without one.
     """
 
     name: str
@@ -52,6 +67,7 @@ class Metric:
     buckets: tuple[float, ...] = ()
     unit: str = ""
     per_worker: bool = False
+    sums: Mapping[str, Sequence[Part]] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
@@ -95,6 +111,17 @@ class SharedMetrics:
             self._places[metric.name] = size
             size += metric.size
         self._size = size
+        self.sums = {
+            self._places[metric.name] + number: [
+                self._places[part.metric.name] + place
+                for part in metric.sums[next(iter(labels.values()), "")]
+                for place in part.places()
+            ]
+            for metric in table
+            if metric.sums
+            for number, labels in enumerate(metric.series())
+        }
+        """Cells of a worker that are sums of others, by their offset from the first one."""
         memory = mmap.mmap(-1, max(1, size * workers) * _CELL)
         self._cells = memoryview(memory).cast("B").cast("d")
         self._recorded_here: dict[int, Metrics] = {}
@@ -279,8 +306,13 @@ class Metrics:
         """Copy what was recorded to the shared cells."""
         for series in self._series.values():
             self._publish(series)
+        cells = self._cells
+        for place, parts in self.shared.sums.items():
+            cells[place] = sum([cells[part] for part in parts])
 
     def publish_series(self, metric: Metric) -> None:
+        if metric.sums:
+            self.publish()
         self._publish(self._series.get(metric.name, {}))
 
     def _publish(self, series: Mapping[int, "Counter | Histogram"]) -> None:

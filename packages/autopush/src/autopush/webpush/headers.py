@@ -26,6 +26,8 @@ MISSING_TTL: Final = (
 DECLARATIVE: Final = "application/notification+json"
 """The content type of declarative web push, the only one of which user agents are told."""
 
+_PARAMETERS: Final = frozenset({"encryption", "crypto-key", "encryption-key"})
+"""Headers that say how a body is encrypted; with aes128gcm it says so itself."""
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _BASE64URL = re.compile(r"[0-9A-Za-z_-]+=*")
 
@@ -49,7 +51,9 @@ def check_content(
     """
     topic = check_topic(headers.get("topic"))
     ttl = check_ttl(headers.get("ttl"), max_ttl)
-    urgency = check_urgency(headers.get("urgency"))
+    urgency = headers.get("urgency", NORMAL)
+    if urgency not in LEVELS:
+        urgency = check_urgency(urgency)
     if not body:
         return Content(ttl, topic, urgency=urgency)
     if len(body) > max_data:
@@ -57,7 +61,8 @@ def check_content(
             Errno.PAYLOAD_TOO_LARGE, f"Data payload must be smaller than {max_data}"
         )
     kept = check_encryption(headers)
-    if _is_declarative(headers.get("content-type")):
+    content_type = headers.get("content-type")
+    if content_type is not None and "+" in content_type and _is_declarative(content_type):
         kept["content_type"] = DECLARATIVE
     return Content(ttl, topic, encode_base64url(body), kept, urgency)
 
@@ -95,16 +100,14 @@ def check_ttl(text: str | None, max_ttl: int = MAX_TTL) -> int:
     )
 
 
-def check_urgency(text: str | None) -> str:
+def check_urgency(text: str) -> str:
     """The urgency (RFC 8030, section 5.3); an unknown one counts as none, which is normal.
 
     :raises PushError: 400/115, more than one
     """
-    if text is None or text in LEVELS:
-        return text or NORMAL
     if "," in text:
         raise PushError.invalid(Errno.INVALID_URGENCY, "Urgency must be one value, got several")
-    return NORMAL
+    return text if text in LEVELS else NORMAL
 
 
 def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
@@ -113,12 +116,12 @@ def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
     :raises PushError: 400/111, a header is missing; 400/101, it lacks its salt or dh; 400/110
     """
     encoding = headers.get("content-encoding", "").strip().lower()
+    if encoding == "aes128gcm" and _PARAMETERS.isdisjoint(headers):
+        return {"encoding": "aes128gcm"}
     encryption = headers.get("encryption") or None
     crypto_key = headers.get("crypto-key") or None
     encryption_key = headers.get("encryption-key") or None
     if encoding == "aes128gcm":
-        if encryption is None and crypto_key is None and encryption_key is None:
-            return {"encoding": "aes128gcm"}
         _forbid("Encryption", encryption, "salt", encoding)
         _forbid("Crypto-Key", crypto_key, "dh", encoding)
         if encryption_key is not None:
@@ -144,10 +147,8 @@ def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def _is_declarative(content_type: str | None) -> bool:
-    return content_type is not None and (
-        content_type.partition(";")[0].strip().lower() == DECLARATIVE
-    )
+def _is_declarative(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == DECLARATIVE
 
 
 def parse_crypto_key(field: str) -> dict[str, str]:

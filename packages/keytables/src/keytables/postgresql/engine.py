@@ -7,7 +7,8 @@ What is created is created in one transaction, and by one process at a time.
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, Self
 
@@ -61,6 +62,7 @@ class PostgresEngine(Engine):
         self._reader = RepeatedReads(pool, failures)
         self._clock, self._failures, self._guard = clock, failures, guard
         self._activity = activity
+        self._removed = Counter[str]()
         self._handles: dict[str, PostgresTable] = {}
         self._sweeper = Sweeper(
             asyncio.get_running_loop(),
@@ -129,6 +131,10 @@ class PostgresEngine(Engine):
     @property
     def activity(self) -> Activity:
         return self._activity
+
+    @property
+    def expired(self) -> Mapping[str, int]:
+        return self._removed
 
     @property
     def clock_jump(self) -> float:
@@ -253,7 +259,7 @@ class PostgresEngine(Engine):
                 continue
             removed = await self._reader.fetch(handle.statements.sweep, now, SWEEP_ROWS)
             if removed:
-                self._activity.expired += len(removed)
+                self._removed[handle.table.name] += len(removed)
                 return len(removed)
         return 0
 

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final, Self, TypeVar
 
@@ -208,6 +208,10 @@ class SqliteEngine(Engine):
             return catalog.names(self._database.reader)
         except apsw.Error as error:
             raise self._read_failure(error) from error
+
+    @property
+    def expired(self) -> Mapping[str, int]:
+        return self._expired.removed
 
     async def sweep(self) -> int:
         """Remove all expired items, even if the clock may be wrong; return how many."""

@@ -10,7 +10,8 @@ the event loop. Writes to those are kept in order until then.
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from typing import Final
@@ -201,6 +202,10 @@ class PartedEngine(Engine):
     @property
     def clock_jump(self) -> float:
         return max((engine.clock_jump for engine in self._home_engines()), key=abs, default=0.0)
+
+    @property
+    def expired(self) -> Mapping[str, int]:
+        return sum((Counter(engine.expired) for engine in self._home_engines()), Counter[str]())
 
     async def ensure_table(
         self,

@@ -6,6 +6,7 @@ few at a time, between other writes, and at different times by processes that sh
 """
 
 import asyncio
+from collections import Counter
 from functools import partial
 from typing import Final, cast
 
@@ -37,6 +38,8 @@ class ExpiredItems:
     def __init__(self, queue: WriteQueue, reader: Reader, clock: Clock) -> None:
         self._queue, self._reader, self._clock = queue, reader, clock
         self.tables: dict[str, Statements] = {}
+        self.removed = Counter[str]()
+        """Items, by table."""
         self._failing: dict[Statements, set[int]] = {}
         """Tables in which a write failed, to the ids of rows that cannot be deleted."""
 
@@ -50,6 +53,7 @@ class ExpiredItems:
         """Remove at most ``SWEEP_ROWS * SWEEP_WRITES`` of one table; return how many."""
         for statements in list(self.tables.values()):
             if statements.table.expiry is not None and (count := await self._remove(statements)):
+                self.removed[statements.table.name] += count
                 return count
         return 0
 
