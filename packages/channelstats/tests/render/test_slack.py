@@ -42,9 +42,9 @@ def test_the_lead_compares_with_the_week_before(w2: Week) -> None:
     title, who, what, rule = texts(w2, "global")[:4]
     assert title == "*Workspace report*\nSunday 10 March 2024 to Saturday 16 March 2024"
     assert who.split("\n") == [
-        "Posters: *3* of *3*",
+        "People who posted: *3* of *3*",
         "Members who posted: *100.0%*",
-        "Median messages per poster: *3*",
+        "Median messages per person: *3*",
         "Top 10's share of messages: *100.0%*",
         f"People who wrote half of all words: *1* (-50%){DOWN}",
         f"First-time posters: *0* (-100%){DOWN}",
@@ -54,8 +54,8 @@ def test_the_lead_compares_with_the_week_before(w2: Week) -> None:
         f"Messages: *8* (+60%){UP}",
         "Pages: *0*",
         f"Words per message: *5* (-4%){DOWN}",
-        f"Words per poster: *13.3* (+54%){UP}",
-        f"Messages per poster: *2.7* (+60%){UP}",
+        f"Words per person: *13.3* (+54%){UP}",
+        f"Messages per person: *2.7* (+60%){UP}",
     ]
     assert rule == "---"
 
@@ -244,7 +244,7 @@ def test_the_user_report_in_its_order(w2: Week) -> None:
 def test_a_user_who_did_nothing_gets_a_report(w2: Week) -> None:
     found = texts(w2, "user", "UDAVE")
     assert "Words: *0*\nMessages: *0*" in found
-    assert "Posters: *3* of *3*" in texts(w2, "global")[1]
+    assert "People who posted: *3* of *3*" in texts(w2, "global")[1]
 
 
 @pytest.mark.parametrize("kind", ["global", "brief"])

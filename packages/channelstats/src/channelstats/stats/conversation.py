@@ -3,8 +3,9 @@
 Rule: what starts must lie in the period; what follows (a reply, a reaction) may come at any time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from fractions import Fraction
 from typing import Any, Final
 
 import polars as pl
@@ -33,9 +34,9 @@ def conversation(now: Measures, then: Measures) -> dict[str, Any]:
         "first_reply": {"count": now.waits.height, "median": now.wait(50), "p90": now.wait(90)},
         "top_level": messages.height - replies,
         "unanswered": now.unanswered.height,
-        "gini_of_words": gini(now.volume.words_each),
+        "gini_of_words": shown(gini(now.volume.words_each)),
         "daily_posters": daily,
-        "daily_posters_mean": shown(ratio(sum(daily.values()), len(daily))),
+        "daily_posters_mean": shown(mean(daily.values())),
         "wau": now.posted(period.ending_with(WEEK)).len(),
         "mau": now.posted(period.ending_with(MONTH)).len(),
         "retention": comings(posters, before, first, period),
@@ -46,11 +47,11 @@ def how_many(messages: pl.DataFrame | pl.LazyFrame, which: pl.Expr) -> int:
     return int(messages.lazy().select(which.sum()).collect().item())
 
 
-def gini(values: Sequence[int]) -> float:
+def gini(values: Sequence[int]) -> Fraction:
     """How unevenly a sum is spread: 0 when everybody has the same."""
     n, total = len(values), sum(values)
     weighted = sum((2 * i - n - 1) * value for i, value in enumerate(sorted(values), 1))
-    return float(shown(ratio(weighted, n * total)))
+    return ratio(weighted, n * total)
 
 
 def daily_posters(of: Measures) -> dict[str, int]:
@@ -58,6 +59,10 @@ def daily_posters(of: Measures) -> dict[str, int]:
     found = by_point(of.messages, days_of(of.period), pl.col("slack_uid").n_unique())
     dates = (day.isoformat() for day in of.period.dates)
     return {day: int(posters or 0) for day, posters in zip(dates, found, strict=True)}
+
+
+def mean(values: Collection[int]) -> Fraction:
+    return ratio(sum(values), len(values))
 
 
 def comings(
@@ -89,11 +94,11 @@ def huddles(of: Measures) -> dict[str, int]:
     }
 
 
-def bot_share(of: Measures) -> float:
+def bot_share(of: Measures) -> Fraction:
     """The part of bots' messages in all of bots and people."""
     source, subtype = of.period_messages.source, pl.col("subtype")
     talking = subtype.is_null() | subtype.is_in(sorted(source.counting.people_subtypes))
     by_bots = ((subtype == BOT_MESSAGE).fill_null(value=False)) | (pl.col("is_bot") & talking)
     bots = how_many(source.kept(of.period), by_bots)
     people = how_many(source.counted, of.period.covers() & ~by_bots)
-    return float(shown(ratio(bots, bots + people)))
+    return ratio(bots, bots + people)

@@ -144,7 +144,7 @@ def _new_statistics(now: Measures, then: Measures, entries: Entries) -> dict[str
         **conversation(now, then),
         "edges": entries.edges(),
         "huddles": huddles(now),
-        "bot_share": bot_share(now),
+        "bot_share": shown(bot_share(now)),
     }
 
 

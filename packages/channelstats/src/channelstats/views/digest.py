@@ -80,14 +80,11 @@ def _address(wanted: Wanted, of: ReportData) -> str:
 
 def _on_workspace(of: ReportData) -> Iterator[Line]:
     def compared(figure: Figure, label: str = "") -> Span:
-        now, before = figure.measure(of.now), figure.measure(of.before)
-        return Span(of.change(now or 0, before), figure.kind, label)
+        return Span(of.compared(figure), figure.kind, label)
 
-    statistics, before = of.now.statistics, of.before.statistics
     members: Line = ()
-    if statistics["active_users"]:
-        share = of.change(statistics["% posting"], before["% posting"])
-        members = (", ", Span(share, Kind.PERCENT), " of the members")
+    if of.now.volume.counts.active_users:
+        members = (", ", compared(figures.POSTING), " of the members")
     yield (compared(figures.POSTERS, "person"), " posted", *members, ".")
     words = compared(figures.WORDS, "word")
     yield ("They wrote ", compared(figures.MESSAGES, "message"), " with ", words, ".")

@@ -14,7 +14,14 @@ from typing import Final, NamedTuple, TypeAlias
 import polars as pl
 
 from channelstats.counting import JOINED, LEFT
-from channelstats.stats.conversation import STARTS_THREAD, how_many
+from channelstats.stats.conversation import (
+    STARTS_THREAD,
+    bot_share,
+    daily_posters,
+    gini,
+    how_many,
+    mean,
+)
 from channelstats.stats.measures import Measures, nearest_rank
 from channelstats.stats.messages import REACTED
 from channelstats.stats.period import MONTH, WEEK, Period, by_point, weeks, with_point
@@ -143,8 +150,9 @@ for _name in ("weekday", "day", "hour", "time_zone", "figure"):
 # ── how much ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def words(of: Measures) -> int:
-    return of.volume.words
+def _statistic(name: str) -> Measure:
+    """What `statistics` of the document has."""
+    return lambda of: of.statistics[name]
 
 
 def _first_time_posters(of: Measures) -> int | None:
@@ -156,18 +164,22 @@ MESSAGES: Final = _figure(
     "messages",
     "Messages",
     "Messages that people wrote, replies in threads included.",
-    lambda of: of.volume.messages,
+    _statistic("messages"),
     counted(pl.len()),
 )
 WORDS: Final = _figure(
-    "words", "Words", "Words in these messages.", words, counted(pl.col("word_count").sum())
+    "words",
+    "Words",
+    "Words in these messages.",
+    _statistic("words"),
+    counted(pl.col("word_count").sum()),
 )
 _column("posters", about="People who wrote at least one message.")
 POSTERS: Final = _figure(
     "people_who_posted",
     "People who posted",
     "People who wrote at least one message.",
-    lambda of: of.volume.posters,
+    _statistic("posters"),
     counted(pl.col("slack_uid").n_unique()),
     key="posters",
     listed="people/people",
@@ -176,35 +188,76 @@ WORDS_PER_MESSAGE: Final = _figure(
     "words_per_message",
     "Words per message",
     "Words divided by messages.",
-    lambda of: ratio(words(of), of.volume.messages),
+    _statistic("words per message"),
     kind=Kind.NUMBER,
 )
 WORDS_PER_POSTER: Final = _figure(
     "words_per_poster",
     "Words per person",
     "Words divided by the people who posted.",
-    lambda of: ratio(words(of), of.volume.posters),
+    _statistic("words per poster"),
     kind=Kind.NUMBER,
 )
-PER_POSTER: Final = _column("per_poster", "Words per poster", kind=Kind.NUMBER)
+MESSAGES_PER_POSTER: Final = _figure(
+    "messages_per_poster",
+    "Messages per person",
+    "Messages divided by the people who posted.",
+    _statistic("messages per poster"),
+    kind=Kind.NUMBER,
+)
+MEDIAN_MESSAGES: Final = _figure(
+    "median",
+    "Median messages per person",
+    "Half of the people who posted wrote at least so many messages.",
+    _statistic("median messages"),
+)
+PAGES: Final = _figure("pages", "Pages", "Words divided by 500.", _statistic("pages"))
+POSTING: Final = _figure(
+    "posting",
+    "Members who posted",
+    "The share of the active accounts.",
+    _statistic("% posting"),
+    kind=Kind.PERCENT,
+)
+DAILY_POSTERS: Final = _figure(
+    "daily",
+    "Posters on an average day",
+    "People who wrote at least one message, on the mean of all days.",
+    lambda of: mean(daily_posters(of).values()),
+    kind=Kind.NUMBER,
+)
 TOP_TEN: Final = _figure(
     "top_ten",
     "Top 10's share of words",
     "The share of all words that the ten most active people wrote.",
-    lambda of: of.statistics["topten words"],
+    _statistic("topten words"),
+    kind=Kind.PERCENT,
+)
+TOP_TEN_MESSAGES: Final = _figure(
+    "topten_messages",
+    "Top 10's share of messages",
+    "The share of all messages that the ten most active people wrote.",
+    _statistic("topten messages"),
     kind=Kind.PERCENT,
 )
 HALF: Final = _figure(
     "half",
-    "People who wrote half of the words",
+    "People who wrote half of all words",
     "The fewest people whose words are half of all or more.",
-    lambda of: of.statistics["50percent of words"],
+    _statistic("50percent of words"),
+)
+GINI: Final = _figure(
+    "gini",
+    "Unevenness of words (Gini)",
+    "0 where everybody writes the same, near 1 where one person writes all.",
+    lambda of: gini(of.volume.words_each),
+    kind=Kind.RATE,
 )
 SHARE_OF_WORDS: Final = _figure(
     "share_of_words",
     "Share of words",
     "The share of all words in this selection.",
-    lambda of: percent(words(of), words(of.whole)),
+    lambda of: percent(of.volume.words, of.whole.volume.words),
     kind=Kind.PERCENT,
     is_mean=True,
 )
@@ -225,6 +278,8 @@ FIRST_TIME: Final = _figure(
 )
 _column("rank", about="Place by number of words; 1 is the most.")
 RANK_IN_CHANNEL: Final = _column("rank_in_channel", kind=Kind.ORDINAL)
+FIRST_TIME_EVER: Final = FIRST_TIME._replace(measure=_statistic("first-time posters"))
+"""The same, at the beginning of history too."""
 _column("change", "Change in words", "Words compared with the period before.", Kind.CHANGE)
 CHANGE: Final = _column("change_of_it", "Change", "Compared with the period before.", Kind.CHANGE)
 
@@ -359,6 +414,13 @@ def _unanswered_share(of: Measures) -> Quantity | None:
     return percent(of.unanswered.height, top_level) if top_level else None
 
 
+BOTS: Final = _figure(
+    "bots",
+    "Messages by bots",
+    "Of all messages of people and bots.",
+    lambda of: 100 * bot_share(of),
+    kind=Kind.PERCENT,
+)
 THREADS_STARTED: Final = _figure(
     "threads_started",
     "Threads started",
@@ -462,7 +524,7 @@ REACTION_RATE: Final = _figure(
     "reaction_rate",
     "Reactions per 1,000 words",
     "Reactions to messages, for every 1,000 words written.",
-    lambda of: ratio(1000 * reactions(of), words(of)),
+    lambda of: ratio(1000 * reactions(of), of.volume.words),
     kind=Kind.NUMBER,
     key="per_thousand_words",
 )

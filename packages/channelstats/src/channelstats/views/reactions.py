@@ -58,7 +58,7 @@ def _emoji_table(request: ViewRequest) -> Table:
     found = beside(now, before, "emoji").with_columns(
         pl.col("n_before").fill_null(0),
         all=pl.col("n").sum(),
-        w=pl.lit(figures.words(scope.now), pl.Int64),
+        w=pl.lit(scope.now.volume.words, pl.Int64),
         was=pl.lit(value=True),
     )
     rows = found.select(

@@ -24,7 +24,6 @@ from channelstats.stats.period import Period
 from channelstats.stats.quantities import (
     Change,
     Formula,
-    Quantity,
     beside,
     counts,
     percent_of,
@@ -38,6 +37,7 @@ from channelstats.stats.rankings import (
 )
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
+from channelstats.views.figures import Figure
 from channelstats.views.loading import DashboardData, MarkedItems
 from channelstats.views.model import Choice
 from channelstats.views.registry import view_of
@@ -242,9 +242,10 @@ class ReportData:
             known = f"up to {history.last}"
         return f"Messages are known {known}: nothing is compared with the period before."
 
-    def change(self, now: Quantity, before: Quantity | None) -> Change:
-        """A number against the one before, where the two can be compared."""
-        return self.data.whole.change(now, before)
+    def compared(self, figure: Figure) -> Change:
+        """A figure of everything against the one before, where the two can be compared."""
+        now, before = (figure.measure(measures) for measures in (self.now, self.before))
+        return self.data.whole.change(now or 0, before)
 
 
 def emoji_rates(found: pl.DataFrame) -> pl.DataFrame:

@@ -43,6 +43,18 @@ def tile(
     return Tile(name, title or figure.title, kind or figure.kind, number, after=after)
 
 
+def compared_tile(of: ReportData, figure: Figure, after: Line = ()) -> Tile:
+    """A figure of everything against the one before."""
+    return Tile(figure.key, figure.title, figure.kind, of.compared(figure), after=after)
+
+
+def measured_tile(of: ReportData, figure: Figure, after: Line = ()) -> Tile:
+    """A figure of everything, compared with nothing."""
+    number = figure.measure(of.now)
+    found = None if number is None else alone(number)
+    return Tile(figure.key, figure.title, figure.kind, found, after=after)
+
+
 def channel_called(name: str, of: ReportData) -> str | Span:
     """A channel of a name or an ID; the name alone where there is none."""
     channels = of.data.inputs.channels

@@ -10,7 +10,7 @@ import polars as pl
 from channelstats.counting import Profile
 from channelstats.days import period_text
 from channelstats.stats.activity import HOURS, WEEKDAYS, hour_text
-from channelstats.stats.conversation import bot_share, conversation
+from channelstats.stats.conversation import comings, how_many
 from channelstats.stats.measures import AUTHORS_OF_HALF
 from channelstats.stats.quantities import beside
 from channelstats.stats.rankings import VOLUME_COMPARED
@@ -35,9 +35,11 @@ from channelstats.views.model import (
 from channelstats.views.queue import SHOWN
 from channelstats.views.report_data import ReportData
 from channelstats.views.sections import (
+    compared_tile,
     coverage_note,
     emoji_part,
     histogram,
+    measured_tile,
     messages_sections,
     present,
     tile,
@@ -50,6 +52,16 @@ _AWAKE: Final = 12
 
 _DETAILS: Final = ("words_per_poster", "thread_messages", "percent", "cpercent")
 """Columns of rankings that the brief report has not."""
+
+
+_VOLUME: Final = (
+    figures.WORDS,
+    figures.MESSAGES,
+    figures.PAGES,
+    figures.WORDS_PER_MESSAGE,
+    figures.WORDS_PER_POSTER,
+    figures.MESSAGES_PER_POSTER,
+)
 
 
 def workspace_report(of: ReportData, title: Line, *, brief: bool = False) -> Report:
@@ -69,32 +81,32 @@ def workspace_report(of: ReportData, title: Line, *, brief: bool = False) -> Rep
     return Report(
         title=title,
         period=period_text(of.period.start, of.period.last),
-        lead=(_posters(of), _volume(of), *coverage_note(of)),
+        lead=(
+            _posters(of),
+            Tiles(tuple(compared_tile(of, figure) for figure in _VOLUME)),
+            *coverage_note(of),
+        ),
         sections=sections,
     )
 
 
-def _compared(of: ReportData, name: str, title: str, kind: Kind = Kind.COUNT) -> Tile:
-    """A figure of `statistics` against the one before."""
-    compared = of.change(of.now.statistics[name], of.before.statistics[name])
-    return tile(name.replace(" ", "_"), compared, title, kind)
-
-
 def _posters(of: ReportData) -> Tiles:
-    now, before = of.now.statistics, of.before.statistics
-    active, of_members, posting = now["active_users"], tuple[str | Span, ...](), tuple[Tile, ...]()
-    if isinstance(active, int) and active:  # else nothing says how many members there are
+    active, of_members, posting = (
+        of.now.volume.counts.active_users,
+        tuple[str | Span, ...](),
+        tuple[Tile, ...](),
+    )
+    if active:  # else nothing says how many members there are
         of_members = (" of ", Span(active, Kind.COUNT))
-        posting = (tile("posting", now["% posting"], "Members who posted", Kind.PERCENT),)
-    compared = of.change(now["posters"], before["posters"])
+        posting = (measured_tile(of, figures.POSTING),)
     return Tiles(
         (
-            tile("posters", compared, after=of_members),
+            compared_tile(of, figures.POSTERS, after=of_members),
             *posting,
-            tile("median", now["median messages"], "Median messages per poster"),
-            _compared(of, "topten messages", "Top 10's share of messages", Kind.PERCENT),
-            _compared(of, "50percent of words", "People who wrote half of all words"),
-            _compared(of, "first-time posters", "First-time posters"),
+            measured_tile(of, figures.MEDIAN_MESSAGES),
+            compared_tile(of, figures.TOP_TEN_MESSAGES),
+            compared_tile(of, figures.HALF),
+            compared_tile(of, figures.FIRST_TIME_EVER),
             *_history(of),
         )
     )
@@ -106,19 +118,6 @@ def _history(of: ReportData) -> tuple[Tile, ...]:
     if day is None or not of.period.start <= day <= of.period.last:
         return ()
     return (tile("history", None, "History known since", Kind.TEXT, (day.isoformat(),)),)
-
-
-def _volume(of: ReportData) -> Tiles:
-    return Tiles(
-        (
-            _compared(of, "words", "Words"),
-            _compared(of, "messages", "Messages"),
-            _compared(of, "pages", "Pages"),
-            _compared(of, "words per message", "Words per message", Kind.NUMBER),
-            _compared(of, "words per poster", "Words per poster", Kind.NUMBER),
-            _compared(of, "messages per poster", "Messages per poster", Kind.NUMBER),
-        )
-    )
 
 
 def _to_do(of: ReportData) -> Section | None:
@@ -149,7 +148,6 @@ def _channels(of: ReportData, *, brief: bool) -> Section:
         "channels",
         f"Top {most} channels, by words",
         rows,
-        {"words_per_poster": figures.PER_POSTER},
         bar="words",
         line="{}.| {}| ({})| {}|/{} posters|, {}w|, {}m"
         "|, {} words/poster|, {} of traffic|, {} cumulative",
@@ -251,21 +249,24 @@ def _channel_hours(of: ReportData, largest: list[str]) -> Heat:
 
 
 def _conversation(of: ReportData) -> Section:
-    new = conversation(of.now, of.before)
-    first_reply, retention = new["first_reply"], new["retention"]
-    bots, top_level = bot_share(of.now), (f" of {new['top_level']:,}",)
+    now, before, first = of.now, of.before, of.data.measured.first_posts
+    posted, posted_before = (set(each.messages["slack_uid"].unique()) for each in (now, before))
+    first_posts = dict(first.select("slack_uid", "ts").iter_rows())
+    came = comings(posted, posted_before, first_posts, of.period)
+    top_level = (f" of {how_many(now.messages, ~pl.col('is_reply')):,}",)
+    monthly = (f" / {figures.MONTHLY.measure(now):,}",)
     tiles = (
-        tile("threads_started", new["threads_started"]),
-        tile("thread_share", 100 * new["thread_share"], "Messages in threads", Kind.PERCENT),
-        tile("median", first_reply["median"], "Median time to first reply", Kind.SECONDS),
-        tile("p90", first_reply["p90"], "90% answered within", Kind.SECONDS),
-        tile("unanswered", new["unanswered"], after=top_level),
-        tile("retention", retention["rate"], "Retention", Kind.PERCENT),
-        tile("returning", retention["returning"]),
-        tile("lapsed", retention["lapsed"]),
-        tile("daily", new["daily_posters_mean"], "Posters on an average day", Kind.NUMBER),
-        tile("wau", new["wau"], "Posters in 7 / 28 days", after=(f" / {new['mau']:,}",)),
-        tile("gini", new["gini_of_words"], "Unevenness of words (Gini)", Kind.RATE),
-        tile("bots", 100 * bots, "Messages by bots", Kind.PERCENT),
+        measured_tile(of, figures.THREADS_STARTED),
+        measured_tile(of, figures.REPLY_SHARE),
+        measured_tile(of, figures.FIRST_REPLY),
+        measured_tile(of, figures.FIRST_REPLY_P90),
+        measured_tile(of, figures.UNANSWERED, after=top_level),
+        tile("retention", came["rate"], "Retention", Kind.PERCENT),
+        tile("returning", came["returning"]),
+        tile("lapsed", came["lapsed"]),
+        measured_tile(of, figures.DAILY_POSTERS),
+        tile("wau", figures.WEEKLY.measure(now), "Posters in 7 / 28 days", after=monthly),
+        measured_tile(of, figures.GINI),
+        measured_tile(of, figures.BOTS),
     )
     return Section("Conversation", (Tiles(tiles),), beyond=True)
