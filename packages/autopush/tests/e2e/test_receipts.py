@@ -1,13 +1,16 @@
-"""Receipts over real connections: several workers, a restart, a stream."""
+"""Receipts over real connections: several workers, two nodes, a restart, a stream."""
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from support.application_server import Answer, application_server
-from support.service import service
+from support.service import Service, service
+from support.stores import store_of
 
 
 def subscription_of(answer: Answer) -> str:
@@ -73,3 +76,65 @@ async def test_a_stream_has_the_receipt_and_ends_when_the_service_stops(tmp_path
             assert await running.stop() == 0
             assert await reader.read() == b""
         writer.close()
+
+
+@asynccontextmanager
+async def two_nodes(name: str, data: Path) -> AsyncIterator[tuple[Service, Service]]:
+    """Of one service. Over the embedded store there is one, with workers for nodes."""
+    options, variables = store_of(name, "receipts")
+    options = (*options, "--receipts")
+    if name == "embedded":
+        async with service(data, *options, "--workers", "2", **variables) as running:
+            yield running, running
+    else:
+        nodes = service(data, *options, **variables), service(data, *options, **variables)
+        async with nodes[0] as one, nodes[1] as other:
+            yield one, other
+
+
+def at(node: Service, url: str) -> str:
+    """That resource of the service, asked of that node."""
+    return f"{node.endpoint}/{url.partition('://')[2].partition('/')[2]}"
+
+
+@pytest.mark.parametrize("name", ["embedded", "dynamodb", "postgresql"])
+async def test_any_node_knows_what_became_of_a_message_at_another_also_after_a_restart(
+    tmp_path: Path, name: str
+) -> None:
+    async with (
+        two_nodes(name, tmp_path) as (one, other),
+        application_server(reconnecting=True) as app,
+    ):
+
+        async def receipt_at(node: Service, subscription: str, **headers: str) -> tuple[int, str]:
+            answer = await app.request("GET", at(node, subscription), headers=headers)
+            (receipt,) = answer.document["receipts"]
+            return receipt["status"], receipt["state"]
+
+        async def push(node: Service, topic: str | None = None) -> str:
+            """Its receipt subscription."""
+            url = at(node, endpoint)
+            return subscription_of(await app.push(url, b"x", topic=topic, Prefer="respond-async"))
+
+        agent = await one.connect()
+        _, endpoint = await agent.register()
+        direct = await push(other)
+        waiting = asyncio.ensure_future(receipt_at(other, direct, Prefer="wait=60"))
+        await agent.ack([await agent.notification()])
+        assert await waiting == (204, "delivered")
+        assert await receipt_at(one, direct) == (204, "delivered")
+        await agent.close()
+
+        replaced, kept = await push(one, "news"), await push(other, "news")
+        for node in (one, other):
+            assert await receipt_at(node, replaced) == (410, "expired")
+            assert await receipt_at(node, kept) == (202, "stored")
+        await one.kill()
+        await one.start()
+        agent = await other.connect(agent.uaid)
+        waiting = asyncio.ensure_future(receipt_at(one, kept, Prefer="wait=60"))
+        await agent.ack([await agent.notification()])
+        assert await waiting == (204, "delivered")
+        assert await receipt_at(other, direct) == (204, "delivered")
+        await agent.close()
+        assert other.errors == []
