@@ -30,7 +30,7 @@ def everything(data: DashboardData, channel: str = "", person: str = "") -> Choi
 
 def channels_of(data: DashboardData) -> list[str]:
     """Every channel that anything was said in, ever."""
-    return sorted(data.measured.counted_messages.counted.collect()["slack_cid"].unique())
+    return sorted(data.measured.counted_messages.counted["slack_cid"].unique())
 
 
 def people_of(data: DashboardData) -> list[str]:

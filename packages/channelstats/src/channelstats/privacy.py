@@ -12,7 +12,7 @@ made from them. Whoever lists messages shows the day alone (`Inputs.hides_times`
 import base64
 import hmac
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,13 +25,6 @@ from channelstats.stats.quantities import replaced
 from channelstats.tables import Tables
 from channelstats.tables.columns import ID
 from channelstats.tables.directory import Channel, FirstPost, User
-from channelstats.tables.message_row import (
-    Reaction,
-    decode_mentions,
-    decode_reactions,
-    encode_mentions,
-    encode_reactions,
-)
 
 SHORTEST_SECRET: Final = 16
 _ID_DIGITS: Final = 12
@@ -247,15 +240,6 @@ class _Room(msgspec.Struct):
 def _hidden_messages(
     messages: pl.DataFrame, people: _Shown, channels: _Shown, names: Pseudonyms
 ) -> pl.DataFrame:
-    def mentions(text: str) -> str:
-        return encode_mentions(people[uid] for uid in decode_mentions(text))
-
-    def reactions(text: str) -> str:
-        return encode_reactions(
-            Reaction(names.emoji(emoji), tuple(people[uid] for uid in users))
-            for emoji, users in decode_reactions(text)
-        )
-
     def room(text: str) -> str:
         try:
             found = msgspec.json.decode(text, type=_Room)
@@ -264,13 +248,28 @@ def _hidden_messages(
         found.participant_history = [people[uid] for uid in found.participant_history or ()]
         return msgspec.json.encode(found).decode()
 
-    changes = {
-        **dict.fromkeys(_PEOPLE, people.__getitem__),
-        "slack_cid": channels.__getitem__,
-        "mentions": mentions,
-        "reactions": reactions,
-        "room": room,
-    }
-    changed = [replaced(messages[name], change) for name, change in changes.items()]
-    hidden = messages.drop(REPLIES, strict=False).with_columns(changed)
-    return hidden.cast(dict.fromkeys(("slack_cid", *_PEOPLE), ID))
+    def person(uids: pl.Series) -> pl.Series:
+        return replaced(uids, people.__getitem__, ID)
+
+    def reactions(of: pl.Series) -> pl.Series:
+        both = of.struct.unnest()
+        emoji = replaced(both["emoji"], names.emoji, ID)
+        return both.with_columns(emoji, person(both["reactor"])).to_struct(of.name)
+
+    hidden = messages.drop(REPLIES, strict=False)
+    return hidden.with_columns(
+        *(person(hidden[name]) for name in _PEOPLE),
+        replaced(hidden["slack_cid"], channels.__getitem__, ID),
+        _each(hidden["mentions"], person),
+        _each(hidden["reactions"], reactions),
+        *(replaced(hidden[name], room) for name in {"room"} & set(hidden.columns)),
+    )
+
+
+def _each(lists: pl.Series, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """The lists with what is in them changed, all at once."""
+    rows = lists.to_frame().with_row_index("row")
+    inner = rows.drop_nulls(lists.name).explode(lists.name)
+    changed = inner.with_columns(change(inner[lists.name]))
+    found = changed.group_by("row", maintain_order=True).agg(lists.name)
+    return rows.select("row").join(found, on="row", how="left", maintain_order="left")[lists.name]

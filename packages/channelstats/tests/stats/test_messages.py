@@ -13,7 +13,7 @@ from channelstats.counting import Counting, Profile
 from channelstats.stats.inputs import Options
 from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages, offsets
 from channelstats.stats.period import Period
-from channelstats.tables.columns import ID, MESSAGES
+from channelstats.tables.columns import ID, frame_of
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import Reaction, decode_reactions, encode_reactions
 from support.channelstats.house import UTC
@@ -25,10 +25,9 @@ REACTIONS = st.lists(st.builds(Reaction, NAMES, st.lists(USERS, min_size=1).map(
 
 
 def said(*, merge_skin_tones: bool = False, **fields: Any) -> PeriodMessages:
-    row = dict.fromkeys(MESSAGES.names()) | {"deleted": False, "word_count": 0}
-    row |= {"ts": PERIOD.begin * 1_000_000, "slack_cid": "C1", "slack_uid": "UA"} | fields
+    item = {"ts": f"{PERIOD.begin}.000000", "slack_cid": "C1", "slack_uid": "UA"} | fields
     counting = Counting(Profile.COMPAT)
-    counted_messages = CountedMessages(pl.DataFrame([row], MESSAGES), {}, counting)
+    counted_messages = CountedMessages(frame_of([item]), {}, counting)
     local = LocalTimes({}, Options(counting), PERIOD.begin, PERIOD.end)
     return PeriodMessages(counted_messages, PERIOD, local, merge_skin_tones=merge_skin_tones)
 

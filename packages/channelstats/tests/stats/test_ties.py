@@ -21,6 +21,9 @@ PERIOD = Period(date(2024, 3, 3), 7, UTC)
 BEGIN = PERIOD.begin * 1_000_000
 TZ = ("Asia/Tokyo", "Africa/Cairo", "Europe/Berlin")
 
+TWICE = [{"emoji": emoji, "reactor": uid} for emoji in "ba" for uid in ("UA", "UB")]
+ONCE = [{"emoji": "a", "reactor": "UB"}]
+
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
@@ -29,8 +32,8 @@ ROWS = st.lists(
             "slack_uid": st.sampled_from(["UC", "UA", "UB"]),
             "word_count": st.integers(0, 2),
             "reaction_count": st.integers(0, 2),
-            "reactions": st.sampled_from([None, "b:UA:UB,a:UA:UB", "a:UB"]),
-            "mentions": st.sampled_from([None, "UB:UA", "UC"]),
+            "reactions": st.sampled_from([None, TWICE, ONCE]),
+            "mentions": st.sampled_from([None, ["UB", "UA"], ["UC"]]),
         }
     ),
     unique_by=lambda row: (row["ts"], row["slack_cid"]),

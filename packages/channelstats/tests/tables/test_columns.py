@@ -216,8 +216,9 @@ def test_every_store_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert {one.parent for one in others} == {tmp_path / "days"}
 
 
-def test_of_rows_of_one_key_the_first_is_taken() -> None:
+def test_they_are_by_time_and_of_rows_of_one_key_the_first_is_taken() -> None:
     same_time = SOME.with_columns(slack_cid=pl.lit("COTHER", ID))
     newer = SOME.head(3).with_columns(word_count=pl.lit(99, pl.Int64))
-    assert joined([SOME, same_time, newer, SOME]).equals(pl.concat([SOME, same_time]))
+    found = joined([SOME, same_time, newer, SOME])
+    assert found.equals(pl.concat([SOME, same_time]).sort("ts", maintain_order=True))
     assert joined([]).schema == MESSAGES

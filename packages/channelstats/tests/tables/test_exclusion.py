@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.days import Calendar
+from channelstats.identifiers import microseconds
 from channelstats.tables.columns import frame_of
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import (
@@ -66,29 +67,28 @@ def told(row: MessageRow) -> tuple[object, ...]:
     return (
         row.slack_uid,
         decode_mentions(row.mentions),
-        [reaction for reaction in decode_reactions(row.reactions) if reaction.users],
+        [(emoji, uid) for emoji, users in decode_reactions(row.reactions) for uid in users],
         row.reaction_count,
         row.parent_user_id,
-        decode_replies(row.replies),
+        [(reply.user, microseconds(reply.ts)) for reply in decode_replies(row.replies)],
         row.reply_count,
         [uid for uid in ("UA", "UB") if f'"{uid}"' in row.room],
     )
 
 
 def told_by(frame: pl.DataFrame) -> list[tuple[object, ...]]:
-    names = ["slack_uid", "mentions", "reactions", "parent_user_id", "replies", "room"]
-    rows = frame.with_columns(pl.col(names).fill_null("")).iter_rows(named=True)
     return [
-        told(
-            MessageRow(
-                "C1",
-                "",
-                **{name: row[name] for name in names},
-                reaction_count=row["reaction_count"],
-                reply_count=row["reply_count"],
-            )
+        (
+            row["slack_uid"] or "",
+            row["mentions"] or [],
+            [(of["emoji"], of["reactor"]) for of in row["reactions"] or ()],
+            row["reaction_count"],
+            row["parent_user_id"] or "",
+            [(of["replier"], of["replied_at"]) for of in row["replies"] or ()],
+            row["reply_count"],
+            [uid for uid in ("UA", "UB") if f'"{uid}"' in (row["room"] or "")],
         )
-        for row in rows
+        for row in frame.iter_rows(named=True)
     ]
 
 

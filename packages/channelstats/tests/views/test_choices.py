@@ -71,7 +71,7 @@ def test_nobody_is_new_in_a_channel_who_posted_elsewhere_before(data: DashboardD
     first = dict(data.measured.first_posts.select("slack_uid", "ts").iter_rows())
     for cid in channels_of(data):
         newcomers = look("newcomers", data, channel=cid)
-        here = data.measured.counted_messages.counted.filter(pl.col("slack_cid") == cid).collect()
+        here = data.measured.counted_messages.counted.filter(pl.col("slack_cid") == cid)
         week = data.period.ending_with(7)
         posters = set(here.filter(week.covers())["slack_uid"])
         begin = week.begin * 1_000_000

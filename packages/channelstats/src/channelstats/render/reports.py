@@ -29,11 +29,10 @@ from channelstats.stats.messages import (
     REACTED,
     REPLIED,
     TOP_MESSAGES,
-    timestamps,
     with_shown_times,
 )
 from channelstats.stats.quantities import beside, change, replaced
-from channelstats.tables.columns import ID
+from channelstats.tables.columns import ID, timestamps
 from channelstats.views.components import message_cells
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import GROUPS, ReportKind, Wanted, report_on

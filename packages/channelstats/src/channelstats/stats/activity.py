@@ -98,9 +98,9 @@ class Activity:
 
 def _of_all(step: str, steps: Sized, volumes: pl.DataFrame) -> pl.DataFrame:
     """The volumes of all steps, by their number."""
-    every = pl.DataFrame({step: range(len(steps))}, {step: pl.Int64})
+    every = pl.DataFrame({step: range(len(steps))}, {step: pl.Int8})
     found = every.join(volumes, left_on=step, right_on=f"local_{step}", how="left")
-    return found.sort(step).fill_null(0)
+    return found.sort(step).fill_null(0).cast({step: pl.Int64})
 
 
 def pairs_by(volumes: pl.DataFrame) -> Mapping[str, Pair]:

@@ -30,7 +30,6 @@ from channelstats.stats.messages import (
     REACTED,
     REPLIED,
     TOP_MESSAGES,
-    timestamps,
     top_messages,
     with_shown_times,
 )
@@ -52,6 +51,7 @@ from channelstats.stats.rankings import (
     VOLUME_COMPARED,
     known_channels,
 )
+from channelstats.tables.columns import timestamps
 from channelstats.tables.directory import Channel
 
 _TOP_LISTS = {REACTED: "most_reacted", REPLIED: "most_replied"}

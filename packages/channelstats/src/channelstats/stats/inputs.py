@@ -11,7 +11,7 @@ in.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Final, TypeVar
@@ -22,7 +22,7 @@ import polars as pl
 from channelstats.counting import Counting
 from channelstats.days import DAY, date_at
 from channelstats.stats.period import MONTH, History, Period
-from channelstats.tables.columns import IS_HEAD, joined, micros
+from channelstats.tables.columns import IS_HEAD, MESSAGES, joined, narrowed, timestamps
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, FirstPost, User
 from channelstats.tables.exclusion import frame_without, resolve_channels, resolve_people
@@ -32,10 +32,8 @@ from channelstats.tables.store import Tables
 
 _T = TypeVar("_T")
 
-REPLIES: Final = ("replies", "bot_replies")
+REPLIES: Final = ("replies",)
 """Columns that tell which replies to read, and that no figure is made from."""
-
-_TIMESTAMP: Final = len("1709575500.000400")
 
 _MARGIN: Final = 2 * DAY
 """How far the dates of one instant may lie apart: zones reach from -12 to +14 hours."""
@@ -127,16 +125,6 @@ def history_of(first_posts: Mapping[str, FirstPost], read_up_to: int, zone: Zone
     )
 
 
-async def _bounded(frames: AsyncIterator[pl.DataFrame], most: int | None) -> list[pl.DataFrame]:
-    found, messages = [], 0
-    async for frame in frames:
-        found.append(frame)
-        messages += frame.height
-        if most is not None and messages > most:
-            raise TooManyMessages
-    return found
-
-
 def _without(found: Mapping[str, _T], excluded: frozenset[str]) -> Mapping[str, _T]:
     return {name: value for name, value in found.items() if name not in excluded}
 
@@ -158,35 +146,42 @@ async def load_inputs(
     refresh: bool = False,
     most: int | None = None,
     channel: str = "",
+    unread: Collection[str] = (),
 ) -> Inputs:
     """Read what the report of a period is made of, beside a ``context`` that was read before;
     with ``refresh`` from the rows of messages, whatever is kept of them. ``progress`` is called
     with the dates read, and all.
 
     ``reach`` are days that end with the period: their messages are read too, and every reply to
-    them. With a ``channel`` no message of another one is read.
+    them. With a ``channel`` no message of another one is read; ``unread`` columns are not.
 
     :raises TooManyMessages: there are more than ``most`` in these days
     """
     if context is None:
         context = await load_context(tables, options)
     messages, people = tables.messages, context.excluded_people
-    channels = context.excluded_channels
+    channels, followed = context.excluded_channels, reach or period
+    bots = frozenset(user.slack_uid for user in context.users.values() if user.is_bot)
+    counted = options.counting.counted(bots)
+    wanted = [name for name in MESSAGES.names() if name not in unread]
+    first, last = dates_of(period, reach)
+    held = Period(first + DAY, (last - first).days - 1, period.zone)
+    parts = _Parts(counted, lambda frame: frame_without(frame, people, channels), most)
+    late: list[str] = []
     only = pl.col("slack_cid") == channel if channel else None
-    dates = dates_of(period, reach)
-    days = messages.of_days(*dates, progress=progress, refresh=refresh, only=only)
-    read = await asyncio.to_thread(joined, await _bounded(days, most))
-    late = await asyncio.to_thread(_later_replies, read, reach or period)
-    later = [frame async for frame in messages.of_keys(late)]
+    of_days = messages.of_days(first, last, wanted, progress=progress, refresh=refresh, only=only)
+    async for frame in of_days:
+        late += await asyncio.to_thread(_later_replies, frame, followed, held)
+        await asyncio.to_thread(parts.add, frame)
+    later = [frame.select(wanted) async for frame in messages.of_keys(late)]
+    if later:
+        await asyncio.to_thread(parts.add, joined(later))
     first_posts = context.first_posts
     if first_posts is None:
-        bots = frozenset(user.slack_uid for user in context.users.values() if user.is_bot)
         listed = ~pl.col("slack_cid").is_in(sorted(channels))
-        counted = options.counting.counted(bots) & listed
-        first_posts = _without(await derived(messages, counted), people)
-    whole = await asyncio.to_thread(joined, [read, *later]) if later else read
+        first_posts = _without(await derived(messages, counted & listed), people)
     return Inputs(
-        messages=(await asyncio.to_thread(frame_without, whole, people, channels)).drop(REPLIES),
+        messages=await asyncio.to_thread(parts.joined),
         users=context.users,
         channels=context.channels,
         counts=context.counts,
@@ -195,19 +190,50 @@ async def load_inputs(
     )
 
 
-def _later_replies(read: pl.DataFrame, followed: Period) -> list[str]:
-    """The keys of replies to heads of these days that were written at another time. Few of them
-    are among the messages read.
+class _Parts:
+    """Messages that were read so far, without what is excluded: those that count apart from the
+    others, so that a period of them is a part of a frame and not a copy.
     """
-    replies = pl.concat_str(REPLIES, separator=",", ignore_nulls=True)
+
+    def __init__(
+        self,
+        counted: pl.Expr,
+        without: Callable[[pl.DataFrame], pl.DataFrame],
+        most: int | None,
+    ) -> None:
+        self._counted, self._without, self._left = counted, without, most
+        self._counting: list[pl.DataFrame] = []
+        self._others: list[pl.DataFrame] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """:raises TooManyMessages: these are too many"""
+        if self._left is not None:
+            self._left -= frame.height
+            if self._left < 0:
+                raise TooManyMessages
+        frame = narrowed(self._without(frame).drop(REPLIES, strict=False))
+        counting, others = frame.filter(self._counted), frame.filter(~self._counted)
+        self._counting.append(counting)
+        self._others.append(others)
+
+    def joined(self) -> pl.DataFrame:
+        """All of them: those that count by time, then the others by time."""
+        some = [joined(frames) for frames in (self._counting, self._others) if frames]
+        return pl.concat(some, how="vertical_relaxed") if some else joined(()).drop(REPLIES)
+
+
+def _later_replies(read: pl.DataFrame, followed: Period, held: Period) -> list[str]:
+    """The keys of replies to heads of the days ``followed`` that were written when messages were
+    not read; those of the days ``held`` were.
+    """
     found = (
         read.lazy()
         .filter(followed.covers() & IS_HEAD)
-        .select("slack_cid", text=replies.str.split(","))
-        .explode("text")
-        .select("slack_cid", pl.col("text").str.tail(_TIMESTAMP))
-        .with_columns(micros("text").alias("ts"))
-        .filter(~followed.covers())
+        .select("slack_cid", "replies")
+        .drop_nulls("replies")
+        .explode("replies")
+        .select("slack_cid", ts=pl.col("replies").struct.field("replied_at"))
+        .filter(~held.covers())
     )
-    keys = found.select(pl.format("{}_{}", "slack_cid", "text")).collect()
+    keys = found.select(pl.format("{}_{}", "slack_cid", timestamps("ts"))).collect()
     return keys.to_series().to_list()

@@ -31,7 +31,7 @@ from channelstats.stats.quantities import (
     ratio,
 )
 from channelstats.stats.rankings import all_authors, all_channels, channel_authors
-from channelstats.tables.columns import ID
+from channelstats.tables.columns import ID, rows_where
 from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.first_posts import earliest
 
@@ -185,16 +185,16 @@ class Measures:
         """Messages, not replies, that drew neither a reply nor a reaction by somebody else:
         `slack_cid`, `ts`, `slack_uid`, and whether it is known as a `question`.
         """
-        of, key = self.period_messages, ("slack_cid", "ts")
-        reacted = of.reactions.lazy().filter(pl.col("reactor") != pl.col("slack_uid"))
-        noticed = pl.concat([of.answered.lazy().select(key), reacted.select(key)])
-        top = of.messages.lazy().filter(~pl.col("is_reply")).select(*key, "slack_uid", "question")
-        return top.join(noticed, on=key, how="anti").collect()
+        of = self.period_messages
+        reacted = of.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
+        noticed = pl.concat([of.answered["row"], reacted["row"]]).unique()
+        is_noticed = pl.repeat(False, of.messages.height, eager=True).scatter(noticed, True)
+        top = of.messages.lazy().filter(~pl.col("is_reply") & ~pl.lit(is_noticed))
+        return top.select("slack_cid", "ts", "slack_uid", "question").collect()
 
     def posted(self, days: Period) -> pl.Series:
         """Who posted in other days."""
-        counted = self.period_messages.source.counted.filter(days.covers())
-        return counted.select("slack_uid").collect().to_series().unique()
+        return rows_where(self.period_messages.source.counted, days.covers())["slack_uid"].unique()
 
     @cached_property
     def given(self) -> pl.DataFrame:
@@ -257,7 +257,7 @@ class MeasuredInputs:
         """Of those whom the profile counts: `slack_uid`, `ts` in microseconds, `slack_cid`."""
         found, counted = self._inputs.first_posts, self.counted_messages
         if found is None:
-            return earliest(counted.counted.collect())
+            return earliest(counted.counted)
         dropped = counted.bots if counted.counting.drops_bots else frozenset()
         rows = [
             (uid, microseconds(post.message_id), post.slack_cid)

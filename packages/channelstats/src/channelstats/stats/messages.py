@@ -20,9 +20,8 @@ from channelstats.counting import JOINED, LEFT, Counting, Profile, bot_expressio
 from channelstats.days import date_at, midnight, zone_of
 from channelstats.stats.inputs import REPLIES, Options
 from channelstats.stats.period import Period
-from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY
+from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY, rows_where
 from channelstats.tables.directory import User
-from channelstats.tables.message_row import REACTION_USERS
 
 REACTED: Final = "reaction_count"
 REPLIED: Final = "reply_count"
@@ -54,12 +53,12 @@ class CountedMessages:
             counts=counting.counted(self.bots),
         )
         """All, deleted ones too."""
-        self._everybodys = self.counted
+        self._everybodys = self
 
-    @property
-    def counted(self) -> pl.LazyFrame:
-        """Counted messages, of whatever time; lazy, as a copy of them all takes much memory."""
-        return self.messages.lazy().filter("counts")
+    @cached_property
+    def counted(self) -> pl.DataFrame:
+        """Counted messages, of whatever time."""
+        return rows_where(self.messages, pl.col("counts"))
 
     def kept(self, period: Period) -> pl.LazyFrame:
         """Messages of a period that are not deleted, whether or not they count."""
@@ -73,15 +72,15 @@ class CountedMessages:
     def only(self, chosen: pl.Expr) -> Self:
         """Some of the messages. Answers to them stay everybody's."""
         some = copy(self)
-        some.messages = self.messages.filter(chosen)
+        some.messages, some.counted = self.messages.filter(chosen), self.counted.filter(chosen)
         return some
 
     @cached_property
     def answers(self) -> pl.DataFrame:
         """Everybody's counted replies: `slack_cid`, `thread_ts`, `replier`, `replied_at`."""
         columns = {"replier": "slack_uid", "replied_at": "ts"}
-        found = self._everybodys.filter("is_reply").select("slack_cid", "thread_ts", **columns)
-        return found.collect()
+        found = self._everybodys.counted.lazy().filter("is_reply")
+        return found.select("slack_cid", "thread_ts", **columns).collect()
 
 
 # ── local times ──────────────────────────────────────────────────────────────────────────────────
@@ -89,8 +88,7 @@ class CountedMessages:
 _STEP: Final = 5 * 86_400
 """Seconds between two looks at a clock: since 2000 it was nowhere changed twice within that."""
 
-_CLOCKS: Final = pl.Schema({"clock": pl.String, "since": pl.Int64, "offset": pl.Int64})
-_USERS: Final = pl.Schema({"slack_uid": ID, "tz": pl.String(), "clock": pl.String()})
+_USERS: Final = pl.Schema({"slack_uid": ID, "tz": ID, "clock": pl.Int64()})
 
 
 def offsets(zone: ZoneInfo, first: int, last: int) -> list[tuple[int, int]]:
@@ -127,43 +125,48 @@ class LocalTimes:
     """Adds local times to messages of the instants from ``first`` to ``last`` (seconds)."""
 
     def __init__(self, users: Mapping[str, User], options: Options, first: int, last: int) -> None:
+        clocks: dict[str | int, list[tuple[int, int]]]
+        people: list[tuple[str, str, str | int]]
         if options.counting.profile is Profile.COMPAT:
-            known = [user for user in users.values() if user.tz and user.tz_offset is not None]
-            people = [(user.slack_uid, user.tz, user.slack_uid) for user in known]
-            clocks = [(user.slack_uid, first, user.tz_offset) for user in known]
+            people = [
+                (user.slack_uid, user.tz, user.tz_offset)
+                for user in users.values()
+                if user.tz and user.tz_offset is not None
+            ]
+            clocks = {offset: [(first, int(offset))] for _, _, offset in people}
         else:
             names = {uid: user.tz or options.default_timezone for uid, user in users.items()}
             zones = {name: zone_of(name) for name in sorted(set(names.values()) - {""})}
             found = {name: zone for name, zone in zones.items() if zone is not None}
             people = [(uid, name, name) for uid, name in names.items() if name in found]
-            clocks = [
-                (name, since, offset)
-                for name, zone in found.items()
-                for since, offset in offsets(zone, first, last)
-            ]
-        self._people = pl.DataFrame(people, _USERS, orient="row")
-        self._clock_frame = pl.DataFrame(clocks, _CLOCKS, orient="row").sort("since")
+            clocks = {name: offsets(zone, first, last) for name, zone in found.items()}
+        numbers = {clock: number for number, clock in enumerate(clocks)}
+        rows = [(uid, tz, numbers[clock]) for uid, tz, clock in people]
+        self._people = pl.DataFrame(rows, _USERS, orient="row")
+        self._clocks = len(clocks)
+        # The few instants at which any clock changes, and of each in turn what every clock shows.
+        instants = sorted({since for of in clocks.values() for since, _ in of})
+        self._instants = pl.Series(instants, dtype=pl.Int64)
+        shown = (
+            max(one for one in of if one[0] <= instant)[1]
+            for instant in instants
+            for of in clocks.values()
+        )
+        self._offsets = pl.Series(shown, dtype=pl.Int64)
 
     def added_to(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Adds `tz`, `local_weekday` (Monday 0), `local_hour`; null for authors without a zone."""
-        local = pl.col("at") + pl.col("offset")
-        found = (
-            messages.lazy()
-            .select(pl.int_range(pl.len()).alias("row"), "slack_uid", at=pl.col("ts") // 1_000_000)
-            .join(self._people.lazy(), on="slack_uid", how="left")
-            .sort("at")
-            .join_asof(
-                self._clock_frame.lazy(),
-                left_on="at",
-                right_on="since",
-                by="clock",
-                check_sortedness=False,
-            )
-            .select("row", "tz", local_weekday=weekday(local), local_hour=hour(local))
-            .sort("row")
-            .drop("row")
+        authors = messages.select("slack_uid")
+        people = authors.join(self._people, on="slack_uid", how="left", maintain_order="left")
+        at = messages["ts"] // 1_000_000
+        instant = self._instants.search_sorted(at, side="right").cast(pl.Int64) - 1
+        local = at + self._offsets.gather(instant * self._clocks + people["clock"])
+        steps = pl.select(
+            people["tz"],
+            local_weekday=weekday(pl.lit(local)).cast(pl.Int8),
+            local_hour=hour(pl.lit(local)).cast(pl.Int8),
         )
-        return messages.hstack(found.collect())
+        return messages.hstack(steps)
 
 
 def weekday(seconds: pl.Expr) -> pl.Expr:
@@ -189,7 +192,7 @@ class PeriodMessages:
         self.period = period
         self._merge_skin_tones = merge_skin_tones
         self._local = local
-        self.messages = source.counted.filter(period.covers()).collect()
+        self.messages = rows_where(source.counted, period.covers())
         """Counted messages of the period."""
 
     @cached_property
@@ -205,39 +208,28 @@ class PeriodMessages:
 
     @cached_property
     def reactions(self) -> pl.DataFrame:
-        """One row for each emoji of each listed person: `ts`, `slack_cid`, `slack_uid` (the author
-        of the message), `emoji`, `reactor`.
+        """One row for each emoji of each listed person: the number of the `row` in `messages`,
+        `slack_cid`, `slack_uid` (the author of the message), `emoji`, `reactor`.
         """
-        one = pl.col("reactions").str.replace_all(";", ":", literal=True).str.split(",")
-        emoji = pl.col("reactions").str.strip_suffix(pl.col("users"))
+        emoji = pl.col("emoji")
         if self._merge_skin_tones:
-            emoji = emoji.str.replace("::skin-tone-[0-9]+$", "")
+            emoji = emoji.cast(pl.String).str.replace("::skin-tone-[0-9]+$", "").cast(ID)
         return (
             self.messages.lazy()
-            .select("ts", "slack_cid", "slack_uid", "reactions")
+            .select("slack_cid", "slack_uid", "reactions")
+            .with_row_index("row")
             .drop_nulls("reactions")
-            .with_columns(one)
             .explode("reactions")
-            .with_columns(users=pl.col("reactions").str.extract(REACTION_USERS))
-            .with_columns(emoji=emoji, reactor=pl.col("users").str.strip_prefix(":").str.split(":"))
-            .select("ts", "slack_cid", "slack_uid", "emoji", "reactor")
-            .explode("reactor")
-            .filter(pl.col("reactor") != "")
-            .cast({"emoji": ID, "reactor": ID})
+            .unnest("reactions")
+            .with_columns(emoji)
             .collect()
         )
 
     @cached_property
     def mentions(self) -> pl.DataFrame:
         """One row for each mention: `slack_uid` (the author), `mentioned`."""
-        return (
-            self.messages.select("slack_uid", "mentions")
-            .drop_nulls()
-            .with_columns(pl.col("mentions").str.replace_all(",", ":", literal=True).str.split(":"))
-            .explode("mentions")
-            .filter(pl.col("mentions") != "")
-            .select("slack_uid", mentioned=pl.col("mentions").cast(ID))
-        )
+        mentioning = self.messages.select("slack_uid", mentioned="mentions").drop_nulls()
+        return mentioning.explode("mentioned")
 
     @cached_property
     def responses(self) -> pl.DataFrame:
@@ -250,19 +242,22 @@ class PeriodMessages:
 
     @cached_property
     def answered(self) -> pl.DataFrame:
-        """Messages, not replies, that somebody else replied to: `slack_cid`, `ts`, whether it
-        `is_head`, and the time of the first such reply, `replied_at`.
+        """Messages, not replies, that somebody else replied to: the number of the `row` in
+        `messages`, `slack_cid`, `ts`, whether it `is_head`, and the time of the first such reply,
+        `replied_at`.
         """
-        key = "slack_cid", "ts"
-        answers = self.source.answers.lazy().rename({"thread_ts": "ts"})
+        answers = self.source.answers.lazy().rename({"slack_cid": "in_channel", "thread_ts": "ts"})
         return (
             self.messages.lazy()
+            .select("slack_cid", "ts", "slack_uid", "is_reply", is_head=IS_HEAD)
+            .with_row_index("row")
             .filter(~pl.col("is_reply"))
-            .select(*key, "slack_uid", is_head=IS_HEAD)
-            .join(answers.filter(self.period.covers()), on=key)
+            # Hardly two messages are of one time, so this takes less than by both.
+            .join(answers.filter(self.period.covers()), on="ts")
+            .filter(pl.col("in_channel") == pl.col("slack_cid"))
             .filter(pl.col("replier") != pl.col("slack_uid"))
-            .group_by(*key)
-            .agg(pl.col("is_head").first(), pl.col("replied_at").min())
+            .group_by("row")
+            .agg(pl.col("slack_cid", "ts", "is_head").first(), pl.col("replied_at").min())
             .collect()
         )
 
@@ -270,16 +265,9 @@ class PeriodMessages:
 def top_messages(period_messages: PeriodMessages, count: str) -> pl.DataFrame:
     """All with any, ranked: `count`, `ts`, `slack_cid`, `slack_uid`, `thread_ts`."""
     messages = period_messages.messages.select(
-        pl.col(count).alias("count"), "ts", "slack_cid", "slack_uid", "thread_ts"
+        pl.col(count).cast(pl.Int64).alias("count"), "ts", "slack_cid", "slack_uid", "thread_ts"
     )
     return messages.filter(pl.col("count") > 0).sort(-pl.col("count"), "ts", "slack_cid")
-
-
-def timestamps(column: str) -> pl.Expr:
-    """Slack's timestamps of microseconds."""
-    seconds = (pl.col(column) // 1_000_000).cast(pl.String).str.zfill(10)
-    micros = (pl.col(column) % 1_000_000).cast(pl.String).str.zfill(6)
-    return pl.concat_str(seconds, micros, separator=".")
 
 
 def with_shown_times(listed: pl.DataFrame, period_messages: PeriodMessages) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from channelstats.days import DAY, midnight
+from channelstats.tables.columns import rows_where
 
 SUNDAY: Final = 6
 """Monday is 0."""
@@ -181,7 +182,7 @@ def with_point(frame: pl.DataFrame, shown: Sequence[Period]) -> pl.DataFrame:
     """
     begins = pl.Series([point.begin * 1_000_000 for point in shown], dtype=pl.Int64)
     end = shown[-1].end * 1_000_000
-    inside = frame.filter(pl.col("ts").is_between(begins[0], end, closed="left"))
+    inside = rows_where(frame, pl.col("ts").is_between(begins[0], end, closed="left"))
     number = begins.search_sorted(inside["ts"], side="right").cast(pl.Int64) - 1
     return inside.with_columns(number.alias("point"))
 

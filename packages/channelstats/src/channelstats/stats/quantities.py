@@ -221,9 +221,10 @@ def counts(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     return found.sort([*outer, "n", inner], descending=falling)
 
 
-def replaced(texts: pl.Series, change: Callable[[str], str]) -> pl.Series:
-    """The column with each of its texts changed."""
-    texts = texts.cast(pl.String)
+def replaced(
+    texts: pl.Series, change: Callable[[str], str], dtype: pl.DataType | None = None
+) -> pl.Series:
+    """The column with each of its texts changed; of another type if one is given."""
     each = texts.drop_nulls().unique()
-    changed = pl.Series([change(text) for text in each], dtype=pl.String)
-    return texts.replace_strict(each, changed, default=None, return_dtype=pl.String)
+    changed = pl.Series(map(change, each.cast(pl.String)), dtype=pl.String).cast(dtype or pl.String)
+    return texts.replace_strict(each, changed, default=None, return_dtype=changed.dtype)

@@ -1,8 +1,8 @@
 """Messages as columns: made of their rows, and those of a date kept in a file beside the store.
 
 Rule: the columns are what statistics are made of, and only that: IDs, times and counts, never text.
-`ts` and `thread_ts` are whole microseconds, which keeps them exact. Both spellings of a row are
-understood, see `channelstats.tables.message_row`.
+`ts` and `thread_ts` are whole microseconds, which keeps them exact; several things are a list. Both
+spellings of a row are understood, see `channelstats.tables.message_row`.
 
 Rule: a file is used for the version that its rows were read under, and only whole; what else is in
 the folder is as good as nothing. A file does not outlive its version: it is overwritten and removed
@@ -26,14 +26,13 @@ from typing import IO, Final
 
 import polars as pl
 
+from channelstats.tables.message_row import REACTION_USERS
 from keytables import Item
 from keytables.stores import SqliteUrl, parse_store
 
-_TEXTS: Final = (
-    *("ts", "slack_cid", "slack_uid", "mentions", "reactions", "thread_ts", "parent_user_id"),
-    *("replies", "bot_replies", "subtype", "room"),
-)
-_IDS: Final = ("slack_cid", "slack_uid", "parent_user_id")
+_IDS: Final = ("slack_cid", "slack_uid", "parent_user_id", "subtype")
+_LISTS: Final = ("mentions", "reactions", "replies", "bot_replies")
+_TEXTS: Final = ("ts", "thread_ts", *_IDS, *_LISTS, "room")
 _FLAGS: Final = ("deleted", "question")
 _NUMBERS: Final = ("word_count", "reaction_count", "reply_count", "fetched_at")
 
@@ -44,16 +43,26 @@ joined, compared and sorted as texts are, in less time.
 
 MESSAGES: Final = pl.Schema(
     {
-        **dict.fromkeys(_TEXTS, pl.String()),
-        **dict.fromkeys(_IDS, ID),
         "ts": pl.Int64(),
         "thread_ts": pl.Int64(),
+        **dict.fromkeys(_IDS, ID),
+        "mentions": pl.List(ID),
+        "reactions": pl.List(pl.Struct({"emoji": ID, "reactor": ID})),
+        "replies": pl.List(pl.Struct({"replier": ID, "replied_at": pl.Int64()})),
         **dict.fromkeys(_NUMBERS, pl.Int64()),
         "file_count": pl.Int64(),
         **dict.fromkeys(_FLAGS, pl.Boolean()),
+        "room": pl.String(),
     }
 )
-"""Columns of messages. Absent text is null, absent numbers are 0."""
+"""Columns of messages. What is absent, and a list of nothing, is null; absent numbers are 0. A
+reaction is of an emoji and one person; of a reply by a bot without an account nobody is known.
+"""
+
+NOTHING: Final = MESSAGES.to_frame()
+SMALL_COUNTS: Final = ("word_count", "reaction_count", "reply_count", "file_count")
+
+_TIMESTAMP: Final = len("1709575500.000400")
 
 IS_REPLY: Final = pl.col("thread_ts").is_not_null() & (pl.col("thread_ts") != pl.col("ts"))
 IS_HEAD: Final = (pl.col("thread_ts") == pl.col("ts")).fill_null(value=False)
@@ -80,9 +89,57 @@ def frame_of(items: Sequence[Item], *more: str) -> pl.DataFrame:
             pl.col("file_count").str.count_matches("{", literal=True).fill_null(0).cast(pl.Int64),
         )
         .filter(pl.col("ts").is_not_null())
+        .with_row_index("row")
+        .pipe(lambda of: of.drop(_LISTS).join(_lists(of), on="row", maintain_order="left"))
         .select(*MESSAGES.names(), *more)
-        .cast(dict.fromkeys(_IDS, ID))
+        .cast({name: MESSAGES[name] for name in (*_IDS, "mentions", "reactions", "replies")})
     )
+
+
+def _lists(texts: pl.DataFrame) -> pl.DataFrame:
+    """Of each `row` the lists that its texts stand for, see `channelstats.tables.message_row`."""
+    parts = texts.lazy().select("row", *_LISTS)
+    mentioned = (
+        _split("mentions", parts, pl.col("mentions").str.replace_all(",", ":", literal=True), ":")
+        .filter(pl.col("mentions") != "")
+        .select("row", "mentions")
+    )
+    reacted = (
+        _split("reactions", parts, pl.col("reactions").str.replace_all(";", ":", literal=True))
+        .with_columns(users=pl.col("reactions").str.extract(REACTION_USERS))
+        .select(
+            "row",
+            emoji=pl.col("reactions").str.strip_suffix(pl.col("users")),
+            reactor=pl.col("users").str.strip_prefix(":").str.split(":"),
+        )
+        .explode("reactor")
+        .filter(pl.col("reactor") != "")
+        .select("row", reactions=pl.struct("emoji", "reactor"))
+    )
+    both = [_split(name, parts, pl.col(name)) for name in ("replies", "bot_replies")]
+    replied = pl.concat(
+        of.select(
+            "row",
+            replier=pl.col(name).str.head(-_TIMESTAMP - 1) if name == "replies" else pl.lit(None),
+            at=pl.col(name).str.tail(_TIMESTAMP),
+        )
+        for name, of in zip(("replies", "bot_replies"), both, strict=True)
+    )
+    answered = (
+        replied.with_columns(micros("at"))
+        .filter(pl.col("at").is_not_null())
+        .select("row", replies=pl.struct("replier", replied_at="at"))
+    )
+    found = parts.select("row")
+    for one in (mentioned, reacted, answered):
+        lists = one.group_by("row", maintain_order=True).agg(pl.exclude("row"))
+        found = found.join(lists, on="row", how="left", maintain_order="left")
+    return found.collect()
+
+
+def _split(name: str, parts: pl.LazyFrame, text: pl.Expr, by: str = ",") -> pl.LazyFrame:
+    """A row for each part of a text."""
+    return parts.select("row", text.str.split(by).alias(name)).drop_nulls(name).explode(name)
 
 
 def micros(column: str) -> pl.Expr:
@@ -92,24 +149,55 @@ def micros(column: str) -> pl.Expr:
     return pl.when(is_timestamp).then(digits).cast(pl.Int64).alias(column)
 
 
+def timestamps(column: str) -> pl.Expr:
+    """Slack's timestamps of microseconds."""
+    seconds = (pl.col(column) // 1_000_000).cast(pl.String).str.zfill(10)
+    micros = (pl.col(column) % 1_000_000).cast(pl.String).str.zfill(6)
+    return pl.concat_str(seconds, micros, separator=".")
+
+
 def joined(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """One frame of many, without a row of a key that came before."""
-    every = pl.concat([MESSAGES.to_frame(), *frames])
-    if every["ts"].n_unique() == every.height:  # as nearly always, and soon found out
+    """One frame of many, by time, without a row of a key that came before."""
+    every = pl.concat(frames, how="vertical_relaxed") if (frames := list(frames)) else NOTHING
+    if not every["ts"].is_sorted():  # as that of files of dates is that are all of one zone
+        every = every.sort("ts", maintain_order=True)
+    same_time = every["ts"].eq(every["ts"].shift()).fill_null(value=False)
+    if not same_time.any():  # as nearly always, and soon found out
         return every
-    same_time = every["ts"].is_duplicated()  # few are, and only they can be of one key
-    some = every.select("slack_cid", "ts").with_row_index("row").filter(same_time)
+    some = every.select("slack_cid", "ts").with_row_index("row")
+    some = some.filter(same_time | same_time.shift(-1, fill_value=False))
     again = some.filter(~pl.struct("slack_cid", "ts").is_first_distinct())["row"]
     if again.is_empty():
         return every
     return every.with_row_index("row").filter(~pl.col("row").is_in(again.implode())).drop("row")
 
 
+def rows_where(frame: pl.DataFrame, chosen: pl.Expr) -> pl.DataFrame:
+    """Some of the rows. Of those that follow one another no copy is made."""
+    are_chosen = frame.select(chosen).to_series()
+    first, number = are_chosen.arg_max() or 0, int(are_chosen.sum())
+    is_run = are_chosen.slice(first, number).all()
+    return frame.slice(first, number) if is_run else frame.filter(are_chosen)
+
+
+_SMALL: Final = 2**15
+
+
+def narrowed(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same with counts in a quarter of the memory where all are small; polars takes sums of
+    such columns in whole numbers of the usual width.
+    """
+    counts = frame.select(name for name in SMALL_COUNTS if name in frame.columns)
+    largest = counts.select(pl.all().max()).row(0)
+    small = [name for name, of in zip(counts.columns, largest, strict=True) if (of or 0) < _SMALL]
+    return frame.cast(dict.fromkeys(small, pl.Int16()))
+
+
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
 _NAME: Final = re.compile(r"(\d{4}-\d{2}-\d{2})-([0-9a-f]+)-([0-9a-f]{16})\.parquet")
 _PART: Final = ".part-"
-_FORM: Final = f"2 {dict(MESSAGES)}"
+_FORM: Final = f"3 {dict(MESSAGES)}"
 """Goes into digests: they are others when the columns are others."""
 
 Versions = Mapping[str, str | None]

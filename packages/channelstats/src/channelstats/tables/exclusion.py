@@ -122,31 +122,37 @@ def frame_without(
         frame = frame.filter(~pl.col("slack_cid").is_in(sorted(channels)))
     if not people:
         return frame
-    anyone = f"(?:{'|'.join(map(re.escape, sorted(people)))})"
-    reacted, replied = rf"[:;]{anyone}\b", rf"\b{anyone}:[0-9.]+,?"
+    them = sorted(people)
     return frame.filter(
-        pl.col("slack_uid").is_null() | ~pl.col("slack_uid").is_in(sorted(people))
+        pl.col("slack_uid").is_null() | ~pl.col("slack_uid").is_in(them)
     ).with_columns(
-        _off("mentions", rf"\b{anyone}\b[:,]?"),
-        _off("reactions", reacted),
-        _fewer("reaction_count", "reactions", reacted),
-        pl.when(~pl.col("parent_user_id").is_in(sorted(people))).then("parent_user_id"),
-        _off("replies", replied),
-        _off("bot_replies", replied),
-        _fewer("reply_count", "replies", replied),
-        pl.col("room").str.replace_all(rf'"{anyone}"', "null"),
+        _left("mentions", ~pl.element().is_in(them)),
+        _left("reactions", _not_by("reactor", them)),
+        _fewer("reaction_count", "reactions", "reactor", them),
+        pl.when(~pl.col("parent_user_id").is_in(them)).then("parent_user_id"),
+        _left("replies", _not_by("replier", them)),
+        _fewer("reply_count", "replies", "replier", them),
+        *(
+            pl.col(name).str.replace_all(rf'"(?:{"|".join(map(re.escape, them))})"', "null")
+            for name in {"room"} & set(frame.columns)
+        ),
     )
 
 
-def _off(column: str, pattern: str) -> pl.Expr:
-    """A text without what matches; null where nothing is left."""
-    left = pl.col(column).str.replace_all(pattern, "")
-    return pl.when(left != "").then(left).alias(column)
+def _not_by(name: str, people: Collection[str]) -> pl.Expr:
+    """Whether an entry of a list is of nobody of these."""
+    return ~pl.element().struct.field(name).is_in(people).fill_null(value=False)
 
 
-def _fewer(number: str, column: str, pattern: str) -> pl.Expr:
-    gone = pl.col(column).str.count_matches(pattern).fill_null(0).cast(pl.Int64)
-    return pl.max_horizontal(pl.col(number) - gone, 0).alias(number)
+def _left(column: str, stays: pl.Expr) -> pl.Expr:
+    """A list without what does not stay; null where nothing is left."""
+    left = pl.col(column).list.filter(stays)
+    return pl.when(left.list.len() > 0).then(left).alias(column)
+
+
+def _fewer(number: str, column: str, name: str, people: Collection[str]) -> pl.Expr:
+    gone = pl.col(column).list.filter(~_not_by(name, people)).list.len()
+    return pl.max_horizontal(pl.col(number) - gone.fill_null(0), 0).alias(number)
 
 
 # ── those forgotten ───────────────────────────────────────────────────────────────────────────────

@@ -12,9 +12,10 @@ import polars as pl
 from msgspec.structs import replace
 
 from channelstats.days import Calendar
-from channelstats.stats.messages import timestamps, top_messages
+from channelstats.stats.messages import top_messages
 from channelstats.stats.period import axis, labels, points
 from channelstats.stats.quantities import ratio, shown
+from channelstats.tables.columns import timestamps
 from channelstats.views.figures import BY, FIGURES, Figure, Values
 from channelstats.views.loading import Comparison, ViewRequest
 from channelstats.views.model import (

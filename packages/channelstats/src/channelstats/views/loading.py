@@ -37,6 +37,9 @@ MOST_DAYS: Final = 400
 MOST_MESSAGES: Final = 4_000_000
 """Of what is read for one choice of days: a million takes 0.75 GB while its views are made."""
 
+UNREAD: Final = ("room", "fetched_at")
+"""Columns that no view is made from."""
+
 COHORTS: Final = 12
 """Weeks that newcomers are followed over, or those of a longer period, where there are not too many
 messages in them."""
@@ -175,6 +178,7 @@ async def load(
                 reach=reach,
                 most=MOST_MESSAGES,
                 channel=real,
+                unread=UNREAD,
             )
         except TooManyMessages:
             continue

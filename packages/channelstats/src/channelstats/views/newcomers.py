@@ -139,7 +139,7 @@ def _weeks(of: Measures, shown_weeks: list[Period], first: Mapping[str, int]) ->
 
 def _posted(of: Measures, shown_weeks: list[Period]) -> pl.DataFrame:
     """Who posted in which of these weeks: `point`, `slack_uid`."""
-    counted = of.period_messages.source.counted.select("ts", "slack_uid").collect()
+    counted = of.period_messages.source.counted.select("ts", "slack_uid")
     return with_point(counted, shown_weeks).select("point", "slack_uid").unique()
 
 

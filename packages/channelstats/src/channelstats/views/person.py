@@ -71,7 +71,7 @@ def _seen(request: ViewRequest) -> Mapping[str, pl.DataFrame]:
     joins = source.messages.filter(is_theirs & until & pl.col("subtype").is_in(JOINED))
     if first.height:
         joins = joins.filter(pl.col("ts") <= first["ts"][0])
-    everything = source.counted.filter(until)
+    everything = source.counted.lazy().filter(until)
     theirs = everything.filter(is_theirs).select(*_SEEN).collect().sort("ts")
     answers = everything.filter((pl.col("parent_user_id") == uid) & ~is_theirs)
     is_whole = first.height > 0 and theirs["ts"].min() == first["ts"][0]

@@ -14,6 +14,7 @@ import polars as pl
 
 from channelstats.counting import JOINED
 from channelstats.stats.period import WEEK, weeks, with_point
+from channelstats.tables.columns import rows_where
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.figures import SINCE
 from channelstats.views.loading import ViewRequest
@@ -71,9 +72,15 @@ class _Kind(NamedTuple):
 
 
 def unanswered(request: ViewRequest) -> pl.DataFrame:
-    """Messages, not replies, that nobody else replied or reacted to, newest first: `question`."""
-    found = request.listable(request.scope.now.unanswered)
-    return found.sort("ts", "slack_cid", descending=[True, False])
+    """Messages, not replies, that nobody else replied or reacted to: whether it is a `question`."""
+    return request.listable(request.scope.now.unanswered)
+
+
+def newest(messages: pl.DataFrame, most: int) -> pl.DataFrame:
+    """The newest first, at most so many."""
+    if messages.height > most:
+        messages = messages.filter(pl.col("ts") >= messages["ts"].top_k(most).min())
+    return messages.sort("ts", "slack_cid", descending=[True, False]).head(most)
 
 
 def newcomers(request: ViewRequest) -> pl.DataFrame:
@@ -84,11 +91,12 @@ def newcomers(request: ViewRequest) -> pl.DataFrame:
     first = now.first_posts.filter(now.period.covers()).filter(
         now.history.knows_newcomers(now.period)
     )
-    top_level = now.messages.filter(~pl.col("is_reply"))
+    theirs = now.messages.join(first, on="slack_uid", how="semi")
+    top_level = theirs.filter(~pl.col("is_reply"))
     answered = top_level.join(now.unanswered, on=("slack_cid", "ts"), how="anti")
     return (
         request.listable(first)
-        .join(_counted(now.messages, "messages"), on="slack_uid")
+        .join(_counted(theirs, "messages"), on="slack_uid")
         .join(_counted(answered, "answered"), on="slack_uid", how="left")
         .with_columns(pl.col("answered").fill_null(0))
         .sort(pl.col("answered") > 0, "ts", "slack_uid", descending=[False, True, False])
@@ -150,7 +158,7 @@ def _missed(request: ViewRequest) -> pl.DataFrame:
     now = request.scope.now
     counted = now.period_messages.source.counted
     reach = weeks(now.period.ending_with(_WEEKS * WEEK))
-    posted = with_point(counted.select("ts", "slack_uid").collect(), reach)
+    posted = with_point(counted.select("ts", "slack_uid"), reach)
     posted = posted.select("point", "slack_uid").unique()
     sizes = posted.group_by("point").len().sort("point")
     working = sizes.filter(2 * pl.col("len") >= pl.col("len").median())["point"]
@@ -165,7 +173,7 @@ def _missed(request: ViewRequest) -> pl.DataFrame:
     since = silent.min() if len(silent) == _SILENT else None
     lately = posted.filter(pl.col("point") >= pl.lit(since, pl.Int64))
     missed = active.join(lately, on="slack_uid", how="anti").filter(since is not None)
-    theirs = counted.select(_OF_MESSAGES).join(missed.lazy(), on="slack_uid", how="semi").collect()
+    theirs = counted.select(_OF_MESSAGES).join(missed, on="slack_uid", how="semi")
     return (
         request.listable(_last_of_each(theirs, "slack_uid"))
         .join(missed, on="slack_uid")
@@ -202,8 +210,8 @@ def _earlier(request: ViewRequest) -> pl.DataFrame:
     """Counted messages from before the period."""
     now = request.scope.now
     begin = now.period.begin * 1_000_000
-    earlier = now.period_messages.source.counted.filter(pl.col("ts") < begin)
-    return earlier.select(*_OF_MESSAGES, "is_reply", "parent_user_id").collect()
+    earlier = rows_where(now.period_messages.source.counted, pl.col("ts") < begin)
+    return earlier.select(*_OF_MESSAGES, "is_reply", "parent_user_id")
 
 
 def _is_gone(request: ViewRequest) -> pl.Expr:
@@ -229,7 +237,7 @@ def _last_of_each(messages: pl.DataFrame, *key: str) -> pl.DataFrame:
 def _questions(request: ViewRequest) -> pl.DataFrame:
     """But not of newcomers, who are listed as such."""
     found = unanswered(request).filter("question")
-    return found.join(_unwelcome(request), on="slack_uid", how="anti", maintain_order="left")
+    return newest(found.join(_unwelcome(request), on="slack_uid", how="anti"), _MOST)
 
 
 def _unwelcome(request: ViewRequest) -> pl.DataFrame:

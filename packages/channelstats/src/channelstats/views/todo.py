@@ -4,10 +4,15 @@ fell silent, and messages to answer.
 Rule: each row leads to the message that it is about.
 """
 
+from typing import Final
+
 from channelstats.views import figures, queue
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Table
+
+MOST_UNANSWERED: Final = 10_000
+"""Unanswered messages in the list. Of long periods there can be millions."""
 
 
 def view(request: ViewRequest) -> ViewContent:
@@ -26,7 +31,8 @@ def view(request: ViewRequest) -> ViewContent:
 
 
 def _unanswered(request: ViewRequest) -> Table:
-    found = queue.unanswered(request)
+    every = queue.unanswered(request)
+    found = queue.newest(every, MOST_UNANSWERED)
     rows = found.select(
         message=message_cells("slack_cid", "ts"),
         channel="slack_cid",
@@ -34,6 +40,8 @@ def _unanswered(request: ViewRequest) -> Table:
         date=date_cells(found, request.scope.now.period.zone),
     )
     about = "Messages, not replies, that nobody else replied or reacted to; the newest first."
+    if found.height < every.height:
+        about += f" These are the newest {found.height:,} of {every.height:,}."
     return table("unanswered", "Unanswered messages", rows, about=about)
 
 
