@@ -1,7 +1,8 @@
 """A PostgreSQL of our own, as processes that tests start and stop.
 
 It runs in a temporary folder, on loopback and on a socket in that folder, as a user who is not
-root. It ends with the run, however that ends.
+root. It ends with the run, however that ends. POSTGRES_BIN names the folder with the programs of
+another version than the newest that is installed.
 """
 
 import atexit
@@ -30,11 +31,16 @@ FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connect
 """A process that is killed loses nothing without fsync; a machine that fails would."""
 
 
-def program(name: str) -> str:
-    """The path of a program of the newest PostgreSQL that is installed."""
+def program(name: str, folder: Path | None = None) -> str:
+    """The path of a program of PostgreSQL: in this folder, in POSTGRES_BIN, or of the newest
+    version that is installed. (A folder may have those of the server only.)
+    """
     need("postgresql", INSTALL, "psql")
     found = glob.glob(f"/usr/lib/postgresql/*/bin/{name}")
     found.sort(key=lambda path: int(path.split("/")[4]), reverse=True)
+    preferred = folder or os.environ.get("POSTGRES_BIN")
+    if preferred and (path := Path(preferred, name)).exists():
+        found.insert(0, str(path))
     return need("postgresql", INSTALL, *found, name)
 
 
