@@ -1,5 +1,6 @@
-"""The store on PostgreSQL: what an operation costs our process, against bare asyncpg; and what a
-worker takes, with the database on this machine and 1 ms away, against the embedded store.
+"""The store on PostgreSQL: what an operation costs our process, against bare asyncpg; what a worker
+takes, with the database on this machine and 1 ms away, against the embedded store; two nodes
+against one; and what a push costs the database.
 """
 
 import asyncio
@@ -10,10 +11,14 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+import asyncpg
+
+from bench import machine
 from bench.ledger import Ledger, MismatchError
 from bench.load import Load
-from bench.report import Row, Series
+from bench.report import Json, Row, Series
 from bench.run import POSTERS, Run
 from bench.server import spawn
 
@@ -21,43 +26,78 @@ MOST_RATIO = 1.5
 LEAST_SHARE = 0.5
 LEAST_RATE = 2_000
 DISTANCE_MS = 1
+NEAR = "PostgreSQL"
 AWAY = f"PostgreSQL {DISTANCE_MS} ms away"
+TWO_NODES = "PostgreSQL, two nodes"
+EMBEDDED = "the embedded store"
+
+
+@dataclass(frozen=True)
+class Database:
+    """A new database, and two ways to it."""
+
+    pid: int
+    near: str
+    away: str
+
+    async def spent(self) -> tuple[int, int]:
+        """CPU nanoseconds of its server, and bytes of its log, until now."""
+        connection = await asyncpg.connect(self.near)
+        try:
+            log = int(await connection.fetchval("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"))
+        finally:
+            await connection.close()
+        return machine.cpu_ns(self.pid), log
 
 
 async def postgres(run: Run) -> list[Row]:
-    with run.on_all_cores(), _database(run) as (near, far):
-        costs = await _costs(run, near)
-        series = await _pushes(run, {"PostgreSQL": near, AWAY: far})
+    with run.on_all_cores(), _database(run) as database:
+        costs = await _costs(run, database.near)
+        series, spent = await _pushes(run, database)
     rows = [_cost_row(name, pairs) for name, pairs in costs.items()]
-    embedded = series["the embedded store"].rate
-    for name, found in series.items():
-        share = found.rate / embedded
-        is_near = name == "PostgreSQL"
-        aim = f"≥ {LEAST_SHARE:g} of the embedded store" if is_near else ""
-        rows.append(
-            Row(
-                f"push, store-first, {POSTERS} senders, {name}",
-                f"{found.microseconds:.1f} µs",
-                "",
-                f"≥ {LEAST_RATE:,}/s" if name == AWAY else aim,
-                found.rate >= LEAST_RATE if name == AWAY else share >= LEAST_SHARE or not is_near,
-                rate=f"{found.rate:,.0f}/s",
-                busy=f"{found.busy:.0%}",
-                note=f"{share:.2f} of the embedded store",
-                values={
-                    "cpu_us_per_operation": found.microseconds,
-                    "operations_per_second": found.rate,
-                    "share_of_embedded": share,
-                    "rounds": found.as_json(),
-                },
-            )
-        )
-    return rows
+    return rows + [_push_row(name, found, series, spent) for name, found in series.items()]
+
+
+def _push_row(
+    name: str, found: Series, series: dict[str, Series], spent: list[tuple[float, float]]
+) -> Row:
+    embedded = series[EMBEDDED]
+    share = found.rate / embedded.rate
+    note = f"{share:.2f} of the embedded store"
+    aim, is_reached = "", True
+    values: dict[str, Json] = {
+        "cpu_us_per_operation": found.microseconds,
+        "operations_per_second": found.rate,
+        "share_of_embedded": share,
+        "rounds": found.as_json(),
+    }
+    if name == NEAR:
+        aim, is_reached = f"≥ {LEAST_SHARE:g} of the embedded store", share >= LEAST_SHARE
+        server_us, log = (statistics.median(each) for each in zip(*spent, strict=True))
+        note += f"; the database: {server_us:.0f} µs of CPU and {log / 1000:.1f} KB of its log"
+        values |= {"database_us": server_us, "log_bytes": log}
+    elif name == AWAY:
+        aim, is_reached = f"≥ {LEAST_RATE:,}/s", found.rate >= LEAST_RATE
+    elif name == TWO_NODES:
+        one = series[NEAR]
+        times = found.microseconds / one.microseconds
+        note = f"{times:.2f} times the CPU and {found.rate / one.rate:.2f} of the rate of one node"
+        values["times_one_node"] = times
+    return Row(
+        f"push, store-first, {POSTERS} senders, {name}",
+        f"{found.microseconds:.1f} µs",
+        "",
+        aim,
+        is_reached,
+        rate=f"{found.rate:,.0f}/s",
+        busy=f"{found.busy:.0%}",
+        note=note,
+        values=values,
+    )
 
 
 @contextlib.contextmanager
-def _database(run: Run) -> Iterator[tuple[str, str]]:
-    """The URLs of a new database: near, and 1 ms away."""
+def _database(run: Run) -> Iterator[Database]:
     process = spawn(
         [sys.executable, "-m", "bench.postgres_server", str(DISTANCE_MS)],
         run.cores.all,
@@ -71,7 +111,7 @@ def _database(run: Run) -> Iterator[tuple[str, str]]:
         urls = process.stdout.readline().decode().split()
         if len(urls) != 2:
             raise MismatchError("PostgreSQL did not start")
-        yield urls[0], urls[1]
+        yield Database(process.pid, *urls)
     finally:
         process.stdin.close()
         process.wait()
@@ -114,23 +154,34 @@ def _cost_row(name: str, pairs: list[list[float]]) -> Row:
     )
 
 
-async def _pushes(run: Run, urls: dict[str, str]) -> dict[str, Series]:
-    """Pushes to connected user agents on the embedded store and on each of these, in turn."""
-    stores = {"the embedded store": ""} | {
-        name: f"{url}&schema=s{number}" for number, (name, url) in enumerate(urls.items())
-    }
+async def _pushes(
+    run: Run, database: Database
+) -> tuple[dict[str, Series], list[tuple[float, float]]]:
+    """Pushes to connected user agents, on each store in turn; and what those on the near database
+    cost its server: microseconds of CPU and bytes of its log a push.
+    """
+    near, away, mode = database.near, database.away, "store-first"
+    spent: list[tuple[float, float]] = []
     async with contextlib.AsyncExitStack() as stack:
         loads = {}
-        for name, store in stores.items():
-            server = await stack.enter_async_context(
-                run.server("store-first", **{"--store": store})
-            )
-            loads[name] = await Load.on(server, Ledger())
+        for name, running in {
+            EMBEDDED: run.server(mode),
+            NEAR: run.server(mode, **{"--store": f"{near}&schema=near"}),
+            AWAY: run.server(mode, **{"--store": f"{away}&schema=away"}),
+            TWO_NODES: run.daemons(mode, **{"--store": f"{near}&schema=nodes"}),
+        }.items():
+            loads[name] = await Load.on(await stack.enter_async_context(running), Ledger())
             await loads[name].pushes(run, run.sizes.warm_up)
         found = {name: Series([]) for name in loads}
         for _ in range(run.sizes.rounds):
             for name, load in loads.items():
+                before = await database.spent()
                 found[name].samples.append(await load.pushes(run, run.sizes.stored))
+                if name == NEAR:
+                    cpu, log = (
+                        now - then for now, then in zip(await database.spent(), before, strict=True)
+                    )
+                    spent.append((cpu / 1000 / run.sizes.stored, log / run.sizes.stored))
         for load in loads.values():
             await load.leave()
-    return found
+    return found, spent

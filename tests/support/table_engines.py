@@ -156,7 +156,7 @@ class PostgresStore(Store):
         from keytables.postgresql import PostgresEngine
 
         return await PostgresEngine.open(
-            self.url, schema=self.schema, clock=self.clock, connections=4, **options
+            self.url, schema=self.schema, clock=self.clock, connections=8, **options
         )
 
     async def clear(self) -> None:

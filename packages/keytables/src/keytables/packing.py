@@ -4,7 +4,8 @@ Rule: the item read equals the one written, types included. It is MessagePack of
 keys included; a set of text is the extension type 1 holding the sorted members.
 """
 
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -27,13 +28,14 @@ def _decode_extension(code: int, data: memoryview) -> frozenset[str]:
     return frozenset(msgspec.msgpack.decode(data, type=list[str]))
 
 
+_decode: Callable[[bytes], Item]
 _decode = msgspec.msgpack.Decoder(dict, ext_hook=_decode_extension).decode
 
 
 def unpack(blob: bytes) -> Item:
     """Return a new item. Raises StoreDamaged: the blob is."""
     try:
-        return cast(Item, _decode(blob))
+        return _decode(blob)
     except Exception as error:
         raise StoreDamaged("an item of the store is damaged") from error
 

@@ -82,4 +82,5 @@ def test_a_column_has_the_name_of_its_attribute_where_a_column_can_have_it() -> 
 def test_only_keys_that_are_compared_for_equality_are_shortened() -> None:
     table = Table("things", Key("user"), Key("place"), indexes=(Index("by_place", Key("place")),))
     columns = Columns(table)
-    assert [column.is_sorted for column in columns.keys] == [False, True]
+    long = "x" * (LONG + 1)
+    assert [column.encode(long) == long for column in columns.keys] == [False, True]

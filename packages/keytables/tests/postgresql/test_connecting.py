@@ -13,10 +13,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from keytables import Throttled, Unavailable, open_engine
+from keytables import KeytablesError, Range, Throttled, Unavailable, open_engine
 from keytables.postgresql import connections
 from keytables.postgresql.connections import Connector, Pool
-from keytables.postgresql.failures import ConnectionLost
+from keytables.postgresql.failures import ConnectionLost, FailureReports
 from support.certificates import Authority, CertificateFiles
 from support.postgres_servers import FAST, USER, PgBouncer, PostgresServer, postgres
 from support.table_engines import MESSAGES
@@ -39,6 +39,7 @@ class Secured:
         self.server = PostgresServer(
             *(*FAST, "ssl=on", "ssl_cert_file=cert.pem", "ssl_key_file=key.pem"),
             "ssl_ca_file=authority.pem",
+            "password_encryption=scram-sha-256",  # since version 14 that is the default
         )
         authorities = []
         for name in ("ours", "other"):
@@ -243,6 +244,31 @@ async def test_too_few_connections_are_named(
         await engine.close()
 
 
+async def test_with_fewer_connections_than_it_may_open_all_is_done_and_the_reason_is_reported(
+    secured: Secured,
+) -> None:
+    """One connection commits, one reads; a second commit and a second read would like others."""
+    await secured.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 2 PASSWORD 'hidden'")
+    await secured.execute("CREATE SCHEMA few AUTHORIZATION few")
+    reported: list[KeytablesError] = []
+    url = secured.url("schema=few", user="few:hidden")
+    engine = await open_engine(url, on_failure=reported.append)
+    try:
+        table = await engine.ensure_table(MESSAGES)
+        keys = [("u", str(number)) for number in range(20)]
+        for user, place in keys:
+            first = table.put({"user": user, "place": place})
+            await asyncio.sleep(0)
+            await asyncio.gather(first, table.put({"user": "v", "place": place}))
+        pages = await asyncio.gather(*(table.query("u", sort=Range(ge=place)) for _, place in keys))
+        assert len(pages[0].items) == len((await table.query("v")).items) == len(keys)
+    finally:
+        await engine.close()
+    expected = 'PostgreSQL has no free connection: too many connections for role "few"'
+    assert len(reported) >= 2
+    assert all(str(error).startswith(expected) for error in reported)
+
+
 async def test_a_statement_that_takes_too_long_is_ended_by_the_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -269,7 +295,7 @@ async def test_a_transaction_that_stands_still_is_ended_by_the_server(
 
 
 async def test_the_pool_opens_a_connection_in_place_of_one_that_was_ended() -> None:
-    pool = Pool(Connector(postgres().url(), {}, 5.0), 1)
+    pool = Pool(Connector(postgres().url(), {}, 5.0), 1, FailureReports(None))
     async with pool.session() as first:
         pid = first.backend.pid
     async with pool.session() as session:

@@ -14,7 +14,7 @@ from keytables import Throttled
 from keytables.engine import Activity
 from keytables.postgresql import connections
 from keytables.postgresql.connections import Connector, Pool
-from keytables.postgresql.failures import ConnectionLost
+from keytables.postgresql.failures import ConnectionLost, FailureReports
 
 SIZE, CALLERS = 4, 300
 
@@ -70,7 +70,7 @@ async def database() -> FakeDatabase:
 
 @pytest.fixture
 async def pool(database: FakeDatabase) -> AsyncIterator[Pool]:
-    opened = Pool(cast(Connector, database), SIZE)
+    opened = Pool(cast(Connector, database), SIZE, FailureReports(None))
     yield opened
     await opened.close()
 

@@ -121,6 +121,25 @@ async def test_of_many_processes_that_compare_and_set_each_success_counts_once(
     assert counted >= 20
 
 
+async def test_several_commits_are_on_their_way_and_each_item_keeps_its_order(
+    messages: TableHandle, store: PostgresStore
+) -> None:
+    await messages.put(ITEM)
+    holder = await asyncpg.connect(postgres().url())
+    await holder.execute(f"BEGIN; SELECT FROM {store.schema}.messages FOR UPDATE")
+    first = messages.put({**ITEM, "n": 1})
+    await asyncio.sleep(0)
+    second = messages.update(KEY, Update(set=("n",)), {"n": 2}, condition=Attr("n") == 1)
+    for number in range(5):  # beside the one that waits for the row
+        await messages.put({"user": "v", "place": str(number)})
+    assert not asyncio.ensure_future(first).done()
+    await holder.execute("COMMIT")
+    await holder.close()
+    await first
+    await second
+    assert await messages.get(KEY) == {**ITEM, "n": 2}
+
+
 async def test_reads_do_not_wait_for_writes_to_other_partitions(
     messages: TableHandle, store: PostgresStore
 ) -> None:

@@ -7,6 +7,7 @@ with its ID, and the session that may still carry it out is ended before that ro
     table          one table: its writes and reads
     operations     the kinds of writes, and what several to one item leave together
     writer         group commit: one statement and one round trip for all that is ready
+    commits        a connection that commits, and learns what became of a lost answer
     reads          items of many readers in one round trip; pages of queries
     statements     the SQL of a table
     columns        items as rows: columns of keys, expiry and indexes

@@ -80,6 +80,12 @@ def shorten(value: ColumnValue) -> ColumnValue:
     return value
 
 
+def key_encoder(kind: Kind, *, is_sorted: bool) -> Callable[[Scalar], ColumnValue]:
+    """Return the encoder of a key. ``is_sorted``: it is also compared by order."""
+    encode = _ENCODERS[kind]
+    return encode if is_sorted else lambda value: shorten(encode(value))
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """The column of a key attribute."""
@@ -87,7 +93,7 @@ class Column:
     attribute: str
     name: str
     kind: Kind
-    is_sorted: bool
+    encode: Callable[[Scalar], ColumnValue]
 
     @property
     def type(self) -> str:
@@ -97,10 +103,6 @@ class Column:
     def declaration(self) -> str:
         collation = ' COLLATE "C"' if self.kind is Kind.STRING else ""
         return f'"{self.name}" {self.type}{collation}'
-
-    def encode(self, value: Scalar) -> ColumnValue:
-        encoded = _ENCODERS[self.kind](value)
-        return encoded if self.is_sorted else shorten(encoded)
 
 
 class Columns:
@@ -113,7 +115,12 @@ class Columns:
         ordered = {key.name for key in (table.sort, *(i.sort for i in table.indexes)) if key}
         attributes = {key.name: key for key in table.key_attributes}
         self._of = {
-            name: Column(name, _column_name(name, number), key.kind, name in ordered)
+            name: Column(
+                name,
+                _column_name(name, number),
+                key.kind,
+                key_encoder(key.kind, is_sorted=name in ordered),
+            )
             for number, (name, key) in enumerate(attributes.items())
         }
         self.keys = tuple(self._of[name] for name in table.key_names)
@@ -145,10 +152,11 @@ class RowEncoder:
 
     def __init__(self, columns: Columns, new_row_number: Callable[[], int]) -> None:
         table = columns.table
-        self._columns, self._new_row_number = columns, new_row_number
+        self._new_row_number = new_row_number
         self.key_names = table.key_names
-        self._key_checks: tuple[tuple[str, KeyCheck], ...] = tuple(
-            zip(table.key_names, key_checks(table), strict=True)
+        self._keys: tuple[tuple[str, KeyCheck, Callable[[Scalar], ColumnValue]], ...] = tuple(
+            (column.attribute, check, column.encode)
+            for column, check in zip(columns.keys, key_checks(table), strict=True)
         )
         kinds = {key.name: key for key in table.key_attributes}
         self._indexed = tuple(
@@ -158,13 +166,17 @@ class RowEncoder:
 
     def row(self, item: Item) -> tuple[KeyTuple, Row]:
         """Return the key and the row of an item. Raises SchemaError and ItemTooLarge."""
-        key = tuple([check(item.get(name)) for name, check in self._key_checks])
+        key: list[Scalar] = []
+        row: list[ColumnValue | float | int | None] = []
+        for name, check, encode in self._keys:
+            value = check(item.get(name))
+            key.append(value)
+            row.append(encode(value))
         packed = pack(item)
-        row: list[ColumnValue | float | int | None] = list(self._columns.encode_key(key))
         for column, check in self._indexed:
             name = column.attribute
             row.append(column.encode(check(item[name])) if name in item else None)
         if self._expiry is not None:
             row.append(expiry_time(item.get(self._expiry), self._expiry))
-        row += [packed, self._new_row_number()]
-        return key, tuple(row)
+        row += (packed, self._new_row_number())
+        return tuple(key), tuple(row)

@@ -18,7 +18,7 @@ import asyncpg
 
 from keytables.engine import Activity
 from keytables.errors import KeytablesError, StoreClosed, Throttled, Unavailable
-from keytables.postgresql.failures import ENDED, ConnectionLost, translate
+from keytables.postgresql.failures import ENDED, ConnectionLost, FailureReports, translate
 from keytables.retries import Backoff
 
 STATEMENT_TIMEOUT: Final = 5.0
@@ -263,11 +263,12 @@ def _connect_failure(error: Exception) -> KeytablesError:
 class Pool:
     """At most ``size`` sessions, opened when they are needed and kept.
 
-    While none can be opened, one attempt at a time is made, with growing pauses.
+    While none can be opened, one attempt at a time is made, with growing pauses. ``failures``: told
+    when fewer can be opened than are needed; callers do without, and only wait longer.
     """
 
-    def __init__(self, connector: Connector, size: int) -> None:
-        self._connector, self._size = connector, size
+    def __init__(self, connector: Connector, size: int, failures: FailureReports) -> None:
+        self._connector, self._size, self._failure_reports = connector, size, failures
         self._idle: list[Session] = []
         self._count = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -286,7 +287,7 @@ class Pool:
         """As that of any session. Raises Throttled: all are in use for too long; Unavailable: none
         can be opened.
         """
-        session = await self._acquire()
+        session = self._take_idle() or await self._acquire()
         try:
             return await session.fetch(sql, *values, table=table)
         finally:
@@ -310,24 +311,26 @@ class Pool:
             self._idle.append(session)
         self._wake_one()
 
-    async def _acquire(self) -> Session:
-        session = await self._next_session()
-        self._in_use.add(session)
-        return session
+    def _take_idle(self) -> Session | None:
+        while self._idle:
+            session = self._idle.pop()
+            if not session.is_closed:
+                self._in_use.add(session)
+                return session
+            self._count -= 1
+        return None
 
-    async def _next_session(self) -> Session:
+    async def _acquire(self) -> Session:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + WAIT_TIMEOUT
         while True:
             if self.is_closed:
                 raise StoreClosed("the store is closed")
-            while self._idle:
-                session = self._idle.pop()
-                if not session.is_closed:
-                    return session
-                self._count -= 1
+            if (session := self._take_idle()) is not None:
+                return session
             if self._count < self._size and (self._failures == 0 or self._may_attempt(loop.time())):
                 if (opened := await self._open(loop)) is not None:
+                    self._in_use.add(opened)
                     return opened
                 continue
             self._connector.activity.connection_waits += 1
@@ -348,6 +351,8 @@ class Pool:
             self._next_attempt = loop.time() + _BACKOFF.delay(self._failures)
             if isinstance(error, ConnectionLost):
                 self._last_failure = error
+                if self._count:
+                    self._failure_reports.report(error)
                 return None
             raise
         self._failures = 0

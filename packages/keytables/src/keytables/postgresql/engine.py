@@ -18,12 +18,13 @@ from keytables.clock_guard import ClockGuard, ClockReading
 from keytables.engine import Activity, Clock, Engine, OnFailure, TableHandle
 from keytables.errors import KeytablesError, SchemaError, StoreDamaged, Unavailable
 from keytables.postgresql.columns import Columns
+from keytables.postgresql.commits import CommitConnection, commit_time
 from keytables.postgresql.connections import Connector, Pool, Session
 from keytables.postgresql.failures import FailureReports
 from keytables.postgresql.reads import RepeatedReads
 from keytables.postgresql.statements import TableStatements
 from keytables.postgresql.table import PostgresTable
-from keytables.postgresql.writer import GroupCommit, commit_time
+from keytables.postgresql.writer import GroupCommit
 from keytables.schema import Capacity, Table
 from keytables.sweeper import Sweeper
 
@@ -32,6 +33,9 @@ FORMAT: Final = 1
 
 SWEEP_ROWS: Final = 200
 """Rows of one statement of a sweep."""
+
+COMMITS_AT_ONCE: Final = 2
+"""Commits on their way at a time, each on a connection; of few connections a third."""
 
 COMMITS_KEPT: Final = 900.0
 """Seconds for which the row of a commit is kept: many times as long as an answer is waited for."""
@@ -108,9 +112,11 @@ class PostgresEngine(Engine):
             session.terminate()
             raise
         failures = FailureReports(on_failure)
+        writing = max(min(COMMITS_AT_ONCE, connections // 3), 1)
+        sessions = (session, *[None] * (writing - 1))
         writer = GroupCommit(
             connector,
-            session,
+            [CommitConnection(connector, quoted, clock, each) for each in sessions],
             failures,
             quoted,
             clock=clock,
@@ -118,7 +124,7 @@ class PostgresEngine(Engine):
             max_waiting_bytes=max_waiting_bytes,
         )
         return cls(
-            Pool(connector, max(connections - 1, 1)),
+            Pool(connector, max(connections - writing, 1), failures),
             writer,
             quoted,
             clock=clock,

@@ -21,7 +21,7 @@ from keytables.postgresql.statements import Change
 from keytables.values import Item, KeyTuple, Value, Values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stored:
     """A row as it was read. ``version``: the transaction that wrote it (``xmin``)."""
 
@@ -197,7 +197,7 @@ UNREAD: Final = object()
 """In place of what is stored: no operation needs it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RowChange:
     """What the operations on an item do to its row. ``values``: as the statement takes them."""
 

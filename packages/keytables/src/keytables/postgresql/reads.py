@@ -4,7 +4,7 @@ Rule: a read is sent after it was asked for, so it sees all that was committed b
 """
 
 import asyncio
-from itertools import count
+from itertools import count, islice
 from typing import Any, Final
 
 from keytables.bounds import sort_bounds
@@ -70,36 +70,39 @@ class ItemReads:
         self._encode = statements.columns.encode_key
         self._name = statements.columns.table.name
         self._waiting: dict[KeyTuple, list[asyncio.Future[Stored | None]]] = {}
-        self._is_scheduled = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_beginning = False
 
     def read(self, key: KeyTuple) -> "asyncio.Future[Stored | None]":
         """Return the row of a (checked) key, expired or not; None: there is none."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Stored | None] = loop.create_future()
-        if len(self._waiting) >= MAX_WAITING:
+        future: asyncio.Future[Stored | None] = asyncio.get_running_loop().create_future()
+        futures = self._waiting.get(key)
+        if futures is not None:
+            futures.append(future)
+        elif len(self._waiting) >= MAX_WAITING:
             future.set_exception(Throttled(f"{len(self._waiting)} reads are waiting already"))
-            return future
-        self._waiting.setdefault(key, []).append(future)
-        if not self._is_scheduled and len(self._tasks) < _IN_FLIGHT:
-            # At the end of this turn of the loop, with what else it asks for.
-            self._is_scheduled = True
-            loop.call_soon(self._start)
+        else:
+            self._waiting[key] = [future]
+            self._begin()
         return future
 
-    def _start(self) -> None:
-        self._is_scheduled = False
-        while self._waiting and len(self._tasks) < _IN_FLIGHT:
-            taken = {}
-            for key in list(self._waiting)[:_TOGETHER]:
-                taken[key] = self._waiting.pop(key)
-            task = asyncio.create_task(self._read(taken))
+    def _begin(self) -> None:
+        if self._waiting and not self._is_beginning and len(self._tasks) < _IN_FLIGHT:
+            self._is_beginning = True
+            task = asyncio.create_task(self._read_waiting())
             self._tasks.add(task)
             task.add_done_callback(self._end)
 
     def _end(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        self._start()
+        self._begin()
+
+    async def _read_waiting(self) -> None:
+        """Read what is asked for when this begins: with what else that turn of the loop asks."""
+        self._is_beginning = False
+        taken = {key: self._waiting.pop(key) for key in list(islice(self._waiting, _TOGETHER))}
+        self._begin()
+        await self._read(taken)
 
     async def _read(self, wanted: dict[KeyTuple, list["asyncio.Future[Stored | None]"]]) -> None:
         keys = list(wanted)
@@ -221,8 +224,8 @@ class Pages:
         sql = self._statements.page(tuple(conditions), order, descending, number)
         now: list[object] = [self._clock()] if self._expires else []
         rows = await self._reader.fetch(sql, *now, *values, most + 1, table=self._table.name)
-        items = [unpack(packed) for packed, _ in rows[:most]]
-        if len(rows) <= most and sum([len(packed) for packed, _ in rows]) < PAGE_BYTES:
+        items = [unpack(row[0]) for row in rows[:most]]
+        if len(rows) <= most and sum([len(row[0]) for row in rows]) < PAGE_BYTES:
             return Page(items, None)
         last, number = items[-1], rows[len(items) - 1][1]
         end = tuple(number if name is None else last[name] for name in position)

@@ -4,7 +4,7 @@ Rule: SQL text is built from declarations only; every value of a request is boun
 the numbers (``row``) of the changes that were made, of those whose guard held.
 """
 
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
@@ -24,7 +24,7 @@ _STORAGE: Final = (
 because rows live for a short time."""
 
 
-class Change(Enum):
+class Change(StrEnum):
     """How a write changes a row, unconditionally or guarded by the version that was read."""
 
     PUT = "put"
@@ -77,8 +77,14 @@ class TableStatements:
             f"WHERE expires <= $1 ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED)) "
             f"AND expires <= $1 RETURNING 1"
         )
-        # A table has few shapes of changes and pages; each text is made once.
-        self.change = lru_cache(maxsize=200)(self._change)
+        self._types_of = {
+            Change.PUT: columns.types,
+            Change.INSERT: columns.types,
+            Change.DELETE: self.key_types,
+            Change.REPLACE: (*columns.types, "xid"),
+            Change.REMOVE: (*self.key_types, "xid", "bigint"),
+        }
+        # A table has few shapes of pages; each text is made once.
         self.page = lru_cache(maxsize=200)(self._page)
 
     def order_of(self, index: Index) -> tuple[str, ...]:
@@ -93,9 +99,9 @@ class TableStatements:
 
     # --- writes -------------------------------------------------------------------------------
 
-    def _change(self, kind: Change, first: int) -> str:
-        """Return the statement of one kind of changes; its parameters are arrays, from number
-        ``first`` on.
+    def change(self, kind: Change, first: int) -> tuple[str, int]:
+        """Return the statement of one kind of changes, and how many parameters it has: arrays, from
+        number ``first`` on.
 
         PUT, INSERT: the columns. DELETE: the keys. REPLACE: the columns and versions. REMOVE: the
         keys, versions and numbers.
@@ -104,32 +110,34 @@ class TableStatements:
         all_names = ", ".join(columns.names)
         same = " AND ".join(f"stored.{key} = given.{key}" for key in self.keys)
         rest = [each for each in columns.names[len(self.keys) :] if each != "row"]
+        types = self._types_of[kind]
+        arrays = _arrays(types, first)
         if kind in (Change.PUT, Change.INSERT):
-            arrays = _arrays(columns.types, first)
-            insert = f"INSERT INTO {name} ({all_names}) SELECT * FROM unnest({arrays}) "  # noqa: S608
+            sql = f"INSERT INTO {name} ({all_names}) SELECT * FROM unnest({arrays}) "  # noqa: S608
             if kind is Change.INSERT:
-                return f"{insert} ON CONFLICT DO NOTHING RETURNING row"
-            new = ", ".join(f"{each} = excluded.{each}" for each in rest)
-            return f"{insert} ON CONFLICT ({keys}) DO UPDATE SET {new}"
-        if kind is Change.REPLACE:
-            types = (*columns.types, "xid")
+                sql += "ON CONFLICT DO NOTHING RETURNING row"
+            else:
+                new = ", ".join(f"{each} = excluded.{each}" for each in rest)
+                sql += f"ON CONFLICT ({keys}) DO UPDATE SET {new}"
+        elif kind is Change.REPLACE:
             new = ", ".join(f"{each} = given.{each}" for each in rest)
-            return (
+            sql = (
                 f"UPDATE {name} AS stored SET {new} "  # noqa: S608
-                f"FROM unnest({_arrays(types, first)}) AS given({all_names}, version) "
+                f"FROM unnest({arrays}) AS given({all_names}, version) "
                 f"WHERE {same} AND stored.xmin = given.version RETURNING given.row"
             )
-        if kind is Change.REMOVE:
-            types = (*self.key_types, "xid", "bigint")
-            return (
+        elif kind is Change.REMOVE:
+            sql = (
                 f"DELETE FROM {name} AS stored "  # noqa: S608
-                f"USING unnest({_arrays(types, first)}) AS given({keys}, version, row) "
+                f"USING unnest({arrays}) AS given({keys}, version, row) "
                 f"WHERE {same} AND stored.xmin = given.version RETURNING given.row"
             )
-        return (
-            f"DELETE FROM {name} AS stored "  # noqa: S608
-            f"USING unnest({_arrays(self.key_types, first)}) AS given({keys}) WHERE {same}"
-        )
+        else:
+            sql = (
+                f"DELETE FROM {name} AS stored "  # noqa: S608
+                f"USING unnest({arrays}) AS given({keys}) WHERE {same}"
+            )
+        return sql, len(types)
 
     # --- pages --------------------------------------------------------------------------------
 

@@ -7,18 +7,18 @@ commit that holds it. A write whose guard fails is evaluated again, and does not
                         ▲                                                  │
                         └──────── another process changed the row ◀────────┘
 
-What is submitted to an item meanwhile waits for the next commit. An answer that is lost leaves the
-question whether its commit was made: the server's process is ended, so that it cannot be made any
-more, and then the row is looked for that each commit leaves in ``~commits``.
+What is submitted to an item meanwhile waits for its next commit. So several commits of a process
+may be on their way at once: no two of them change one item.
 """
 
 import asyncio
-import itertools
+import math
 import random
-import uuid
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Coroutine, Iterable, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
 
 from keytables.completions import Completion, clone_error
 from keytables.engine import Clock
@@ -31,25 +31,14 @@ from keytables.errors import (
     Throttled,
     Unavailable,
 )
-from keytables.postgresql.connections import (
-    ANSWER_TIMEOUT,
-    STATEMENT_TIMEOUT,
-    Backend,
-    Connector,
-    Session,
-)
-from keytables.postgresql.failures import ConnectionLost, FailureReports, NotApplied
+from keytables.postgresql.commits import CommitConnection
+from keytables.postgresql.connections import Connector
+from keytables.postgresql.failures import FailureReports, NotApplied
 from keytables.postgresql.operations import UNREAD, ItemOperation, RowChange, Stored, fold
 from keytables.postgresql.reads import ItemReads
 from keytables.postgresql.statements import GUARDED, Change, TableStatements
 from keytables.retries import Backoff
 from keytables.values import KeyTuple, Scalar
-
-WRITE_TIMEOUT: Final = 5.0
-"""Seconds for which a commit is tried again; longer only for one that may have been made."""
-
-_SETTLED_AFTER: Final = STATEMENT_TIMEOUT + 1.0
-"""Seconds after which a statement that was sent has ended in the server, seen or not."""
 
 MAX_BATCH: Final = 1000
 MAX_BATCH_BYTES: Final = 4 << 20
@@ -58,12 +47,11 @@ MAX_BATCH_BYTES: Final = 4 << 20
 _MAX_EVALUATIONS: Final = 50
 """Of a write whose row other processes keep changing."""
 
-_BACKOFF: Final = Backoff(0.02, 0.5)
-_FENCE_INTERVAL: Final = 0.02
+_OPEN_AGAIN: Final = Backoff(1.0, 30.0, jitter=0.5)
+"""Pauses between attempts to open a further connection: writes do without it."""
 
-_END_BACKEND: Final = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
-)
+_LONGEST_PAUSE: Final = 0.005
+"""Seconds that writes which are ready wait at most, while a connection is free."""
 
 
 class TableWrites:
@@ -99,13 +87,13 @@ class ItemWrites:
 
 class GroupCommit:
     """The incomplete writes of one process; those over ``max_waiting`` or ``max_waiting_bytes`` are
-    Throttled. ``schema``: the quoted name of the store's schema.
+    Throttled. ``connections``: commits on their way at once; the first one is open.
     """
 
     def __init__(
         self,
         connector: Connector,
-        session: Session,
+        connections: Sequence[CommitConnection],
         failures: FailureReports,
         schema: str,
         *,
@@ -115,19 +103,20 @@ class GroupCommit:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._connector, self._failures, self._clock = connector, failures, clock
-        self._session: Session | None = session
+        self._connections = connections
+        self._free, self._unopened = deque(connections[:1]), deque(connections[1:])
         self._max_waiting, self._max_waiting_bytes = max_waiting, max_waiting_bytes
         self._ready: deque[ItemWrites] = deque()
-        self._count = self._bytes = 0
-        self._task: asyncio.Task[None] | None = None
+        self._count = self._bytes = self._under_way = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_beginning = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._next_begin = self._usual = 0.0
+        self._failed_openings, self._open_again_at = 0, 0.0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._lost: list[Backend] = []
         self._random = random.Random()  # noqa: S311 - numbers that are not alike, no secrets
         self._log = f'INSERT INTO {schema}."~commits" (id, rows) SELECT $1, '
-        # An update, so that the answer waits for what the lost one waited for: with a synchronous
-        # standby, a session that is ended leaves a commit that may be on the primary alone.
-        self._find = f'UPDATE {schema}."~commits" SET rows = rows WHERE id = $1 RETURNING rows'  # noqa: S608
         self.is_closed = False
 
     def new_number(self) -> int:
@@ -157,7 +146,9 @@ class GroupCommit:
         self._count += 1
         self._bytes += operation.size
         self._idle.clear()
-        keys = table.partitions.setdefault(key[0], {})
+        keys = table.partitions.get(key[0])
+        if keys is None:
+            keys = table.partitions[key[0]] = {}
         writes = keys.get(key)
         if writes is None:
             writes = keys[key] = ItemWrites(table, key)
@@ -177,11 +168,14 @@ class GroupCommit:
             await future
 
     async def close(self) -> None:
-        """Complete everything submitted, then close the session."""
+        """Complete everything submitted, then close the connections."""
         self.is_closed = True
         await self._idle.wait()
-        if self._session is not None:
-            await self._session.close()
+        for task in self._tasks:  # at most one that opens a connection
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for connection in self._connections:
+            await connection.close()
 
     # --- from submission to commit ------------------------------------------------------------
 
@@ -205,21 +199,71 @@ class GroupCommit:
 
     def _set_ready(self, writes: ItemWrites) -> None:
         self._ready.append(writes)
-        if self._task is None:
-            # It begins in the next turn of the loop, with what else this one submits.
-            self._task = self._loop.create_task(self._run())
+        if not self._is_beginning and self._timer is None:
+            self._begin()
 
-    async def _run(self) -> None:
+    def _begin(self) -> None:
+        """Begin the next commit: at once if none is on its way, else at an even distance to the
+        others, so that a database far away does not make commits smaller than they need to be.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._free:
+            self._open_another()
+            return
+        pause = self._next_begin - self._loop.time() if self._under_way else 0.0
+        if pause > 0.0:
+            self._timer = self._loop.call_later(pause, self._begin)
+            return
+        self._is_beginning = True
+        self._under_way += 1
+        self._start(self._commit_ready(self._free.popleft()))
+
+    def _start(self, coroutine: Coroutine[object, object, None]) -> None:
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _commit_ready(self, connection: CommitConnection) -> None:
+        """Commit what is ready when this begins: with what else that turn of the loop submits."""
+        self._is_beginning = False
+        begun = self._loop.time()
+        self._next_begin = begun + min(self._usual / len(self._connections), _LONGEST_PAUSE)
+        batch = self._take()
         try:
-            while self._ready:
-                batch = self._take()
-                try:
-                    await self._commit(batch)
-                except Exception as error:  # noqa: BLE001 - the writes of the batch get it
-                    self._failures.report(error)
-                    self._fail(batch, error)
+            await self._commit(connection, batch)
+        except Exception as error:  # noqa: BLE001 - the writes of the batch get it
+            self._failures.report(error)
+            self._fail(batch, error)
         finally:
-            self._task = None
+            self._usual += (self._loop.time() - begun - self._usual) / 8
+            self._under_way -= 1
+            is_usable = connection.is_open or connection is self._connections[0]
+            (self._free if is_usable else self._unopened).append(connection)
+            if self._ready and not self._is_beginning:
+                self._begin()
+
+    def _open_another(self) -> None:
+        """Open a further connection, in the background."""
+        if self._unopened and self._loop.time() >= self._open_again_at:
+            self._start(self._open(self._unopened.popleft()))
+
+    async def _open(self, connection: CommitConnection) -> None:
+        # Others wait until this attempt has ended.
+        self._open_again_at = math.inf
+        try:
+            await connection.open()
+        except KeytablesError as error:
+            self._failures.report(error)
+            self._failed_openings += 1
+            self._unopened.append(connection)
+            self._open_again_at = self._loop.time() + _OPEN_AGAIN.delay(self._failed_openings)
+            return
+        self._failed_openings, self._open_again_at = 0, 0.0
+        self._free.append(connection)
+        if self._ready and not self._is_beginning:
+            self._begin()
 
     def _take(self) -> list[ItemWrites]:
         batch: list[ItemWrites] = []
@@ -228,11 +272,12 @@ class GroupCommit:
             writes = self._ready.popleft()
             writes.taken = len(writes.operations)
             count += writes.taken
-            size += sum(operation.size for operation in writes.operations)
+            for operation in writes.operations:
+                size += operation.size
             batch.append(writes)
         return batch
 
-    async def _commit(self, batch: list[ItemWrites]) -> None:
+    async def _commit(self, connection: CommitConnection, batch: list[ItemWrites]) -> None:
         now = self._clock()
         changes: list[tuple[ItemWrites, RowChange]] = []
         unchanged: list[ItemWrites] = []
@@ -254,15 +299,16 @@ class GroupCommit:
         if not changes:
             return
         try:
-            done = await self._execute(changes)
+            done = await connection.commit(*_statement(self._log, changes))
         except (SchemaError, StorageFull, AccessRefused) as error:
             if len(changes) == 1:
                 self._failures.report(error)
                 self._fail([changes[0][0]], error)
                 return
             # One of them may be the only one that the database does not take.
-            for writes, _ in changes:
-                await self._commit([writes])
+            half = len(changes) // 2
+            for some in (changes[:half], changes[half:]):
+                await self._commit(connection, [writes for writes, _ in some])
             return
         except KeytablesError as error:
             self._failures.report(error)
@@ -328,99 +374,50 @@ class GroupCommit:
             if not waiter.done():
                 waiter.set_result(None)
 
-    # --- the commit ---------------------------------------------------------------------------
 
-    async def _execute(self, changes: Sequence[tuple[ItemWrites, RowChange]]) -> frozenset[int]:
-        """Commit the changes; return the numbers of those whose guard held."""
-        sql, arrays, tables = _statement(self._log, changes)
-        identifier = self._new_identifier()
-        deadline = self._loop.time() + WRITE_TIMEOUT
-        sent_at: float | None = None
-        for attempt in itertools.count(1):
-            try:
-                session = await self._open()
-                if sent_at is not None:
-                    found = await session.fetch(self._find, identifier)
-                    if found:
-                        return frozenset(found[0][0])
-                    sent_at = None
-                sent_at = self._loop.time()
-                rows = await session.fetch(
-                    sql, identifier, *arrays, operation="INSERT", table=tables
-                )
-                return frozenset(rows[0][0])
-            except ConnectionLost as error:
-                last: KeytablesError = error
-            except NotApplied as error:
-                last, sent_at = error, None
-            limit = deadline if sent_at is None else max(deadline, sent_at + _SETTLED_AFTER)
-            pause = _BACKOFF.delay(attempt)
-            if self._loop.time() + pause >= limit:
-                raise last if sent_at is not None else NotApplied(str(last)) from last
-            await asyncio.sleep(pause)
-        raise AssertionError("unreachable")
-
-    def _new_identifier(self) -> uuid.UUID:
-        bits = self._random.getrandbits(74)
-        high, low = bits >> 62, bits & (2**62 - 1)
-        return uuid.UUID(int=commit_time(self._clock()) | high << 64 | 2 << 62 | low)
-
-    async def _open(self) -> Session:
-        """Return the session; a new one only after those that were lost have ended."""
-        if self._session is None or self._session.is_closed:
-            if self._session is not None:
-                self._lost.append(self._session.backend)
-                self._session = None
-            session = await self._connector.connect()
-            try:
-                await self._end_lost(session)
-            except BaseException:
-                session.terminate()
-                raise
-            self._session = session
-        return self._session
-
-    async def _end_lost(self, session: Session) -> None:
-        deadline = self._loop.time() + ANSWER_TIMEOUT
-        while self._lost:
-            backend = self._lost[0]
-            while await session.fetch(_END_BACKEND, backend.pid, backend.started):
-                if self._loop.time() > deadline:
-                    raise ConnectionLost("an earlier connection to the database does not end")
-                await asyncio.sleep(_FENCE_INTERVAL)
-            self._lost.pop(0)
-
-
-def commit_time(now: float) -> int:
-    """Return the least ID of a commit at this time (RFC 9562, UUIDv7)."""
-    return (int(now * 1000) & (2**48 - 1)) << 80 | 7 << 76
+Shape: TypeAlias = tuple[tuple[TableStatements, Change], ...]
+"""The kinds of changes of a commit, in the order of its statement."""
 
 
 def _statement(
     log: str, changes: Sequence[tuple[ItemWrites, RowChange]]
 ) -> tuple[str, list[list[object]], str]:
     """Return the statement of a commit, its arrays, and the names of its tables for errors."""
-    groups: dict[tuple[TableWrites, Change], list[tuple[object, ...]]] = {}
+    groups: dict[tuple[TableStatements, Change], list[tuple[object, ...]]] = {}
     for writes, change in changes:
-        groups.setdefault((writes.table, change.kind), []).append(change.values)
+        group = writes.table.statements, change.kind
+        rows = groups.get(group)
+        if rows is None:
+            groups[group] = [change.values]
+        else:
+            rows.append(change.values)
+    shape = tuple(sorted(groups, key=lambda group: (group[0].name, group[1])))
+    arrays: list[list[object]] = []
+    for group in shape:
+        rows = groups[group]
+        # Locks are taken in the order of the keys by every process.
+        rows.sort(key=itemgetter(slice(len(group[0].keys))))
+        arrays += map(list, zip(*rows, strict=True))
+    sql, tables = _statement_of(log, shape)
+    return sql, arrays, tables
+
+
+@lru_cache(maxsize=500)
+def _statement_of(log: str, shape: Shape) -> tuple[str, str]:
+    """Return the SQL of commits with these changes, and the names of their tables."""
     parts: list[str] = []
     numbers: list[str] = []
-    arrays: list[list[object]] = []
-    for (table, kind), rows in sorted(
-        groups.items(), key=lambda group: (group[0][0].statements.name, group[0][1].value)
-    ):
-        # Locks are taken in the order of the keys by every process.
-        rows.sort(key=lambda row: row[: len(table.statements.keys)])
-        sql = table.statements.change(kind, len(arrays) + 2)
+    first = 2
+    for statements, kind in shape:
+        sql, count = statements.change(kind, first)
         name = f"part{len(parts)}"
         parts.append(f"{name} AS ({sql})")
         if kind in GUARDED:
             numbers.append(f"SELECT row FROM {name}")  # noqa: S608
-        arrays += map(list, zip(*rows, strict=True))
+        first += count
     collected = f"ARRAY({' UNION ALL '.join(numbers)})" if numbers else "'{}'::bigint[]"
-    tables = {table.statements.columns.table.name for table, _ in groups}
+    tables = {statements.columns.table.name for statements, _ in shape}
     return (
         f"WITH {', '.join(parts)} {log}{collected} RETURNING rows",
-        arrays,
         ", ".join(sorted(tables)),
     )

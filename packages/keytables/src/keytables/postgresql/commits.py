@@ -1,0 +1,126 @@
+"""A connection that commits, and learns what became of a commit whose answer was lost.
+
+Rule: the outcome is read, never guessed. The server's process is ended, so that the commit cannot
+be made any more, and then the row is looked for that each commit leaves in ``~commits``.
+"""
+
+import asyncio
+import itertools
+import random
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+from keytables.engine import Clock
+from keytables.errors import KeytablesError
+from keytables.postgresql.connections import (
+    ANSWER_TIMEOUT,
+    STATEMENT_TIMEOUT,
+    Backend,
+    Connector,
+    Session,
+)
+from keytables.postgresql.failures import ConnectionLost, NotApplied
+from keytables.retries import Backoff
+
+WRITE_TIMEOUT: Final = 5.0
+"""Seconds for which a commit is tried again; longer only for one that may have been made."""
+
+_SETTLED_AFTER: Final = STATEMENT_TIMEOUT + 1.0
+"""Seconds after which a statement that was sent has ended in the server, seen or not."""
+
+_BACKOFF: Final = Backoff(0.02, 0.5)
+_FENCE_INTERVAL: Final = 0.02
+
+_END_BACKEND: Final = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+)
+
+
+class CommitConnection:
+    """One commit at a time. ``schema``: the quoted name of the store's schema."""
+
+    def __init__(
+        self, connector: Connector, schema: str, clock: Clock, session: Session | None = None
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connector, self._clock, self._session = connector, clock, session
+        self._lost: list[Backend] = []
+        self._random = random.Random()  # noqa: S311 - numbers that are not alike, no secrets
+        # An update, so that the answer waits for what the lost one waited for: with a synchronous
+        # standby, a session that is ended leaves a commit that may be on the primary alone.
+        self._find = f'UPDATE {schema}."~commits" SET rows = rows WHERE id = $1 RETURNING rows'  # noqa: S608
+
+    @property
+    def is_open(self) -> bool:
+        return self._session is not None and not self._session.is_closed
+
+    async def commit(self, sql: str, arrays: Sequence[object], tables: str) -> frozenset[int]:
+        """Execute the statement of a commit, whose first parameter is its ID; return the numbers of
+        the changes whose guard held. ``tables``: for errors.
+        """
+        identifier = self._new_identifier()
+        deadline = self._loop.time() + WRITE_TIMEOUT
+        sent_at: float | None = None
+        for attempt in itertools.count(1):
+            try:
+                session = await self.open()
+                if sent_at is not None:
+                    found = await session.fetch(self._find, identifier)
+                    if found:
+                        return frozenset(found[0][0])
+                    sent_at = None
+                sent_at = self._loop.time()
+                rows = await session.fetch(
+                    sql, identifier, *arrays, operation="INSERT", table=tables
+                )
+                return frozenset(rows[0][0])
+            except ConnectionLost as error:
+                last: KeytablesError = error
+            except NotApplied as error:
+                last, sent_at = error, None
+            limit = deadline if sent_at is None else max(deadline, sent_at + _SETTLED_AFTER)
+            pause = _BACKOFF.delay(attempt)
+            if self._loop.time() + pause >= limit:
+                raise last if sent_at is not None else NotApplied(str(last)) from last
+            await asyncio.sleep(pause)
+        raise AssertionError("unreachable")
+
+    async def open(self) -> Session:
+        """Return the session; a new one only after those that were lost have ended."""
+        if self._session is None or self._session.is_closed:
+            if self._session is not None:
+                self._lost.append(self._session.backend)
+                self._session = None
+            session = await self._connector.connect()
+            try:
+                await self._end_lost(session)
+            except BaseException:
+                session.terminate()
+                raise
+            self._session = session
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _new_identifier(self) -> uuid.UUID:
+        bits = self._random.getrandbits(74)
+        high, low = bits >> 62, bits & (2**62 - 1)
+        return uuid.UUID(int=commit_time(self._clock()) | high << 64 | 2 << 62 | low)
+
+    async def _end_lost(self, session: Session) -> None:
+        deadline = self._loop.time() + ANSWER_TIMEOUT
+        while self._lost:
+            backend = self._lost[0]
+            while await session.fetch(_END_BACKEND, backend.pid, backend.started):
+                if self._loop.time() > deadline:
+                    raise ConnectionLost("an earlier connection to the database does not end")
+                await asyncio.sleep(_FENCE_INTERVAL)
+            self._lost.pop(0)
+
+
+def commit_time(now: float) -> int:
+    """Return the least ID of a commit at this time (RFC 9562, UUIDv7)."""
+    return (int(now * 1000) & (2**48 - 1)) << 80 | 7 << 76
