@@ -25,6 +25,7 @@ from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.stats.document import document_of
 from channelstats.tables.subscriptions import HELD, Subscription
+from channelstats.views.goals import parse_bound
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.push_service import Answer, Browser, PushService
 from support.clocks import ManualClock
@@ -302,8 +303,8 @@ async def test_goals_that_were_not_met_and_alerts_are_in_the_message(desk: Desk)
     browser = await desk.subscribed()
     desk.settings = replace(
         desk.settings,
-        goals="threads.unanswered_share <= 30,people.posters >= 3",
-        alerts="people.messages > 5,people.messages > 50",
+        goals=tuple(map(parse_bound, ("threads.unanswered_share <= 30", "people.posters >= 3"))),
+        alerts=tuple(map(parse_bound, ("people.messages > 5", "people.messages > 50"))),
     )
     await desk.announce()
     [message] = browser.got

@@ -112,9 +112,9 @@ def test_an_address_is_public_when_it_is_nobodys_own(address: str, expected: boo
 
 
 def test_the_operator_names_hosts_in_any_case() -> None:
-    found = load({"push_hosts": "Push.lan, 10.0.0.7"}, {}).own_push_hosts
+    found = load({"push_hosts": "Push.lan, 10.0.0.7"}, {}).push_hosts
     assert found == {"push.lan", "10.0.0.7"}
-    assert load({}, {}).own_push_hosts == frozenset()
+    assert load({}, {}).push_hosts == frozenset()
 
 
 class Names(AbstractResolver):

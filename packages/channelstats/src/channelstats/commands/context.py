@@ -220,7 +220,7 @@ class CommandContext(msgspec.Struct):
         :raises SettingError: there is no token, or it cannot be used
         """
         token = token or slack_token(purpose, self.settings, self.environment)
-        kind, clock, sleep = self.settings.kind_of_app, self.monotonic, self.sleep
+        kind, clock, sleep = self.settings.app_kind, self.monotonic, self.sleep
         async with SdkTransport.open(token, base_url=self.settings.slack_api) as transport:
             yield WebApi(SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say))
 

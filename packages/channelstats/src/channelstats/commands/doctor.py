@@ -317,7 +317,7 @@ async def _check_channels(
     except SlackError as error:
         findings.fail("channels", str(error))
         return
-    _check_duration(context.settings.kind_of_app, findings, channels)
+    _check_duration(context.settings.app_kind, findings, channels)
     outside = sum(not (channel.is_member or channel.is_archived) for channel in channels)
     if identity.bot_id and outside:
         findings.warn(

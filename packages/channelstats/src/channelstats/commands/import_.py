@@ -72,8 +72,8 @@ async def import_export(context: CommandContext) -> int:
         include_dms=given.include_dms,
         include_unlisted=given.unlisted,
         workspace=given.workspace,
-        exclude_channels=settings.excluded_channels,
-        exclude_people=settings.excluded_users,
+        exclude_channels=settings.exclude_channels,
+        exclude_people=settings.exclude_users,
         until=given.until,
     )
     await import_archive(context, given.path, options)
@@ -139,7 +139,7 @@ async def import_members(context: CommandContext) -> int:
     except MalformedAnalytics as error:
         raise Failure(str(error)) from None
     async with context.tables(create=True) as tables:
-        out = await Exclusions.load(tables, context.settings.excluded_users)
+        out = await Exclusions.load(tables, context.settings.exclude_users)
         new = await store_accounts(tables, read.created, out)
     for problem in read.problems:
         context.complain(problem)
@@ -166,7 +166,7 @@ async def import_analytics(context: CommandContext) -> int:
     span = DateSpan(first, last) if first else None
     found: list[StoredAnalytics] = []
     async with context.taking_in() as tables:
-        exclusions = await Exclusions.load(tables, context.settings.excluded_users)
+        exclusions = await Exclusions.load(tables, context.settings.exclude_users)
         for path in context.arguments.paths:
             try:
                 found.append(await _import_file(context, tables, path, span, exclusions))
@@ -193,7 +193,7 @@ async def _import_file(
     :raises MalformedAnalytics: nothing, as it is no such file
     """
     read = await asyncio.to_thread(read_analytics, path, span)
-    stored = await store_analytics(tables, read, out, context.settings.excluded_channels)
+    stored = await store_analytics(tables, read, out, context.settings.exclude_channels)
     for problem in read.problems:
         context.complain(problem)
     if stored.unknown:
@@ -228,8 +228,8 @@ async def migrate(context: CommandContext) -> int:
                 tables,
                 clock=context.clock,
                 counting=settings.counting,
-                excluded=settings.excluded_users,
-                excluded_channels=settings.excluded_channels,
+                excluded=settings.exclude_users,
+                excluded_channels=settings.exclude_channels,
                 on_event=on_event,
             ).run()
         parts = []

@@ -194,10 +194,10 @@ async def _subject(context: CommandContext, tables: Tables, kind: ReportKind) ->
     settings, name = context.settings, context.arguments.name
     if kind is ReportKind.CHANNEL:
         subject = await lookup.channel_id(tables, name)
-        excluded = resolve_channels(settings.excluded_channels, await tables.channels.all())
+        excluded = resolve_channels(settings.exclude_channels, await tables.channels.all())
     elif kind is ReportKind.USER:
         subject = await lookup.user_id(tables, name)
-        excluded = resolve_people(settings.excluded_users, await tables.users.all())
+        excluded = resolve_people(settings.exclude_users, await tables.users.all())
     else:
         return ""
     if subject in excluded:

@@ -132,8 +132,8 @@ async def _with_goals(
         goals, alerts = await measure_week(
             tables,
             week,
-            settings.goal_bounds,
-            settings.alert_bounds,
+            settings.goals,
+            settings.alerts,
             settings.options,
             first_weekday=settings.first_weekday,
         )
@@ -223,7 +223,7 @@ class Announcer:
         reachable = [one for one in waiting if one.vapid == key.public]
         result.foreign = len(waiting) - len(reachable)
         result.left += result.foreign
-        contact, hosts = settings.push_contact or DEFAULT_CONTACT, settings.own_push_hosts
+        contact, hosts = settings.push_contact or DEFAULT_CONTACT, settings.push_hosts
         async with PushSender.open(key, contact, self._clock, hosts) as sender:
             text, end = msgspec.json.encode(message), self._clock() + WHOLE_RUN
             queue = iter(reachable)

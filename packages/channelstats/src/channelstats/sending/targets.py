@@ -122,14 +122,14 @@ async def weekly_plan(
             words = f"{kind} report to #{channels[found].name}"
             targets.append(Target(kind, "", found, words))
     of_goals = next((of.destination for of in targets if of.kind is ReportKind.GLOBAL), "")
-    excluded = resolve_channels(settings.excluded_channels, channels)
+    excluded = resolve_channels(settings.exclude_channels, channels)
     targets += _of_channels(channels, excluded)
     links = settings.channel_stats and await _known(
         tables, settings.channel_stats, "links to channel reports", problems
     )
     if opted_in is None:
         opted_in = await _members(tables, settings, problems)
-    targets += _of_users(users, set(opted_in) - resolve_people(settings.excluded_users, users))
+    targets += _of_users(users, set(opted_in) - resolve_people(settings.exclude_users, users))
     goals = of_goals if settings.goals or settings.alerts else ""
     return WeeklyPlan(tuple(targets), tuple(problems), links, goals)
 

@@ -180,8 +180,8 @@ class WeeklyRun:
             goals, alerts = await measure_week(
                 tables,
                 self._week,
-                settings.goal_bounds,
-                settings.alert_bounds,
+                settings.goals,
+                settings.alerts,
                 settings.options,
                 first_weekday=settings.first_weekday,
             )

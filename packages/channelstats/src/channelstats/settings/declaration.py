@@ -5,22 +5,21 @@ is in no error: it may be a secret in the wrong place.
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from channelstats.counting import Profile
 from channelstats.days import zone_of
 from channelstats.slack.rate_limits import AppKind
-from channelstats.views.goals import parse_bound
+from channelstats.views.goals import Bound, parse_bound
 from keytables.stores import parse_store
 
 T = TypeVar("T")
-
-Value = str | int | bool
+WordT = TypeVar("WordT", bound=StrEnum)
 
 PREFIX: Final = "CHANNELSTATS_"
 
@@ -43,12 +42,12 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ValueType:
+class ValueType(Generic[T]):
     """`parse` raises ValueError, whose text is not shown to the user; `expected` is."""
 
     metavar: str
     expected: str
-    parse: Callable[[str], Value]
+    parse: Callable[[str], T]
     is_list: bool = False
     """Members are separated by commas; in the file it may be an array."""
     explains: bool = False
@@ -65,10 +64,11 @@ class OptionGroup(StrEnum):
     DASHBOARD = "dashboard"
     PRIVACY = "privacy"
 
-    def option(self, value_type: ValueType, default: T, about: str) -> T:
-        """Declare a field of `Settings` as an option."""
-        metadata = {"value_type": value_type, "default": default, "group": self, "help": about}
-        return field(default=default, metadata=metadata)
+    def option(self, value_type: ValueType[T], default: str | int, about: str) -> T:
+        """Declare a field of `Settings` as an option; the default is as an operator writes it."""
+        option = Option("", value_type, default, self, about)
+        value: T = field(default=option.value(str(default)), metadata={"option": option})
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,18 @@ class Option:
     """A row of the table: `data` is --data, CHANNELSTATS_DATA, and `data` in the file."""
 
     name: str
-    value_type: ValueType
-    default: Value
+    value_type: ValueType[Any]
+    default: str | int
     group: OptionGroup
     help: str
+
+    def value(self, text: str) -> Any:
+        """The value that a text means; nothing may stay nothing.
+
+        :raises ValueError: it means none
+        """
+        is_nothing = text == self.default == "" and not self.value_type.is_list
+        return text if is_nothing else self.value_type.parse(text)
 
     @property
     def flag(self) -> str:
@@ -90,9 +98,13 @@ class Option:
         return PREFIX + self.name.upper()
 
 
-def show_value(value: Value) -> str:
+def show_value(value: object) -> str:
     """A value as an operator would write it."""
-    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return ("no", "yes")[value]
+    if isinstance(value, frozenset):
+        value = tuple(sorted(value))
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 # ── types of values ──────────────────────────────────────────────────────────────────────────────
@@ -104,13 +116,13 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]+(-+[a-z0-9]+)*", re.IGNORECASE)
 _SUBTYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,79}")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _CONTACT: Final = re.compile(r"mailto:[^@\s]+@[^@\s]+|https://\S+")
-_HOST: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.IGNORECASE)
+_HOST: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _TOKEN: Final = ("xoxp-", "xoxb-", "xoxe", "xapp-", "xoxa-", "xoxc-", "xoxs-")
 
 IsValid = Callable[[str], object]
 
 
-def members(text: str) -> list[str]:
+def _members(text: str) -> list[str]:
     """The members of a list, without the signs of channels and people before them."""
     found = (member.strip().lstrip("#@") for member in text.split(","))
     return [member for member in found if member]
@@ -122,15 +134,15 @@ def _valid(text: str, is_valid: object) -> str:
     return text
 
 
-def _text(metavar: str, expected: str, is_valid: IsValid) -> ValueType:
+def _text(metavar: str, expected: str, is_valid: IsValid) -> ValueType[str]:
     return ValueType(metavar, expected, lambda text: _valid(text, is_valid(text)))
 
 
-def _word(metavar: str, expected: str, words: Collection[str]) -> ValueType:
-    return ValueType(metavar, expected, lambda text: _valid(text.lower(), text.lower() in words))
+def _word(metavar: str, expected: str, words: type[WordT]) -> ValueType[WordT]:
+    return ValueType(metavar, expected, lambda text: words(text.lower()))
 
 
-def _number(metavar: str, expected: str, lowest: int, highest: int) -> ValueType:
+def _number(metavar: str, expected: str, lowest: int, highest: int) -> ValueType[int]:
     def parse(text: str) -> int:
         value = int(_valid(text, text.isascii() and text.isdecimal() and len(text) < 19))
         _valid(text, lowest <= value <= highest)
@@ -139,11 +151,23 @@ def _number(metavar: str, expected: str, lowest: int, highest: int) -> ValueType
     return ValueType(metavar, expected, parse)
 
 
-def _list(expected: str, is_valid: IsValid, *, explains: bool = False) -> ValueType:
-    def parse(text: str) -> str:
-        return ",".join(_valid(member, is_valid(member)) for member in members(text))
+def _set(expected: str, is_valid: IsValid) -> ValueType[frozenset[str]]:
+    def parse(text: str) -> frozenset[str]:
+        return frozenset(_valid(member, is_valid(member)) for member in _members(text))
 
-    return ValueType("LIST", expected, parse, is_list=True, explains=explains)
+    return ValueType("LIST", expected, parse, is_list=True)
+
+
+def _parse_hosts(text: str) -> frozenset[str]:
+    return frozenset(_valid(host, _HOST.fullmatch(host)) for host in _members(text.lower()))
+
+
+def _parse_bounds(text: str) -> tuple[Bound, ...]:
+    return tuple(map(parse_bound, _members(text)))
+
+
+def _parse_weekday(text: str) -> str:
+    return _valid(text.lower(), text.lower() in WEEKDAYS)
 
 
 def _parse_boolean(text: str) -> bool:
@@ -193,10 +217,10 @@ STORE: Final = ValueType(
 )
 TABLE_PREFIX: Final = _text("TEXT", "letters, digits, '_', '-', '.'", _PREFIX.fullmatch)
 TIME_ZONE: Final = _text("ZONE", "the name of a time zone, like Europe/Berlin", zone_of)
-WEEKDAY: Final = _word("WEEKDAY", "a weekday, like sunday or monday", WEEKDAYS)
-PROFILE: Final = _word("|".join(Profile), " or ".join(Profile), set(Profile))
-APP_KIND: Final = _word("KIND", ", ".join(AppKind), set(AppKind))
-SUBTYPE: Final = _list("subtypes of messages, like channel_join,reminder_add", _SUBTYPE.fullmatch)
+WEEKDAY: Final = ValueType("WEEKDAY", "a weekday, like sunday or monday", _parse_weekday)
+PROFILE: Final = _word("|".join(Profile), " or ".join(Profile), Profile)
+APP_KIND: Final = _word("KIND", ", ".join(AppKind), AppKind)
+SUBTYPES: Final = _set("subtypes of messages, like channel_join,reminder_add", _SUBTYPE.fullmatch)
 DAYS: Final = _number("DAYS", "a number of days", 0, 36_600)
 COUNT: Final = _number("NUMBER", "a whole number from 1 on", 1, 1_000_000)
 PORT: Final = _number("PORT", "a port, from 0 (any free one) to 65535", 0, 65_535)
@@ -208,6 +232,10 @@ SUBDOMAIN: Final = _text(
 CHANNEL: Final = ValueType("NAME", "the name of a channel, or its ID", _parse_channel)
 ADDRESS: Final = ValueType("ADDRESS", "an address", str)
 CONTACT: Final = _text("URL", "mailto:name@example.org or https://…", _CONTACT.fullmatch)
-HOSTS: Final = _list("hosts without port, like push.example.lan", _HOST.fullmatch)
-BOUNDS: Final = _list("figures and their bounds", parse_bound, explains=True)
-NAMES: Final = _list("names or IDs", bool)
+HOSTS: Final = ValueType(
+    "LIST", "hosts without port, like push.example.lan", _parse_hosts, is_list=True
+)
+BOUNDS: Final = ValueType(
+    "LIST", "figures and their bounds", _parse_bounds, is_list=True, explains=True
+)
+NAMES: Final = _set("names or IDs", bool)

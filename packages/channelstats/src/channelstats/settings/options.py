@@ -1,7 +1,8 @@
+# ruff: noqa: RUF009 - a group's `option` is `dataclasses.field` with its own metadata
 """The table of settings: every option is a row of the dataclass `Settings`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ from channelstats.settings import declaration as types
 from channelstats.settings.declaration import Option, OptionGroup, Source
 from channelstats.slack.rate_limits import AppKind
 from channelstats.stats import Options
-from channelstats.views.goals import Bound, parse_bound
+from channelstats.views.goals import Bound
 
 _GENERAL, _COUNTING, _SLACK = OptionGroup.GENERAL, OptionGroup.COUNTING, OptionGroup.SLACK
 _REPORTS, _DASHBOARD = OptionGroup.REPORTS, OptionGroup.DASHBOARD
@@ -31,14 +32,16 @@ class Settings:
     report_timezone: str = _GENERAL.option(types.TIME_ZONE, "UTC", "time zone of days and weeks")
     week_start: str = _GENERAL.option(types.WEEKDAY, "sunday", "first day of the week")
 
-    profile: str = _COUNTING.option(types.PROFILE, "modern", "definitions to count by")
+    profile: Profile = _COUNTING.option(types.PROFILE, "modern", "definitions to count by")
     include_bots: bool = _COUNTING.option(types.FLAG, False, "count messages of bots")
-    count_subtypes: str = _COUNTING.option(types.SUBTYPE, "", "further message subtypes that count")
+    count_subtypes: frozenset[str] = _COUNTING.option(
+        types.SUBTYPES, "", "further message subtypes that count"
+    )
     merge_skin_tones: bool = _COUNTING.option(types.FLAG, False, "ignore the skin tones of emoji")
     default_timezone: str = _COUNTING.option(types.TIME_ZONE, "", "time zone of people without one")
 
     read_token_file: str = _SLACK.option(types.TOKEN_FILE, "", "file with the token that reads")
-    app_kind: str = _SLACK.option(types.APP_KIND, "internal", "internal, marketplace, unlisted")
+    app_kind: AppKind = _SLACK.option(types.APP_KIND, "internal", "internal, marketplace, unlisted")
     refetch: int = _SLACK.option(types.DAYS, 7, "days that are read again")
     max_age: int = _SLACK.option(types.DAYS, 21, "days that a first run reads back")
     thread_max_age: int = _SLACK.option(types.DAYS, 90, "days that threads are watched")
@@ -56,16 +59,20 @@ class Settings:
     dashboard_url: str = _REPORTS.option(
         types.WEB_ADDRESS, "", "address of the dashboard, for links in Slack"
     )
-    goals: str = _REPORTS.option(types.BOUNDS, "", "figures and where they should be")
-    alerts: str = _REPORTS.option(types.BOUNDS, "", "figures and where they should not be")
+    goals: tuple[Bound, ...] = _REPORTS.option(types.BOUNDS, "", "figures and where they should be")
+    alerts: tuple[Bound, ...] = _REPORTS.option(
+        types.BOUNDS, "", "figures and where they should not be"
+    )
 
     host: str = _DASHBOARD.option(types.ADDRESS, "127.0.0.1", "address to listen on")
     port: int = _DASHBOARD.option(types.PORT, 8090, "port to listen on")
     push_contact: str = _DASHBOARD.option(types.CONTACT, "", "contact for push services")
-    push_hosts: str = _DASHBOARD.option(types.HOSTS, "", "hosts of your own push services")
+    push_hosts: frozenset[str] = _DASHBOARD.option(
+        types.HOSTS, "", "hosts of your own push services"
+    )
 
-    exclude_channels: str = _PRIVACY.option(types.NAMES, "", "channels to leave out")
-    exclude_users: str = _PRIVACY.option(types.NAMES, "", "people to leave out")
+    exclude_channels: frozenset[str] = _PRIVACY.option(types.NAMES, "", "channels to leave out")
+    exclude_users: frozenset[str] = _PRIVACY.option(types.NAMES, "", "people to leave out")
     retention_days: int = _PRIVACY.option(types.DAYS, 0, "days that messages are kept; 0 keeps all")
     min_group: int = _PRIVACY.option(types.COUNT, 1, "fewest posters of a channel that is listed")
     anonymize_secret_file: str = _PRIVACY.option(
@@ -100,13 +107,9 @@ class Settings:
         return types.WEEKDAYS.index(self.week_start)
 
     @property
-    def kind_of_app(self) -> AppKind:
-        return AppKind(self.app_kind)
-
-    @property
     def counting(self) -> Counting:
-        further = tuple(sorted(set(types.members(self.count_subtypes))))
-        return Counting(Profile(self.profile), include_bots=self.include_bots, further=further)
+        further = tuple(sorted(self.count_subtypes))
+        return Counting(self.profile, include_bots=self.include_bots, further=further)
 
     @property
     def options(self) -> Options:
@@ -114,32 +117,9 @@ class Settings:
             self.counting,
             self.default_timezone,
             self.merge_skin_tones,
-            self.excluded_users,
-            self.excluded_channels,
+            self.exclude_users,
+            self.exclude_channels,
         )
-
-    @property
-    def excluded_channels(self) -> frozenset[str]:
-        """Names and IDs, without `#`."""
-        return frozenset(types.members(self.exclude_channels))
-
-    @property
-    def excluded_users(self) -> frozenset[str]:
-        """Names and IDs, without `@`."""
-        return frozenset(types.members(self.exclude_users))
-
-    @property
-    def goal_bounds(self) -> tuple[Bound, ...]:
-        return tuple(map(parse_bound, types.members(self.goals)))
-
-    @property
-    def alert_bounds(self) -> tuple[Bound, ...]:
-        return tuple(map(parse_bound, types.members(self.alerts)))
-
-    @property
-    def own_push_hosts(self) -> frozenset[str]:
-        """Hosts of push services that may be in a private network."""
-        return frozenset(types.members(self.push_hosts.lower()))
 
     @property
     def retention(self) -> timedelta | None:
@@ -147,4 +127,6 @@ class Settings:
         return timedelta(self.retention_days) if self.retention_days else None
 
 
-OPTIONS: Final = tuple(Option(row.name, **row.metadata) for row in fields(Settings) if row.metadata)
+OPTIONS: Final[tuple[Option, ...]] = tuple(
+    replace(row.metadata["option"], name=row.name) for row in fields(Settings) if row.metadata
+)

@@ -18,7 +18,6 @@ from channelstats.settings.declaration import (
     OptionGroup,
     SettingError,
     Source,
-    Value,
 )
 from channelstats.settings.options import OPTIONS, Settings
 
@@ -152,11 +151,9 @@ def _text_of(option: Option, value: object, source: Source) -> str:
     raise SettingError(f"{source.of(option.name)}: expected {expected}")
 
 
-def _parse(option: Option, text: str, source: Source) -> Value:
-    if text == option.default == "":
-        return ""
+def _parse(option: Option, text: str, source: Source) -> object:
     try:
-        return option.value_type.parse(text)
+        return option.value(text)
     except ValueError as error:
         value_type = option.value_type
         why = str(error) if value_type.explains else f"expected {value_type.expected}"

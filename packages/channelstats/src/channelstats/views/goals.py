@@ -60,6 +60,9 @@ class Bound(msgspec.Struct, frozen=True):
         """at most; more than."""
         return _SIGNS[self.sign][1]
 
+    def __str__(self) -> str:
+        return f"{self.figure} {self.sign} {self.number:g}"
+
     def holds(self, value: float) -> bool:
         return _SIGNS[self.sign][0](value, self.number)
 

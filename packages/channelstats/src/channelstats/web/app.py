@@ -222,7 +222,7 @@ class Dashboard:
 
     async def subscribe(self, request: web.Request) -> web.Response:
         service, body = self._service, await _json_of(request)
-        hosts = service.settings.own_push_hosts
+        hosts = service.settings.push_hosts
         try:
             given = subscription_of(body, from_here=is_here(request), own_hosts=hosts)
         except ValueError as error:
@@ -279,7 +279,7 @@ class Dashboard:
             workspace=names.directory.slack_name,
             me=self._known(request, names),
             logged_in=self._guard.asks,
-            goals=service.settings.goal_bounds,
+            goals=service.settings.goals,
         )
         return visit, snapshot
 

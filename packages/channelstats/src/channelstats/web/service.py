@@ -275,11 +275,11 @@ class DashboardService:
 
     async def _read_names(self) -> Names:
         users, channels = await self.tables.users.all(), await self.tables.channels.all()
-        excluded = self.settings
-        out = resolve_people(excluded.excluded_users, users)
-        out |= resolve_channels(excluded.excluded_channels, channels)
+        settings = self.settings
+        out = resolve_people(settings.exclude_users, users)
+        out |= resolve_channels(settings.exclude_channels, channels)
         pseudonyms = None
-        slack_name = await self.tables.configuration.slack_name(excluded.slack_name)
+        slack_name = await self.tables.configuration.slack_name(settings.slack_name)
         if self._secret is not None:
             pseudonyms = await load_pseudonyms(self.tables, self._secret)
             users, channels = hidden_users(users, pseudonyms), hidden_channels(channels, pseudonyms)
