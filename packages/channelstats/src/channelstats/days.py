@@ -7,6 +7,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 DAY = timedelta(days=1)
+SUNDAY = 6
+"""Monday is 0."""
+
+_WEEK = 7
 
 
 def zone_of(name: str) -> ZoneInfo | None:
@@ -51,6 +55,11 @@ def ago_text(seconds: int, now: int, zone: ZoneInfo) -> str:
     day = date_at(seconds, zone)
     days = (date_at(now, zone) - day).days
     return f"{day.isoformat()}, {days:,} day{'' if days == 1 else 's'} ago"
+
+
+def week_of(day: date, first_weekday: int = SUNDAY) -> date:
+    """The day on which the week of ``day`` began."""
+    return day - (day.weekday() - first_weekday) % _WEEK * DAY
 
 
 class Calendar:

@@ -52,8 +52,8 @@ async def test_channels_are_read_in_a_thread_and_in_a_process_alike(
     export = Export.open(EXAMPLE)
     channels = listed(export)
     expected = [read_channel(export, one, origin(one), is_new) for one in channels]
-    async with channel_reader(export, size) as read:
-        reading = [read(channel, origin(channel), is_new) for channel in channels]
+    async with channel_reader(export, size) as reader:
+        reading = [reader.read(channel, origin(channel), is_new) for channel in channels]
         assert [await content for content in reading] == expected
     assert multiprocessing.active_children() == []
 
@@ -70,8 +70,8 @@ async def test_what_is_wrong_and_in_no_utf8_comes_with_the_messages(
     files["one/ü.json"] = b"no"
     export = Export.open(write_folder(files, tmp_path / "export"))
     (channel,) = listed(export)
-    async with channel_reader(export, size) as read:
-        content = await read(channel, origin(channel), True)
+    async with channel_reader(export, size) as reader:
+        content = await reader.read(channel, origin(channel), True)
     assert [user.user_name for user in content.authors] == ["", "half ?"]
     assert [str(problem).partition(":")[0] for problem in content.problems] == [
         "one/2024-01-02.json",
@@ -127,12 +127,12 @@ async def test_a_process_that_dies_is_reported_in_a_line() -> None:
     (first, *_) = listed(export)
 
     async def lose_it() -> None:
-        async with channel_reader(export, export_reader.LARGE) as read:
-            await read(first, origin(first), True)
+        async with channel_reader(export, export_reader.LARGE) as reader:
+            await reader.read(first, origin(first), True)
             (process,) = multiprocessing.active_children()
             process.kill()
             process.join()
-            await read(first, origin(first), True)
+            await reader.read(first, origin(first), True)
 
     with pytest.raises(ReaderEnded, match="import it again to go on"):
         await lose_it()
@@ -149,8 +149,8 @@ def test_the_process_ends_with_an_import_that_was_killed(tmp_path: Path) -> None
         "    export = Export.open(sys.argv[1])\n"
         "    channel = export.channels()[0]\n"
         "    origin = Origin(channel.about.id, 'export', 1, '1800000000.000000')\n"
-        "    async with channel_reader(export, LARGE) as read:\n"
-        "        await read(channel, origin, True)\n"
+        "    async with channel_reader(export, LARGE) as reader:\n"
+        "        await reader.read(channel, origin, True)\n"
         "        (process,) = multiprocessing.active_children()\n"
         "        print(process.pid, flush=True)\n"
         "        await asyncio.Event().wait()\n"

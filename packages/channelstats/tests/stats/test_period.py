@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channelstats.days import week_of
 from channelstats.stats.period import (
     MOST_SINGLE_DAYS,
     Period,
@@ -17,7 +18,6 @@ from channelstats.stats.period import (
     labels,
     last_complete_week,
     points,
-    week_of,
     weeks,
     with_point,
 )

@@ -33,7 +33,7 @@ from tqdm import tqdm
 
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS, ListedCommand, Parser
 from channelstats.credentials import Purpose, slack_token
-from channelstats.days import date_at
+from channelstats.days import date_at, week_of
 from channelstats.ingest.runs import Event, OnEvent
 from channelstats.lookup import NotFound
 from channelstats.progress import ProgressBar, progress_bar, show
@@ -46,7 +46,7 @@ from channelstats.slack.export import Problem
 from channelstats.slack.rate_limits import Sleep
 from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
-from channelstats.stats.period import WEEK, last_complete_week, week_of
+from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.tables import Tables, Taken
 from channelstats.tables.columns import folder_of
 from channelstats.tables.exclusion import remove_before
@@ -185,12 +185,14 @@ class CommandContext(msgspec.Struct):
     @asynccontextmanager
     async def taking_in(self) -> AsyncIterator[Tables]:
         """The tables, created if need be, for one writer of messages. In the end the messages that
-        are older than `retention_days` are removed.
+        are older than `retention_days` are removed, and counts of words where there are to be none.
 
         :raises Taken: another command writes messages
         """
         async with self.tables(create=True) as tables, tables.writing(self.clock):
             yield tables
+            if not self.settings.count_topics:
+                await tables.topics.remove_before(date.max)
             retention, removed = self.settings.retention, 0
             if retention is None:
                 return

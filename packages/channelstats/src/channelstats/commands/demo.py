@@ -146,7 +146,8 @@ async def _make(context: CommandContext, wanted: DemoPlan) -> None:
     export = folder / "export.zip"
     try:
         _write(context, plan, export)
-        await import_archive(context, export, ImportOptions(include_private=True))
+        options = ImportOptions(include_private=True, topics=context.settings.topic_rules)
+        await import_archive(context, export, options)
     finally:
         export.unlink(missing_ok=True)
     whole = msgspec.structs.replace(plan, is_whole=True)

@@ -16,5 +16,7 @@ order they come.
     runs             what they share: who is left out, what is reported; options and checkpoints
     rows             users, channels and messages as Slack writes them → rows
     questions        whether a message asks something
+    topics           how many people use a word or a link in a week
+    stop_words       words that are not counted
     merging          rows that came merged with stored ones; when those were found unchanged
 """

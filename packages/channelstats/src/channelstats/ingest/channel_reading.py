@@ -20,6 +20,7 @@ import msgspec
 from channelstats.counting import TOMBSTONE
 from channelstats.identifiers import is_timestamp
 from channelstats.ingest.rows import Origin, take_rows
+from channelstats.ingest.topics import TopicCounter
 from channelstats.slack.client import Page
 from channelstats.slack.errors import ThreadNotFound
 from channelstats.slack.objects import HistoryMessage, Named, whole
@@ -44,7 +45,7 @@ _UNKNOWN: Final = ThreadState(-1, "")
 
 class ChannelReader:
     """Reads one channel: messages from ``window`` on, heads from ``oldest`` on. ``stored`` are its
-    rows from ``oldest`` on, by timestamp.
+    rows from ``oldest`` on, by timestamp; ``topics`` counts what messages are about.
 
     Afterwards: the ``rows`` and the ``profiles`` of authors, and what was ``broken``; timestamps of
     all messages ``seen``; heads of ``threads`` that were read whole; the timestamp from which on
@@ -52,10 +53,17 @@ class ChannelReader:
     """
 
     def __init__(
-        self, api: WebApi, origin: Origin, *, oldest: str, window: str, stored: Rows
+        self,
+        api: WebApi,
+        origin: Origin,
+        *,
+        oldest: str,
+        window: str,
+        stored: Rows,
+        topics: TopicCounter | None = None,
     ) -> None:
         self._api, self._origin, self._stored = api, origin, stored
-        self._oldest, self._window = oldest, window
+        self._oldest, self._window, self._topics = oldest, window, topics
         self._heads: dict[str, ThreadState] = {}
         self._listed: set[str] = set()
         self.rows: list[MessageRow] = []
@@ -125,7 +133,8 @@ class ChannelReader:
         """Take in the messages from ``since`` on."""
         self.seen.update(message.ts or "" for message in page.items)
         recent = (message for message in page.items if (message.ts or since) >= since)
-        self.broken += [*page.broken, *take_rows(recent, self._origin, self.rows, self.profiles)]
+        broken = take_rows(recent, self._origin, self.rows, self.profiles, self._topics)
+        self.broken += [*page.broken, *broken]
 
     def _is_complete(self, ts: str) -> bool:
         return self.complete != "" and ts >= self.complete

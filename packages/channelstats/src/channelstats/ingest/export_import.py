@@ -26,6 +26,7 @@ from channelstats.ingest.export_time import Hints, ReadUpTo, read_up_to
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
 from channelstats.ingest.rows import Origin, channel_of, counts_of, latest, members_of, user_of
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
+from channelstats.ingest.topics import NotCounted, TopicCounter, TopicRules
 from channelstats.slack.export import Export, ExportChannel, unlisted_problems
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
@@ -46,7 +47,7 @@ class ImportOptions(msgspec.Struct, frozen=True):
     """What to take in: public channels always. Channels (IDs or names) and people (IDs, user names
     or display names) may be left out. Of an Enterprise Grid one ``workspace`` may be chosen; with
     ``include_unlisted`` come folders that are in no list. ``until`` is the last day that the export
-    covers; None where that is to be found out.
+    covers; None where that is to be found out. ``topics`` says how words are counted.
     """
 
     include_private: bool = False
@@ -56,6 +57,7 @@ class ImportOptions(msgspec.Struct, frozen=True):
     exclude_channels: frozenset[str] = frozenset()
     exclude_people: frozenset[str] = frozenset()
     until: date | None = None
+    topics: TopicRules = TopicRules(is_on=False)
 
     @property
     def kinds(self) -> frozenset[ChannelKind]:
@@ -154,7 +156,7 @@ class ExportImport:
         left = [channel for channel in channels if channel.about.id not in done]
         self._bytes = sum(map(export.size, channels))
         self._bytes_done = self._bytes - sum(map(export.size, left))
-        await self._import_channels(left)
+        await self._import_channels(left, [of for of in channels if of.about.id in done])
         await self._first_posts.finish()
         await tables.messages.close_days()
         if result.newest:
@@ -222,20 +224,32 @@ class ExportImport:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _import_channels(self, channels: list[ExportChannel]) -> None:
-        """Store one channel after the other; the next ones are read meanwhile."""
-        tables, left = self._tables, deque(channels)
+    async def _import_channels(
+        self, channels: list[ExportChannel], done: list[ExportChannel]
+    ) -> None:
+        """Store one channel after the other; the next ones are read meanwhile. Those that an
+        interrupted run has ``done`` are read once more for what they are about.
+        """
+        tables, left, rules = self._tables, deque(channels), self._options.topics
+        topics = None
+        if rules.is_on and self._fetched_at:
+            topics = TopicCounter(self._fetched_at, tables.zone, rules.first_weekday)
         is_empty = await tables.messages.is_empty()
         reading: deque[tuple[ExportChannel, bool, asyncio.Future[ChannelContent]]] = deque()
         size = sum(map(self._export.size, channels))
-        async with tables.messages.loading(), channel_reader(self._export, size) as read:
+        async with (
+            tables.messages.loading(),
+            channel_reader(self._export, size, topics) as reader,
+        ):
+            for channel in done if topics else ():
+                await reader.read(channel, self._origin(channel), False)
             while left or reading:
                 while left and len(reading) < _READ_AHEAD:
                     channel = left.popleft()
                     cid = channel.about.id
                     is_new = is_empty or not await tables.messages.has_channel(cid)
-                    origin = Origin(cid, "export", self._fetched_at, self._latest)
-                    reading.append((channel, is_new, read(channel, origin, is_new)))
+                    content = reader.read(channel, self._origin(channel), is_new)
+                    reading.append((channel, is_new, content))
                 channel, is_new, content = reading.popleft()
                 self._progress(channel, 0)
                 await self._store(channel, await content, is_new=is_new)
@@ -244,6 +258,12 @@ class ExportImport:
                     channel.about.id,
                     {"newest": self._result.newest, "workspaces": dict(self._workspaces)},
                 )
+            if topics:
+                out = await NotCounted.load(tables, self._run.excluded)
+                await tables.topics.put(await reader.topics(out), rules.left_out)
+
+    def _origin(self, channel: ExportChannel) -> Origin:
+        return Origin(channel.about.id, "export", self._fetched_at, self._latest)
 
     async def _store(
         self, channel: ExportChannel, content: ChannelContent, *, is_new: bool

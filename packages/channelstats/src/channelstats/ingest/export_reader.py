@@ -14,19 +14,24 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
-from functools import partial
+from datetime import date
 from multiprocessing import get_context, parent_process
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from channelstats.ingest.merging import merge_messages
 from channelstats.ingest.rows import Origin, take_rows, users_of_messages
+from channelstats.ingest.topics import NotCounted, TopicCounter
 from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, Problem, left_out
+from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import Named, workspace_of
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import MessageRow
+from channelstats.tables.topics import WeekTopics
+
+T = TypeVar("T")
 
 LARGE: Final = 32 << 20
 """Bytes of JSON from which on it is worth to start a process."""
@@ -60,28 +65,60 @@ class ChannelContent(msgspec.Struct, frozen=True):
             yield _decode(self.encoded.pop(0))
 
 
-ReadChannel: TypeAlias = Callable[[ExportChannel, Origin, bool], "asyncio.Future[ChannelContent]"]
-"""Begins to read a channel. With the third argument, where nothing of it is stored, the rows are
-those to store, in the order of time; else they are as they are in the files.
-"""
+class ChannelFiles(msgspec.Struct):
+    """The files of an export's channels, and what is counted of them while they are read."""
+
+    export: Export
+    topics: TopicCounter | None = None
+
+    def read(self, channel: ExportChannel, origin: Origin, is_new: bool) -> ChannelContent:
+        """See `ExportReader.read`."""
+        counted = self.topics if channel.kind is ChannelKind.PUBLIC else None
+        return read_channel(self.export, channel, origin, is_new, counted)
+
+    def found_topics(self, out: NotCounted) -> dict[date, WeekTopics]:
+        return {} if self.topics is None else self.topics.result(out)
+
+
+class ExportReader:
+    """Reads one thing after the other, in a thread or a process of its own."""
+
+    def __init__(self, executor: Executor, files: Callable[[], ChannelFiles]) -> None:
+        self._executor, self._files = executor, files
+
+    def read(
+        self, channel: ExportChannel, origin: Origin, is_new: bool
+    ) -> "asyncio.Future[ChannelContent]":
+        """Begin to read a channel. Where nothing of it is stored, it ``is_new``: the rows are those
+        to store, in the order of time; else they are as they are in the files.
+        """
+        return self._run(_read, self._files, channel, origin, is_new)
+
+    def topics(self, out: NotCounted) -> "asyncio.Future[dict[date, WeekTopics]]":
+        """What is kept of what the public channels are about."""
+        return self._run(_topics, self._files, out)
+
+    def _run(self, function: Callable[..., T], *given: object) -> "asyncio.Future[T]":
+        return asyncio.get_running_loop().run_in_executor(self._executor, function, *given)
 
 
 @asynccontextmanager
-async def channel_reader(export: Export, size: int) -> AsyncIterator[ReadChannel]:
-    """What reads channels of so many bytes in all, one after the other.
+async def channel_reader(
+    export: Export, size: int, topics: TopicCounter | None = None
+) -> AsyncIterator[ExportReader]:
+    """What reads channels of so many bytes in all, and counts their ``topics``.
 
     :raises ReaderEnded: the process is gone
     """
     executor: Executor
-    read: Callable[[ExportChannel, Origin, bool], ChannelContent]
     if size < LARGE:
-        executor, read = ThreadPoolExecutor(1), partial(read_channel, export)
+        files = ChannelFiles(export, topics)
+        executor, here = ThreadPoolExecutor(1), lambda: files
     else:
-        begin, place = get_context("spawn"), (export.path, export.limits)
-        executor, read = ProcessPoolExecutor(1, begin, _open, place), _read_here
-    loop = asyncio.get_running_loop()
+        begin, given = get_context("spawn"), (export.path, export.limits, topics)
+        executor, here = ProcessPoolExecutor(1, begin, _open, given), _opened_files
     try:
-        yield lambda *asked: loop.run_in_executor(executor, read, *asked)
+        yield ExportReader(executor, here)
     except BrokenProcessPool:
         message = "the process that reads the export has ended; import it again to go on"
         raise ReaderEnded(message) from None
@@ -90,15 +127,19 @@ async def channel_reader(export: Export, size: int) -> AsyncIterator[ReadChannel
 
 
 def read_channel(
-    export: Export, channel: ExportChannel, origin: Origin, is_new: bool
+    export: Export,
+    channel: ExportChannel,
+    origin: Origin,
+    is_new: bool,
+    topics: TopicCounter | None = None,
 ) -> ChannelContent:
-    """Read the files of a channel; see `ReadChannel`."""
+    """Read the files of a channel; see `ExportReader.read`."""
     rows: list[MessageRow] = []
     profiles: dict[str, Named] = {}
     problems: list[Problem] = []
     workspaces = Counter[str]()
     for place, messages in export.messages(channel):
-        problems += left_out(place, take_rows(messages, origin, rows, profiles))
+        problems += left_out(place, take_rows(messages, origin, rows, profiles, topics))
         for message in messages:
             if message.files or message.file:
                 files = (*(message.files or ()), message.file)
@@ -124,24 +165,32 @@ _decode: Final = msgspec.msgpack.Decoder(list[MessageRow]).decode
 
 # ── the process ──────────────────────────────────────────────────────────────────────────────────
 
-_opened: list[Export] = []
+_opened: list[ChannelFiles] = []
 
 
-def _open(path: str, limits: Limits) -> None:
+def _opened_files() -> ChannelFiles:
+    return _opened[0]
+
+
+def _read(files: Callable[[], ChannelFiles], *asked: Any) -> ChannelContent:
+    return files().read(*asked)
+
+
+def _topics(files: Callable[[], ChannelFiles], out: NotCounted) -> dict[date, WeekTopics]:
+    return files().found_topics(out)
+
+
+def _open(path: str, limits: Limits, topics: TopicCounter | None) -> None:
     """Open the export, and have the process end with the one that started it."""
     for number in (signal.SIGINT, signal.SIGTERM):  # what ends the other is for that alone
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     export = Export.open(path, limits)
     export.problems()  # whoever started the process has reported them
-    _opened.append(export)
+    _opened.append(ChannelFiles(export, topics))
 
 
 def _end_with_parent() -> None:
     if (parent := parent_process()) is not None:
         parent.join()
         os._exit(1)
-
-
-def _read_here(channel: ExportChannel, origin: Origin, is_new: bool) -> ChannelContent:
-    return read_channel(_opened[0], channel, origin, is_new)

@@ -14,6 +14,7 @@ import msgspec
 
 from channelstats.identifiers import SLACKBOT, is_bot_id, is_timestamp, is_user_id
 from channelstats.ingest.questions import asks
+from channelstats.ingest.topics import TopicCounter
 from channelstats.slack.export import ExportChannel
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import (
@@ -209,8 +210,11 @@ def take_rows(
     origin: Origin,
     rows: list[MessageRow],
     profiles: dict[str, Named],
+    topics: TopicCounter | None = None,
 ) -> list[str]:
-    """Add the rows of messages and the profiles of authors; return what is wrong with some."""
+    """Add the rows of messages and the profiles of authors, and what they are about to ``topics``;
+    return what is wrong with some.
+    """
     broken = []
     for message in messages:
         if message.type != "message":
@@ -221,6 +225,8 @@ def take_rows(
             broken.append(str(error))
             continue
         rows.append(row)
+        if topics is not None and message.text:
+            topics.add(row, message.text)
         if message.user_profile is not None and row.slack_uid and not row.is_bot:
             profiles[row.slack_uid] = message.user_profile
     return broken

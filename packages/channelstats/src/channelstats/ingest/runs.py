@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.ingest.topics import TopicRules
 from channelstats.slack.export import Problem
 from channelstats.slack.objects import ListedChannel
 from channelstats.slack.web_api import WebApi
@@ -163,7 +164,7 @@ class SyncOptions(msgspec.Struct, frozen=True):
     ``exclude`` are IDs or names of channels; ``concurrency`` of them are read at once. ``join``:
     the token's bot becomes a member of the public channels that it could not read otherwise.
     ``exclude_people`` are IDs, user names or display names. ``kept``: days after which messages go
-    (none: never).
+    (none: never). ``topics`` says how words are counted.
     """
 
     refetch: int = 7
@@ -177,6 +178,7 @@ class SyncOptions(msgspec.Struct, frozen=True):
     join: bool = False
     exclude_people: frozenset[str] = frozenset()
     kept: int | None = None
+    topics: TopicRules = TopicRules(is_on=False)
 
     def wants(self, channel: ListedChannel) -> bool:
         keys = {channel.id, channel.name or channel.id}

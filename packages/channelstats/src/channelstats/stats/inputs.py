@@ -64,7 +64,7 @@ class Inputs:
 class Options:
     """How to count and what to merge. ``default_timezone`` is for authors without one, in the
     modern profile; without it they are in no local time. Those who are excluded, by name or
-    by ID, are in no figure.
+    by ID, are in no figure. ``topics``: whether what was counted of words is shown.
     """
 
     counting: Counting = field(default_factory=Counting)
@@ -72,6 +72,7 @@ class Options:
     merge_skin_tones: bool = False
     excluded_users: frozenset[str] = frozenset()
     excluded_channels: frozenset[str] = frozenset()
+    topics: bool = True
 
 
 class TooManyMessages(Exception):  # noqa: N818 - named for what happened

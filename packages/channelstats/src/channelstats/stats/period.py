@@ -15,11 +15,8 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from channelstats.days import DAY, midnight
+from channelstats.days import DAY, SUNDAY, midnight, week_of
 from channelstats.tables.columns import rows_where
-
-SUNDAY: Final = 6
-"""Monday is 0."""
 
 WEEK: Final = 7
 MONTH: Final = 28
@@ -95,11 +92,6 @@ class History:
 def last_complete_week(today: date, first_weekday: int = SUNDAY) -> date:
     """The day on which the last week began that is over by ``today``."""
     return week_of(today, first_weekday) - timedelta(WEEK)
-
-
-def week_of(day: date, first_weekday: int = SUNDAY) -> date:
-    """The day on which the week of ``day`` began."""
-    return day - (day.weekday() - first_weekday) % WEEK * DAY
 
 
 @dataclass(frozen=True)

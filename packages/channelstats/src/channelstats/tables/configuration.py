@@ -19,6 +19,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     forgotten             people: digests of the IDs of those whom the store has forgotten
     sent …                what was sent where; see `channelstats.tables.sent_reports`
     slack_analytics       see `channelstats.tables.slack_analytics`
+    topics                see `channelstats.tables.topics`
 """
 
 from collections.abc import Iterable, Mapping

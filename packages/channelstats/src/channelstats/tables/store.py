@@ -32,6 +32,7 @@ from channelstats.tables.sent_reports import SentReports
 from channelstats.tables.slack_analytics import SlackAnalytics
 from channelstats.tables.subscriptions import Subscriptions
 from channelstats.tables.text_store import TextStore
+from channelstats.tables.topics import Topics
 from keytables import Clock, Engine, TableHandle, Unavailable
 from keytables.lease import LeaseLost
 
@@ -63,6 +64,7 @@ class Tables:
         self.bulk = TextStore(handles["BulkStore"])
         self.reports = TextStore(handles["ReportStore"])
         self.slack_analytics = SlackAnalytics(self.configuration, self.bulk)
+        self.topics = Topics(self.configuration, self.bulk)
 
     @classmethod
     async def open(

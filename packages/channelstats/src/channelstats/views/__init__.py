@@ -12,8 +12,8 @@ are IDs in it until a page names them.
     goals         goals and alerts: bounds for the tiles of views
     queue         what is to be done first, with the reason
     registry      every view by its name
-    overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers:
-                  one view each
+    overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers,
+                  topics: one view each
     person, channel: the views of one of them
     report_data   what the reports of a period are built from
     sections      sections that several reports have

@@ -19,8 +19,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from channelstats.days import SUNDAY
 from channelstats.stats import Inputs, Options, Period
-from channelstats.stats.period import SUNDAY, WEEK
+from channelstats.stats.period import WEEK
 from channelstats.tables import Tables
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import Channel

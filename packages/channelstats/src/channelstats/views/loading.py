@@ -19,17 +19,19 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 import polars as pl
 
+from channelstats.days import DAY, SUNDAY, week_of
 from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.stats import Inputs, Options, Period, quantities
 from channelstats.stats.inputs import TooManyMessages, load_inputs
 from channelstats.stats.measures import MeasuredInputs, Measures, SmallGroups
-from channelstats.stats.period import MONTH, SUNDAY, WEEK
+from channelstats.stats.period import MONTH, WEEK
 from channelstats.stats.quantities import Change, Formula, Quantity
 from channelstats.stats.rankings import known_channels
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 from channelstats.tables.marks import ItemMark
 from channelstats.tables.messages import Progress
+from channelstats.tables.topics import WeekTopics, left_out_mark
 from channelstats.views.model import Chart, Choice, ChoiceError, Table, Tile
 from channelstats.views.slack_counts import SlackCounts, load_slack_counts
 
@@ -43,6 +45,9 @@ UNREAD: Final = ("room", "fetched_at")
 COHORTS: Final = 12
 """Weeks that newcomers are followed over, or those of a longer period, where there are not too many
 messages in them."""
+
+TOPIC_WEEKS: Final = 8
+"""Weeks that what is talked about is compared with."""
 
 MarkedItems: TypeAlias = Mapping[str, ItemMark]
 NO_MARKS: Final[MarkedItems] = {}
@@ -101,7 +106,8 @@ class Comparison(NamedTuple):
 @dataclass(frozen=True)
 class DashboardData:
     """``cohorts`` are the weeks that newcomers are followed over; ``first_weekday`` is the one that
-    weeks begin with, Monday is 0.
+    weeks begin with, Monday is 0. ``topics`` are the last week of the period and those before it,
+    as far as their words were counted.
     """
 
     inputs: Inputs
@@ -110,6 +116,12 @@ class DashboardData:
     first_weekday: int = SUNDAY
     cohorts: int = COHORTS
     slack: SlackCounts = field(default_factory=SlackCounts)
+    topics: Mapping[date, WeekTopics] = field(default_factory=dict)
+
+    @property
+    def topic_week(self) -> date:
+        """The last week that ends in the period."""
+        return last_topic_week(self.period, self.first_weekday)
 
     @property
     def channels(self) -> Mapping[str, Channel]:
@@ -186,11 +198,34 @@ async def load(
             inputs = (await asyncio.to_thread(hidden_inputs, inputs, names)).inputs
         cohorts = min(days, max(period.days, COHORTS * WEEK)) // WEEK
         slack = await load_slack_counts(tables, period, options, names)
-        return DashboardData(inputs, period, options, first_weekday, cohorts, slack)
+        topics = await load_topics(tables, period, options, first_weekday, names)
+        return DashboardData(inputs, period, options, first_weekday, cohorts, slack, topics)
     raise TooMuch(
         f"there are more than {MOST_MESSAGES:,} messages in these days and those they are"
         " compared with: choose fewer days, or a channel"
     )
+
+
+def last_topic_week(period: Period, first_weekday: int) -> date:
+    return week_of(period.last + DAY, first_weekday) - WEEK * DAY
+
+
+async def load_topics(
+    tables: Tables,
+    period: Period,
+    options: Options,
+    first_weekday: int,
+    names: Pseudonyms | None = None,
+) -> Mapping[date, WeekTopics]:
+    """What was counted of words in the last week of a period and those it is compared with; under
+    pseudonyms nothing, as words may tell whose they are.
+    """
+    if names is not None or not options.topics:
+        return {}
+    last = last_topic_week(period, first_weekday)
+    weeks = [last - number * WEEK * DAY for number in range(TOPIC_WEEKS + 1)]
+    mark = left_out_mark(options.excluded_users, options.excluded_channels)
+    return await tables.topics.read(weeks, mark)
 
 
 def period_of(choice: Choice, tables: Tables) -> Period:

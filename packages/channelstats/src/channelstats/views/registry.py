@@ -21,6 +21,7 @@ from channelstats.views import (
     reactions,
     threads,
     todo,
+    topics,
 )
 from channelstats.views.loading import (
     NO_MARKS,
@@ -52,6 +53,7 @@ _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
     "reactions": reactions.view,
     "network": network.view,
     "newcomers": newcomers.view,
+    "topics": topics.view,
     PERSON: person.view,
     CHANNEL: channel.view,
 }

@@ -44,6 +44,7 @@ from channelstats.views.sections import (
     present,
     tile,
 )
+from channelstats.views.topics import topics_section
 
 _FULL: Final = 20
 _BRIEF: Final = 10
@@ -75,6 +76,7 @@ def workspace_report(of: ReportData, title: Line, *, brief: bool = False) -> Rep
         None if brief else _zones(of),
         None if brief else _hours(of),
         None if brief else _conversation(of),
+        None if brief else topics_section(of.topics),
         Section("Top emoji", (used,), rule_before=True, rule_after=True),
         *messages_sections(of.top, of),
     )

@@ -14,14 +14,14 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from channelstats.days import date_at
+from channelstats.days import date_at, week_of
 from channelstats.lookup import Names
 from channelstats.privacy import hidden_channels, hidden_users, load_pseudonyms
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.stats.inputs import history_of
-from channelstats.stats.period import WEEK, History, week_of
+from channelstats.stats.period import WEEK, History
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.marks import ItemMark
@@ -190,7 +190,8 @@ class DashboardService:
                 raise FirstImport
             state = await self.tables.messages.versions.since(date.min)
             analytics = await self.tables.slack_analytics.version()
-            mark = f"{as_of} {read} {analytics} {state or self._now(_UNSETTLED)}"
+            topics = await self.tables.topics.version()
+            mark = f"{as_of} {read} {analytics} {topics} {state or self._now(_UNSETTLED)}"
 
             async def history() -> History:
                 posts = await self.tables.first_posts.all()

@@ -1,0 +1,242 @@
+"""How many people use a word or a link in a week, counted while messages are read.
+
+Rule: nothing of a text is stored but what at least `FEWEST_PEOPLE` people wrote in at least
+`FEWEST_CHANNELS` public channels in one week, and of that the number of people alone. Until a run
+is over its counts are in memory, and only there: a word that few people use is on no disk, neither
+as it is nor as a digest, which a dictionary would undo. So each run counts by itself; of two that
+counted the same week the one that saw more messages of it is kept (see `tables.topics`).
+
+Whoever is left out, bots, and names of people are not counted; nor are code, mentions, emoji, mail
+addresses and the words of `stop_words`. Of a link its host and path are kept.
+"""
+
+import asyncio
+import re
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import Final, Self
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+import msgspec
+import polars as pl
+
+from channelstats.counting import PEOPLE_SUBTYPES, is_bot
+from channelstats.days import DAY, SUNDAY, date_at, midnight, week_of
+from channelstats.ingest.stop_words import STOP_WORDS
+from channelstats.tables import Tables
+from channelstats.tables.directory import User
+from channelstats.tables.exclusion import Exclusions
+from channelstats.tables.message_row import MessageRow
+from channelstats.tables.topics import FEWEST_PEOPLE, WeekTopics
+
+FEWEST_CHANNELS: Final = 2
+
+WEEKS: Final = 13
+"""The newest weeks of what is read are counted: one is compared with the eight before it, and the
+pages reach back a month. More would cost time and memory in each import."""
+
+SHORTEST_WORD, LONGEST_WORD = 3, 30
+LONGEST_LINK: Final = 120
+_MOST_WORDS: Final = 1 << 21
+_MOST_USES: Final = 1 << 25
+"""Of all weeks of one run; what comes beyond is not counted. 256 MB."""
+_PENDING: Final = 20_000
+"""Messages after which their words are turned into numbers."""
+_WEEK: Final = 7 * DAY
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_ASCII: Final = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
+"""What each character becomes where words are taken apart."""
+_NO_WORDS: Final = re.compile(
+    r"```.*?(?:```|$)|`[^`\n]*`"  # code
+    r"|<[^>]*>|https?://\S+"  # mentions, channels, links
+    r"|:[a-z0-9_+'-]+:"  # emoji
+    r"|\S*@\S*",  # mail addresses, mentions that are none
+    re.DOTALL,
+)
+_LINK: Final = re.compile(r"<(https?://[^>|\s]+)|(?<!<)\b(https?://[^\s<>|]+)")
+_SIGNS: Final = re.compile(r"[<`:@]")
+"""Without any of them a text is nothing but words."""
+_SLACK: Final = ".slack.com"
+"""Links to messages and files are about these alone."""
+
+# A use is one number: which word, by whom, in which channel. Where there are more people or
+# channels than bits, some share a number, and what is counted is less than there is.
+_CHANNEL_BITS: Final = 17
+_PERSON_BITS: Final = 21
+_CHANNELS: Final = 1 << _CHANNEL_BITS
+_PEOPLE: Final = 1 << _PERSON_BITS
+_WORD_SHIFT: Final = _CHANNEL_BITS + _PERSON_BITS
+
+_WRITTEN: Final = frozenset({"", *PEOPLE_SUBTYPES})
+
+
+class TopicRules(msgspec.Struct, frozen=True):
+    """What the operator decides: whether words are counted, the first day of weeks (Monday is 0),
+    and a mark of who and what is left out.
+    """
+
+    is_on: bool = True
+    first_weekday: int = SUNDAY
+    left_out: str = ""
+
+
+class NotCounted(msgspec.Struct, frozen=True):
+    """Whose messages are not counted, and words that are none as somebody is called so."""
+
+    excluded: Exclusions
+    bots: frozenset[str]
+    names: frozenset[str]
+
+    @classmethod
+    async def load(cls, tables: Tables, excluded: Exclusions) -> Self:
+        users = await tables.users.all()
+        bots = frozenset(uid for uid, user in users.items() if user.is_bot)
+        return cls(excluded, bots, await asyncio.to_thread(words_of_names, users.values()))
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self.excluded or is_bot(uid, self.bots)
+
+
+class TopicCounter:
+    """Counts the messages of one run, of the weeks up to the one that ``newest`` is in (seconds).
+    It can be sent to another process before it has counted anything.
+    """
+
+    def __init__(self, newest: int, zone: ZoneInfo, first_weekday: int) -> None:
+        last = week_of(date_at(newest, zone), first_weekday)
+        self._weeks = [last - number * _WEEK for number in reversed(range(WEEKS))]
+        ends = [*self._weeks, last + _WEEK]
+        self._bounds = [f"{midnight(day, zone):010d}.000000" for day in ends]
+        self._week, self._begin, self._end = -1, "", ""
+        self._messages = Counter[int]()
+        self._uses = [array("Q") for _ in self._weeks]
+        self._words, self._people, self._channels = _Numbers(), _Numbers(), _Numbers()
+        self._pending: dict[tuple[int, str, str], set[str]] = {}
+        self._waiting = 0
+
+    def add(self, row: MessageRow, text: str) -> None:
+        """Count what somebody wrote in a public channel."""
+        ts = row.ts
+        if not self._begin <= ts < self._end:
+            self._week = bisect_right(self._bounds, ts) - 1
+            if not 0 <= self._week < WEEKS:
+                return
+            self._begin, self._end = self._bounds[self._week : self._week + 2]
+        if not row.slack_uid or row.is_bot or row.subtype not in _WRITTEN:
+            return
+        self._messages[self._week] += 1
+        key = (self._week, row.slack_uid, row.slack_cid)
+        words = self._pending.get(key)
+        if words is None:
+            words = self._pending[key] = set()
+        words.update(terms(text))
+        self._waiting += 1
+        if self._waiting > _PENDING:
+            self._number()
+
+    def _number(self) -> None:
+        """Turn what came into numbers."""
+        numbers = self._words
+        for (week, uid, cid), words in self._pending.items():
+            person, channel = self._people[uid] % _PEOPLE, self._channels[cid] % _CHANNELS
+            where = person << _CHANNEL_BITS | channel
+            uses = self._uses[week]
+            if len(uses) < _MOST_USES // WEEKS:
+                if len(numbers) >= _MOST_WORDS:
+                    words &= numbers.keys()
+                uses.extend([numbers[of] << _WORD_SHIFT | where for of in words - STOP_WORDS])
+        self._pending.clear()
+        self._waiting = 0
+
+    def result(self, out: NotCounted) -> dict[date, WeekTopics]:
+        """What is kept of each week."""
+        self._number()
+        people = [at % _PEOPLE for uid, at in self._people.items() if uid in out]
+        words = [word if _is_fit(word) and word not in out.names else None for word in self._words]
+        known = pl.Series("term", words, pl.String)
+        found = {}
+        for number, week in enumerate(self._weeks):
+            if messages := self._messages[number]:
+                uses = pl.Series("use", self._uses[number], pl.UInt64)
+                found[week] = _kept(uses, people, known, messages)
+        return found
+
+
+class _Numbers(dict[str, int]):
+    """A number for each text, in the order in which they come."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = number = len(self)
+        return number
+
+
+def _kept(uses: pl.Series, left_out: list[int], words: pl.Series, messages: int) -> WeekTopics:
+    use = pl.col("use")
+    each = uses.to_frame().select(
+        word=use // (1 << _WORD_SHIFT),
+        person=use // _CHANNELS % _PEOPLE,
+        channel=use % _CHANNELS,
+    )
+    if left_out:
+        each = each.filter(~pl.col("person").is_in(left_out))
+    counts = each.group_by("word").agg(pl.col("person").n_unique(), pl.col("channel").n_unique())
+    many = counts.filter(
+        pl.col("person") >= FEWEST_PEOPLE, pl.col("channel") >= FEWEST_CHANNELS
+    ).sort("word")
+    named = pl.DataFrame({"term": words.gather(many["word"]), "people": many["person"]})
+    return WeekTopics(
+        messages=messages,
+        people=each["person"].n_unique(),
+        terms=dict(named.drop_nulls().iter_rows()),
+    )
+
+
+# ── words ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def terms(text: str) -> list[str]:
+    """The words and links of a text, with stop words and words that are too short."""
+    if _SIGNS.search(text) is None:
+        return _words(text)
+    links = [link for pair in _LINK.findall(text) for link in _link(pair[0] or pair[1])]
+    return links + _words(_NO_WORDS.sub(" ", text))
+
+
+def _words(text: str) -> list[str]:
+    # Most of what is written is ASCII, of which this takes a third of the time.
+    return text.translate(_ASCII).split() if text.isascii() else _WORD.findall(text.lower())
+
+
+def _link(address: str) -> Iterator[str]:
+    """The host of a link, and the page: without what only some may see or know, such as a query."""
+    try:
+        parts = urlsplit(address.replace("&amp;", "&"))
+        host = (parts.hostname or "").removeprefix("www.")
+    except ValueError:
+        return
+    if "." not in host or f".{host}".endswith(_SLACK):
+        return
+    yield host
+    if path := parts.path.rstrip(".,;:!?)").rstrip("/"):
+        yield f"{host}{path}"
+
+
+def _is_fit(term: str) -> bool:
+    if "." in term:  # a link, as no word has one
+        return len(term) <= LONGEST_LINK and term.isprintable()
+    return SHORTEST_WORD <= len(term) <= LONGEST_WORD and not term.isdecimal()
+
+
+def words_of_names(users: Iterable[User]) -> frozenset[str]:
+    """What people are called, in the form that words have."""
+    return frozenset(
+        word
+        for user in users
+        for name in (user.user_name, user.real_name, user.display_name)
+        for word in _words(name)
+    )
