@@ -45,10 +45,15 @@ def lost() -> Iterator[Lost]:
     logger.removeHandler(handler)
 
 
-@pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DeliveryStream]]:
-    """Started streams, which are closed at the end, however long sending takes."""
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent at the end arrives, however long that takes."""
     monkeypatch.setattr("autopush.telemetry.log_handlers.CLOSE_TIMEOUT", 50)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., DeliveryStream]]:
+    """Started streams, which are closed at the end."""
     streams: list[DeliveryStream] = []
 
     def started(
