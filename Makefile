@@ -58,7 +58,7 @@ servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dyna
 
 SENDERS := .tools/senders/node/send.js $(if $(shell command -v go 2>/dev/null),.tools/senders/go)
 
-tools: .tools/.ministack .tools/.dynalite .tools/.synapse $(SENDERS) ## the servers that tests start, and senders (needs npm too, go for one of them)
+tools: .tools/.ministack .tools/.dynalite .tools/.synapse .tools/.postgres $(SENDERS) ## the servers that tests start, and senders (needs npm too, go for one of them)
 
 format: $(VENV)/.dev ## let ruff format and fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -77,7 +77,8 @@ lock: ## pin requirements/ to the newest versions (needs uv and npm)
 	  -o requirements/channelstats.txt
 	@$(COMPILE) requirements/tools/ministack.in -o requirements/tools/ministack.txt
 	@$(COMPILE) requirements/tools/synapse.in -o requirements/tools/synapse.txt
-	@cd requirements/tools && npm install --package-lock-only --omit-lockfile-registry-resolved --silent
+	@for folder in requirements/tools requirements/tools/postgres; do \
+	  (cd $$folder && npm install --package-lock-only --omit-lockfile-registry-resolved --silent); done
 
 clean: ## remove what was built
 	@rm -rf $(VENV) .tools docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -117,6 +118,14 @@ $(VENV)/bin/python:
 	@echo "Setting up dynalite in .tools (once) …"
 	@mkdir -p .tools/dynalite && cp requirements/tools/package*.json .tools/dynalite/
 	@cd .tools/dynalite && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+.tools/.postgres: requirements/tools/postgres/package-lock.json
+	@echo "Setting up the oldest and the newest PostgreSQL in .tools (once) …"
+	@mkdir -p .tools/postgres && cp requirements/tools/postgres/package*.json .tools/postgres/
+	@cd .tools/postgres && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@for folder in .tools/postgres/node_modules/postgres-*/; do \
+	  [ ! -d "$$folder" ] || (cd "$$folder" && node scripts/hydrate-symlinks.js >/dev/null 2>&1); done
 	@touch $@
 
 INSTALL_EDITABLE = $(PIP) install --no-build-isolation --no-deps $(patsubst %,--editable packages/%,$(1))

@@ -10,6 +10,7 @@ import functools
 import glob
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,9 +19,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from support.sockets import unused_port
-from support.tools import need
+from support.tools import give_up, need
 
 INSTALL = "apt-get install postgresql"
+BUNDLED = Path(__file__).parents[2] / ".tools" / "postgres" / "node_modules"
 START_TIMEOUT = 60
 USER = "keytables"
 
@@ -44,11 +46,37 @@ def program(name: str, folder: Path | None = None) -> str:
     return need("postgresql", INSTALL, *found, name)
 
 
-class PostgresServer:
-    """A cluster with one superuser, who needs no password."""
+def bundled(version: int) -> Path:
+    """The programs of the oldest or newest supported server, with what they need."""
+    folder = BUNDLED / f"postgres-{version}" / "native"
+    if not (folder / "bin" / "postgres").exists():
+        give_up(f"needs PostgreSQL {version} (make tools, on x86-64)")
+    return folder
 
-    def __init__(self, *settings: str) -> None:
+
+def dump_program(name: str) -> str:
+    """`pg_dump` or `pg_restore`, which refuse servers newer than themselves."""
+    own, server = (_major(each) for each in (name, "postgres"))
+    if own < server:
+        give_up(f"needs {name} of PostgreSQL {server} (apt-get install postgresql-client-{server})")
+    return program(name)
+
+
+def _major(name: str) -> int:
+    words = subprocess.check_output([program(name), "--version"], text=True)
+    found = re.search(r"\d+", words)
+    assert found is not None
+    return int(found[0])
+
+
+class PostgresServer:
+    """A cluster with one superuser, who needs no password. ``programs``: of `bundled`."""
+
+    def __init__(self, *settings: str, programs: Path | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
+        self._bin: Path | None = None
+        if programs is not None:  # the user of the server may not see where they are
+            self._bin = shutil.copytree(programs, self.folder / "native", symlinks=True) / "bin"
         self.data, self.log = self.folder / "data", self.folder / "log"
         self.port, self._settings = unused_port(), settings
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,7 +110,7 @@ class PostgresServer:
         return self._run("psql", "-XAtq", "-d", self.url(), "-c", sql)
 
     def _run(self, name: str, *arguments: str) -> str:
-        command = [program(name), *arguments]
+        command = [program(name, self._bin), *arguments]
         done: subprocess.CompletedProcess[str] = subprocess.run(
             command, check=False, capture_output=True, text=True, **self._options
         )
@@ -110,7 +138,7 @@ class PostgresServer:
         """Start it and wait until it answers; the first time with an empty cluster."""
         if not self.data.exists():
             self.create()
-        command = [program("postgres"), "-D", str(self.data)]
+        command = [program("postgres", self._bin), "-D", str(self.data)]
         for setting in (
             f"port={self.port}",
             "listen_addresses=127.0.0.1",

@@ -66,7 +66,7 @@ def test_what_is_no_trouble_is_no_warning(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "level", "text"),
     [
-        ({"version": 18}, Level.WARN, "PostgreSQL 18 is newer than this service"),
+        ({"version": 19}, Level.WARN, "PostgreSQL 19 is newer than this service"),
         (
             {"max_connections": 30},
             Level.WARN,

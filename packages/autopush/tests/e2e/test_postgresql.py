@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from support.application_server import ApplicationServer
-from support.postgres_servers import FAST, USER, PostgresServer, postgres, program
+from support.postgres_servers import FAST, USER, PostgresServer, dump_program, postgres
 from support.service import Service, refusal, service
 from support.user_agent import UserAgent
 
@@ -29,9 +29,9 @@ def fresh() -> Iterator[PostgresServer]:
 
 
 async def run(*words: str) -> None:
-    """A program of PostgreSQL."""
+    """`pg_dump` or `pg_restore`."""
     name, *others = words
-    process = await asyncio.create_subprocess_exec(program(name), *others, env=os.environ)
+    process = await asyncio.create_subprocess_exec(dump_program(name), *others, env=os.environ)
     assert await process.wait() == 0
 
 

@@ -14,7 +14,7 @@ from keytables.postgresql.connections import each_host
 from keytables.postgresql.failures import ConnectionLost
 from support.clocks import ManualClock
 from support.postgres_proxy import PostgresProxy
-from support.postgres_servers import PostgresServer, postgres, program
+from support.postgres_servers import PostgresServer, dump_program, postgres, program
 from support.sockets import unused_port
 from support.table_engines import MESSAGES, OpenPostgres, PostgresStore
 
@@ -179,7 +179,7 @@ async def test_a_dump_that_is_restored_is_a_store(
     try:
         dump = await asyncio.to_thread(
             subprocess.run,
-            [program("pg_dump"), "--schema", store.schema, postgres().url()],
+            [dump_program("pg_dump"), "--schema", store.schema, postgres().url()],
             check=True,
             stdout=subprocess.PIPE,
         )

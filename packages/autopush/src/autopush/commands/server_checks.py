@@ -9,7 +9,7 @@ from autopush.settings import Settings
 from keytables.postgresql.inspection import ServerState, inspect_server
 from keytables.stores import PostgresUrl
 
-NEWEST: Final = 17
+NEWEST: Final = 18
 """The newest version that is tested."""
 MAX_DRIFT: Final = 5.0
 """Seconds between the clocks of this machine and of the server."""
