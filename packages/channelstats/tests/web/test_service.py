@@ -10,11 +10,13 @@ import msgspec
 import pytest
 
 from channelstats.settings import load
+from channelstats.stats import inputs
 from channelstats.tables.slack_analytics import DateSpan, Subject
 from channelstats.views import loading
 from channelstats.views.loading import DashboardData
 from channelstats.views.loading import load as read_days
 from channelstats.views.model import VIEWS, Choice, ChoiceError
+from channelstats.views.registry import view_of
 from channelstats.web import service as module
 from channelstats.web.filters import PRESETS
 from channelstats.web.service import Busy, DashboardService, SingleFlightCache
@@ -75,6 +77,31 @@ async def test_periods_that_are_asked_for_at_once_do_not_wait_for_one_another(
     choices = [Choice(WEEK.last - timedelta(7 * weeks - 1), WEEK.last) for weeks in PRESETS]
     views = [service.view("volume", choice, snapshot) for choice in choices]
     assert [view.choice for view in await asyncio.gather(*views)] == choices
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_only_one_large_period_is_in_memory_at_a_time(
+    service: DashboardService, is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone: list[bool] = []
+
+    def noting(call: Any) -> Any:
+        def noted(*arguments: Any, **options: Any) -> Any:
+            alone.append(service._alone.locked())
+            return call(*arguments, **options)
+
+        return noted
+
+    if is_large:
+        monkeypatch.setattr(inputs, "LARGE", 1)
+        monkeypatch.setattr(loading, "LARGE", 1)
+    monkeypatch.setattr(inputs, "history_of", noting(inputs.history_of))
+    monkeypatch.setattr(inputs._Parts, "joined", noting(inputs._Parts.joined))
+    monkeypatch.setattr(module, "view_of", noting(view_of))
+    await service.view("volume", WEEK, await service.snapshot())
+    # The messages are put together, what is known beside them is added, and the view is made.
+    assert alone == [is_large, False, is_large]
+    assert not service._alone.locked()
 
 
 async def test_where_there_is_too_much_a_channel_is_shown_all_the_same(

@@ -12,6 +12,7 @@ in.
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Final, TypeVar
@@ -34,6 +35,10 @@ _T = TypeVar("_T")
 
 REPLIES: Final = ("replies",)
 """Columns that tell which replies to read, and that no figure is made from."""
+
+LARGE: Final = 2_000_000
+"""More messages than this take so much memory that they should not be read beside others as many.
+"""
 
 _MARGIN: Final = 2 * DAY
 """How far the dates of one instant may lie apart: zones reach from -12 to +14 hours."""
@@ -148,13 +153,15 @@ async def load_inputs(
     most: int | None = None,
     channel: str = "",
     unread: Collection[str] = (),
+    alone: AbstractAsyncContextManager[None] | None = None,
 ) -> Inputs:
     """Read what the report of a period is made of, beside a ``context`` that was read before;
     with ``refresh`` from the rows of messages, whatever is kept of them. ``progress`` is called
     with the dates read, and all.
 
     ``reach`` are days that end with the period: their messages are read too, and every reply to
-    them. With a ``channel`` no message of another one is read; ``unread`` columns are not.
+    them. With a ``channel`` no message of another one is read; ``unread`` columns are not. What is
+    `LARGE` is read within ``alone``.
 
     :raises TooManyMessages: there are more than ``most`` in these days
     """
@@ -171,18 +178,23 @@ async def load_inputs(
     late: list[str] = []
     only = pl.col("slack_cid") == channel if channel else None
     of_days = messages.of_days(first, last, wanted, progress=progress, refresh=refresh, only=only)
-    async for frame in of_days:
-        late += await asyncio.to_thread(_later_replies, frame, followed, held)
-        await asyncio.to_thread(parts.add, frame)
-    later = [frame.select(wanted) async for frame in messages.of_keys(late)]
-    if later:
-        await asyncio.to_thread(parts.add, joined(later))
+    async with AsyncExitStack() as stack:
+        async for frame in of_days:
+            late += await asyncio.to_thread(_later_replies, frame, followed, held)
+            await asyncio.to_thread(parts.add, frame)
+            if alone is not None and parts.number > LARGE:
+                await stack.enter_async_context(alone)
+                alone = None
+        later = [frame.select(wanted) async for frame in messages.of_keys(late)]
+        if later:
+            await asyncio.to_thread(parts.add, joined(later))
+        read = await asyncio.to_thread(parts.joined)
     first_posts = context.first_posts
     if first_posts is None:
         listed = ~pl.col("slack_cid").is_in(sorted(channels))
         first_posts = _without(await derived(messages, counted & listed), people)
     return Inputs(
-        messages=await asyncio.to_thread(parts.joined),
+        messages=read,
         users=context.users,
         channels=context.channels,
         counts=context.counts,
@@ -202,16 +214,16 @@ class _Parts:
         without: Callable[[pl.DataFrame], pl.DataFrame],
         most: int | None,
     ) -> None:
-        self._counted, self._without, self._left = counted, without, most
+        self._counted, self._without, self._most = counted, without, most
+        self.number = 0
         self._counting: list[pl.DataFrame] = []
         self._others: list[pl.DataFrame] = []
 
     def add(self, frame: pl.DataFrame) -> None:
         """:raises TooManyMessages: these are too many"""
-        if self._left is not None:
-            self._left -= frame.height
-            if self._left < 0:
-                raise TooManyMessages
+        self.number += frame.height
+        if self._most is not None and self.number > self._most:
+            raise TooManyMessages
         frame = narrowed(self._without(frame).drop(REPLIES, strict=False))
         counting, others = frame.filter(self._counted), frame.filter(~self._counted)
         self._counting.append(counting)

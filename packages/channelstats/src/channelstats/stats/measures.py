@@ -156,10 +156,8 @@ class Measures:
 
     @cached_property
     def edges(self) -> pl.DataFrame:
-        """Who interacts with whom of everybody, the most first: `one`, `other`, `n`."""
-        if self._whole:
-            return self._whole.edges
-        return self.interactions.strongest()
+        """Who interacts with whom of everybody, in no order: `one`, `other`, `n`."""
+        return self._whole.edges if self._whole else self.interactions.unsorted_edges()
 
     @cached_property
     def directions(self) -> pl.Series:

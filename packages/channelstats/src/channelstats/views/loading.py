@@ -11,6 +11,7 @@ in reports. Where fewer than k posted in all, no person is named at all.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -22,7 +23,7 @@ import polars as pl
 from channelstats.days import DAY, SUNDAY, week_of
 from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.stats import Inputs, Options, Period, quantities
-from channelstats.stats.inputs import TooManyMessages, load_inputs
+from channelstats.stats.inputs import LARGE, TooManyMessages, load_inputs
 from channelstats.stats.measures import MeasuredInputs, Measures, SmallGroups
 from channelstats.stats.period import MONTH, WEEK
 from channelstats.stats.quantities import Change, Formula, Quantity
@@ -36,8 +37,8 @@ from channelstats.views.model import Chart, Choice, ChoiceError, Table, Tile
 from channelstats.views.slack_counts import SlackCounts, load_slack_counts
 
 MOST_DAYS: Final = 400
-MOST_MESSAGES: Final = 4_000_000
-"""Of what is read for one choice of days: a million takes 0.75 GB while its views are made."""
+MOST_MESSAGES: Final = 12_000_000
+"""Of what is read for one choice of days: a million takes 0.25 GB while its views are made."""
 
 UNREAD: Final = ("room", "fetched_at")
 """Columns that no view is made from."""
@@ -141,6 +142,11 @@ class DashboardData:
         """Everything."""
         return self._compared(self.measured)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether its views take so much memory that they should not be made beside others."""
+        return self.inputs.messages.height > LARGE
+
     def measured_in(self, channel: str) -> MeasuredInputs:
         """Of one channel, or with "" of all."""
         return self.measured.only(pl.col("slack_cid") == channel) if channel else self.measured
@@ -166,10 +172,11 @@ async def load(
     first_weekday: int = SUNDAY,
     names: Pseudonyms | None = None,
     progress: Progress | None = None,
+    alone: AbstractAsyncContextManager[None] | None = None,
 ) -> DashboardData:
     """Read what the days of a choice and as many before are made of; with ``names`` all under
     pseudonyms. ``progress`` is called with the dates read, and all. Of a choice with a channel no
-    message of another one is read.
+    message of another one is read. For ``alone`` see `load_inputs`.
 
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
@@ -191,6 +198,7 @@ async def load(
                 most=MOST_MESSAGES,
                 channel=real,
                 unread=UNREAD,
+                alone=alone,
             )
         except TooManyMessages:
             continue
@@ -290,6 +298,8 @@ class ViewRequest:
     @cached_property
     def suppression_notes(self) -> tuple[str, ...]:
         """What is left out, in words."""
+        if self.smallest_group <= 1:
+            return ()
         if not self.names_people:
             return (f"Fewer than {self.smallest_group} people posted, so nobody is named.",)
         if not all(map(self.shows, self.data.whole.now.channel_frame["slack_cid"])):

@@ -17,6 +17,8 @@ from channelstats.views.model import Edge, Network, Node, Table
 
 MOST_NODES: Final = 60
 MOST_EDGES: Final = 200
+MOST_LISTED: Final = 10_000
+"""Interactions in the table. Of long periods there can be millions."""
 
 _WAYS: Final = {
     "you_mentioned": "mentions",
@@ -73,7 +75,8 @@ def _people(edges: pl.DataFrame) -> pl.DataFrame:
 def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
     strongest = people.head(MOST_NODES)["person"].to_list()
     one, other = pl.col("one"), pl.col("other")
-    among = edges.filter(one.is_in(strongest) & other.is_in(strongest)).head(MOST_EDGES)
+    among = edges.filter(one.is_in(strongest) & other.is_in(strongest))
+    among = _strongest(among, MOST_EDGES)
     drawn = {*among["one"], *among["other"]}
     weights = people.select("person", "total").head(MOST_NODES).iter_rows()
     return Network(
@@ -85,11 +88,24 @@ def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
     )
 
 
+def _strongest(edges: pl.DataFrame, most: int) -> pl.DataFrame:
+    """The most first, then by `one` and `other`; at most so many."""
+    if edges.height > most:
+        n, least = pl.col("n"), edges["n"].top_k(most).min()
+        # Nearly all are equals, of which only those of the first people are sorted.
+        equals = edges.filter(n == least).group_by("one").len().sort("one")
+        first = equals.filter(pl.col("len").cum_sum() - pl.col("len") < most)["one"]
+        edges = edges.filter((n > least) | ((n == least) & pl.col("one").is_in(first.implode())))
+    return ranked(edges, ["n"], "one", "other").head(most)
+
+
 def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
-    found = edges
+    found = _strongest(edges, MOST_LISTED)
     for name, column in _WAYS.items():
         way = request.scope.now.interactions.pairs(name)
         way = way.select(one="uid", other="other", **{column: pl.col("n")})
         found = found.join(way, on=("one", "other"), how="left", maintain_order="left")
     rows = found.fill_null(0).rename({"one": "from", "other": "to", "n": "total"})
-    return table("edges", "Interactions from one person to another", rows, bar="total")
+    about = f"The strongest {found.height:,} of {edges.height:,}." * (found.height < edges.height)
+    title = "Interactions from one person to another"
+    return table("edges", title, rows, bar="total", about=about)

@@ -8,6 +8,7 @@ of a kind at a time.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable
+from contextlib import nullcontext
 from datetime import date
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -36,12 +37,12 @@ from keytables import Clock
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_MESSAGES: Final = 600_000
+_MESSAGES: Final = 2_000_000
 """Messages that are kept in memory, of one choice of days or of several."""
 
 _AT_ONCE: Final = 4
 """Periods that are read and views that are made at a time: one for each period that is offered, so
-that none of them waits for the longest."""
+that none of them waits for the longest. Only of large ones it is one at a time."""
 
 _CELLS: Final = 1_000_000
 """Cells of tables of views that are kept."""
@@ -151,6 +152,8 @@ class DashboardService:
     ) -> None:
         self.tables, self.settings, self.clock = tables, settings, clock
         self._secret = secret
+        self._alone = asyncio.Lock()
+        """Held by whoever has much in memory beside what is kept."""
         self._history: SingleFlightCache[str, History] = SingleFlightCache(1)
         self._names: SingleFlightCache[str, Names] = SingleFlightCache(1)
         self._data: SingleFlightCache[tuple[Choice, str], DashboardData] = SingleFlightCache(
@@ -220,6 +223,7 @@ class DashboardService:
             first_weekday=weekday,
             names=names,
             progress=progress,
+            alone=self._alone,
         )
 
         async def read(days: Choice) -> DashboardData:
@@ -246,7 +250,8 @@ class DashboardService:
         async def make() -> View:
             data = await self.read(choice, snapshot)
             making = partial(view_of, smallest_group=smallest, marks=marks)
-            return await asyncio.to_thread(making, name, data, choice)
+            async with self._alone if data.is_large else nullcontext():
+                return await asyncio.to_thread(making, name, data, choice)
 
         key = (name, choice, snapshot.mark, frozenset(marks.items()))
         return await self._views.get(key, make)
