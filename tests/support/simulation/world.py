@@ -243,7 +243,7 @@ class Worker:
             ),
         )
         ports: dict[str, Answering] = {
-            ENDPOINT: partial(self.app.respond, is_forwarded=True),
+            ENDPOINT: self.app.respond_here,
             NODE: SiblingPort(NodeApi(self.registry, RING), f"/i/{self.instance}"),
         }
         siblings.start(ports, partial(movers.adopt, self.node))

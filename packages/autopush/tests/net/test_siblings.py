@@ -190,7 +190,7 @@ async def test_what_waits_for_a_silent_worker_fails_and_what_follows_fails_at_on
         await call
     with pytest.raises(SiblingSilent):
         caller.call(1, PORT, REQUEST)
-    loop.add_reader(other._socket, other._on_readable)  # it wakes up
+    loop.add_reader(other._socket, other._receive)  # it wakes up
     await heard(caller)
     assert (await caller.call(1, PORT, REQUEST)).status == 200
     assert answered == ["/p"]  # what had failed is not carried out
@@ -209,7 +209,7 @@ async def test_a_worker_may_say_nothing_for_longer_where_this_one_waits_for_a_pr
         call = asyncio.ensure_future(caller.call(1, PORT, REQUEST))
         done, _ = await asyncio.wait([call], timeout=0.9)
         assert not done
-        loop.add_reader(other._socket, other._on_readable)
+        loop.add_reader(other._socket, other._receive)
         assert (await call).status == 204
     loop.remove_reader(other._socket)
     began = time.monotonic()
@@ -404,7 +404,7 @@ async def test_a_connection_to_a_worker_that_stands_still_is_not_taken_over_late
     moving = asyncio.ensure_future(caller.hand_over(1, here.fileno(), b""))
     await asyncio.sleep(0)
     now[0] += 1.5
-    pair.wheel.loop.add_reader(reader._socket, reader._on_readable)
+    pair.wheel.loop.add_reader(reader._socket, reader._receive)
     with pytest.raises(SiblingSilent):
         await moving
     assert adopted == []

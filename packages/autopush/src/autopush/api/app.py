@@ -118,14 +118,31 @@ class EndpointApp:
             answer.block = self.headers.receipts
         return answer
 
-    async def respond(self, request: Request, *, is_forwarded: bool = False) -> Response:
+    def respond(self, request: Request) -> Coroutine[Any, Any, Response]:
+        """Here, or in the worker that owns the user."""
+        if self.forwarding is not None:
+            owner = self.forwarding.owner(request)
+            if owner is not None:
+                return self._forward(owner, request)
+        return self.respond_here(request)
+
+    async def _forward(self, owner: int, request: Request) -> Response:
+        assert self.forwarding is not None
+        try:
+            response = await self.forwarding.send(owner, request)
+        except PushError as refusal:
+            response = self.requests.refused(request, refusal)
+            response.block = self.headers.of(request.path)
+        return response or await self.respond_here(request)
+
+    async def respond_here(self, request: Request) -> Response:
         if self.in_progress >= self.max_requests:
             busy = PushError(Errno.BACK_OFF, "Too many requests in progress")
             response = self.requests.refused(request, busy)
         else:
             self.in_progress += 1
             try:
-                response = await self._respond(request, is_forwarded=is_forwarded)
+                response = await self._respond(request)
             except PushError as refusal:
                 response = self.requests.refused(request, refusal)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
@@ -136,15 +153,11 @@ class EndpointApp:
             response.block = self.headers.of(request.path)
         return response
 
-    async def _respond(self, request: Request, *, is_forwarded: bool) -> Response:
+    async def _respond(self, request: Request) -> Response:
         path = request.path if "%" not in request.path else unquote(request.path)
         if self.clients is not None:
             self._check_certificate(request, path)
         segments = path.split("/")[1:]
-        if self.forwarding is not None and not is_forwarded:
-            owner = self.forwarding.owner(request.method, segments)
-            if owner is not None and (answer := await self.forwarding.send(owner, request)):
-                return answer
         match request.method, *segments:
             case "POST", "wpush", version, token if token:
                 return await self.push(request, version, token)

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
+from urllib.parse import unquote
 
 from autopush.delivery.placement import Placement
 from autopush.net.http_messages import Request, Response
@@ -20,6 +22,8 @@ from autopush.webpush.tokens import EndpointTokens, KeyRing, parse_message_id
 
 ENDPOINT: Final = "endpoint"
 """The port that siblings call."""
+PATHS_KEPT: Final = 4096
+"""Of requests whose owner is known, about 400 bytes each."""
 RETRY_AFTER: Final = 2
 """Seconds; a worker that has ended is back in less, one that stands still is killed after the
 option `watchdog_timeout`.
@@ -36,10 +40,18 @@ class Forwarding:
     ring: KeyRing
     unavailable: Counter
 
-    def owner(self, method: str, segments: Sequence[str]) -> int | None:
+    def __post_init__(self) -> None:
+        self._find_owner = lru_cache(PATHS_KEPT)(self._owner)
+
+    def owner(self, request: Request) -> int | None:
         """The other worker that answers the request; None for this one."""
+        if self.placement.owns_all:
+            return None
+        return self._find_owner(request.method, request.path)
+
+    def _owner(self, method: str, path: str) -> int | None:
         try:
-            uaid = self._user(method, segments)
+            uaid = self._user(method, unquote(path).split("/")[1:])
         except (PushError, ValueError):
             return None  # this worker refuses it
         return None if uaid is None else self.placement.other_owner(uaid)

@@ -19,6 +19,10 @@ class Placement:
         self._index, self._workers = index, workers
         self._follows_parts = store.engine.parts >= workers
 
+    @property
+    def owns_all(self) -> bool:
+        return self._workers == 1
+
     def owner(self, uaid: str) -> int:
         key = self._storage_key(uaid)
         number = self._engine.part_of(key) if self._follows_parts else crc32(key.encode())
@@ -26,7 +30,7 @@ class Placement:
 
     def other_owner(self, uaid: str) -> int | None:
         """The owner, None if it is this worker."""
-        if self._workers == 1:
+        if self.owns_all:
             return None
         owner = self.owner(uaid)
         return None if owner == self._index else owner
@@ -43,6 +47,6 @@ class Placement:
     def new_uaid(self) -> str:
         """A UAID for a user that this worker owns."""
         uaid = new_uaid()
-        while self._workers > 1 and self.owner(uaid) != self._index:
+        while not self.owns_all and self.owner(uaid) != self._index:
             uaid = new_uaid()
         return uaid

@@ -55,7 +55,7 @@ class Request(msgspec.Struct, gc=False, eq=False):
         return self.proxies.client(self.peer, forwarded)
 
 
-class Response(msgspec.Struct, gc=False, eq=False):
+class Response(msgspec.Struct, array_like=True, gc=False, eq=False):
     """A final response (status 200 to 599); the server adds Date, Content-Length and Connection.
 
     A line break in a header is an error of the handler and becomes a 500.

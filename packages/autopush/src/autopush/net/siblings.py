@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import msgspec
 
-from autopush.net.http_messages import HeaderBlock, Request, Response
+from autopush.net.http_messages import Request, Response
 from autopush.net.timers import Timer, TimerWheel
 
 PREDECESSOR: Final = -1
@@ -39,7 +39,6 @@ MAX_WAITING: Final = 4096
 """Calls to one sibling without an answer."""
 MAX_PACKET: Final = 160 * 1024
 """Bytes; the system's limit is about 200 KiB."""
-PACKETS_A_TURN: Final = 8
 REFUSED: Final = 503
 """Status of the answer to a connection that is not taken over: its sender goes on with it."""
 
@@ -90,11 +89,7 @@ class _Call(msgspec.Struct, array_like=True, tag=1, gc=False, frozen=True):
 
 class _Answer(msgspec.Struct, array_like=True, tag=2, gc=False, frozen=True):
     number: int
-    status: int
-    body: bytes
-    headers: list[tuple[str, str]]
-    content_type: str | None
-    block: str
+    response: Response
 
 
 class _Ping(msgspec.Struct, array_like=True, tag=3, gc=False, frozen=True):
@@ -311,7 +306,8 @@ class _Sibling:
         while self._receive():  # of `ports` there is none yet: calls to a predecessor are dropped
             pass
         self._ports = ports
-        self._loop.add_reader(self._socket, self._on_readable)
+        # A packet a turn: nearly always there is no other.
+        self._loop.add_reader(self._socket, self._receive)
         self._send(_Started())
 
     def call(self, port: str, request: Request) -> Awaitable[Response]:
@@ -411,11 +407,6 @@ class _Sibling:
 
     # ── receiving ────────────────────────────────────────────────────────────────────────────────
 
-    def _on_readable(self) -> None:
-        for _ in range(PACKETS_A_TURN):
-            if not self._receive():
-                return
-
     def _receive(self) -> bool:
         """Carry out one packet; False if there is none."""
         try:
@@ -428,13 +419,11 @@ class _Sibling:
             self._loop.remove_reader(self._socket)
             self._on_ended()
             return False
-        rights = array.array("i")
-        for _, _, descriptors in ancillary:
-            rights.frombytes(descriptors)
         self._heard_at = self._now()
-        self.is_silent, self.was_heard = False, True
-        self.state_known.set()
-        sockets = [socket.socket(fileno=descriptor) for descriptor in rights]
+        if self.is_silent:
+            self.is_silent, self.was_heard = False, True
+            self.state_known.set()
+        sockets = _sockets(ancillary) if ancillary else []
         for frame in _decode(memoryview(self._buffer)[:size]):
             if isinstance(frame, _Call):
                 self._carry_out(frame)
@@ -499,29 +488,12 @@ class _Sibling:
             self._answer(number, task.result())
 
     def _answer(self, number: int, response: Response) -> None:
-        self._send(
-            _Answer(
-                number,
-                response.status,
-                response.body,
-                list(response.headers),
-                response.content_type,
-                response.block,
-            )
-        )
+        self._send(_Answer(number, response))
 
     def _on_answer(self, answer: _Answer) -> None:
         waiting = self._waiting.pop(answer.number, None)
         if waiting is not None and not waiting.done():
-            waiting.set_result(
-                Response(
-                    answer.status,
-                    answer.body,
-                    answer.headers,
-                    answer.content_type,
-                    HeaderBlock(answer.block),
-                )
-            )
+            waiting.set_result(answer.response)
 
     def _fail_call(self, number: int) -> None:
         waiting = self._waiting.pop(number, None)
@@ -554,6 +526,14 @@ class _Sibling:
         for each in waiting.values():
             if not each.done():
                 each.set_exception(error)
+
+
+def _sockets(ancillary: Sequence[tuple[int, int, bytes]]) -> list[socket.socket]:
+    """Those that came with a packet."""
+    rights = array.array("i")
+    for _, _, descriptors in ancillary:
+        rights.frombytes(descriptors)
+    return [socket.socket(fileno=descriptor) for descriptor in rights]
 
 
 def _packet(frames: Sequence[bytes]) -> bytes:

@@ -389,7 +389,7 @@ class Worker:
                 else None
             ),
         )
-        self._sibling_ports[ENDPOINT] = partial(app.respond, is_forwarded=True)
+        self._sibling_ports[ENDPOINT] = app.respond_here
         limits = Limits(
             max_body=max(65_536, 2 * settings.max_data),
             larger_bodies=(
