@@ -381,7 +381,9 @@ class UserAgentConnection(WebSocketProtocol):
             if texts:
                 self.send_texts(texts)
                 texts = []
-            if isinstance(effect, DeleteMessages):
+            if isinstance(effect, StoreRequest):
+                requests.append(effect)
+            elif isinstance(effect, DeleteMessages):
                 self._node.background.delete_acked(
                     self.messages, self._known_uaid, effect.rows, effect.acked
                 )
@@ -399,8 +401,6 @@ class UserAgentConnection(WebSocketProtocol):
             elif isinstance(effect, DropUser):
                 self._node.log.dropped(self._known_uaid, effect.reason)
                 self._node.background.drop_user(self.messages, self._known_uaid, self.connected_at)
-            else:
-                requests.append(effect)
         if texts:
             self.send_texts(texts)
         return requests

@@ -3,12 +3,11 @@
 Rule: an idle connection owns nothing but its slots. A buffer, reader or timer exists only while a
 message is incomplete, output is paused or the connection is closing, each with a time limit.
 
-The usual read is one or more whole, short, masked text frames, or an empty pong, parsed directly in
-`data_received`.
-All else goes through a `FrameReader`, which is dropped when idle. Input is blocked while the owner
-has paused it, while the peer does not read our output (else answers would pile up) and when the
-time slice (`Budget`) is used up: the socket is not read, and `_on_next_turn` continues with what
-the `FrameReader` holds. How a connection ends:
+The usual read is one or more whole, short, masked text frames, an empty pong or a close frame,
+parsed directly in `data_received`. All else goes through a `FrameReader`, which is dropped when
+idle. Input is blocked while the owner has paused it, while the peer does not read our output (else
+answers would pile up) and when the time slice (`Budget`) is used up: the socket is not read, and
+`_on_next_turn` continues with what the `FrameReader` holds. How a connection ends:
 
     open ── close() ──────────────→ closing ── peer's close frame, timeout, end of stream ──→ closed
     open ── peer's close frame ──→ answered, transport closed ─────────────────────────────→ closed
@@ -26,6 +25,7 @@ from autopush.net.client_limits import TOO_MUCH, BufferedBytes
 from autopush.net.frames import (
     BINARY,
     CLOSE,
+    MAX_CONTROL_PAYLOAD,
     PING,
     PONG,
     TEXT,
@@ -61,6 +61,7 @@ _FINAL_TEXT: Final = 0x80 | TEXT
 _MASKED: Final = 0x80
 _SHORTEST_FRAME: Final = 6  # header and masking key of an empty one
 _EMPTY_PONG: Final = bytes((0x80 | PONG, _MASKED))  # without its key
+_FINAL_CLOSE: Final = 0x80 | CLOSE
 
 
 class WebSocketProtocol(asyncio.Protocol):
@@ -258,6 +259,13 @@ class WebSocketProtocol(asyncio.Protocol):
                 self.pong_received(b"")
                 self.frame_received()
                 return
+            if (
+                0 <= size - _SHORTEST_FRAME <= MAX_CONTROL_PAYLOAD
+                and data[0] == _FINAL_CLOSE
+                and data[1] == _MASKED + size - _SHORTEST_FRAME
+            ):
+                self._on_close_frame(unmask(data, 2, size - _SHORTEST_FRAME))
+                return
             budget: Budget | None = None
             at = 0
             while size - at >= _SHORTEST_FRAME and data[at] == _FINAL_TEXT:
@@ -436,7 +444,11 @@ class WebSocketProtocol(asyncio.Protocol):
             self.frame_received()
 
     def _on_close_frame(self, payload: bytes) -> None:
-        code, reason = parse_close(payload)
+        try:
+            code, reason = parse_close(payload)
+        except FrameError as error:
+            self._fail(error.code, error.reason)
+            return
         if not self._state & _CLOSING:
             self._start_closing(code, reason, control_frame(CLOSE, payload[:2]))  # its own code
         self.transport.close()
