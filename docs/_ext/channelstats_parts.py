@@ -1,4 +1,6 @@
-"""Parts of the pages of channelstats that are made from its code: commands, settings, tables."""
+"""Parts of the pages of channelstats that are made from its code: commands, settings, tables,
+figures.
+"""
 
 from argparse import ArgumentParser
 from datetime import date
@@ -12,6 +14,7 @@ from channelstats.render.reports import frames_of
 from channelstats.settings import OPTIONS, Option, show_value
 from channelstats.stats import Inputs, Options, Period
 from channelstats.tables.columns import MESSAGES
+from channelstats.views import goals
 from channelstats.views.loading import DashboardData
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import ReportKind, Wanted
@@ -97,3 +100,15 @@ def tables() -> str:
             columns = " ".join(f"`{column}`" for column in frame.columns)
             parts.append(f"| `{table}` | {columns} |")
     return "\n".join(parts)
+
+
+def figures() -> str:
+    """Every figure that may have a goal, with what it means and its names."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, tile in goals.figures().items():
+        names.setdefault((tile.title, tile.about), []).append(f"`{name}`")
+    rows = ["| figure | meaning | names |", "|---|---|---|"]
+    rows += [
+        f"| {title} | {about} | {'<br>'.join(every)} |" for (title, about), every in names.items()
+    ]
+    return "\n".join(rows)

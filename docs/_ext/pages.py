@@ -185,6 +185,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "channelstats-commands": channelstats_parts.commands,
     "channelstats-settings": channelstats_parts.settings,
     "channelstats-tables": channelstats_parts.tables,
+    "channelstats-figures": channelstats_parts.figures,
     "commands": commands,
     "errors": errors,
     "latencies": latencies,

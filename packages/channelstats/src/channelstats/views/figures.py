@@ -143,9 +143,12 @@ WHEN_JOINED: Final = _column("when_joined", "Joined", kind=Kind.MESSAGE)
 _column("date", kind=Kind.DATE)
 MINUTE: Final = _column("minute", "Date", kind=Kind.TEXT)
 BEGAN: Final = _column("week", kind=Kind.DATE)
-JOINED_FROM: Final = _column("month", "Joined in the four weeks from", kind=Kind.DATE)
-for _name in ("weekday", "day", "hour", "time_zone", "figure"):
-    _column(_name, kind=Kind.TEXT)
+_column("month", "Joined in the four weeks from", kind=Kind.DATE)
+_column("weekday", kind=Kind.TEXT)
+_column("day", kind=Kind.TEXT)
+_column("hour", kind=Kind.TEXT)
+_column("time_zone", kind=Kind.TEXT)
+_column("figure", kind=Kind.TEXT)
 
 # ── how much ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -318,14 +321,12 @@ LARGEST: Final = _figure(
     _largest,
     kind=Kind.PERCENT,
 )
-IN_PRIVATE: Final = _add(
-    Figure(
-        "in_private",
-        "In private channels",
-        "The share of all messages that are in private channels.",
-        Kind.PERCENT,
-        key="private",
-    )
+IN_PRIVATE: Final = _column(
+    "in_private",
+    "In private channels",
+    "The share of all messages that are in private channels.",
+    Kind.PERCENT,
+    key="private",
 )
 """Measured by what is known of channels."""
 PEOPLE_THERE: Final = _column(
@@ -478,21 +479,25 @@ UNANSWERED_SHARE: Final = _figure(
     less_is_better=True,
     listed="todo/unanswered",
 )
+ANSWERS_RECEIVED: Final = _column(
+    "answers",
+    "Replies to their threads",
+    "Replies by others in threads that this person started.",
+)
+_column("thread_messages", ANSWERS_RECEIVED.title, ANSWERS_RECEIVED.about)
 ANSWERS: Final = _figure(
     "replies_to_others",
     "Replies to others",
     "Replies in threads that somebody else started.",
     lambda of: of.answers.height,
     key="answers",
-    own=_column(
-        "answers",
-        "Replies to their threads",
-        "Replies by others in threads that this person started.",
-    ),
+    own=ANSWERS_RECEIVED,
 )
-_column("thread_messages", *FIGURES["answers"][1:3])
 ANSWERS_GIVEN: Final = _figure(
-    "answers_given", *ANSWERS[1:3], lambda of: of.period_messages.responses.height
+    "answers_given",
+    ANSWERS.title,
+    ANSWERS.about,
+    lambda of: of.period_messages.responses.height,
 )
 
 # ── reactions ─────────────────────────────────────────────────────────────────────────────────────
@@ -766,8 +771,9 @@ _column(
     "Of them regular",
     "Of these, those who have written in at least three different weeks.",
 )
-for _name in ("posted", "answered", "regular"):
-    _column(f"{_name}_share", f"% {_name}", "The share of those who joined.", Kind.PERCENT)
+_column("posted_share", "% posted", "The share of those who joined.", Kind.PERCENT)
+_column("answered_share", "% answered", "The share of those who joined.", Kind.PERCENT)
+_column("regular_share", "% regular", "The share of those who joined.", Kind.PERCENT)
 
 # ── to do ─────────────────────────────────────────────────────────────────────────────────────────
 
