@@ -34,10 +34,21 @@ def family(pid: int) -> list[int]:
     """The process and its descendants."""
     found = [pid]
     for each in found:
-        for task in Path(f"/proc/{each}/task").iterdir():
-            with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
-                found.extend(int(child) for child in (task / "children").read_text().split())
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            for task in Path(f"/proc/{each}/task").iterdir():
+                with suppress(FileNotFoundError, ProcessLookupError):  # the thread has
+                    found.extend(int(child) for child in (task / "children").read_text().split())
     return found
+
+
+def cpu_ns_with_ended(pid: int) -> int:
+    """CPU time used so far by the process and by its descendants, living or not; to 10 ms."""
+    ticks = 0
+    for each in family(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
+    return ticks * 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 def children(pid: int) -> set[int]:

@@ -47,7 +47,7 @@ class Database:
             log = int(await connection.fetchval("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"))
         finally:
             await connection.close()
-        return machine.cpu_ns(self.pid), log
+        return machine.cpu_ns_with_ended(self.pid), log
 
 
 async def postgres(run: Run) -> list[Row]:

@@ -12,6 +12,7 @@ from keytables.dynamodb.table import (
 )
 from keytables.dynamodb.table_client import TableClient
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
+from keytables.failures import FailureReports
 from support.clocks import ManualClock
 from support.fake_api_client import FakeApiClient, condition_failed, lost_response
 from support.fault_fixtures import OpenEngine, clock, database_port, open_engine, proxy
@@ -26,7 +27,9 @@ KEY = ("u",)
 
 
 def open_table(client: FakeApiClient) -> DynamoTable:
-    table_client = TableClient(client, TABLE, "things", ManualClock(1000.0), RetryPolicy())
+    table_client = TableClient(
+        client, TABLE, "things", ManualClock(1000.0), RetryPolicy(), FailureReports()
+    )
     return DynamoTable(table_client, WriteSequencer(InFlightLimit()), UnsettledPuts())
 
 

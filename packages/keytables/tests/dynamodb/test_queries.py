@@ -16,6 +16,7 @@ from keytables.dynamodb.queries import (
 )
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.table_client import TableClient
+from keytables.failures import FailureReports
 from support.clocks import ManualClock
 from support.fake_api_client import FakeApiClient
 
@@ -104,7 +105,9 @@ def response(*items: dict[str, Any], more: bool = False) -> dict[str, Any]:
 
 
 async def page(client: FakeApiClient, limit: int | None = None, **options: Any) -> Page:
-    table = TableClient(client, TABLE, "x.things", ManualClock(NOW), RetryPolicy())
+    table = TableClient(
+        client, TABLE, "x.things", ManualClock(NOW), RetryPolicy(), FailureReports()
+    )
     head = b'{"TableName":"x.things"'
     request = PageRequest(operation="Query", head=head, position=("place",), **options)
     return await read_page(table, request, limit)

@@ -25,6 +25,7 @@ from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.table import DynamoTable, UnsettledPuts
 from keytables.dynamodb.table_client import TableClient
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
+from keytables.failures import FailureReports
 from support.clocks import ManualClock
 from support.fake_api_client import FakeApiClient, condition_failed, service_error
 
@@ -40,7 +41,9 @@ EXISTS, ABSENT = Attr("user").exists(), Attr("user").absent()
 
 
 def open_table(client: FakeApiClient, table: Table = EXPIRING) -> DynamoTable:
-    table_client = TableClient(client, table, "x.things", ManualClock(NOW), RetryPolicy())
+    table_client = TableClient(
+        client, table, "x.things", ManualClock(NOW), RetryPolicy(), FailureReports()
+    )
     return DynamoTable(table_client, WriteSequencer(InFlightLimit()), UnsettledPuts())
 
 

@@ -14,9 +14,10 @@ import asyncpg
 import pytest
 
 from keytables import KeytablesError, Range, Throttled, Unavailable, open_engine
+from keytables.failures import FailureReports
 from keytables.postgresql import connections
 from keytables.postgresql.connections import Connector, Pool
-from keytables.postgresql.failures import ConnectionLost, FailureReports
+from keytables.postgresql.failures import ConnectionLost
 from support.certificates import Authority, CertificateFiles
 from support.postgres_servers import FAST, USER, PgBouncer, PostgresServer, postgres
 from support.table_engines import MESSAGES
@@ -295,7 +296,7 @@ async def test_a_transaction_that_stands_still_is_ended_by_the_server(
 
 
 async def test_the_pool_opens_a_connection_in_place_of_one_that_was_ended() -> None:
-    pool = Pool(Connector(postgres().url(), {}, 5.0), 1, FailureReports(None))
+    pool = Pool(Connector(postgres().url(), {}, 5.0), 1, FailureReports())
     async with pool.session() as first:
         pid = first.backend.pid
     async with pool.session() as session:

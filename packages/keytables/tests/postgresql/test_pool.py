@@ -12,9 +12,10 @@ import pytest
 
 from keytables import Throttled
 from keytables.engine import Activity
+from keytables.failures import FailureReports
 from keytables.postgresql import connections
 from keytables.postgresql.connections import Connector, Pool
-from keytables.postgresql.failures import ConnectionLost, FailureReports
+from keytables.postgresql.failures import ConnectionLost
 
 SIZE, CALLERS = 4, 300
 
@@ -70,7 +71,7 @@ async def database() -> FakeDatabase:
 
 @pytest.fixture
 async def pool(database: FakeDatabase) -> AsyncIterator[Pool]:
-    opened = Pool(cast(Connector, database), SIZE, FailureReports(None))
+    opened = Pool(cast(Connector, database), SIZE, FailureReports())
     yield opened
     await opened.close()
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import apsw
 
 from keytables import Key, Table
+from keytables.failures import FailureReports
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import Failures
+from keytables.sqlite.database import failure_reports
 from support.sqlite_store import OpenSqlite
 
 
@@ -23,8 +24,8 @@ def log_size(path: Path) -> int:
     return Path(f"{path}-wal").stat().st_size
 
 
-def unheard() -> Failures:
-    return Failures(asyncio.get_running_loop())
+def unheard() -> FailureReports:
+    return failure_reports()
 
 
 def write(writer: apsw.Connection, checkpointer: Checkpointer) -> None:

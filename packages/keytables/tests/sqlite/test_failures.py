@@ -25,7 +25,7 @@ from keytables import (
 )
 from keytables.errors import StoreClosed
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import Failures, MissingIndex, translate
+from keytables.sqlite.database import MissingIndex, failure_reports, translate
 from support.clocks import ManualClock
 from support.sqlite_store import Connections, OpenSqlite, failing_commits, select, write_lock
 
@@ -73,7 +73,7 @@ class FailingDisk:
 async def test_a_failed_checkpoint_is_heard_on_the_loop(path: Path, heard: Heard) -> None:
     writer = apsw.Connection(str(path))
     writer.execute("PRAGMA journal_mode = WAL")
-    failures = Failures(asyncio.get_running_loop(), heard)
+    failures = failure_reports(heard)
     disk = cast(apsw.Connection, FailingDisk())
     checkpointer = Checkpointer(writer, disk, failures, step=1)
     writer.execute("CREATE TABLE t (x)")
@@ -116,12 +116,12 @@ async def test_conditions_mistakes_and_limits_are_not_heard_of(
 
 @pytest.mark.parametrize("error", [MissingIndex("no"), StoreClosed("no"), ConditionFailed()])
 async def test_what_is_no_failure_is_not_reported(error: KeytablesError, heard: Heard) -> None:
-    Failures(asyncio.get_running_loop(), heard).report(error)
+    failure_reports(heard).report(error)
     assert heard == []
 
 
 async def test_any_other_exception_is_reported_as_unavailable(heard: Heard) -> None:
-    Failures(asyncio.get_running_loop(), heard).report(OSError(errno.ENOLCK, "no locks"))
+    failure_reports(heard).report(OSError(errno.ENOLCK, "no locks"))
     assert type(heard[0]) is Unavailable
     assert "no locks" in str(heard[0])
 

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from keytables import Index, Key, Page, Table, TableHandle, Unavailable
-from keytables.sqlite.database import Failures
+from keytables.sqlite.database import failure_reports
 from keytables.sqlite.reader import Reader
 from support.clocks import ManualClock
 from support.sqlite_store import Connections, OpenSqlite
@@ -21,7 +21,7 @@ ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELE
 async def reader(path: Path) -> AsyncIterator[Reader]:
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE t (a)").close()
-    yield Reader(connection, str(path), Failures(asyncio.get_running_loop()))
+    yield Reader(connection, str(path), failure_reports())
     connection.close()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from keytables import Clock, Key, KeytablesError, OnFailure, Table, Unavailable
 from keytables.clock_guard import ClockGuard, read_clocks
-from keytables.sqlite.database import Failures
+from keytables.failures import FailureReports
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES
 from keytables.sweeper import Sweeper
 from support.clocks import ManualClock
@@ -27,7 +27,7 @@ def sweeper_of(
     steady: Clock = lambda: 0.0,
     on_failure: OnFailure | None = None,
 ) -> Sweeper:
-    guard, failures = ClockGuard(clock, steady), Failures(loop, on_failure)
+    guard, failures = ClockGuard(clock, steady), FailureReports(on_failure, loop=loop)
     return Sweeper(
         loop,
         remove_some,

@@ -29,7 +29,7 @@ from keytables import (
 )
 from keytables.sqlite import SqliteEngine, writer
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import Database, Failures
+from keytables.sqlite.database import Database, failure_reports
 from keytables.sqlite.locks import FairLock, UsageLock
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.space import FileSpace
@@ -120,7 +120,7 @@ async def test_a_defect_reaches_only_the_caller_of_its_operation(
     database = Database(path)
     group = writer.Writer(
         database,
-        Failures(asyncio.get_running_loop()),
+        failure_reports(),
         max_waiting=10,
         max_waiting_bytes=1000,
         lock_timeout=5.0,
@@ -435,7 +435,7 @@ async def test_writers_that_share_a_processor_pause_longer(
     loop = asyncio.get_running_loop()
     group = writer.Writer(
         database,
-        Failures(loop),
+        failure_reports(),
         max_waiting=10,
         max_waiting_bytes=1000,
         lock_timeout=5.0,

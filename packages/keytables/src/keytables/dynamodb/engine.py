@@ -41,6 +41,7 @@ from keytables.errors import (
     Throttled,
     Unavailable,
 )
+from keytables.failures import FailureReports
 from keytables.schema import Capacity, Table
 
 MAX_WAITING_CALLS: Final = 10_000
@@ -76,8 +77,8 @@ class DynamoEngine(Engine):
         retries: RetryPolicy | None = None,
         on_failure: OnFailure | None = None,
     ) -> None:
-        self._on_failure = on_failure
-        self._client = client if on_failure is None else ReportingClient(client, on_failure)
+        self._failures = FailureReports(on_failure)
+        self._client = ReportingClient(client, self._failures)
         self._clock = clock
         self._prefix, self._alternator = prefix, alternator
         self._retries = retries or RetryPolicy()
@@ -218,7 +219,7 @@ class DynamoEngine(Engine):
                 self._prefix + table.name,
                 self._clock,
                 self._retries,
-                self._on_failure,
+                self._failures,
             )
             settle_time = SETTLE_TIME_OF_ALTERNATOR if self._alternator else SETTLE_TIME
             late_puts = self._late_puts.setdefault(table.name, UnsettledPuts(settle_time))
@@ -322,9 +323,8 @@ _VERDICTS: Final = frozenset(
 class ReportingClient:
     """Reports each call that failed after all attempts: Unavailable, or Throttled by the server."""
 
-    def __init__(self, client: ApiClient, on_failure: OnFailure) -> None:
-        self._client = client
-        self._on_failure = on_failure
+    def __init__(self, client: ApiClient, failures: FailureReports) -> None:
+        self._client, self._failures = client, failures
         self._is_closed = False
 
     async def call(
@@ -341,11 +341,11 @@ class ReportingClient:
             if error.code not in _VERDICTS:
                 meaning = to_keytables_error(error, operation, table or "")
                 if isinstance(meaning, Unavailable):
-                    self._on_failure(meaning)
+                    self._failures.report(meaning)
             raise
         except KeytablesError as error:
             if not self._is_closed and not isinstance(error.__cause__, PoolExhausted):
-                self._on_failure(error)
+                self._failures.report(error)
             raise
 
     async def close(self) -> None:

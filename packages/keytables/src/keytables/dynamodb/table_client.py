@@ -10,7 +10,7 @@ from typing import Any, Final
 from keytables.dynamodb.client import ApiClient, ApiResponse
 from keytables.dynamodb.codec import AttributeMap, AttributeValue, dumps, encode_value, loads
 from keytables.dynamodb.retries import CALL_TIMEOUT, Attempts, RetryPolicy, ServiceError
-from keytables.engine import Clock, OnFailure
+from keytables.engine import Clock
 from keytables.errors import (
     ItemTooLarge,
     KeytablesError,
@@ -19,6 +19,7 @@ from keytables.errors import (
     Throttled,
     Unavailable,
 )
+from keytables.failures import FailureReports
 from keytables.schema import Table
 from keytables.values import MAX_ITEM_SIZE, Item, KeyTuple, Scalar
 
@@ -40,10 +41,10 @@ class TableClient:
         name: str,
         clock: Clock,
         retries: RetryPolicy,
-        on_failure: OnFailure | None = None,
+        failures: FailureReports,
     ) -> None:
         self.table, self.name, self.clock = table, name, clock
-        self._client, self._retries, self._on_failure = client, retries, on_failure
+        self._client, self._retries, self._failures = client, retries, failures
         self._get_head = request_head(name, ConsistentRead=True)
         self._shows_rejecting_item = False
 
@@ -165,8 +166,7 @@ class TableClient:
         try:
             await attempts.wait(too_late)
         except Throttled as error:
-            if self._on_failure is not None:
-                self._on_failure(error)
+            self._failures.report(error)
             raise
 
 

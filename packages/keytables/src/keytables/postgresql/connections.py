@@ -18,7 +18,8 @@ import asyncpg
 
 from keytables.engine import Activity
 from keytables.errors import KeytablesError, StoreClosed, Throttled, Unavailable
-from keytables.postgresql.failures import ENDED, ConnectionLost, FailureReports, translate
+from keytables.failures import FailureReports
+from keytables.postgresql.failures import ENDED, ConnectionLost, translate
 from keytables.retries import Backoff
 
 STATEMENT_TIMEOUT: Final = 5.0

@@ -17,10 +17,10 @@ import msgspec
 from keytables.clock_guard import ClockGuard, ClockReading
 from keytables.engine import Activity, Clock, Engine, OnFailure, TableHandle
 from keytables.errors import KeytablesError, SchemaError, StoreDamaged, Unavailable
+from keytables.failures import FailureReports
 from keytables.postgresql.columns import Columns
 from keytables.postgresql.commits import CommitConnection, commit_time
 from keytables.postgresql.connections import Connector, Pool, Session
-from keytables.postgresql.failures import FailureReports
 from keytables.postgresql.reads import RepeatedReads
 from keytables.postgresql.statements import TableStatements
 from keytables.postgresql.table import PostgresTable

@@ -8,13 +8,11 @@ from typing import Final
 
 import asyncpg
 
-from keytables.engine import OnFailure
 from keytables.errors import (
     AccessRefused,
     KeytablesError,
     SchemaError,
     StorageFull,
-    StoreClosed,
     StoreDamaged,
     TableNotFound,
     Throttled,
@@ -89,25 +87,3 @@ def _of_server(error: "asyncpg.PostgresError", operation: str, table: str) -> Ke
     if state.startswith("22"):
         return SchemaError(text)
     return Unavailable(text)
-
-
-class FailureReports:
-    """Calls ``on_failure`` once for each failure of the database: not for conditions, mistakes of a
-    caller, limits of this process, or a closed store.
-    """
-
-    def __init__(self, on_failure: OnFailure | None) -> None:
-        self._on_failure = on_failure
-
-    def report(self, error: Exception) -> None:
-        if self._on_failure is None or isinstance(error, StoreClosed):
-            return
-        if not isinstance(error, KeytablesError):
-            error = Unavailable(f"the store failed: {type(error).__name__}: {error}")
-        if not isinstance(error, Unavailable | Throttled):
-            return
-        try:
-            self._on_failure(error)
-        except Exception as defect:  # noqa: BLE001 - the engine does not end for it
-            context = {"message": "on_failure of a store raised", "exception": defect}
-            asyncio.get_running_loop().call_exception_handler(context)

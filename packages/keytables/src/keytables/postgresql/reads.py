@@ -12,10 +12,11 @@ from keytables.checks import check_position, index_checks, key_check, key_checks
 from keytables.completions import clone_error
 from keytables.engine import Clock
 from keytables.errors import KeytablesError, SchemaError, Throttled
+from keytables.failures import FailureReports
 from keytables.packing import unpack
 from keytables.postgresql.columns import Columns
 from keytables.postgresql.connections import MAX_WAITING, Pool
-from keytables.postgresql.failures import ConnectionLost, FailureReports
+from keytables.postgresql.failures import ConnectionLost
 from keytables.postgresql.operations import Stored
 from keytables.postgresql.statements import PAGE_BYTES, TableStatements, bounds_sql
 from keytables.retries import Backoff

@@ -31,9 +31,10 @@ from keytables.errors import (
     Throttled,
     Unavailable,
 )
+from keytables.failures import FailureReports
 from keytables.postgresql.commits import CommitConnection
 from keytables.postgresql.connections import Connector
-from keytables.postgresql.failures import FailureReports, NotApplied
+from keytables.postgresql.failures import NotApplied
 from keytables.postgresql.operations import UNREAD, ItemOperation, RowChange, Stored, fold
 from keytables.postgresql.reads import ItemReads
 from keytables.postgresql.statements import GUARDED, Change, TableStatements

@@ -6,7 +6,8 @@ from typing import Final
 
 import apsw
 
-from keytables.sqlite.database import Failures, translate
+from keytables.failures import FailureReports
+from keytables.sqlite.database import translate
 
 _STEP: Final = 2_000
 """Pages (of 4 KiB) by which the log grows between two checkpoints."""
@@ -28,7 +29,7 @@ class Checkpointer:
         self,
         writer: apsw.Connection,
         connection: apsw.Connection,
-        failures: Failures,
+        failures: FailureReports,
         *,
         step: int = _STEP,
         limit: int = _LIMIT,

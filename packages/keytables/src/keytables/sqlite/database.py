@@ -4,7 +4,6 @@ Rule: a file of another program, or of a newer version, is refused and not chang
 """
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +24,7 @@ from keytables.errors import (
     Throttled,
     Unavailable,
 )
+from keytables.failures import FailureReports
 from keytables.sqlite.locks import FairLock, UsageLock
 from keytables.sqlite.space import NO_SPACE, FileSpace
 
@@ -387,29 +387,6 @@ def reason_of(error: apsw.Error) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-class Failures:
-    """Calls ``on_failure`` on ``loop`` once for each failure of the database: not for conditions,
-    mistakes of a caller, or a closed store.
-    """
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_failure: OnFailure | None = None
-    ) -> None:
-        self._loop, self._on_failure = loop, on_failure
-
-    def report(self, error: Exception) -> None:
-        """Report a failure of the database, ignore other errors. Called on the loop."""
-        if self._on_failure is None or isinstance(error, MissingIndex | StoreClosed):
-            return
-        failure = described(error)
-        if not isinstance(failure, Unavailable | Throttled):
-            return
-        try:
-            self._on_failure(failure)
-        except Exception as defect:  # noqa: BLE001 - the engine does not end for it
-            context = {"message": "on_failure of a store raised", "exception": defect}
-            self._loop.call_exception_handler(context)
-
-    def report_from_thread(self, error: Exception) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self.report, error)
+def failure_reports(on_failure: OnFailure | None = None) -> FailureReports:
+    loop = asyncio.get_running_loop()
+    return FailureReports(on_failure, described, unreported=(MissingIndex,), loop=loop)

@@ -16,9 +16,10 @@ import apsw
 from keytables.clock_guard import ClockGuard, ClockReading
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import KeytablesError, SchemaError
+from keytables.failures import FailureReports
 from keytables.schema import Capacity, Table
 from keytables.sqlite import catalog
-from keytables.sqlite.database import Database, Failures, Part, StoreLocked, translate
+from keytables.sqlite.database import Database, Part, StoreLocked, failure_reports, translate
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.space import FreeSpace
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, ExpiredItems
@@ -49,7 +50,7 @@ class SqliteEngine(Engine):
         database: Database,
         *,
         clock: Clock,
-        failures: Failures,
+        failures: FailureReports,
         writer: Writer,
         free_space: FreeSpace,
         sweep_interval: float | None,
@@ -107,7 +108,7 @@ class SqliteEngine(Engine):
         the folder cannot be created, or the file is not writable, not a database, of another
         program or a newer version, another part, or locked; or SQLite is too old.
         """
-        failures = Failures(asyncio.get_running_loop(), on_failure)
+        failures = failure_reports(on_failure)
         database = await retry_locked(
             partial(Database, path, wipe=wipe, part=part), opening_timeout
         )

@@ -19,12 +19,13 @@ from typing import Final
 from keytables.clock_guard import ClockReading
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import KeytablesError, StoreClosed, TableNotFound, Throttled, Unavailable
+from keytables.failures import FailureReports
 from keytables.schema import Capacity, Table
 from keytables.sqlite import catalog
 from keytables.sqlite.database import (
-    Failures,
     OtherPart,
     Part,
+    failure_reports,
     open_to_read,
     open_usage_lock,
     translated,
@@ -86,7 +87,7 @@ async def open_sqlite(
             usage = await retry_locked(partial(_share, path, first), opening_timeout)
             if usage is None:
                 continue
-            failures = Failures(asyncio.get_running_loop(), on_failure)
+            failures = failure_reports(on_failure)
             engine = PartedEngine(path, first, usage, open_file, failures, own_parts)
         try:
             if isinstance(engine, PartedEngine):
@@ -163,7 +164,7 @@ class PartedEngine(Engine):
         first: Part,
         usage: UsageLock,
         open_file: Callable[..., Awaitable[SqliteEngine]],
-        failures: Failures,
+        failures: FailureReports,
         own_parts: Collection[int] | None,
     ) -> None:
         self._usage, self._failures = usage, failures

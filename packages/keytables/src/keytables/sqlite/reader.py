@@ -15,10 +15,11 @@ import apsw
 
 from keytables.checks import check_limit
 from keytables.errors import KeytablesError, StoreClosed
+from keytables.failures import FailureReports
 from keytables.packing import unpack
 from keytables.schema import Cursor, Page
 from keytables.sqlite.codec import Row
-from keytables.sqlite.database import Failures, translate
+from keytables.sqlite.database import translate
 from keytables.values import Item, KeyTuple
 
 _T = TypeVar("_T")
@@ -37,7 +38,7 @@ _INTERRUPT_INTERVAL: Final = 0.02
 class Reader:
     """Reads with ``connection`` on the loop; reports each read that fails to ``failures``."""
 
-    def __init__(self, connection: apsw.Connection, path: str, failures: Failures) -> None:
+    def __init__(self, connection: apsw.Connection, path: str, failures: FailureReports) -> None:
         self.connection, self._failures = connection, failures
         self._path = path
         self._executor: ThreadPoolExecutor | None = None

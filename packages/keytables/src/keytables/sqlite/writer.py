@@ -33,8 +33,9 @@ from typing import Final, TypeAlias
 import apsw
 
 from keytables.errors import KeytablesError, StorageFull, StoreClosed, Throttled
+from keytables.failures import FailureReports
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import Database, Failures, translate
+from keytables.sqlite.database import Database, translate
 from keytables.sqlite.space import SMALL
 from keytables.sqlite.write_queue import Operation, WriteQueue
 
@@ -179,7 +180,7 @@ class Writer:
     def __init__(
         self,
         database: Database,
-        failures: Failures,
+        failures: FailureReports,
         *,
         max_waiting: int,
         max_waiting_bytes: int,
