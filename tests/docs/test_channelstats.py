@@ -35,7 +35,7 @@ from channelstats.stats.period import MOST_SINGLE_DAYS
 from channelstats.tables import configuration, text_store
 from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES
 from channelstats.tables.message_row import MessageRow, item_of
-from channelstats.views.model import PROFILES, VIEWS, Choice, Kind, View
+from channelstats.views.model import ALL_VIEWS, Choice, Kind, View
 from channelstats.web import auth, filters
 from support.channelstats.house import EXAMPLE, MODERN, UTC, decoded, house
 from support.paths import PACKAGES, ROOT
@@ -106,7 +106,7 @@ def keys_below(document: Any) -> Iterator[str]:
     yield from compared["users"][next(iter(compared["users"]))]["people"]
 
 
-@pytest.mark.parametrize("title", [*VIEWS.values(), *PROFILES.values()])
+@pytest.mark.parametrize("title", ALL_VIEWS.values())
 def test_every_view_says_what_it_answers(title: str) -> None:
     assert [row for row in rows("dashboard") if row.startswith(f"| {title} |")]
 

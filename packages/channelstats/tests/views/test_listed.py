@@ -1,25 +1,107 @@
-"""What a tile counts can be looked at: the rows of a table."""
+"""What is counted can be looked at: the rows of a table, or the messages themselves."""
+
+from dataclasses import replace
 
 import pytest
 
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Kind
-from support.channelstats.views import channels_of, look
+from channelstats.views.messages import SELECTIONS, selection_of
+from channelstats.views.model import ALL_VIEWS, MESSAGES, VIEWS, Choice, ChoiceError, Kind, Tile
+from channelstats.views.registry import view_of
+from support.channelstats.views import Looked, channels_of, look, people_of, random_workspace
+
+SUMMED = {"words": "words", "reactions": "reactions", "files": "files"}
+"""Figures that are sums over a column of the list of messages."""
+
+
+def listed(data: DashboardData, only: str = "", channel: str = "", person: str = "") -> Looked:
+    days = data.period.start, data.period.last
+    return Looked(view_of(MESSAGES, data, Choice(*days, channel, person, only=only)))
+
+
+def number_of(data: DashboardData, tile: Tile, channel: str = "", person: str = "") -> int | None:
+    """What the list of a tile counts; None where that is not as many as rows."""
+    view, _, what = tile.listed.partition("/")
+    if not view or tile.kind is not Kind.COUNT or tile.change is None or "/" in what:
+        return None
+    if view == MESSAGES:
+        rows = listed(data, what, channel, person).rows("messages")
+        if tile.name not in SUMMED:
+            return len(rows)
+        return sum(int(row[SUMMED[tile.name]]) for row in rows)
+    rows = look(view, data, channel, person).rows(what)
+    if tile.name in ("interactions", "half", "pairs"):
+        return None
+    if tile.name == "reactions_given":
+        return sum(int(row["reactions"]) for row in rows)
+    if what == "people" and view == "people":  # who only reacted is among them
+        rows = [row for row in rows if row["messages"]]
+    return len(rows)
 
 
 def test_a_tile_leads_to_as_many_rows_as_it_says(data: DashboardData) -> None:
-    for channel in ("", *channels_of(data)[:2]):
-        for name in VIEWS:
-            for tile in look(name, data, channel).view.tiles:
-                view, _, table = tile.listed.partition("/")
-                if not table or tile.kind is not Kind.COUNT or tile.change is None:
-                    continue
-                rows = look(view, data, channel).rows(table)
-                if table == "people":  # who only reacted is among them
-                    rows = [row for row in rows if row["messages"]]
-                assert len(rows) == tile.change["cur"]
+    people = people_of(data)[:2]
+    for channel, person in (
+        ("", ""),
+        *((c, "") for c in channels_of(data)[:2]),
+        *(("", p) for p in people),
+    ):
+        for name in (*VIEWS, *(["person"] if person else ["channel"] if channel else [])):
+            for tile in look(name, data, channel, person).view.tiles:
+                number = number_of(data, tile, channel, person)
+                if number is not None and tile.change is not None:
+                    assert number == tile.change["cur"], (name, tile.name, channel, person)
 
 
 @pytest.mark.parametrize("view", ["overview", "threads", "people", "channels", "newcomers"])
 def test_what_has_rows_says_so(data: DashboardData, view: str) -> None:
     assert any(tile.listed for tile in look(view, data).view.tiles)
+
+
+def test_whatever_is_listed_is_in_a_view_that_there_is() -> None:
+    data = random_workspace(100, 60)
+    person, channel = people_of(data)[0], channels_of(data)[0]
+    views = [look(name, data, person=uid) for name in VIEWS for uid in ("", person)]
+    views += [look("person", data, person=person), look("channel", data, channel)]
+    found = {of.listed for view in views for of in view.view.tiles}
+    found |= {of.listed for view in views for table in view.tables.values() for of in table.columns}
+    assert len(found) > 10
+    for where in found - {""}:
+        name, _, what = where.partition("/")
+        assert name in ALL_VIEWS
+        if name == MESSAGES:
+            assert what in SELECTIONS
+        else:
+            tables = look(name, data).tables | look(name, data, person=person).tables
+            assert what.partition("/")[0] in tables
+
+
+def test_an_hour_of_the_heat_map_lists_the_messages_of_that_hour(data: DashboardData) -> None:
+    found = look("hours", data)
+    for row in found.rows("week"):
+        only = selection_of(row["weekday"], row["hour"])
+        if row["messages"]:
+            assert len(listed(data, only).rows("messages")) == row["messages"]
+    for table, column in (("hours", "hour"), ("weekdays", "weekday")):
+        for row in found.rows(table):
+            of_bar = listed(data, selection_of(row[column])).rows("messages")
+            assert len(of_bar) == row["messages"]
+            assert sum(message["words"] for message in of_bar) == row["words"]
+
+
+def test_a_bar_of_waiting_lists_the_threads_that_waited_so_long(data: DashboardData) -> None:
+    for row in look("threads", data).rows("first_replies"):
+        assert len(listed(data, selection_of(row["first"])).rows("messages")) == row["threads"]
+
+
+def test_the_newest_message_comes_first_and_none_twice(data: DashboardData) -> None:
+    messages = [row["message"] for row in listed(data).rows("messages")]
+    times = [message.split("/")[1] for message in messages]
+    assert times == sorted(times, reverse=True)
+    assert len(set(messages)) == len(messages)
+
+
+def test_under_pseudonyms_no_message_is_listed(data: DashboardData) -> None:
+    hidden = replace(data, inputs=replace(data.inputs, mark=str))
+    with pytest.raises(ChoiceError, match="under pseudonyms no messages are listed"):
+        listed(hidden)

@@ -19,14 +19,33 @@ PHONE = 390, 844
 WEEK = "weeks=1"
 
 UNNAMED = """
-[...document.querySelectorAll('a, button, input:not([type=hidden]), select, svg[role=img], table')]
-  .filter((element) => element.checkVisibility())
+[...document.querySelectorAll('a, button, input:not([type=hidden]), select, svg, table')]
+  .filter((element) => element.checkVisibility() && !element.closest('[aria-hidden]'))
   .filter((element) => !(
     element.textContent.trim() || element.getAttribute('aria-label') || element.labels?.length
   ) || (element.tagName === 'TABLE' && !element.caption?.textContent))
   .map((element) => element.outerHTML.slice(0, 80))
 """
 
+
+MISPLACED = """
+[...document.querySelectorAll(
+  '[role=img] :is(a, [tabindex]), [aria-hidden] :is(a[href], button, [tabindex]), '
+  + '[role=list] > :not([role=listitem]), :not([role=list]) > [role=listitem], '
+  + '[role=listitem] > a:not([tabindex="-1"]), svg a:not([aria-label])'
+)].map((element) => element.outerHTML.slice(0, 80))
+"""
+"""Links where nobody but the eye finds them, lists that are none."""
+
+TABLES_ALONE = """
+(() => {
+  const paths = (selector) =>
+    [...document.querySelectorAll(selector)].map((of) => of.getAttribute('href'));
+  const listed = new Set(paths('td a, th a'));
+  return [...new Set(paths('svg a'))].filter((of) => !listed.has(of));
+})()
+"""
+"""Where charts lead and tables do not."""
 
 CHIP = "document.querySelector('.chip').textContent"
 
@@ -61,7 +80,8 @@ async def test_every_view_is_shown_in_every_window_and_scheme(board: Dashboard, 
             assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
             assert await page.evaluate(LOW_CONTRAST) == [], (name, width, dark)
             assert await page.evaluate(UNNAMED) == []
-        pictures = "[...document.querySelectorAll('svg[role=img]')]"
+            assert await page.evaluate(MISPLACED) == []
+        pictures = "[...document.querySelectorAll('svg[aria-label]')]"
         seen = f"{pictures}.filter((of) => of.checkVisibility()).length"
         assert await page.evaluate(f"2 * {seen} === {pictures}.length")
     await page.goto(f"{board.url}/report?{WEEK}")
@@ -197,6 +217,28 @@ async def test_everything_is_reached_by_keyboard_and_seen_to_be(
     # The calendar within a field of a date draws its own; after the last comes the first.
     own = {"unseen INPUT from", "unseen INPUT to", "unseen BODY"}
     assert [name for name in reached if name.startswith("unseen") and name not in own] == []
+
+
+@pytest.mark.slow
+async def test_where_a_chart_leads_a_table_leads_that_the_keyboard_reaches(
+    board: Dashboard, page: Page
+) -> None:
+    whole = "from=2024-03-10&to=2024-03-16"
+    for name in ("volume", "hours", "threads", "network"):
+        of_heat = "&table=week&sort=-messages" if name == "hours" else ""
+        await page.goto(f"{board.url}/{name}?{whole}{of_heat}")
+        assert await page.evaluate("document.querySelectorAll('svg a').length") > 0, name
+        assert await page.evaluate(TABLES_ALONE) == [], name
+
+
+async def test_a_bar_leads_to_what_it_counts(board: Dashboard, page: Page) -> None:
+    await page.goto(f"{board.url}/hours?{WEEK}")
+    bar = "[...document.querySelectorAll('.bars.wide a')].find((of) => of.checkVisibility())"
+    label = await page.evaluate(f"{bar}.getAttribute('aria-label')")
+    async with another_page(page):
+        await page.evaluate(f"{bar}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    rows = await page.evaluate("document.querySelectorAll('#table-messages tbody tr').length")
+    assert label.splitlines()[1] == f"This period: {rows}"
 
 
 async def test_a_table_is_sorted_by_keyboard(board: Dashboard, page: Page) -> None:

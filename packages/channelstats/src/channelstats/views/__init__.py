@@ -15,6 +15,7 @@ are IDs in it until a page names them.
     overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers,
                   topics: one view each
     person, channel: the views of one of them
+    messages      the messages that something counts
     report_data   what the reports of a period are built from
     sections      sections that several reports have
     workspace_report: the report on a whole workspace

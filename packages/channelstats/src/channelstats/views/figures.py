@@ -68,6 +68,7 @@ class Figure(NamedTuple):
             phrase=phrase,
             about=self.about,
             cumulative=self.name == "cpercent",
+            listed=self.listed,
         )
 
 
@@ -82,10 +83,16 @@ def _add(figure: Figure) -> Figure:
 
 
 def _column(
-    name: str, title: str = "", about: str = "", kind: Kind = Kind.COUNT, *, key: str = ""
+    name: str,
+    title: str = "",
+    about: str = "",
+    kind: Kind = Kind.COUNT,
+    *,
+    key: str = "",
+    listed: str = "",
 ) -> Figure:
     title = title or name.replace("_", " ").capitalize()
-    return _add(Figure(name, title, about, kind, key=key))
+    return _add(Figure(name, title, about, kind, key=key, listed=listed))
 
 
 def _figure(
@@ -169,6 +176,7 @@ MESSAGES: Final = _figure(
     "Messages that people wrote, replies in threads included.",
     _statistic("messages"),
     counted(pl.len()),
+    listed="messages/",
 )
 WORDS: Final = _figure(
     "words",
@@ -176,8 +184,9 @@ WORDS: Final = _figure(
     "Words in these messages.",
     _statistic("words"),
     counted(pl.col("word_count").sum()),
+    listed="messages/",
 )
-_column("posters", about="People who wrote at least one message.")
+_column("posters", about="People who wrote at least one message.", listed="people/people")
 POSTERS: Final = _figure(
     "people_who_posted",
     "People who posted",
@@ -242,12 +251,14 @@ TOP_TEN_MESSAGES: Final = _figure(
     "The share of all messages that the ten most active people wrote.",
     _statistic("topten messages"),
     kind=Kind.PERCENT,
+    listed="people/people",
 )
 HALF: Final = _figure(
     "half",
     "People who wrote half of all words",
     "The fewest people whose words are half of all or more.",
     _statistic("50percent of words"),
+    listed="people/people",
 )
 GINI: Final = _figure(
     "gini",
@@ -312,7 +323,12 @@ CHANNELS: Final = _figure(
 )
 # Of everybody the channels they write in, summed up: beside a person stands the mean of it.
 PLACES: Final = _figure(
-    "places", CHANNELS.title, CHANNELS.about, lambda of: of.channel_authors.height, key="channels"
+    "places",
+    CHANNELS.title,
+    CHANNELS.about,
+    lambda of: of.channel_authors.height,
+    key="channels",
+    listed="channels/channels",
 )
 LARGEST: Final = _figure(
     "largest",
@@ -320,6 +336,7 @@ LARGEST: Final = _figure(
     "The share of all words in the channel with the most.",
     _largest,
     kind=Kind.PERCENT,
+    listed="channels/channels",
 )
 IN_PRIVATE: Final = _column(
     "in_private",
@@ -330,7 +347,10 @@ IN_PRIVATE: Final = _column(
 )
 """Measured by what is known of channels."""
 PEOPLE_THERE: Final = _column(
-    "people_there", "People", "People who wrote at least one message there."
+    "people_there",
+    "People",
+    "People who wrote at least one message there.",
+    listed="people/people",
 )
 SHARE_OF_CHANNEL: Final = _column(
     "share_of_channel",
@@ -351,18 +371,21 @@ FILES: Final = _figure(
     "Files",
     "Files posted with these messages.",
     lambda of: int(of.messages["file_count"].sum()),
+    listed="messages/files",
 )
 JOINS: Final = _figure(
     "joins",
     "Joins",
     "How often people joined a channel, as far as Slack posted a message about it.",
     *_moves(JOINED),
+    listed="messages/joined",
 )
 LEAVES: Final = _figure(
     "leaves",
     "Leaves",
     "How often people left a channel, as far as Slack posted a message about it.",
     *_moves(LEFT),
+    listed="messages/left",
 )
 MOVES: Final = _column(
     "moves",
@@ -387,11 +410,16 @@ VIEWERS_AT_LEAST: Final = _column(
     "The most members who opened the channel in one of the spans of days that Slack counted.",
 )
 MEMBERS_WHO_POSTED: Final = _column(
-    "members_who_posted", about="People who wrote at least one message in the channel."
+    "members_who_posted",
+    about="People who wrote at least one message in the channel.",
+    listed="people/people",
 )
 _column("slack_messages", "Messages (Slack)", "Messages in the channel, as Slack counts them.")
 MESSAGES_HERE: Final = _column(
-    "messages_here", "Messages counted here", "Messages that people wrote in the channel."
+    "messages_here",
+    "Messages counted here",
+    "Messages that people wrote in the channel.",
+    listed="messages/",
 )
 
 # ── when ──────────────────────────────────────────────────────────────────────────────────────────
@@ -427,6 +455,7 @@ THREADS_STARTED: Final = _figure(
     "Threads started",
     "Messages of this period that have replies.",
     lambda of: how_many(of.messages, STARTS_THREAD),
+    listed="messages/threads",
 )
 REPLY_SHARE: Final = _figure(
     "reply_share",
@@ -435,6 +464,7 @@ REPLY_SHARE: Final = _figure(
     lambda of: percent(how_many(of.messages, pl.col("is_reply")), of.messages.height),
     kind=Kind.PERCENT,
     key="replies",
+    listed="messages/replies",
 )
 _column("replies", about="Replies in threads that the other person started.")
 REPLIES_IN_THREAD: Final = _column(
@@ -448,6 +478,7 @@ FIRST_REPLY: Final = _figure(
     lambda of, shown_points: by_point(of.waits, shown_points, nearest_rank(50), absent=None),
     kind=Kind.SECONDS,
     less_is_better=True,
+    listed="messages/answered",
 )
 FIRST_REPLY_P90: Final = _figure(
     "first_reply_p90",
@@ -456,12 +487,13 @@ FIRST_REPLY_P90: Final = _figure(
     lambda of: of.wait(90),
     kind=Kind.SECONDS,
     less_is_better=True,
+    listed="messages/answered",
 )
 _column("seconds", kind=Kind.SECONDS)
 WAITS: Final = _column(
     "waits", "Time to first reply", "Threads by how long the first reply by somebody else took."
 )
-_column("threads")
+_column("threads", listed="messages/")
 UNANSWERED: Final = _figure(
     "unanswered",
     "Unanswered",
@@ -483,6 +515,7 @@ ANSWERS_RECEIVED: Final = _column(
     "answers",
     "Replies to their threads",
     "Replies by others in threads that this person started.",
+    listed="messages/answers",
 )
 _column("thread_messages", ANSWERS_RECEIVED.title, ANSWERS_RECEIVED.about)
 ANSWERS: Final = _figure(
@@ -492,12 +525,14 @@ ANSWERS: Final = _figure(
     lambda of: of.answers.height,
     key="answers",
     own=ANSWERS_RECEIVED,
+    listed="messages/answers",
 )
 ANSWERS_GIVEN: Final = _figure(
     "answers_given",
     ANSWERS.title,
     ANSWERS.about,
     lambda of: of.period_messages.responses.height,
+    listed="messages/given",
 )
 
 # ── reactions ─────────────────────────────────────────────────────────────────────────────────────
@@ -509,7 +544,9 @@ def reactions(of: Measures) -> int:
 
 
 REACTIONS_RECEIVED: Final = _column(
-    "reactions_received", about="Reactions to this person's messages."
+    "reactions_received",
+    about="Reactions to this person's messages.",
+    listed="messages/reacted",
 )
 REACTIONS: Final = _figure(
     "reactions",
@@ -518,12 +555,17 @@ REACTIONS: Final = _figure(
     reactions,
     counted(pl.col(REACTED).sum()),
     own=REACTIONS_RECEIVED,
+    listed="messages/reacted",
+)
+REACTIONS_OF_PAIR: Final = _column(
+    "reactions_of_pair", REACTIONS.title, REACTIONS.about, key="reactions"
 )
 REACTIONS_GIVEN: Final = _figure(
     "reactions_given",
     "Reactions given",
     "Reactions by this person to messages of this period.",
     lambda of: of.given.height,
+    listed="reactions/gives",
 )
 REACTION_RATE: Final = _figure(
     "reaction_rate",
@@ -540,6 +582,7 @@ REACTED_TO: Final = _figure(
     lambda of: percent(of.messages.filter(pl.col(REACTED) > 0).height, of.messages.height),
     kind=Kind.PERCENT,
     key="reacted_to",
+    listed="messages/reacted",
 )
 DIFFERENT_EMOJI: Final = _figure(
     "different_emoji",
@@ -547,6 +590,7 @@ DIFFERENT_EMOJI: Final = _figure(
     "How many different emoji were used as reactions.",
     lambda of: of.period_messages.reactions["emoji"].n_unique(),
     key="emoji",
+    listed="reactions/emoji",
 )
 # Of each person the different emoji they get, summed up: beside one stands the mean of it.
 DIFFERENT_EMOJI_EACH: Final = _figure(
@@ -607,6 +651,7 @@ INTERACTING: Final = _figure(
     "People with at least one mention, reply or reaction, either way.",
     _ends,
     key="people",
+    listed="network/people",
 )
 PARTNERS: Final = _figure(
     "partners",
@@ -614,6 +659,7 @@ PARTNERS: Final = _figure(
     "People with an interaction with this person, in any direction.",
     _partners,
     key="people",
+    listed="people/partners",
 )
 PAIRS: Final = _figure("pairs", "Pairs", "Pairs of people with at least one interaction.", _pairs)
 MUTUAL: Final = _figure(
@@ -628,6 +674,7 @@ INTERACTIONS: Final = _figure(
     "Interactions",
     "Mentions, replies in threads and reactions, from one person to another.",
     _side("one"),
+    listed="network/edges",
 )
 DONE: Final = _figure(
     "done", "To others", "Mentions, replies and reactions by this person.", _side("one")
@@ -696,6 +743,7 @@ WEEKLY: Final = _figure(
     "People who posted in the last 7 days of the period.",
     _weekly,
     key="weekly",
+    listed="people/people/7",
 )
 MONTHLY: Final = _figure(
     "monthly_posters",
@@ -703,6 +751,7 @@ MONTHLY: Final = _figure(
     "People who posted in the last 28 days of the period.",
     _monthly,
     key="monthly",
+    listed="people/people/28",
 )
 STICKINESS: Final = _figure(
     "weekly_of_monthly",
@@ -723,13 +772,21 @@ RETENTION: Final = _column(
 )
 RETAINED: Final = _column("both", "Retained", "Posted in this week and in the week before.")
 NEW_IN_WEEK: Final = _column(
-    "new_in_week", "First-time", "Posted for the first time ever known.", key="new"
+    "new_in_week",
+    "First-time",
+    "Posted for the first time ever known.",
+    key="new",
+    listed="todo/newcomers",
 )
 RETURNING: Final = _column(
     "returning", about="Posted in this week, not in the week before, but earlier."
 )
-LAPSED: Final = _column("lapsed", about="Posted in the week before, but not in this week.")
-IN_WEEK: Final = _column("weekly", "In the week", "People who posted in these 7 days.")
+LAPSED: Final = _column(
+    "lapsed", about="Posted in the week before, but not in this week.", listed="todo/lapsed"
+)
+IN_WEEK: Final = _column(
+    "weekly", "In the week", "People who posted in these 7 days.", listed="people/people"
+)
 IN_FOUR_WEEKS: Final = _column(
     "monthly", "In four weeks", "People who posted in the 28 days that end with this week."
 )
@@ -746,7 +803,9 @@ COHORTS: Final = _column(
     " stronger the colour, the larger the share of them who posted in a week.",
     Kind.PERCENT,
 )
-_column("newcomers", about="People whose first known message is in that week.")
+_column(
+    "newcomers", about="People whose first known message is in that week.", listed="todo/newcomers"
+)
 WAYS_IN: Final = _column(
     "ways_in",
     "From joining to writing regularly",
@@ -777,7 +836,12 @@ _column("regular_share", "% regular", "The share of those who joined.", Kind.PER
 
 # ── to do ─────────────────────────────────────────────────────────────────────────────────────────
 
-_column("answered", "Messages answered", "Messages that somebody else replied or reacted to.")
+_column(
+    "answered",
+    "Messages answered",
+    "Messages that somebody else replied or reacted to.",
+    listed="messages/noticed",
+)
 _column(
     "messages_before",
     "Messages in the period before",

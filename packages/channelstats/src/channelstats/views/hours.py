@@ -17,7 +17,7 @@ from channelstats.views.components import compared_series, table, table_of
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Heat, Kind, SeriesChart, Table
 
-_HOUR_NAMES: Final = tuple(f"{hour:02d}:00" for hour in HOURS)
+HOUR_NAMES: Final = tuple(f"{hour:02d}:00" for hour in HOURS)
 
 
 class _Steps(NamedTuple):
@@ -29,7 +29,7 @@ class _Steps(NamedTuple):
     names: tuple[str, ...]
 
 
-_BY_HOUR: Final = _Steps("local_hour", "Hour", tuple(HOURS), _HOUR_NAMES)
+_BY_HOUR: Final = _Steps("local_hour", "Hour", tuple(HOURS), HOUR_NAMES)
 
 
 def _weekdays(first: int) -> _Steps:
@@ -84,14 +84,14 @@ def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
         title,
         about=figures.WEEK_HOURS.about,
         rows=days.names,
-        columns=_HOUR_NAMES,
+        columns=HOUR_NAMES,
         values=tuple(tuple(m for m, _ in row) for row in cells),
         kind=Kind.COUNT,
     )
     rows = [
         (day, hour, m, w)
         for day, row in zip(days.names, cells, strict=True)
-        for hour, (m, w) in zip(_HOUR_NAMES, row, strict=True)
+        for hour, (m, w) in zip(HOUR_NAMES, row, strict=True)
     ]
     frame = pl.DataFrame(rows, ["weekday", "hour", "messages", "words"], orient="row")
     return heat, table(name, title, frame, chart=name)

@@ -22,7 +22,8 @@ class ChoiceError(Exception):
 
 class Choice(msgspec.Struct, frozen=True):
     """What is looked at: the days from ``first`` to ``last``, both included, and of those one
-    channel, one person, or everything. IDs. ``compare`` are channels to draw beside the chosen one.
+    channel, one person, or everything. IDs. ``compare`` are channels to draw beside the chosen one;
+    ``only`` names some of the messages, to list these.
     """
 
     first: date
@@ -30,6 +31,7 @@ class Choice(msgspec.Struct, frozen=True):
     channel: str = ""
     person: str = ""
     compare: tuple[str, ...] = ()
+    only: str = ""
 
 
 class Kind(StrEnum):
@@ -100,7 +102,7 @@ class Column(msgspec.Struct, frozen=True):
     is what a cell becomes in a line of text: `, {}w`; an empty text has no phrase. ``label`` is
     what is counted, for one of it, where no heading says it. ``about`` says what the title means,
     "" where it says so itself. ``cumulative``: a change of it means nothing, as it depends on other
-    rows.
+    rows. For ``listed`` see `Tile`.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Column(msgspec.Struct, frozen=True):
     label: str = ""
     about: str = ""
     cumulative: bool = False
+    listed: str = ""
 
     def shown(self, cell: Cell) -> Cell:
         """A cell without its change where that means nothing."""
@@ -161,8 +164,9 @@ class Tile(msgspec.Struct, frozen=True):
     ``everyone``, when a person is chosen, is the mean per poster of a count, and everybody's figure
     otherwise. ``less_is_better`` says what a change means: of waiting, the less the better.
     ``after`` is said after the number, or in its place where there is none: ` of 3`.
-    ``about`` says what the title means; ``listed`` is `view/table` of the rows that are counted,
-    "" where none has them.
+    ``about`` says what the title means; ``listed`` is where what is counted can be seen, "" where
+    that is nowhere: `view/table`, of the last days alone `view/table/days`, or
+    `messages/selection`.
     """
 
     name: str
@@ -327,6 +331,10 @@ CHANNEL: Final = "channel"
 
 PROFILES: Final[Mapping[str, str]] = {PERSON: "Person", CHANNEL: "Channel"}
 """Names of the views of one person or one channel, which is chosen, to their titles."""
+
+MESSAGES: Final = "messages"
+ALL_VIEWS: Final[Mapping[str, str]] = {**VIEWS, **PROFILES, MESSAGES: "Messages"}
+"""And the list of the messages that something counts."""
 
 LISTED_IN: Final[Mapping[str, str]] = {PERSON: "people", CHANNEL: "channels"}
 """The view that lists what a profile is of."""

@@ -108,4 +108,5 @@ def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
     rows = found.fill_null(0).rename({"one": "from", "other": "to", "n": "total"})
     about = f"The strongest {found.height:,} of {edges.height:,}." * (found.height < edges.height)
     title = "Interactions from one person to another"
-    return table("edges", title, rows, bar="total", about=about)
+    of = {"reactions": figures.REACTIONS_OF_PAIR}
+    return table("edges", title, rows, of, bar="total", about=about)

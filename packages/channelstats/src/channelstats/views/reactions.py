@@ -17,6 +17,7 @@ from channelstats.stats.quantities import (
 from channelstats.stats.rankings import EMOJI_RATE
 from channelstats.views import figures
 from channelstats.views.components import message_table, over_time, table, table_of, tiles
+from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Table
 
@@ -79,7 +80,7 @@ def _emoji_table(request: ViewRequest) -> Table:
 def _receivers(request: ViewRequest) -> Table:
     sizes = request.scope.now.messages.group_by("slack_uid").agg(n=pl.col(REACTED).sum())
     found = ranked(sizes.filter(pl.col("n") > 0), ["n"], "slack_uid")
-    return _people("receivers", "Most reactions received", found)
+    return _people("receivers", "Most reactions received", found, figures.REACTIONS)
 
 
 def _givers(request: ViewRequest) -> Table:
@@ -92,10 +93,13 @@ def _partners(request: ViewRequest, group: str, name: str, title: str) -> Table:
     return _people(name, title, found)
 
 
-def _people(name: str, title: str, found: pl.DataFrame) -> Table:
+def _people(
+    name: str, title: str, found: pl.DataFrame, counted: Figure = figures.REACTIONS_OF_PAIR
+) -> Table:
     """A table of people and how often each reacted or was reacted to."""
     person, count = found.columns
-    return table(name, title, found.select(person=person, reactions=count), bar="reactions")
+    rows = found.select(person=person, reactions=count)
+    return table(name, title, rows, {"reactions": counted}, bar="reactions")
 
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:

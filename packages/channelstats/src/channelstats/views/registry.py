@@ -13,6 +13,7 @@ from channelstats.views import (
     channel,
     channels,
     hours,
+    messages,
     network,
     newcomers,
     overview,
@@ -31,10 +32,10 @@ from channelstats.views.loading import (
     ViewRequest,
 )
 from channelstats.views.model import (
+    ALL_VIEWS,
     CHANNEL,
+    MESSAGES,
     PERSON,
-    PROFILES,
-    VIEWS,
     Choice,
     ChoiceError,
     Kind,
@@ -56,6 +57,7 @@ _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
     "topics": topics.view,
     PERSON: person.view,
     CHANNEL: channel.view,
+    MESSAGES: messages.view,
 }
 
 
@@ -84,7 +86,7 @@ def view_of(
     parts = made(request)
     return View(
         name=name,
-        title={**VIEWS, **PROFILES}[name],
+        title=ALL_VIEWS[name],
         lead=parts.lead,
         choice=choice,
         before=(period.previous.start, period.previous.last),

@@ -27,7 +27,7 @@ from channelstats.views.figures import Values
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Kind, SeriesChart, Table
 
-_STEPS: Final = {
+WAIT_STEPS: Final = {
     60: "under 1 min",
     5 * 60: "under 5 min",
     15 * 60: "under 15 min",
@@ -37,7 +37,7 @@ _STEPS: Final = {
 }
 """Waiting times in seconds that the steps end before."""
 
-_LABELS: Final = (*_STEPS.values(), "over 1 day", "never")
+WAIT_LABELS: Final = (*WAIT_STEPS.values(), "over 1 day", "never")
 
 _FIGURES: Final = (
     figures.THREADS_STARTED,
@@ -77,12 +77,12 @@ def waiting_times(request: ViewRequest) -> SeriesChart:
     series = compared_series(scope, Kind.COUNT, _steps(scope.now), _steps(scope.before), everyone)
     title, about = figures.WAITS.title, figures.WAITS.about
     axis, kind = "First reply", Kind.COUNT
-    return SeriesChart("bars", "first_replies", title, axis, _LABELS, kind, series, about)
+    return SeriesChart("bars", "first_replies", title, axis, WAIT_LABELS, kind, series, about)
 
 
 def _steps(of: Measures) -> Values:
     """How many heads waited how long; the last number is of those without a reply by others."""
-    limits = list(_STEPS)
+    limits = list(WAIT_STEPS)
     found = Counter(bisect_right(limits, seconds) for seconds in of.waits["seconds"])
     heads = how_many(of.messages, IS_HEAD)
     counts = [found[step] for step in range(len(limits) + 1)]

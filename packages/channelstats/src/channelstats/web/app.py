@@ -4,7 +4,7 @@ Rule: an address says all of what is looked at; the same address without `.json`
 page of the same numbers.
 
     /  /<view>            pages; /volume, /hours, ... see `channelstats.views.model.VIEWS`, and
-                          /person?person=, /channel?channel=&compare=;
+                          /person?person=, /channel?channel=&compare=, /messages?only=;
                           ?table=&sort=&find=&page= see `channelstats.web.table_pages`
     /<view>.json          the whole view
     /<view>.csv?table=    one of its tables, else the main one
@@ -43,8 +43,10 @@ from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
 from channelstats.tables.marks import MarkState
 from channelstats.views.model import (
+    ALL_VIEWS,
     CHANNEL,
     LISTED_IN,
+    MESSAGES,
     PROFILES,
     TO_DO,
     VIEWS,
@@ -65,11 +67,14 @@ from channelstats.web.auth import (
     see_other,
     set_cookie,
 )
-from channelstats.web.filters import COMPARE, BadQuery, asked
+from channelstats.web.filters import COMPARE, ONLY, BadQuery, asked
 from channelstats.web.pages import Visit, message_page, start_page, view_page
 from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import KeytablesError
+
+_OWN: Final = {CHANNEL: (COMPARE,), MESSAGES: (ONLY,)}
+"""Parameters that one view alone has."""
 
 _LISTED: Final = "listed"
 """Said of an item that was marked: it is listed again."""
@@ -110,7 +115,7 @@ class Dashboard:
         self._key: VapidKey | None = None
 
     def routes(self) -> list[web.RouteDef]:
-        views = "|".join((*VIEWS, *PROFILES))
+        views = "|".join(ALL_VIEWS)
         return [
             web.get("/", self.page),
             web.get(f"/{{view:{views}}}", self.page),
@@ -264,7 +269,7 @@ class Dashboard:
         names = await service.names(snapshot)
         now = Now(service.today, snapshot.history, service.settings.first_weekday)
         to_newest = request.path.startswith(f"/{TO_DO}")
-        also += (COMPARE,) if _view_name(request) == CHANNEL else ()
+        also += _OWN.get(_view_name(request), ())
         found = asked(list(request.query.items()), now, also, to_newest=to_newest)
         channel, *others = [
             await self._channel(names, called) for called in (found.channel, *found.compare)

@@ -16,6 +16,7 @@ import msgspec
 from channelstats.stats.period import WEEK, Now
 from channelstats.views.channel import MOST_COMPARED
 from channelstats.views.loading import MOST_DAYS
+from channelstats.views.messages import SELECTIONS
 from channelstats.views.model import Choice
 
 PRESETS: Final[Mapping[int, str]] = {1: "Last week", 4: "4 weeks", 12: "12 weeks", 52: "A year"}
@@ -25,6 +26,9 @@ USUAL: Final = 4
 NAMES: Final = ("from", "to", "weeks", "channel", "person")
 COMPARE: Final = "compare"
 """A channel to draw beside the chosen one; there may be several."""
+
+ONLY: Final = "only"
+"""A selection of messages to list."""
 
 _LONGEST_NAME: Final = 200
 _YEARS: Final = range(2000, 2101)
@@ -45,10 +49,11 @@ class Query(msgspec.Struct, frozen=True):
     channel: str = ""
     person: str = ""
     compare: tuple[str, ...] = ()
+    only: str = ""
 
     @property
     def choice(self) -> Choice:
-        return Choice(self.first, self.last, self.channel, self.person, self.compare)
+        return Choice(self.first, self.last, self.channel, self.person, self.compare, self.only)
 
     @property
     def days(self) -> int:
@@ -67,7 +72,7 @@ class Query(msgspec.Struct, frozen=True):
         if "weeks" in changed:
             span = {}
         chosen = {"channel": self.channel, "person": self.person, COMPARE: self.compare}
-        of = {**span, **chosen, **changed}
+        of = {**span, **chosen, ONLY: self.only, **changed}
         if of.get("weeks") == str(USUAL):
             del of["weeks"]
         shown = {name: text for name, text in of.items() if text}
@@ -105,8 +110,10 @@ def asked(
     if len(compare) > MOST_COMPARED:
         raise BadQuery(f"{COMPARE}: expected at most {MOST_COMPARED} channels")
     first, last, weeks = _days(given, now, now.newest if to_newest else now.last)
-    channel, person = given.get("channel", ""), given.get("person", "")
-    return Query(first, last, weeks, channel, person, tuple(compare))
+    channel, person, only = (given.get(name, "") for name in ("channel", "person", ONLY))
+    if only not in SELECTIONS:
+        raise BadQuery(f"{ONLY}: expected a selection, like threads, reacted or monday-09-00")
+    return Query(first, last, weeks, channel, person, tuple(compare), only)
 
 
 def whole_number(name: str, text: str, most: int = 9_999_999) -> int:

@@ -159,9 +159,11 @@ def test_one_person_alone_stands_in_the_middle() -> None:
 
 def test_names_do_not_lie_upon_each_other_and_nobody_is_nameless_to_the_pointer() -> None:
     picture = network(NETWORK, NARROW, lambda uid: f"somebody called {uid}", "U3")
-    circles = list(drawn(picture).iter("circle"))
+    every = list(drawn(picture).iter("circle"))
+    circles = [of for of in every if of.get("data-tip")]
+    assert len(circles) == len(NETWORK.nodes)
     assert circles[0].get("data-tip") == "somebody called U0\n40 in all"
-    assert [of.get("class") for of in circles].count("node chosen") == 1
+    assert [of.get("class") for of in every].count("node chosen") == 1
     at = [(float(of.get("x") or 0), float(of.get("y") or 0)) for of in drawn(picture).iter("text")]
     half = len("somebody called U0") * LETTER / 2
     for number, (x, y) in enumerate(at):
@@ -239,3 +241,18 @@ def test_rows_of_few_people_say_how_many_and_are_pale() -> None:
     assert tips == ["A, 1\n100.0% of 1", "B, 1\n50.0% of 8"]
     assert picture.count(" few") == 1
     assert "paler: of fewer than 5 people" in with_legend(chart)
+
+
+def test_a_chart_that_leads_somewhere_is_a_list_of_links_and_no_image() -> None:
+    for chart, place in ((LINES, "2024-03-05"), (NETWORK, "U0")):
+        plain, linked = with_legend(chart), with_legend(chart, leads=lambda of: f"/{of[0]}")
+        assert "<a " not in plain
+        assert 'role="img"' in plain
+        assert 'role="img"' not in linked
+        assert f'href="/{place}"' in linked
+        for picture in re.findall(r"<svg class=[^>]*aria-label.*?</svg>", linked, re.DOTALL):
+            drawing, _, places = picture.partition('<g role="list">')
+            assert '<g aria-hidden="true">' in drawing
+            assert "<a " not in drawing
+            assert places.count("<a ") == places.count('role="listitem"') > 1
+            assert places.count("aria-label=") == places.count("<a ")

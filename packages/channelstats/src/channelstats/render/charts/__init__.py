@@ -3,6 +3,10 @@
 Rule: a chart is drawn twice, for a wide and for a narrow window, and the page shows one; its
 numbers are beside it in a table. Nothing here depends on chance, so a page is the same each time.
 
+Rule: a chart whose places lead somewhere is a group with a list of links, each named after what it
+shows, and no image, whose parts nobody but the eye would find. The keyboard passes them by, as
+there may be hundreds: the same links are in the table.
+
     drawing    elements, colours, the axis of values
     series     lines over time, bars
     heat       heat maps
@@ -13,7 +17,15 @@ from collections.abc import Callable
 
 from markupsafe import Markup
 
-from channelstats.render.charts.drawing import HALF, NARROW, WIDE, colour, shape
+from channelstats.render.charts.drawing import (
+    HALF,
+    NARROW,
+    WIDE,
+    Leads,
+    colour,
+    nowhere,
+    shape,
+)
 from channelstats.render.charts.heat import FEWEST, STEPS, heat, ranges
 from channelstats.render.charts.network import network
 from channelstats.render.charts.series import series
@@ -21,7 +33,12 @@ from channelstats.views.model import Chart, Heat, Network, SeriesChart
 
 
 def drawn(
-    chart: Chart, *, half: bool = False, named: Callable[[str], str] = str, chosen: str = ""
+    chart: Chart,
+    *,
+    half: bool = False,
+    named: Callable[[str], str] = str,
+    chosen: str = "",
+    leads: Leads = nowhere,
 ) -> Markup:
     """A chart for wide windows, or half of one, and for narrow ones, with its legend. ``named``
     gives what to call a person; whoever is ``chosen`` stands out.
@@ -29,10 +46,10 @@ def drawn(
 
     def picture(width: float) -> Markup:
         if isinstance(chart, Network):
-            return network(chart, width, named, chosen)
+            return network(chart, width, named, chosen, leads)
         if isinstance(chart, Heat):
-            return heat(chart, width)
-        return series(chart, width)
+            return heat(chart, width, leads)
+        return series(chart, width, leads)
 
     return picture(HALF if half else WIDE) + picture(NARROW) + _legend(chart)
 

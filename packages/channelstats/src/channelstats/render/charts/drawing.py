@@ -4,13 +4,17 @@ Rule: what comes from outside is text, never markup. An axis begins at nothing, 
 compared, and its marks are round.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from markupsafe import Markup, escape
 
 from channelstats.render.words import mark_texts
 from channelstats.views.model import Kind, SeriesChart
+
+Leads: TypeAlias = Callable[[Sequence[str]], str]
+"""The address that a place of a chart leads to, by its labels or by the ID that it stands for; ""
+for none."""
 
 WIDE: Final = 940
 HALF: Final = 460
@@ -48,21 +52,61 @@ def shape(tag: str, kind: str, content: str = "", /, **attributes: float | str) 
     return Markup(f"<{tag} {' '.join(written)}>{escape(content)}</{tag}>")  # noqa: S704 - escaped
 
 
-def picture(kind: str, width: float, height: float, says: str, parts: Iterable[Markup]) -> Markup:
-    """An image; ``says`` is what it tells whoever does not see it."""
-    size = "narrow" if width <= NARROW else "wide"
+class Place(NamedTuple):
+    """A transparent shape that shows ``tip`` when it is pointed at, and leads ``to`` somewhere."""
+
+    tag: str
+    size: Mapping[str, float]
+    tip: str
+    to: str
+
+
+def nowhere(_: Sequence[str]) -> str:
+    return ""
+
+
+def picture(
+    kind: str, width: float, height: float, says: str, parts: Iterable[Markup | Place]
+) -> Markup:
+    """An image, or a group of links where places lead somewhere; ``says`` is what it tells whoever
+    does not see it.
+    """
+    drawing, places = list[Markup](), list[Place]()
+    for part in parts:
+        if isinstance(part, Place):
+            places.append(part)
+        else:
+            drawing.append(part)
+    is_image = not any(place.to for place in places)
+    if is_image:
+        inside = Markup("").join((*drawing, *map(_pointed_at, places)))
+    else:
+        listed = Markup("").join(_listed(place) for place in places if place.to)
+        pointed_at = (_pointed_at(place) for place in places if not place.to)
+        seen = shape("g", "", Markup("").join((*drawing, *pointed_at)), aria_hidden="true")
+        inside = seen + shape("g", "", listed, role="list")
     box = f"0 0 {width:.0f} {height:.0f}"
-    inside = Markup("").join(parts)
-    return shape("svg", f"{kind} {size}", inside, viewBox=box, role="img", aria_label=says)
+    role = "img" if is_image else "group"
+    size = "narrow" if width <= NARROW else "wide"
+    return shape("svg", f"{kind} {size}", inside, viewBox=box, role=role, aria_label=says)
+
+
+def _pointed_at(place: Place) -> Markup:
+    return shape(place.tag, "hit", **place.size, data_tip=place.tip)
+
+
+def _listed(place: Place) -> Markup:
+    inside = shape(place.tag, "hit", **place.size)
+    link = shape("a", "", inside, href=place.to, aria_label=place.tip, tabindex="-1")
+    return shape("g", "", link, role="listitem")
 
 
 def label(text: str, x: float, y: float, anchor: str = "middle") -> Markup:
     return shape("text", "label", text, x=x, y=y, text_anchor=anchor)
 
 
-def target(x: float, y: float, width: float, height: float, tip: str) -> Markup:
-    """A place that shows a text when it is pointed at."""
-    return shape("rect", "hit", x=x, y=y, width=width, height=height, data_tip=tip)
+def target(x: float, y: float, width: float, height: float, tip: str, to: str = "") -> Place:
+    return Place("rect", {"x": x, "y": y, "width": width, "height": height}, tip, to)
 
 
 def colour(number: int, *, faint: bool) -> str:

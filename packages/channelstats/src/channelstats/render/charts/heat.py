@@ -12,7 +12,18 @@ from typing import Final
 
 from markupsafe import Markup
 
-from channelstats.render.charts.drawing import LETTER, WIDE, label, picture, shape, spread, target
+from channelstats.render.charts.drawing import (
+    LETTER,
+    WIDE,
+    Leads,
+    Place,
+    label,
+    nowhere,
+    picture,
+    shape,
+    spread,
+    target,
+)
 from channelstats.render.words import cut_off, date_text, figure_text
 from channelstats.views.model import Heat, Kind
 
@@ -28,16 +39,17 @@ _LONGEST: Final = 18
 """Letters of the name of a row, where it is narrow."""
 
 
-def heat(chart: Heat, width: float) -> Markup:
+def heat(chart: Heat, width: float, leads: Leads = nowhere) -> Markup:
     """The picture; upright where there are more columns than a narrow one has room for."""
     is_wider = len(chart.columns) > len(chart.rows)
     is_turned = width < WIDE and is_wider and _width_of(map(date_text, chart.rows)) < width
     shown, high = (_turned(chart), 20) if is_turned else (chart, 30)
     height = _HEAD + len(shown.rows) * high + 4
-    return picture("heat", width, height, _says(chart), _parts(shown, width, high))
+    parts = _parts(shown, width, high, lambda of: leads(of[::-1] if is_turned else of))
+    return picture("heat", width, height, _says(chart), parts)
 
 
-def _parts(chart: Heat, width: float, high: float) -> Iterator[Markup]:
+def _parts(chart: Heat, width: float, high: float, leads: Leads) -> Iterator[Markup | Place]:
     rows, columns = (tuple(map(date_text, of)) for of in (chart.rows, chart.columns))
     if width < WIDE:
         rows = tuple(cut_off(row, _LONGEST) for row in rows)
@@ -65,7 +77,8 @@ def _parts(chart: Heat, width: float, high: float) -> Iterator[Markup]:
             shown = f"{_cell(chart, down, across)}\n{figure_text(value, chart.kind)}"
             if chart.sizes:
                 shown += f" of {chart.sizes[down]:,}"
-            yield target(begin, top, wide, high, shown)
+            to = leads((chart.rows[down], chart.columns[across])) if value else ""
+            yield target(begin, top, wide, high, shown, to)
 
 
 def _width_of(names: Iterable[str]) -> float:

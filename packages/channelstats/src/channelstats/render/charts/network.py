@@ -15,7 +15,15 @@ from typing import Final, TypeAlias
 
 from markupsafe import Markup
 
-from channelstats.render.charts.drawing import LETTER, WIDE, picture, shape
+from channelstats.render.charts.drawing import (
+    LETTER,
+    WIDE,
+    Leads,
+    Place,
+    nowhere,
+    picture,
+    shape,
+)
 from channelstats.views.model import Network
 
 Places: TypeAlias = dict[str, complex]
@@ -41,16 +49,27 @@ _LONGEST: Final = 18
 """Letters of a name."""
 
 
-def network(chart: Network, width: float, named: Callable[[str], str], chosen: str = "") -> Markup:
+def network(
+    chart: Network,
+    width: float,
+    named: Callable[[str], str],
+    chosen: str = "",
+    leads: Leads = nowhere,
+) -> Markup:
     """The picture; ``named`` gives what to call a person. Whoever is ``chosen`` stands out."""
     height = 600 if width >= WIDE else 400
-    parts = _parts(chart, width, height, named, chosen)
+    parts = _parts(chart, width, height, named, chosen, leads)
     return picture("network", width, height, _says(chart, named), parts)
 
 
 def _parts(
-    chart: Network, width: float, height: float, named: Callable[[str], str], chosen: str
-) -> Iterator[Markup]:
+    chart: Network,
+    width: float,
+    height: float,
+    named: Callable[[str], str],
+    chosen: str,
+    leads: Leads,
+) -> Iterator[Markup | Place]:
     is_wide = width >= WIDE
     side, largest = (70, 18) if is_wide else (30, 12)
     across, down = width - 2 * side, height - 2 * _TOP
@@ -72,8 +91,9 @@ def _parts(
         sizes[node.id] = size
         kind = "node chosen" if node.id == chosen else "node"
         tip = f"{named(node.id)}\n{node.weight:,} in all"
-        place = at[node.id]
-        yield shape("circle", kind, cx=place.real, cy=place.imag, r=size, data_tip=tip)
+        circle = {"cx": at[node.id].real, "cy": at[node.id].imag, "r": size}
+        yield shape("circle", kind, **circle)
+        yield Place("circle", circle, tip, leads((node.id,)))
     most = 60 if is_wide else 22
     names = {node.id: _short(named(node.id)) for node in chart.nodes[:most]}
     yield from _names(names, at, sizes, width)

@@ -11,9 +11,12 @@ from markupsafe import Markup
 
 from channelstats.render.charts.drawing import (
     LETTER,
+    Leads,
+    Place,
     Plot,
     colour,
     label,
+    nowhere,
     picture,
     shape,
     spread,
@@ -33,13 +36,13 @@ _FAINT: Final = 0.45
 """How wide a faint bar is, against another."""
 
 
-def series(chart: SeriesChart, width: float) -> Markup:
+def series(chart: SeriesChart, width: float, leads: Leads = nowhere) -> Markup:
     plot = Plot(chart, width)
-    parts = _lines(chart, plot) if chart.is_over_time else _bars(chart, plot)
+    parts = _lines(chart, plot, leads) if chart.is_over_time else _bars(chart, plot, leads)
     return picture(chart.drawn_as, width, plot.height, _says(chart), parts)
 
 
-def _lines(chart: SeriesChart, plot: Plot) -> Iterator[Markup]:
+def _lines(chart: SeriesChart, plot: Plot, leads: Leads) -> Iterator[Markup | Place]:
     count = len(chart.labels)
     step = plot.width / max(count - 1, 1)
     begin = plot.left if count > 1 else plot.left + plot.width / 2
@@ -63,10 +66,11 @@ def _lines(chart: SeriesChart, plot: Plot) -> Iterator[Markup]:
                 yield from (shape("circle", f"dot {kind}", cx=x, cy=y, r=3) for x, y in place)
     for at, x in enumerate(across):
         left = max(x - step / 2, 0)
-        yield target(left, plot.top, step, plot.floor - plot.top, _tip(chart, at))
+        size = step, plot.floor - plot.top
+        yield target(left, plot.top, *size, _tip(chart, at), leads((chart.labels[at],)))
 
 
-def _bars(chart: SeriesChart, plot: Plot) -> Iterator[Markup]:
+def _bars(chart: SeriesChart, plot: Plot, leads: Leads) -> Iterator[Markup | Place]:
     yield from plot.grid()
     if not chart.labels:
         return
@@ -77,7 +81,7 @@ def _bars(chart: SeriesChart, plot: Plot) -> Iterator[Markup]:
     longest = max(map(len, labels)) * LETTER + 8
     named = spread(len(labels), int(plot.width / longest))
     has_values = len(chart.series) == 1 and room >= 30
-    for at, text in enumerate(labels):
+    for at, (text_of, text) in enumerate(zip(chart.labels, labels, strict=True)):
         across = plot.left + room * at
         if at in named:
             yield label(text, across + room / 2, plot.floor + 20)
@@ -92,7 +96,8 @@ def _bars(chart: SeriesChart, plot: Plot) -> Iterator[Markup]:
                 place = {"x": begin + wide / 2, "y": up - 6}
                 yield shape("text", "value", short, text_anchor="middle", **place)
             begin += wide
-        yield target(across, plot.top, room, plot.floor - plot.top, _tip(chart, at))
+        to = leads((text_of,)) if chart.series[0].values[at] else ""
+        yield target(across, plot.top, room, plot.floor - plot.top, _tip(chart, at), to)
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:

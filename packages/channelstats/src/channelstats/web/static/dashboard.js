@@ -42,10 +42,10 @@ tip.hidden = true;
 tip.setAttribute("aria-hidden", "true");
 document.body.append(tip);
 const show = (event) => {
-  const place = event.target.closest?.("[data-tip]");
+  const place = event.target.closest?.("[data-tip], svg a");
   tip.hidden = !place;
   if (!place) return;
-  tip.textContent = place.dataset.tip;
+  tip.textContent = place.dataset.tip ?? place.getAttribute("aria-label");
   const { width, height } = tip.getBoundingClientRect();
   tip.style.left = `${Math.min(event.clientX + 14, innerWidth - width - 8)}px`;
   tip.style.top = `${event.clientY - height - 12 < 4 ? event.clientY + 16 : event.clientY - height - 12}px`;
