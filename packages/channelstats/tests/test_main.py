@@ -27,7 +27,7 @@ class Interrupted(MetaPathFinder):
 def test_ctrl_c_while_it_begins_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "channelstats.cli")
+    monkeypatch.delitem(sys.modules, "channelstats.cli", raising=False)
     monkeypatch.delattr(channelstats, "cli")
     monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
     assert main() == INTERRUPTED

@@ -63,10 +63,11 @@ class House:
 
     async def everything(self) -> dict[str, dict[str, Item]]:
         """Every table with all it holds, but for what runs keep of their own: marks of dates, of
-        which none is ever made twice, and what was seen when.
+        which none is ever made twice, what was seen when, and which import was the last.
         """
         found = {name: await self.items(name) for name in HASH_KEYS}
-        own = [key for key in found["Configuration"] if key.split(" ")[0] in ("days", "seen")]
+        kept = "days", "seen", "last_import"
+        own = [key for key in found["Configuration"] if key.split(" ")[0] in kept]
         for key in own:
             del found["Configuration"][key]
         return found

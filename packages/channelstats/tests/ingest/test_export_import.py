@@ -7,12 +7,13 @@ from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from channelstats.counting import Counting
 from channelstats.demo.workspace import Size, write_export
-from channelstats.ingest import export_reader
+from channelstats.ingest import export_import, export_reader
 from channelstats.ingest.export_import import ImportOptions, ImportResult
 from channelstats.ingest.export_time import Evidence, ReadUpTo
 from channelstats.ingest.runs import Event, StepProgress
@@ -164,6 +165,50 @@ async def test_a_second_time_changes_nothing(empty: House) -> None:
     before = await empty.everything()
     assert (await empty.take_in(EXAMPLE)).changed == 0
     assert await empty.everything() == before
+
+
+async def test_a_second_time_no_channel_is_read(empty: House) -> None:
+    first = await empty.take_in(EXAMPLE)
+    events: list[Event] = []
+    again = await empty.take_in(EXAMPLE, on_event=events.append)
+    assert events == []
+    assert (again.channels, again.messages, again.newest) == (2, first.messages, first.newest)
+    assert again.read == first.read
+    assert (await empty.take_in(EXAMPLE)).messages == first.messages
+
+
+async def test_what_was_removed_since_comes_again(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    messages = empty.tables.messages
+    [row, *_] = [row async for rows in messages.pages() for row in rows]
+    await messages.delete([row])
+    await messages.close_days()
+    assert (await empty.take_in(EXAMPLE)).changed == 1
+    assert row.cid_ts in await messages.known([row.cid_ts])
+
+
+@pytest.mark.parametrize("changed", ["options", "rows", "zone"])
+async def test_channels_are_read_again_where_that_could_change_anything(
+    empty: House, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await empty.take_in(EXAMPLE)
+    options = ImportOptions()
+    if changed == "options":
+        options = ImportOptions(include_private=True)
+    elif changed == "rows":
+        monkeypatch.setattr(export_import, "ROWS_VERSION", 0)
+    else:
+        monkeypatch.setattr(empty.tables, "zone", ZoneInfo("Asia/Tokyo"))
+    events: list[Event] = []
+    await empty.take_in(EXAMPLE, options=options, on_event=events.append)
+    assert any(isinstance(event, StepProgress) for event in events)
+
+
+async def test_problems_are_reported_each_time(empty: House, tmp_path: Path) -> None:
+    files = {**workspace(one=[message(1)]).files(), "one/2024-03-20.json": b"{"}
+    path = write_zip(files, tmp_path / "broken.zip")
+    problems = [(await empty.take_in(path)).problems for _ in range(2)]
+    assert problems == [1, 1]
 
 
 class Interrupted(Exception):

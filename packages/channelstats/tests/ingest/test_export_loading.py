@@ -6,6 +6,7 @@ from typing import Any
 import apsw
 import pytest
 
+from channelstats.ingest.export_import import ImportOptions
 from channelstats.ingest.runs import Event
 from keytables.sqlite.reader import Reader
 from support.channelstats.house import EXAMPLE, House
@@ -71,6 +72,6 @@ async def test_an_import_that_goes_on_has_the_indexes(
 async def test_another_import_keeps_the_indexes(
     empty: House, tmp_path: Path, slow: list[str]
 ) -> None:
-    await empty.take_in(EXAMPLE)
+    await empty.take_in(EXAMPLE, options=ImportOptions(include_private=True))
     assert await indexes_meanwhile(empty, tmp_path) == [3, 3]
     assert slow == []

@@ -4,11 +4,14 @@ Rule: users and channels first, then a channel at a time: its rows, what follows
 watermark, and that it is done; first posts at the end. Each step may be repeated, so an
 interruption costs one channel. What fills an empty table asks it nothing until it is full.
 
+The same import again, with no message written since, reads no channel: see `_unchanged`.
+
 An export is as recent as its newest message. One older than what is stored adds what is missing
 about users and channels, and changes nothing.
 """
 
 import asyncio
+import hashlib
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -24,20 +27,30 @@ from channelstats.identifiers import seconds
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.export_time import Hints, ReadUpTo, read_up_to
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
-from channelstats.ingest.rows import Origin, channel_of, counts_of, latest, members_of, user_of
+from channelstats.ingest.rows import (
+    ROWS_VERSION,
+    Origin,
+    channel_of,
+    counts_of,
+    latest,
+    members_of,
+    user_of,
+)
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
 from channelstats.ingest.topics import NotCounted, TopicCounter, TopicRules
 from channelstats.slack.export import Export, ExportChannel, unlisted_problems
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
 from channelstats.tables.first_posts import FirstPostUpdater
-from channelstats.tables.items import number, text
+from channelstats.tables.items import number, text, without_empty
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
-from keytables import Clock
+from keytables import Clock, Item
 
 UNLISTED_FLAG: Final = "--unlisted"
 """What asks for folders that are in no list."""
+
+_LAST: Final = "last_import"
 
 _READ_AHEAD: Final = 3
 """Channels that are read, or to be read, while one is stored."""
@@ -141,8 +154,10 @@ class ExportImport:
         as_of = await asyncio.to_thread(export.newest, channels, self._latest)
         self._fetched_at = seconds(as_of) if as_of else 0
         done = await self._checkpoint.start()
-        result.newest = text(self._checkpoint.noted, "newest")
-        if isinstance(links := self._checkpoint.noted.get("workspaces"), Mapping):
+        unchanged = {} if done else await self._unchanged()
+        noted = unchanged or self._checkpoint.noted
+        result.newest, result.messages = text(noted, "newest"), number(noted, "messages") or 0
+        if isinstance(links := noted.get("workspaces"), Mapping):
             self._workspaces.update({name: number(links, name) or 0 for name in links})
         self._run.report(export.problems())
         not_wanted = [of for of in every_kind if of.kind not in self._options.kinds]
@@ -156,7 +171,8 @@ class ExportImport:
         left = [channel for channel in channels if channel.about.id not in done]
         self._bytes = sum(map(export.size, channels))
         self._bytes_done = self._bytes - sum(map(export.size, left))
-        await self._import_channels(left, [of for of in channels if of.about.id in done])
+        if not unchanged:
+            await self._import_channels(left, [of for of in channels if of.about.id in done])
         await self._first_posts.finish()
         await tables.messages.close_days()
         if result.newest:
@@ -168,7 +184,40 @@ class ExportImport:
             await configuration.put_workspace(name, self._fetched_at)
         await self._checkpoint.clear()
         result.channels, result.problems = len(channels), self._run.problems
+        if not done:
+            await self._note_end()
         return result
+
+    # ── the same import again ────────────────────────────────────────────────────────────────────
+
+    async def _unchanged(self) -> Item:
+        """What the last import noted, if it was this one and no message was written since; nothing
+        where anything could be new.
+        """
+        noted = await self._tables.configuration.get(_LAST)
+        state = await self._tables.messages.versions.since(date.min)
+        is_same = state is not None and text(noted, "state") == state
+        return noted if is_same and text(noted, "of") == self._mark else {}
+
+    async def _note_end(self) -> None:
+        """Note what was stored, unless the same import could find something else another time:
+        problems are reported each time, and who is excluded by name depends on today's names.
+        """
+        configuration, result = self._tables.configuration, self._result
+        state = await self._tables.messages.versions.since(date.min)
+        if state is None or result.problems or self._options.exclude_people:
+            await configuration.delete(_LAST)
+            return
+        about: Item = {"of": self._mark, "state": state, "messages": result.messages}
+        more: Item = {"newest": result.newest, "workspaces": dict(self._workspaces)}
+        await configuration.put(_LAST, without_empty({**about, **more}))
+
+    @property
+    def _mark(self) -> str:
+        """What tells this import from one of another export, or made in another way."""
+        options = msgspec.json.encode(self._options, order="deterministic").decode()
+        way = ROWS_VERSION, self._tables.zone.key, self._fetched_at, options
+        return hashlib.sha256(f"{self._export.fingerprint} {way}".encode()).hexdigest()
 
     def _read_up_to(self, channels: list[ExportChannel]) -> ReadUpTo:
         """Up to when the export has every message of these channels."""

@@ -44,6 +44,9 @@ from channelstats.tables.message_row import (
     extension,
 )
 
+ROWS_VERSION: Final = 1
+"""Goes up with each change of what rows are made of: the same export is then read again."""
+
 # ── users and channels ───────────────────────────────────────────────────────────────────────────
 
 _LONGEST_NAME: Final = 200

@@ -16,6 +16,8 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     sync <part>           what an unfinished run over the Web API has done: done (channel IDs);
                           at, begun (seconds); of (its options)
     import <fingerprint>  the same of an import; newest; workspaces (what links say, how often)
+    last_import           of (which export and options), state (of messages, at its end); messages;
+                          newest; workspaces
     forgotten             people: digests of the IDs of those whom the store has forgotten
     sent …                what was sent where; see `channelstats.tables.sent_reports`
     slack_analytics       see `channelstats.tables.slack_analytics`
