@@ -107,6 +107,24 @@ def read_token_file(path: Path) -> str:
         raise SettingError(f"{path}: {error.strerror or 'cannot be read'}") from None
 
 
+MAIL_PASSWORD: Final = f"{PREFIX}MAIL_PASSWORD"
+
+
+def mail_password(settings: Settings, environment: Mapping[str, str]) -> str:
+    """The password of the mail server's user.
+
+    :raises SettingError: there is none, or it cannot be read
+    """
+    if given := environment.get(MAIL_PASSWORD, "").strip():
+        return given
+    if not settings.mail_password_file:
+        raise SettingError(
+            f"there is no password for the user of mail_server: put it into {MAIL_PASSWORD}, or "
+            "into a file that only you can read and name it with --mail-password-file"
+        )
+    return read_token_file(Path(settings.mail_password_file).expanduser())
+
+
 # ── Files in the data folder ─────────────────────────────────────────────────────────────────────
 
 

@@ -53,31 +53,31 @@ def test_without_a_week_it_is_the_newest_that_is_there(
     service: PushService, capfd: Capture
 ) -> None:
     browser = subscribed(service)
-    assert notify(capfd) == "week of 2024-03-10: 1 browser notified\n"
-    assert notify(capfd) == "week of 2024-03-10: 0 browsers notified, 1 knew already\n"
+    assert notify(capfd) == "week of 2024-03-10: 1 subscriber notified\n"
+    assert notify(capfd) == "week of 2024-03-10: 0 subscribers notified, 1 knew already\n"
     assert len(browser.got) == 1
 
 
 def test_a_week_can_be_named_by_any_of_its_days(service: PushService, capfd: Capture) -> None:
     browser = subscribed(service)
-    assert notify(capfd, "--week", "2024-03-13") == "week of 2024-03-10: 1 browser notified\n"
+    assert notify(capfd, "--week", "2024-03-13") == "week of 2024-03-10: 1 subscriber notified\n"
     assert browser.got[0]["url"] == "/report?from=2024-03-10&to=2024-03-16"
 
 
 def test_a_dry_run_says_how_many_and_sends_nothing(service: PushService, capfd: Capture) -> None:
     browser = subscribed(service)
-    assert notify(capfd, "--dry-run") == "week of 2024-03-10: 1 browser would be notified\n"
+    assert notify(capfd, "--dry-run") == "week of 2024-03-10: 1 subscriber would be notified\n"
     assert browser.got == []
 
 
 def test_a_dry_run_without_anybody_to_tell_says_so_as_well(capfd: Capture) -> None:
-    assert notify(capfd, "--dry-run") == "week of 2024-03-10: 0 browsers would be notified\n"
+    assert notify(capfd, "--dry-run") == "week of 2024-03-10: 0 subscribers would be notified\n"
 
 
 def test_what_is_left_for_later_is_a_problem(service: PushService, capfd: Capture) -> None:
     subscribed(service, 403)
     told = notify(capfd, code=WITH_PROBLEMS)
-    assert told == "channelstats: week of 2024-03-10: 0 browsers notified, 1 left for later\n"
+    assert told == "channelstats: week of 2024-03-10: 0 subscribers notified, 1 left for later\n"
 
 
 def test_a_quiet_run_says_nothing(service: PushService, capfd: Capture) -> None:

@@ -99,8 +99,8 @@ async def test_what_goes_through_autopush_is_signed_encrypted_and_sent_once(
         assert "1 knew already" in site.folder.run("notify")  # of the week that was there
 
         brings_the_second_week(site)
-        assert "1 browser would be notified" in site.folder.run("notify", "--dry-run")
-        assert "1 browser notified" in site.folder.run("notify")
+        assert "1 subscriber would be notified" in site.folder.run("notify", "--dry-run")
+        assert "1 subscriber notified" in site.folder.run("notify")
         notification = await agent.notification()
         assert notification["channelID"] == channel
         data = notification["data"]
@@ -115,7 +115,7 @@ async def test_what_goes_through_autopush_is_signed_encrypted_and_sent_once(
         await agent.unregister(channel)
         site.folder.run("import-export", str(more(site.folder.path.with_name("3.zip"), 17, 24)))
         assert "1 unsubscribed" in site.folder.run("notify")
-        assert "0 browsers notified\n" in site.folder.run("notify")
+        assert "0 subscribers notified\n" in site.folder.run("notify")
         await agent.silence()
     finally:
         await agent.close()
@@ -226,7 +226,7 @@ def test_a_subscriber_is_notified_once_and_a_click_opens_the_report(
     assert "1 knew already" in site.folder.run("notify")
 
     brings_the_second_week(site)
-    assert "1 browser notified" in site.folder.run("notify")
+    assert "1 subscriber notified" in site.folder.run("notify")
     assert visitor.shown_notification() == ["A new weekly report is ready", SECOND_WEEK]
     report = visitor.click_notification()
     assert report == f"{site.url}report?from=2024-03-10&to=2024-03-16"
@@ -257,7 +257,7 @@ def test_whoever_unsubscribes_is_not_notified(visitor: Visitor, site: Dashboard)
     visitor.press("unsubscribe", "unsubscribed")
     before = len(visitor.firefox.notifications)
     brings_the_second_week(site)
-    assert "0 browsers notified\n" in site.folder.run("notify")
+    assert "0 subscribers notified\n" in site.folder.run("notify")
     visitor.visit(site)
     assert visitor.state == ("unsubscribed", "")
     assert len(visitor.firefox.notifications) == before
@@ -275,8 +275,8 @@ def test_a_subscription_that_the_browser_dropped_is_removed(
     assert visitor.tab.evaluate(f"await (await {subscription}).unsubscribe()")
     visitor.firefox.wait(lambda: visitor.firefox.heard("unregister") > before, "its reply")
     brings_the_second_week(site)
-    assert "0 browsers notified, 1 unsubscribed" in site.folder.run("notify")
-    assert "0 browsers notified\n" in site.folder.run("notify")
+    assert "0 subscribers notified, 1 unsubscribed" in site.folder.run("notify")
+    assert "0 subscribers notified\n" in site.folder.run("notify")
 
 
 @pytest.mark.slow
@@ -292,7 +292,7 @@ def test_when_the_dashboard_has_a_new_key_the_next_visit_subscribes_anew(
     visitor.visit(site)
     visitor.until("subscribed")
     brings_the_second_week(site)
-    assert "1 browser notified\n" in site.folder.run("notify")
+    assert "1 subscriber notified\n" in site.folder.run("notify")
     assert visitor.shown_notification()[1] == SECOND_WEEK
     visitor.click_notification()
 
@@ -323,7 +323,7 @@ def test_a_subscription_that_its_push_service_forgot_is_renewed_by_itself(
     visitor.firefox.wait_for_hello(hellos + 1)
     assert visitor.tab.evaluate("await window.renewed") == "subscription renewed"
     brings_the_second_week(site)
-    assert "1 browser notified\n" in site.folder.run("notify")
+    assert "1 subscriber notified\n" in site.folder.run("notify")
     assert visitor.shown_notification()[1] == SECOND_WEEK
     visitor.click_notification()
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.sending.announcing import ATTEMPTS, EVERY, Announcer, AnnounceResult
+from channelstats.sending.announcing import EVERY, Announcer, AnnounceResult
+from channelstats.sending.delivery import ATTEMPTS
 from channelstats.sending.push_sender import vapid_key
 from channelstats.settings import Settings
 from channelstats.tables.subscriptions import HELD
@@ -143,7 +144,7 @@ async def test_a_fault_is_logged_and_the_next_look_is_taken(
             await sleep.wake_when_asleep()
             await sleep.asked.get()
     assert fault.levelno == logging.ERROR
-    assert [record.getMessage() for record in logged(caplog)[1:]] == ["1 browser notified"]
+    assert [record.getMessage() for record in logged(caplog)[1:]] == ["1 subscriber notified"]
     assert browser.endpoint not in caplog.text
 
 

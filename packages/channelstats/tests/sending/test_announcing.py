@@ -11,15 +11,14 @@ import pytest
 
 from channelstats.sending import announcing
 from channelstats.sending.announcing import (
-    ATTEMPTS,
     GIVEN_UP,
     LONGEST_PAUSE,
-    LONGEST_WAIT,
     SHORTEST_PAUSE,
     WHOLE_RUN,
     Announcer,
     AnnounceResult,
 )
+from channelstats.sending.delivery import ATTEMPTS, LONGEST_WAIT
 from channelstats.sending.push_sender import DEFAULT_CONTACT, vapid_key
 from channelstats.settings import Settings
 from channelstats.stats import Period
@@ -122,7 +121,7 @@ async def test_a_dry_run_counts_and_sends_nothing(desk: Desk) -> None:
     browser = await desk.subscribed()
     before = await desk.stored(browser)
     told = await desk.announce(dry_run=True)
-    assert str(told) == "1 browser would be notified"
+    assert str(told) == "1 subscriber would be notified"
     assert browser.got == []
     assert await desk.stored(browser) == before
     assert await desk.announce() == AnnounceResult(notified=1)
@@ -165,7 +164,7 @@ async def test_what_stays_busy_is_left_for_the_next_run(desk: Desk) -> None:
     browser = await desk.subscribed(*[503] * ATTEMPTS)
     told = await desk.announce()
     assert told == AnnounceResult(left=1)
-    assert str(told) == "0 browsers notified, 1 left for later"
+    assert str(told) == "0 subscribers notified, 1 left for later"
     assert desk.service.requests == ATTEMPTS
     assert await desk.announce() == AnnounceResult(notified=1)
     assert len(browser.got) == 1
@@ -243,7 +242,7 @@ async def test_what_a_run_that_died_had_leased_is_told_by_a_later_one(desk: Desk
     assert await subscriptions.lease_if_due(browser.endpoint, WEEK_2.start, desk.clock)
     told = await desk.announce()
     assert told == AnnounceResult(held=1)
-    assert str(told) == "0 browsers notified, 1 being notified by another run"
+    assert str(told) == "0 subscribers notified, 1 being notified by another run"
     assert browser.got == []
     desk.clock.advance(HELD)
     assert await desk.announce() == AnnounceResult(notified=1)

@@ -19,12 +19,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from py_vapid import Vapid02
 
+from channelstats.sending.delivery import Answer, Outcome
 from channelstats.sending.push_sender import (
     HEADERS,
     KEY_FILE,
     LIFETIME,
-    PushAnswer,
-    PushOutcome,
     PushSender,
     answer_of,
     vapid_key,
@@ -134,7 +133,7 @@ async def sender(tmp_path: Path) -> AsyncIterator[PushSender]:
 
 async def test_a_browser_decrypts_what_was_sent(service: PushService, sender: PushSender) -> None:
     browser = service.browser()
-    assert await sender.send(browser.subscription(), TEXT) == PushAnswer(PushOutcome.TAKEN)
+    assert await sender.send(browser.subscription(), TEXT) == Answer(Outcome.TAKEN)
     assert browser.got == [{"title": "a"}]
     [headers] = browser.headers
     assert {name: headers[name] for name in HEADERS} == HEADERS
@@ -157,14 +156,14 @@ async def test_no_proxy_of_the_environment_is_asked(
         monkeypatch.setenv(name, "http://127.0.0.1:1")
         monkeypatch.setenv(name.upper(), "http://127.0.0.1:1")
     browser = service.browser()
-    assert await sender.send(browser.subscription(), TEXT) == PushAnswer(PushOutcome.TAKEN)
+    assert await sender.send(browser.subscription(), TEXT) == Answer(Outcome.TAKEN)
 
 
 async def test_redirections_are_not_followed(service: PushService, sender: PushSender) -> None:
     other = service.browser()
     for status in (301, 302, 303, 307, 308):
         browser = service.browser((status, {"Location": other.endpoint}))
-        assert await sender.send(browser.subscription(), TEXT) == PushAnswer(PushOutcome.FAILED)
+        assert await sender.send(browser.subscription(), TEXT) == Answer(Outcome.FAILED)
     assert other.got == []
 
 
@@ -174,7 +173,7 @@ async def test_a_name_of_a_private_network_is_not_connected_to(
     port = service.origin.rpartition(":")[2]
     for host in ("127.1", "2130706433", "0x7f000001", "ip6-localhost"):
         there = Browser(f"http://{host}:{port}/push/0").subscription()
-        assert await sender.send(there, TEXT) == PushAnswer(PushOutcome.FAILED)
+        assert await sender.send(there, TEXT) == Answer(Outcome.FAILED)
     assert service.requests == 0
 
 
@@ -182,37 +181,37 @@ async def test_localhost_is_this_machine(service: PushService, sender: PushSende
     browser = service.browser()
     endpoint = browser.endpoint.replace("127.0.0.1", "localhost")
     there = msgspec.structs.replace(browser.subscription(), endpoint=endpoint)
-    assert (await sender.send(there, TEXT)).outcome is PushOutcome.TAKEN
+    assert (await sender.send(there, TEXT)).outcome is Outcome.TAKEN
     assert browser.got == [{"title": "a"}]
 
 
 async def test_what_cannot_be_reached_has_failed(sender: PushSender) -> None:
-    assert await sender.send(Browser("http://127.0.0.1:1/x").subscription(), TEXT) == PushAnswer(
-        PushOutcome.FAILED
+    assert await sender.send(Browser("http://127.0.0.1:1/x").subscription(), TEXT) == Answer(
+        Outcome.FAILED
     )
 
 
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
-        (200, PushOutcome.TAKEN),
-        (201, PushOutcome.TAKEN),
-        (202, PushOutcome.TAKEN),
-        (204, PushOutcome.TAKEN),
-        (302, PushOutcome.FAILED),
-        (400, PushOutcome.FAILED),
-        (401, PushOutcome.FAILED),
-        (403, PushOutcome.FAILED),
-        (404, PushOutcome.GONE),
-        (410, PushOutcome.GONE),
-        (413, PushOutcome.FAILED),
-        (429, PushOutcome.BUSY),
-        (500, PushOutcome.BUSY),
-        (503, PushOutcome.BUSY),
+        (200, Outcome.TAKEN),
+        (201, Outcome.TAKEN),
+        (202, Outcome.TAKEN),
+        (204, Outcome.TAKEN),
+        (302, Outcome.FAILED),
+        (400, Outcome.FAILED),
+        (401, Outcome.FAILED),
+        (403, Outcome.FAILED),
+        (404, Outcome.GONE),
+        (410, Outcome.GONE),
+        (413, Outcome.FAILED),
+        (429, Outcome.BUSY),
+        (500, Outcome.BUSY),
+        (503, Outcome.BUSY),
     ],
 )
-def test_a_status_has_a_meaning(status: int, outcome: PushOutcome) -> None:
-    assert answer_of(status, {}, NOW) == PushAnswer(outcome)
+def test_a_status_has_a_meaning(status: int, outcome: Outcome) -> None:
+    assert answer_of(status, {}, NOW) == Answer(outcome)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +234,7 @@ def test_a_status_has_a_meaning(status: int, outcome: PushOutcome) -> None:
     ],
 )
 def test_a_push_service_says_how_long_to_wait_in_seconds_or_as_a_date(text: str, wait: int) -> None:
-    assert answer_of(503, {"Retry-After": text}, NOW) == PushAnswer(PushOutcome.BUSY, wait)
+    assert answer_of(503, {"Retry-After": text}, NOW) == Answer(Outcome.BUSY, wait)
 
 
 async def test_no_more_than_a_few_are_on_their_way(

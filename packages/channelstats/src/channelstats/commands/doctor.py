@@ -30,6 +30,7 @@ from channelstats.commands.send import DESTINATIONS
 from channelstats.credentials import Purpose, Token, find_token
 from channelstats.days import minute_text
 from channelstats.render.words import duration_text, printable
+from channelstats.sending.mail import MailServer, logged_in, mail_server, reason
 from channelstats.settings import OPTIONS, PREFIX, OptionGroup, SettingError, show_value
 from channelstats.settings.sources import OTHER_VARIABLES, nearest
 from channelstats.slack.errors import SlackError
@@ -111,6 +112,7 @@ async def doctor(context: CommandContext) -> int:
     _check_settings(context, findings)
     slack_name = await _check_store(context, findings) or context.settings.slack_name
     await _check_tokens(context, findings, slack_name)
+    await _check_mail(context, findings)
     return context.exit_code
 
 
@@ -272,6 +274,27 @@ async def _check_tokens(context: CommandContext, findings: Findings, slack_name:
         except SlackError as error:
             findings.fail(about, f"of {token.place}: {error}" if token else str(error))
         first = first or token
+
+
+async def _check_mail(context: CommandContext, findings: Findings) -> None:
+    """Whether the mail server takes the login; nothing is sent."""
+
+    def log_in(server: MailServer) -> None:
+        with logged_in(server):
+            pass
+
+    try:
+        server = mail_server(context.settings, context.environment)
+        if server is None:
+            return
+        await asyncio.to_thread(log_in, server)
+    except SettingError as error:
+        findings.fail("mail", str(error))
+    except OSError as error:
+        findings.fail("mail", f"{context.settings.mail_server}: {reason(error)}")
+    else:
+        how = f"the login of {server.user} works" if server.user else "it answers, without a login"
+        findings.ok("mail", f"{server.host}:{server.port}: {how}")
 
 
 def _check_scopes(

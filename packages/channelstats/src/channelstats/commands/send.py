@@ -1,5 +1,5 @@
 """Commands that send what belongs to a week: send-weekly posts every report of it in Slack, notify
-sends Web Push notifications about it.
+tells browsers and mail addresses about it; mail says which addresses those are.
 
 Rule: what fails costs that report alone, and the exit code says so; what was sent is not sent
 again.
@@ -13,6 +13,7 @@ from channelstats.commands import NOT_DONE
 from channelstats.commands.context import (
     CommandContext,
     Failure,
+    argument,
     command,
     date_argument,
     flag,
@@ -23,7 +24,9 @@ from channelstats.lookup import NotFound, channel_id
 from channelstats.progress import show
 from channelstats.render.names import load
 from channelstats.render.words import printable
-from channelstats.sending.announcing import Announcer, newest_week
+from channelstats.sending.announcing import Announcer, newest_week, subscribed
+from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS
+from channelstats.sending.mail import mail_server, mail_subscription
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
 from channelstats.sending.weekly import WeeklyRun, weekly_key
 from channelstats.settings import OptionGroup, SettingError
@@ -31,6 +34,7 @@ from channelstats.slack.errors import SlackError
 from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
 from channelstats.tables import Tables
+from channelstats.tables.subscriptions import MAILTO
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind
 
@@ -153,9 +157,8 @@ async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:
 
 async def _announce(context: CommandContext, tables: Tables, week: Period) -> None:
     """Notify the subscribers of the dashboard."""
-    announcer = Announcer(tables, context.settings, clock=context.clock, sleep=context.sleep)
     try:
-        result = await announcer.announce(week)
+        result = await _announcer(context, tables).announce(week)
     except SettingError as error:
         context.complain(f"nobody is notified: {error}")
         return
@@ -163,6 +166,17 @@ async def _announce(context: CommandContext, tables: Tables, week: Period) -> No
         context.complain(result)
     elif result.notified:
         context.say(str(result))
+
+
+def _announcer(context: CommandContext, tables: Tables) -> Announcer:
+    settings = context.settings
+    return Announcer(
+        tables,
+        settings,
+        clock=context.clock,
+        sleep=context.sleep,
+        mail_server=mail_server(settings, context.environment),
+    )
 
 
 # ── notify ───────────────────────────────────────────────────────────────────────────────────────
@@ -184,7 +198,50 @@ async def notify(context: CommandContext) -> int:
         if week is None:
             commands = "channelstats import-export and channelstats sync"
             raise Failure(f"no whole week was read yet; see {commands}")
-        announcer = Announcer(tables, settings, clock=clock, sleep=context.sleep)
+        announcer = _announcer(context, tables)
         result = await announcer.announce(week, dry_run=context.arguments.dry_run)
     (context.complain if result.left else context.say)(f"week of {week.start}: {result}")
     return context.exit_code
+
+
+# ── mail ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    argument("what", choices=("list", "add", "remove"), help="what to do"),
+    argument("address", nargs="?", default="", help="a mail address"),
+    groups=(OptionGroup.REPORTS,),
+)
+async def mail(context: CommandContext) -> int:
+    what, address = context.arguments.what, context.arguments.address
+    if bool(address) == (what == "list"):
+        context.wrong_usage("give an address with add and remove, and none with list")
+    async with context.tables() as tables:
+        every = await tables.subscriptions.all()
+        known = sorted(one.address for one in every if one.address)
+        if what == "list":
+            print("".join(f"{one}\n" for one in known), end="")
+        elif what == "remove":
+            if address not in known:
+                raise Failure(f"{address} gets no mail")
+            await tables.subscriptions.remove(f"{MAILTO}{address}")
+        else:
+            await _add_address(context, tables, address, len(every))
+    return context.exit_code
+
+
+async def _add_address(context: CommandContext, tables: Tables, address: str, there: int) -> None:
+    settings = context.settings
+    if mail_server(settings, context.environment) is None:
+        raise Failure("mail_server: expected a server that mail is handed to")
+    if there >= MAX_SUBSCRIPTIONS:
+        raise Failure(f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already")
+    try:
+        new = mail_subscription(address)
+    except ValueError as error:
+        raise Failure(f"{address[:100]}: {error}") from None
+    week = await newest_week(tables, settings, context.clock)
+    if await tables.subscriptions.add(subscribed(new, week, int(context.clock()))):
+        context.say(f"{address} gets the mail about each week that is over from now on")
+    else:
+        context.say(f"{address} gets mail already")

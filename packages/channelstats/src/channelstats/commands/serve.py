@@ -22,6 +22,7 @@ from aiohttp import web
 from channelstats.commands.context import CommandContext, Failure, command, flag
 from channelstats.credentials import pseudonym_secret, read_or_create, read_token_file
 from channelstats.progress import show
+from channelstats.sending.mail import mail_server
 from channelstats.settings import PREFIX, OptionGroup, Settings
 from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
@@ -70,11 +71,12 @@ async def serve_dashboard(
     settings, stop = context.settings, asyncio.Event()
     token = _token(context)
     secret = pseudonym_secret(settings) if context.arguments.anonymize else None
+    server = mail_server(settings, context.environment)
     async with context.tables(create=True) as tables:
         service = DashboardService(tables, settings, clock=context.clock, secret=secret)
         await _warm(context, service)
         runner = web.AppRunner(
-            make_app(service, Authenticator(token, context.monotonic)),
+            make_app(service, Authenticator(token, context.monotonic), server),
             access_log=None,
             shutdown_timeout=_SHUTDOWN_TIMEOUT,
             keepalive_timeout=_IDLE_TIMEOUT,

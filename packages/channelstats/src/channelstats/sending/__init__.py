@@ -1,4 +1,4 @@
-"""What is sent of a week: reports to Slack, and notifications to subscribers of the dashboard.
+"""What is sent of a week: reports to Slack, notifications and mail to subscribers.
 
 Rule: a report is sent once, whole, in one thread, and nobody is notified of a week twice, whatever
 happens on the way. What was sent is recorded in the store, so that another run, on another machine,
@@ -8,6 +8,8 @@ knows.
     sender       one report: its lease, its parts, what went wrong
     weekly       every report of a week, and the message on goals and alerts
     announcing   the notification of a week, to everybody who waits for it
+    delivery     what an attempt came to, and how often it is made
+    mail         one mail, handed to the operator's server
     push_sender  one message to one push service, signed and encrypted
     endpoints    what a browser gives, and where messages may be sent to
 """

@@ -11,24 +11,30 @@ run, and subscriptions that nothing has come through to for a month are removed.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import date
+from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from channelstats.days import date_at
-from channelstats.render.words import change_text, number_text, plural, shortened, unmet_lines
-from channelstats.sending.push_sender import (
-    AT_ONCE,
-    DEFAULT_CONTACT,
-    PushAnswer,
-    PushOutcome,
-    PushSender,
-    vapid_key,
+from channelstats.render.html import html_of
+from channelstats.render.names import load
+from channelstats.render.text import line_text, text_of
+from channelstats.render.words import (
+    change_text,
+    number_text,
+    plural,
+    shortened,
+    unmet_lines,
+    weekly_lines,
 )
+from channelstats.sending.delivery import Answer, Outcome, attempts
+from channelstats.sending.mail import Mail, MailSender, MailServer
+from channelstats.sending.push_sender import AT_ONCE, DEFAULT_CONTACT, PushSender, vapid_key
 from channelstats.settings import Settings
 from channelstats.slack.rate_limits import Sleep
 from channelstats.stats import Period
@@ -37,16 +43,13 @@ from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.quantities import Change
 from channelstats.tables import Tables
 from channelstats.tables.subscriptions import Subscription, announced, failed
-from channelstats.views.goals import measure_week
-from channelstats.views.model import ChoiceError
+from channelstats.views.digest import digest_of
+from channelstats.views.goals import Measured, measure_week
+from channelstats.views.model import ChoiceError, Text
+from channelstats.views.report_data import load_report_data
+from channelstats.views.reports import ReportKind, Wanted
 from keytables import Clock
-from keytables.retries import Backoff
 
-ATTEMPTS: Final = 3
-LONGEST_WAIT: Final = 30
-"""Seconds that are waited for within a run. A push service that wants more is left for later."""
-BACKOFF: Final = Backoff(2, LONGEST_WAIT, jitter=0.0)
-"""Where the push service names no time to wait."""
 WHOLE_RUN: Final = 600
 """Seconds after which no further subscription is begun."""
 SHORTEST_PAUSE: Final = 3600
@@ -80,6 +83,12 @@ async def newest_week(tables: Tables, settings: Settings, clock: Clock) -> Perio
     """The newest complete week of the store."""
     read = await tables.configuration.last_run()
     return complete_week(read, clock(), tables.zone, settings.first_weekday)
+
+
+def subscribed(new: Subscription, week: Period | None, now: int) -> Subscription:
+    """A subscription that is made now, when ``week`` is the newest complete one."""
+    start = "" if week is None else week.start.isoformat()
+    return msgspec.structs.replace(new, created_at=now, announced=start)
 
 
 class WeekMessage(msgspec.Struct, frozen=True):
@@ -124,22 +133,8 @@ def message_of(document: bytes, week: Period) -> WeekMessage | None:
     return WeekMessage(TITLE, body, url)
 
 
-async def _with_goals(
-    message: WeekMessage, tables: Tables, week: Period, settings: Settings
-) -> WeekMessage:
+def _with_goals(message: WeekMessage, goals: list[Measured], alerts: list[Measured]) -> WeekMessage:
     """The message with the goals that were not met, and the alerts."""
-    try:
-        goals, alerts = await measure_week(
-            tables,
-            week,
-            settings.goals,
-            settings.alerts,
-            settings.options,
-            first_weekday=settings.first_weekday,
-        )
-    except ChoiceError as error:
-        _log.warning("goals and alerts are not in the notification: %s", error)
-        return message
     lines = shortened(unmet_lines(goals, alerts), MAX_LINES)
     return msgspec.structs.replace(message, body="\n".join([message.body, *lines]))
 
@@ -165,6 +160,8 @@ class AnnounceResult(msgspec.Struct):
     knew: int = 0
     foreign: int = 0
     """Of those left, how many subscribed with another key than that of this data folder."""
+    without_server: int = 0
+    """Of those left, how many want mail where no server is set."""
     is_empty_week: bool = False
     """There were no messages in the week, so nobody is notified."""
     is_dry_run: bool = False
@@ -173,13 +170,15 @@ class AnnounceResult(msgspec.Struct):
         if self.is_empty_week:
             return "there were no messages in this week: nobody is notified"
         how = "would be notified" if self.is_dry_run else "notified"
-        parts = [f"{self.notified:,} {plural(self.notified, 'browser')} {how}"]
+        parts = [f"{self.notified:,} {plural(self.notified, 'subscriber')} {how}"]
         parts += [f"{self.left:,} left for later"] if self.left else []
         parts += [f"{self.removed:,} unsubscribed"] if self.removed else []
         parts += [f"{self.held:,} being notified by another run"] if self.held else []
         parts += [f"{self.knew:,} knew already"] if self.knew else []
         if self.foreign:
             parts += [f"{self.foreign:,} with another key: is this the dashboard's data folder?"]
+        if self.without_server:
+            parts += [f"{self.without_server:,} of them by mail: mail_server is not set"]
         return ", ".join(parts)
 
 
@@ -187,9 +186,15 @@ class Announcer:
     """Announces a week to everybody who waits for it; `run` looks for new weeks."""
 
     def __init__(
-        self, tables: Tables, settings: Settings, *, clock: Clock, sleep: Sleep = asyncio.sleep
+        self,
+        tables: Tables,
+        settings: Settings,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+        mail_server: MailServer | None = None,
     ) -> None:
-        self._tables, self._settings = tables, settings
+        self._tables, self._settings, self._mail_server = tables, settings, mail_server
         self._clock, self._sleep = clock, sleep
         self._done: Period | None = None
 
@@ -218,30 +223,93 @@ class Announcer:
         if dry_run:
             result.notified = len(waiting)
             return result
-        message = await _with_goals(message, tables, week, settings)
+        measured = await self._measured(week)
+        pushes = [one for one in waiting if not one.address]
+        mails = [one for one in waiting if one.address]
+        end = self._clock() + WHOLE_RUN
+        if pushes:
+            await self._push(pushes, _with_goals(message, *measured), week, end, result)
+        if mails and self._mail_server is not None:
+            mail = await self._mail(week, *measured)
+            sender = await asyncio.to_thread(
+                MailSender, self._mail_server, settings.folder, self._clock
+            )
+            await self._send(mails, week, end, result, partial(sender.send, mail=mail), 1)
+        elif mails:
+            result.without_server = len(mails)
+            result.left += len(mails)
+        return result
+
+    async def _push(
+        self,
+        waiting: list[Subscription],
+        message: WeekMessage,
+        week: Period,
+        end: float,
+        result: AnnounceResult,
+    ) -> None:
+        settings = self._settings
         key = await asyncio.to_thread(vapid_key, settings.folder)
         reachable = [one for one in waiting if one.vapid == key.public]
         result.foreign = len(waiting) - len(reachable)
         result.left += result.foreign
         contact, hosts = settings.push_contact or DEFAULT_CONTACT, settings.push_hosts
         async with PushSender.open(key, contact, self._clock, hosts) as sender:
-            text, end = msgspec.json.encode(message), self._clock() + WHOLE_RUN
-            queue = iter(reachable)
+            sending = partial(sender.send, plaintext=msgspec.json.encode(message))
+            await self._send(reachable, week, end, result, sending, AT_ONCE)
 
-            async def work() -> None:
-                for one in queue:
-                    if self._clock() < end:
-                        await self._notify(one, week.start, sender, text, result)
-                    else:
-                        result.left += 1
+    async def _mail(self, week: Period, goals: list[Measured], alerts: list[Measured]) -> Mail:
+        """The digest of the report, and what became of goals."""
+        tables, settings = self._tables, self._settings
+        data = await load_report_data(
+            tables,
+            week,
+            settings.options,
+            now=int(self._clock()),
+            smallest_group=settings.min_group,
+        )
+        names = await load(tables, settings.slack_name)
 
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(AT_ONCE, len(reachable))):
-                    group.create_task(work())
-        return result
+        def made() -> Mail:
+            wanted = Wanted(ReportKind.GLOBAL, "", "", settings.help_channel, "")
+            report = digest_of(wanted, data)
+            if lines := weekly_lines(goals, alerts):
+                told = Text(tuple((line,) for line in lines))
+                report = msgspec.structs.replace(report, lead=(*report.lead, told))
+            subject = f"{line_text(report.title, names)}, {_days(week.start, week.last)}"
+            return Mail(subject, text_of(report, names), html_of(report, names), week.start)
+
+        return await asyncio.to_thread(made)
+
+    async def _send(
+        self,
+        waiting: list[Subscription],
+        week: Period,
+        end: float,
+        result: AnnounceResult,
+        send: Callable[[Subscription], Awaitable[Answer]],
+        at_once: int,
+    ) -> None:
+        """Send to each, so many at once."""
+        queue = iter(waiting)
+
+        async def work() -> None:
+            for one in queue:
+                if self._clock() < end:
+                    await self._notify(one, week.start, partial(send, one), result)
+                else:
+                    result.left += 1
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, len(waiting))):
+                group.create_task(work())
 
     async def _notify(
-        self, one: Subscription, week: date, sender: PushSender, text: bytes, result: AnnounceResult
+        self,
+        one: Subscription,
+        week: date,
+        send: Callable[[], Awaitable[Answer]],
+        result: AnnounceResult,
     ) -> None:
         """Send to a subscription, and note what came of it."""
         subscriptions = self._tables.subscriptions
@@ -249,31 +317,39 @@ class Announcer:
         if lease is None:
             result.held += 1
             return
-        answer = await self._attempts(one, sender, text)
+        answer = await attempts(send, self._sleep)
         now = int(self._clock())
         since = one.failing_since or now
-        if answer.outcome is PushOutcome.TAKEN:
+        # An address was written down by the operator; what refuses it may be a setting.
+        is_given_up = now - since >= GIVEN_UP and not one.address
+        if answer.outcome is Outcome.TAKEN:
             await lease.release(announced(week))
             result.notified += 1
-        elif answer.outcome is PushOutcome.GONE or now - since >= GIVEN_UP:
+        elif answer.outcome is Outcome.GONE or is_given_up:
             await subscriptions.remove(one.endpoint)
             result.removed += 1
         else:
             wait = answer.wait
-            if answer.outcome is PushOutcome.FAILED:
+            if answer.outcome is Outcome.FAILED:
                 wait = max(SHORTEST_PAUSE, min(now - since, LONGEST_PAUSE))
             await lease.release(failed(now + wait, since))
             result.left += 1
 
-    async def _attempts(self, to: Subscription, sender: PushSender, text: bytes) -> PushAnswer:
-        """What the push service answered last."""
-        for attempt in range(1, ATTEMPTS):
-            answer = await sender.send(to, text)
-            pause = max(answer.wait, BACKOFF.delay(attempt))
-            if answer.outcome is not PushOutcome.BUSY or pause > LONGEST_WAIT:
-                return answer
-            await self._sleep(pause)
-        return await sender.send(to, text)
+    async def _measured(self, week: Period) -> tuple[list[Measured], list[Measured]]:
+        """Goals and alerts of a week; none where there is too much to measure."""
+        settings = self._settings
+        try:
+            return await measure_week(
+                self._tables,
+                week,
+                settings.goals,
+                settings.alerts,
+                settings.options,
+                first_weekday=settings.first_weekday,
+            )
+        except ChoiceError as error:
+            _log.warning("goals and alerts are not in the notification: %s", error)
+            return [], []
 
     # ── as long as the dashboard runs ────────────────────────────────────────────────────────────
 

@@ -14,14 +14,12 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from enum import Enum, auto
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 import aiohttp
-import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -34,6 +32,7 @@ from py_vapid import Vapid02
 from pywebpush import WebPusher
 
 from channelstats.credentials import read_or_create
+from channelstats.sending.delivery import Answer, Outcome
 from channelstats.sending.endpoints import GuardedResolver
 from channelstats.settings import SettingError
 from channelstats.tables.subscriptions import Subscription
@@ -117,23 +116,6 @@ def _new_key() -> bytes:
 # ── Messages ─────────────────────────────────────────────────────────────────────────────────────
 
 
-class PushOutcome(Enum):
-    TAKEN = auto()
-    GONE = auto()
-    """The browser will never be reached by this endpoint again."""
-    BUSY = auto()
-    """The push service cannot take it now."""
-    FAILED = auto()
-    """It does not want it, or could not be reached."""
-
-
-class PushAnswer(msgspec.Struct, frozen=True):
-    """``wait``: seconds that the push service asked for."""
-
-    outcome: PushOutcome
-    wait: int = 0
-
-
 class PushSender:
     """Sends to many."""
 
@@ -156,7 +138,7 @@ class PushSender:
         ) as session:
             yield cls(session, key, contact, clock)
 
-    async def send(self, to: Subscription, plaintext: bytes) -> PushAnswer:
+    async def send(self, to: Subscription, plaintext: bytes) -> Answer:
         """Send once."""
         headers, body = await asyncio.to_thread(self._sealed, to, plaintext)
         try:
@@ -166,7 +148,7 @@ class PushSender:
                 await response.content.read(_ANSWER_BYTES)
                 return answer_of(response.status, response.headers, self._clock())
         except (aiohttp.ClientError, OSError, ValueError):  # TimeoutError is an OSError
-            return PushAnswer(PushOutcome.FAILED)
+            return Answer(Outcome.FAILED)
 
     def _sealed(self, to: Subscription, plaintext: bytes) -> tuple[dict[str, str], bytes]:
         info = {"endpoint": to.endpoint, "keys": {"p256dh": to.p256dh, "auth": to.auth}}
@@ -182,15 +164,15 @@ class PushSender:
         return self._signatures[origin]
 
 
-def answer_of(status: int, headers: Mapping[str, str], now: float) -> PushAnswer:
+def answer_of(status: int, headers: Mapping[str, str], now: float) -> Answer:
     """What an answer means."""
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-        return PushAnswer(PushOutcome.TAKEN)
+        return Answer(Outcome.TAKEN)
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-        return PushAnswer(PushOutcome.GONE)
+        return Answer(Outcome.GONE)
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return PushAnswer(PushOutcome.BUSY, _wait(headers.get("Retry-After", ""), now))
-    return PushAnswer(PushOutcome.FAILED)
+        return Answer(Outcome.BUSY, _wait(headers.get("Retry-After", ""), now))
+    return Answer(Outcome.FAILED)
 
 
 def _wait(text: str, now: float) -> int:

@@ -20,6 +20,7 @@ import msgspec
 from channelstats.days import minute_text
 from channelstats.render.slack import MOST_BLOCKS, Content, first_part
 from channelstats.render.words import plural
+from channelstats.sending.delivery import ATTEMPTS, BACKOFF
 from channelstats.slack.errors import CallRefused, NoAnswer, SlackError
 from channelstats.slack.rate_limits import Sleep
 from channelstats.slack.web_api import Mark, Posted, WebApi
@@ -27,12 +28,8 @@ from channelstats.tables.sent_reports import HELD, NOT_DONE, Sent, SentKey, Sent
 from keytables import Clock, Unavailable
 from keytables.lease import Lease, LeaseLost
 
-TRIES: Final = 3
-"""Tries of a part whose answers are lost, where it can be seen that it is not there."""
-
 _LOOK: Final = 30.0
 """Seconds from one look whether another run has ended to the next."""
-_PAUSE: Final = 5.0
 _SKEW: Final = 3600
 """Seconds by which this machine's clock and Slack's may differ."""
 
@@ -201,8 +198,10 @@ class _Run:
                 if posted := await self._found(mark):
                     return posted
         await self._note(trying=mark.part, tried_at=tried_at)
-        to, left = self.row.channel or self._job.key.destination, TRIES
+        to = self.row.channel or self._job.key.destination
+        attempt = 0
         while True:
+            attempt += 1
             try:
                 return await self._api.post(
                     to, message, mark, thread_ts=self.row.thread, before=self._lease.confirm
@@ -210,10 +209,9 @@ class _Run:
             except NoAnswer as error:
                 if (posted := await self._looked_for(mark, error)) is not None:
                     return posted
-                left -= 1
-                if not left:
+                if attempt == ATTEMPTS:  # at each of them it could be seen that it is not there
                     raise
-                await self._sleep(_PAUSE)
+                await self._sleep(BACKOFF.delay(attempt))
             except SlackError:
                 await self._note(trying=0)
                 raise

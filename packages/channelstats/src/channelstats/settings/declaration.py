@@ -116,6 +116,7 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]+(-+[a-z0-9]+)*", re.IGNORECASE)
 _SUBTYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,79}")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _CONTACT: Final = re.compile(r"mailto:[^@\s]+@[^@\s]+|https://\S+")
+_MAIL: Final = re.compile(r"[^@\s<>,]{1,64}@[^@\s<>,]{1,190}")
 _HOST: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _TOKEN: Final = ("xoxp-", "xoxb-", "xoxe", "xapp-", "xoxa-", "xoxc-", "xoxs-")
 
@@ -194,6 +195,14 @@ def _parse_web_address(text: str) -> str:
     return _valid(text, is_web and not re.search(r"[\s<>|]", text)).rstrip("/") + "/"
 
 
+def _parse_mail_server(text: str) -> str:
+    parts = urlsplit(text)
+    is_plain = not (parts.path or parts.query or parts.fragment or parts.password)
+    _valid(text, parts.scheme in ("smtp", "smtps") and parts.hostname and is_plain)
+    _valid(text, parts.port != 0)  # one that is no number raises by itself
+    return text
+
+
 def is_loopback(host: str) -> bool:
     """Whether a name or an address means the machine that it is used on."""
     if host.rstrip(".").lower() == "localhost":
@@ -208,6 +217,10 @@ def _is_no_token(text: str) -> bool:
     return not text.strip().startswith(_TOKEN)
 
 
+MAIL_SERVER: Final = ValueType(
+    "URL", "smtp://USER@HOST:PORT or smtps://…, without the password", _parse_mail_server
+)
+MAIL_ADDRESS: Final = _text("ADDRESS", "a mail address", _MAIL.fullmatch)
 FLAG: Final = ValueType("yes|no", "yes or no", _parse_boolean)
 DIR: Final = ValueType("DIR", "a folder", str)
 FILE: Final = ValueType("FILE", "a file", str)

@@ -66,6 +66,13 @@ class Settings:
         types.BOUNDS, "", "figures and where they should not be"
     )
 
+    mail_server: str = _REPORTS.option(types.MAIL_SERVER, "", "server that mail is handed to")
+    mail_from: str = _REPORTS.option(types.MAIL_ADDRESS, "", "address that mail is from")
+    mail_password_file: str = _REPORTS.option(types.FILE, "", "file with the server's password")
+    mail_ca_file: str = _REPORTS.option(
+        types.FILE, "", "certificates to trust in place of the system's"
+    )
+
     host: str = _DASHBOARD.option(types.ADDRESS, "127.0.0.1", "address to listen on")
     port: int = _DASHBOARD.option(types.PORT, 8090, "port to listen on")
     push_contact: str = _DASHBOARD.option(types.CONTACT, "", "contact for push services")
@@ -78,7 +85,7 @@ class Settings:
     retention_days: int = _PRIVACY.option(types.DAYS, 0, "days that messages are kept; 0 keeps all")
     min_group: int = _PRIVACY.option(types.COUNT, 1, "fewest posters of a channel that is listed")
     count_topics: bool = _PRIVACY.option(
-        types.FLAG, "yes", "count words and links that many people use"
+        types.FLAG, True, "count words and links that many people use"
     )
     anonymize_secret_file: str = _PRIVACY.option(
         types.FILE, "", "secret for pseudonyms, else one is made"

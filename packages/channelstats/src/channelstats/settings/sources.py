@@ -35,6 +35,7 @@ OTHER_VARIABLES: Final = (
     f"{PREFIX}READ_TOKEN",
     f"{PREFIX}POST_TOKEN",
     f"{PREFIX}SERVE_TOKEN",
+    f"{PREFIX}MAIL_PASSWORD",
 )
 """Variables of the program that are no settings."""
 

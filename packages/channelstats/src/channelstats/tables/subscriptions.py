@@ -1,9 +1,9 @@
-"""The table Subscription: the browsers that are notified of a new weekly report.
+"""The table Subscription: the browsers and mail addresses that are told of a new weekly report.
 
 Rule: a row is known by a digest of its endpoint, and only `add` makes one; whatever else is noted
 about a row that is gone meanwhile is dropped. Whoever sends to it holds its lease.
 
-    endpoint, p256dh, auth  what the browser gave
+    endpoint, p256dh, auth  what the browser gave; `mailto:` and an address alone for mail
     vapid                   the public key that it subscribed with: another one cannot send to it
     created_at              seconds
     announced               `yyyy-mm-dd`: the newest week, by its first day, that they know of
@@ -22,6 +22,8 @@ import msgspec
 from channelstats.tables.items import everything, struct_of, text, without_empty
 from keytables import Attr, Clock, ConditionFailed, Param, TableHandle, Update, Values
 from keytables.lease import Lease
+
+MAILTO: Final = "mailto:"
 
 _PAGE: Final = 100
 """Rows read at once: a dashboard serves pages meanwhile."""
@@ -52,6 +54,11 @@ class Subscription(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"<subscription {id_of(self.endpoint)[:8]}>"
+
+    @property
+    def address(self) -> str:
+        """Where mail goes; "" for a browser."""
+        return self.endpoint.removeprefix(MAILTO) if self.endpoint.startswith(MAILTO) else ""
 
     def waits_for(self, week: date, now: float) -> bool:
         """Whether they can be notified of that week now."""
@@ -96,6 +103,10 @@ class Subscriptions:
 
     async def remove(self, endpoint: str) -> None:
         await self._table.delete(_key(endpoint))
+
+    async def remove_id(self, key: str) -> None:
+        """Remove the subscription with that `id_of`."""
+        await self._table.delete((key,))
 
     async def lease_if_due(self, endpoint: str, week: date, clock: Clock) -> Lease | None:
         """The right to notify them of a week now, and to note what came of it; None when somebody

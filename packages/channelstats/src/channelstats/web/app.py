@@ -14,6 +14,7 @@ page of the same numbers.
     /health               whether the dashboard and its store answer
     /login /logout        where a token is asked for
     /static/...           style, scripts, icons
+    /mail/stop                    GET asks, POST ends the mail to the address of a signed link
     /notifications/key            {"key": …}: what a page subscribes to new reports with
     /notifications/subscriptions  POST a PushSubscription as JSON: 201, or 200 when it was known;
                                   DELETE {"endpoint": …}: 204, known or not
@@ -36,8 +37,9 @@ from channelstats import lookup
 from channelstats.lookup import Names, NotFound
 from channelstats.render.data import csv_of, json_of
 from channelstats.render.feed import atom_of
-from channelstats.sending.announcing import Announcer, newest_week
+from channelstats.sending.announcing import Announcer, newest_week, subscribed
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
+from channelstats.sending.mail import STOP_PATH, MailServer, is_signed, stop_secret
 from channelstats.sending.push_sender import VapidKey, vapid_key
 from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
@@ -68,7 +70,7 @@ from channelstats.web.auth import (
     set_cookie,
 )
 from channelstats.web.filters import COMPARE, ONLY, BadQuery, asked
-from channelstats.web.pages import Visit, message_page, start_page, view_page
+from channelstats.web.pages import Visit, message_page, start_page, stop_page, view_page
 from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import KeytablesError
@@ -127,6 +129,8 @@ class Dashboard:
             web.post("/me", self.set_me),
             web.post("/marks", self.mark),
             web.get("/health", self.health),
+            web.get(f"/{STOP_PATH}", self.ask_to_stop),
+            web.post(f"/{STOP_PATH}", self.stop_mail),
             web.get("/notifications/key", self.key),
             web.post("/notifications/subscriptions", self.subscribe),
             web.delete("/notifications/subscriptions", self.unsubscribe),
@@ -238,12 +242,8 @@ class Dashboard:
             reason = f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already"
             raise web.HTTPServiceUnavailable(reason=reason)
         week = await newest_week(service.tables, service.settings, service.clock)
-        new = msgspec.structs.replace(
-            given,
-            vapid=await self._public_key(),
-            created_at=int(service.clock()),
-            announced="" if week is None else week.start.isoformat(),
-        )
+        new = subscribed(given, week, int(service.clock()))
+        new = msgspec.structs.replace(new, vapid=await self._public_key())
         status = HTTPStatus.CREATED if await subscriptions.add(new) else HTTPStatus.OK
         return web.json_response({"subscribed": True}, status=status)
 
@@ -255,6 +255,27 @@ class Dashboard:
             raise BadQuery(str(error)) from None
         await self._service.tables.subscriptions.remove(endpoint)
         return web.Response(status=HTTPStatus.NO_CONTENT)
+
+    # ── mail ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def ask_to_stop(self, request: web.Request) -> web.Response:
+        """The page of a link in a mail. Programs that look through mail follow it, so it changes
+        nothing.
+        """
+        await self._signed_id(request)
+        return page(stop_page(request.rel_url.query_string))
+
+    async def stop_mail(self, request: web.Request) -> web.Response:
+        """End the mail to an address: by the button of that page, or by a mail program."""
+        await self._service.tables.subscriptions.remove_id(await self._signed_id(request))
+        return page(message_page("No more mails", "This address gets no more mails.", back=""))
+
+    async def _signed_id(self, request: web.Request) -> str:
+        key, signature = (request.query.get(name, "") for name in ("of", "sign"))
+        secret = await asyncio.to_thread(stop_secret, self._service.settings.folder)
+        if not is_signed(key, signature, secret):
+            raise BadQuery("This link is not one of a mail from here.")
+        return key
 
     async def _public_key(self) -> str:
         if self._key is None:
@@ -379,7 +400,9 @@ def _wrong(
     return page(message_page(title, text), status, headers)
 
 
-def make_app(service: DashboardService, guard: Authenticator) -> web.Application:
+def make_app(
+    service: DashboardService, guard: Authenticator, mail_server: MailServer | None = None
+) -> web.Application:
     """The application. New weeks are announced as long as it runs; at its end it closes
     ``service``.
     """
@@ -387,7 +410,9 @@ def make_app(service: DashboardService, guard: Authenticator) -> web.Application
     app = web.Application(middlewares=[gate.pass_through, what_went_wrong], client_max_size=LARGEST)
     app.add_routes(gate.routes())
     app.add_routes(Dashboard(service, guard).routes())
-    announcer = Announcer(service.tables, service.settings, clock=service.clock)
+    announcer = Announcer(
+        service.tables, service.settings, clock=service.clock, mail_server=mail_server
+    )
     app.cleanup_ctx.append(lambda _: announcer.running())
 
     async def close(_: web.Application) -> None:

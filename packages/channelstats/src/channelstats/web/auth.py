@@ -47,7 +47,7 @@ _HEADERS: Final = {
     hdrs.CACHE_CONTROL: "no-store",
     hdrs.SERVER: "channelstats",
 }
-_OPEN: Final = ("/login", "/health", "/static/")
+_OPEN: Final = ("/login", "/health", "/static/", "/mail/stop")
 """Where nothing about the workspace is shown."""
 
 _FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP")

@@ -113,6 +113,11 @@ def message_page(title: str, text: str, *, back: str = "/") -> str:
     return _render("message.html", title=title, text=text, back=back)
 
 
+def stop_page(query: str) -> str:
+    """A page with the button that ends the mail to an address."""
+    return _render("stop.html", query=query)
+
+
 def login_page(wrong: str, to: str) -> str:
     return _render("login.html", wrong=wrong, to=to)
 

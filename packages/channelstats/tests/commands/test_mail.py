@@ -1,0 +1,115 @@
+"""`channelstats mail`, and mail by the other commands, as from a shell."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from channelstats.commands import DONE, NOT_DONE, USAGE, WITH_PROBLEMS
+from channelstats.sending.mail import mail_subscription
+from channelstats.tables import Tables
+from keytables.sqlite import SqliteEngine
+from support.channelstats.called import DATA, Capture, called
+from support.channelstats.house import NOW, UTC
+from support.channelstats.mail_server import PASSWORD, SmtpServer, smtp_server
+from support.clocks import ManualClock
+from support.event_loops import LoopThread
+
+pytestmark = pytest.mark.usefixtures("example")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SmtpServer]:
+    """A mail server beside the command, which has a loop of its own."""
+    with LoopThread() as loop:
+        running = smtp_server(tmp_path)
+        yield loop.run(running.__aenter__())
+        loop.run(running.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def flags(server: SmtpServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("CHANNELSTATS_MAIL_PASSWORD", PASSWORD)
+    return [
+        *("--mail-server", server.url, "--mail-from", "stats@example.com"),
+        *("--mail-ca-file", str(server.ca_file), "--dashboard-url", "https://stats.example.com"),
+    ]
+
+
+def run(capfd: Capture, *words: str, code: int = DONE) -> str:
+    capfd.readouterr()
+    try:
+        ended: object = called(*words, now=NOW)
+    except SystemExit as error:  # wrong usage
+        ended = error.code
+    assert ended == code
+    found = capfd.readouterr()
+    assert PASSWORD not in found.out + found.err
+    return found.out + found.err
+
+
+def test_addresses_are_added_listed_and_removed(flags: list[str], capfd: Capture) -> None:
+    anna = "anna@example.org"
+    assert "each week that is over from now on" in run(capfd, "mail", "add", anna, *flags)
+    assert "already" in run(capfd, "mail", "add", anna, *flags)
+    assert run(capfd, "mail", "list") == f"{anna}\n"
+    assert run(capfd, "mail", "remove", anna) == ""
+    assert run(capfd, "mail", "list") == ""
+    assert "gets no mail" in run(capfd, "mail", "remove", anna, code=NOT_DONE)
+    assert "expected a mail address" in run(capfd, "mail", "add", "anna", *flags, code=NOT_DONE)
+    assert "mail_server" in run(capfd, "mail", "add", anna, code=NOT_DONE)
+    assert "give an address" in run(capfd, "mail", "add", *flags, code=USAGE)
+    assert "give an address" in run(capfd, "mail", "list", anna, code=USAGE)
+
+
+def test_whoever_is_added_gets_no_mail_about_a_week_that_was_over(
+    flags: list[str], server: SmtpServer, capfd: Capture
+) -> None:
+    run(capfd, "mail", "add", "anna@example.org", *flags)
+    assert "1 knew already" in run(capfd, "notify", *flags)
+    assert server.got == []
+
+
+def test_notify_mails_the_newest_week_once(
+    flags: list[str], server: SmtpServer, capfd: Capture
+) -> None:
+    async def add() -> None:
+        engine = await SqliteEngine.open(DATA / "channelstats.sqlite", clock=ManualClock(NOW))
+        try:
+            tables = await Tables.open(engine, "channelstats", UTC)
+            await tables.subscriptions.add(mail_subscription("anna@example.org"))
+        finally:
+            await engine.close()
+
+    asyncio.run(add())
+    assert "1 subscriber notified" in run(capfd, "notify", *flags)
+    assert "1 knew already" in run(capfd, "notify", *flags)
+    assert server.to == ["anna@example.org"]
+    assert "posted" in str(server.got[0].get_body(("plain",)))
+
+
+def test_the_doctor_logs_in_and_sends_nothing(
+    flags: list[str],
+    server: SmtpServer,
+    capfd: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "the login of digest works" in run(capfd, "doctor", *flags)
+    assert "AUTH" in server.commands
+    assert "MAIL" not in server.commands
+    monkeypatch.setenv("CHANNELSTATS_MAIL_PASSWORD", "another")
+    assert "mail: smtp://digest@127.0.0.1" in (
+        told := run(capfd, "doctor", *flags, code=WITH_PROBLEMS)
+    )
+    assert "the server answered 535" in told
+    monkeypatch.delenv("CHANNELSTATS_MAIL_PASSWORD")
+    told = run(capfd, "doctor", *flags, code=WITH_PROBLEMS)
+    assert "there is no password for the user of mail_server" in told
+
+
+def test_a_server_needs_a_url_without_a_password(capfd: Capture) -> None:
+    for wrong in ("mail.example.org", "smtp://u:secret@h", "http://h", "smtp://h/x", "smtp://h:x"):
+        told = run(capfd, "mail", "list", "--mail-server", wrong, code=USAGE)
+        assert "--mail-server" in told
+        assert "secret" not in told
