@@ -62,6 +62,7 @@ _MASKED: Final = 0x80
 _SHORTEST_FRAME: Final = 6  # header and masking key of an empty one
 _EMPTY_PONG: Final = bytes((0x80 | PONG, _MASKED))  # without its key
 _FINAL_CLOSE: Final = 0x80 | CLOSE
+_EMPTY_PING: Final = control_frame(PING)
 
 
 class WebSocketProtocol(asyncio.Protocol):
@@ -159,7 +160,7 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def ping(self, payload: bytes = b"") -> None:
         """Send a ping of up to 125 bytes. No effect when not open."""
-        frame = control_frame(PING, payload)
+        frame = control_frame(PING, payload) if payload else _EMPTY_PING
         if not self._state & _NOT_OPEN:
             self.transport.write(frame)
 

@@ -308,7 +308,7 @@ class Metrics:
             self._publish(series)
         cells = self._cells
         for place, parts in self.shared.sums.items():
-            cells[place] = sum([cells[part] for part in parts])
+            cells[place] = sum(map(cells.__getitem__, parts))
 
     def publish_series(self, metric: Metric) -> None:
         if metric.sums:
