@@ -26,12 +26,18 @@ class Load:
 
     @classmethod
     async def on(
-        cls, server: Server, ledger: Ledger, sender: ApplicationServer | None = None
+        cls,
+        server: Server,
+        ledger: Ledger,
+        sender: ApplicationServer | None = None,
+        *,
+        servers: int = 1,
     ) -> "Load":
-        """With user agents that are connected and subscribed."""
-        fleet = Fleet(server, ledger, AGENTS, sender=sender)
+        """With user agents that are connected and subscribed; `servers`: that share them."""
+        fleet = Fleet(server, ledger, AGENTS // servers, sender=sender)
         await fleet.subscribe_all()
-        return cls(server, fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))
+        posters = await fleet.posters(POSTERS // servers)
+        return cls(server, fleet, posters, fleet.sender.token(fleet.origin))
 
     async def pushes(self, run: Run, count: int, tokens: Iterable[bytes] | None = None) -> Sample:
         """Push as fast as the server answers. A push counts when it was answered 201, delivered

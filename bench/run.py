@@ -48,7 +48,7 @@ class Sizes:
     scale: int = 200_000
     upgrade: int = 20_000
     upgrade_pushes_per_second: int = 500
-    ping_interval: int = 300
+    ping_interval: int = 120
     """Seconds between two pings to the user agents of `scale`."""
     limit: float = 120.0
 

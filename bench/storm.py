@@ -41,6 +41,8 @@ class _Figures:
     subscribed: Result
     returned: Result
     waiting: int
+    microseconds: float
+    """CPU time of the service for each that came back, with the pushes meanwhile."""
     overflows: int
     waits: list[float]
     """Milliseconds from each push meanwhile to its user agent."""
@@ -90,9 +92,9 @@ async def _storm(run: Run, server: Server, crowd: Crowd, workers: int) -> _Figur
     traffic = OpenLoop(posters, steady, ledger, token, may_be_refused=True)
     pushing = Metronome(poisson(run.sizes.storm_pushes_per_second, limit), traffic.send)
     await asyncio.sleep(0.5)
-    overflows = listen_overflows()
+    overflows, used = listen_overflows(), server.cpu_ns()
     returned = await crowd.take("come_back")
-    overflows = listen_overflows() - overflows
+    overflows, used = listen_overflows() - overflows, server.cpu_ns() - used
     pushing.stop()
     await pushing.done
     await traffic.all_answered(limit)
@@ -115,6 +117,7 @@ async def _storm(run: Run, server: Server, crowd: Crowd, workers: int) -> _Figur
         subscribed,
         returned,
         waiting,
+        used / len(returned.seconds) / 1000,
         overflows,
         waits,
         traffic.sent,
@@ -141,13 +144,15 @@ def _rows(size: int, figures: _Figures) -> list[Row]:
             seconds[-1] <= MOST_SECONDS,
             rate=f"{size / seconds[-1]:,.0f}/s",
             note=(
-                f"p50 {percentile(seconds, 50):.2f} s, p99 {percentile(seconds, 99):.2f} s;"
+                f"{figures.microseconds:.0f} µs of CPU time of the service for each;"
+                f" p50 {percentile(seconds, 50):.2f} s, p99 {percentile(seconds, 99):.2f} s;"
                 f" {figures.waiting:,} messages were waiting; {returned.turned_away:,} times turned"
                 f" away, {figures.overflows:,} times by a full accept queue"
             ),
             values={
                 "workers": figures.workers,
                 "seconds": seconds[-1],
+                "cpu_us_per_client": figures.microseconds,
                 "p50_s": percentile(seconds, 50),
                 "p99_s": percentile(seconds, 99),
                 "messages_waiting": figures.waiting,
