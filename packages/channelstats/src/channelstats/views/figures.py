@@ -9,7 +9,7 @@ where there is nothing to measure it is None, never 0.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import polars as pl
 
@@ -95,35 +95,26 @@ def _column(
     return _add(Figure(name, title, about, kind, key=key, listed=listed))
 
 
+class _Details(TypedDict, total=False):
+    """Further fields of a `Figure`."""
+
+    kind: Kind
+    key: str
+    own: Figure
+    less_is_better: bool
+    is_mean: bool
+    listed: str
+
+
 def _figure(
     name: str,
     title: str,
     about: str,
     measure: Measure,
     points: Points = lambda *_: (),
-    *,
-    kind: Kind = Kind.COUNT,
-    key: str = "",
-    own: Figure | None = None,
-    less_is_better: bool = False,
-    is_mean: bool = False,
-    listed: str = "",
+    **details: Unpack[_Details],
 ) -> Figure:
-    return _add(
-        Figure(
-            name,
-            title,
-            about,
-            kind,
-            measure,
-            points,
-            key=key,
-            own=own,
-            less_is_better=less_is_better,
-            is_mean=is_mean,
-            listed=listed,
-        )
-    )
+    return _add(Figure(name, title, about, measure=measure, points=points, **details))
 
 
 def counted(figure: pl.Expr) -> Points:
