@@ -71,6 +71,36 @@ async def test_stored_messages_arrive_after_a_dump_was_restored_to_a_fresh_clust
         assert restored.errors == []
 
 
+async def test_a_database_with_few_connections_is_named_at_the_start_and_loses_nothing(
+    tmp_path: Path, sender: ApplicationServer, fresh: PostgresServer
+) -> None:
+    """Two commits at once and several reads of a worker would like more than it gets."""
+    fresh.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 6")
+    fresh.execute("CREATE SCHEMA few AUTHORIZATION few")
+    store = fresh.url().replace(USER, "few") + "&schema=few&connections=20"
+    async with service(tmp_path / "data", "--store", store) as running:
+        agent = await running.connect()
+        _, endpoint = await agent.register()
+        await agent.close()
+        answers = await asyncio.gather(
+            *(sender.push(endpoint, f"{number}".encode(), ttl=600) for number in range(60))
+        )
+        assert {answer.status for answer in answers} == {201}
+        again = await running.connect(agent.uaid)
+        received: set[str] = set()
+        while len(received) < len(answers):
+            got = await again.notification()
+            received.add(got["version"])
+            await again.ack([got])
+        assert received == {answer.message_id for answer in answers}
+        await again.close()
+        [line] = [line for line in running.output if "The database has few connections" in line]
+        assert '"connections":6' in line
+        assert '"needed":20' in line
+        reason = 'PostgreSQL has no free connection: too many connections for role "few"'
+        assert all(reason in line.replace("\\", "") for line in running.errors)
+
+
 @pytest.mark.parametrize(
     ("store", "expected"),
     [

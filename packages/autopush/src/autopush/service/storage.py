@@ -44,7 +44,7 @@ from keytables import (
 )
 from keytables.clock_guard import ClockReading
 from keytables.engine import Activity
-from keytables.stores import SqliteUrl, open_engine, parse_store
+from keytables.stores import PostgresUrl, SqliteUrl, open_engine, parse_store
 
 ROTATION_INTERVAL: Final = 60.0
 """Seconds between two checks of the date."""
@@ -163,6 +163,7 @@ async def try_store(settings: Settings, clock: Clock) -> None:
             key_hash=settings.key_hash,
             clock=clock,
         )
+        await _check_connections(settings, clock)
     except StorageFull as error:
         # It recovers at run time: messages expire and are acked, and files are deleted.
         _log.error(
@@ -174,6 +175,27 @@ async def try_store(settings: Settings, clock: Clock) -> None:
         raise StartupError(f"{settings.store_place}: {error}{_hint(error.__cause__)}") from error
     finally:
         await engine.close()
+
+
+async def _check_connections(settings: Settings, clock: Clock) -> None:
+    """Log that the server of a store on PostgreSQL has fewer connections than the workers may open:
+    they do with those that they get.
+    """
+    store = parse_store(settings.store_url)
+    if not isinstance(store, PostgresUrl):
+        return
+    from keytables.postgresql.inspection import inspect_server  # noqa: PLC0415 - asyncpg
+
+    needed, limit = settings.workers * store.connections, None
+    with suppress(KeytablesError):  # no connection is left for it: the workers report the same
+        limit = (await inspect_server(store, clock)).max_connections
+    if limit is not None and needed > limit:
+        _log.warning(
+            "The database has few connections",
+            connections=limit,
+            needed=needed,
+            advice="lower workers or connections=N in the option store, or raise max_connections",
+        )
 
 
 async def check_keys(

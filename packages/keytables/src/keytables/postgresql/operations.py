@@ -218,6 +218,12 @@ def fold(
 
     ``stored``: the row as it was read, or UNREAD if the first operation does not need it.
     """
+    if stored is UNREAD and len(operations) == 1:  # most writes: the item does not matter
+        [operation] = operations
+        operation.result = operation.error = None
+        if isinstance(operation, UnconditionalPut):
+            return RowChange(Change.PUT, operation.row, 0)
+        return RowChange(Change.DELETE, encode_key(key), 0)
     found = stored if isinstance(stored, Stored) else None
     state = ItemState(key, found.packed if found is not None and found.is_live(now) else None)
     for operation in operations:
