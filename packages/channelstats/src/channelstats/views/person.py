@@ -105,8 +105,9 @@ def _seen_table(request: ViewRequest, seen: Mapping[str, pl.DataFrame]) -> Table
         message=message_cells("slack_cid", "ts", "thread_ts"),
     )
     about = (
-        "As far as it is known up to the last day. Who has written in three different weeks writes"
-        " regularly: this is the first message of the third."
+        "Up to the last day. Who has written in three different weeks writes regularly: this is the"
+        " first message of the third. That, and the first reply, are known in periods that reach"
+        " back to the first message."
     )
     when = {"date": figures.WHEN, "message": figures.AT}
     return table("seen", "From first to last seen", rows, when, about=about, is_first=True)
