@@ -103,8 +103,14 @@ async def test_nothing_is_scrolled_sideways_where_there_is_room(
 ) -> None:
     for width in (1265, 1024, 785):  # Those of usual windows, with a bar to scroll by.
         await page.emulate(width=width)
-        for name in ("overview", "channels", "people"):
+        for name in ("overview", "todo", "channels", "people"):
             await page.goto(f"{board.url}/{name}?{WEEK}")
+            # The widest of what can be marked.
+            await page.evaluate(
+                "for (const of of document.querySelectorAll('.marking'))"
+                " of.append(Object.assign(document.createElement('button'),"
+                " { textContent: 'Not a question' }))"
+            )
             assert await page.evaluate(SIDEWAYS) == [], (name, width)
     await page.emulate(width=1265)
     row = "[...document.querySelectorAll('.filters label, .filters button')]"

@@ -19,6 +19,7 @@ one is written.
     sent_reports   what was sent where, and who is sending it
     subscriptions  browsers that are notified
     marks          what is done, snoozed or no question of what is to be done
+    feed_key       the key of the feed of what is to be done
 """
 
 from channelstats.tables.store import Tables, Taken

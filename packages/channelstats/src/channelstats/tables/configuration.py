@@ -19,6 +19,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     last_import           of (which export and options), state (of messages, at its end); messages;
                           newest; workspaces
     forgotten             people: digests of the IDs of those whom the store has forgotten
+    feed                  digest: of the key of the feed, see `channelstats.tables.feed_key`
     sent …                what was sent where; see `channelstats.tables.sent_reports`
     slack_analytics       see `channelstats.tables.slack_analytics`
     topics                see `channelstats.tables.topics`

@@ -25,6 +25,7 @@ from channelstats.tables.directory import (
     UsersCreated,
     Watermarks,
 )
+from channelstats.tables.feed_key import FeedKey
 from channelstats.tables.items import HASH_KEYS, table
 from channelstats.tables.marks import Marks
 from channelstats.tables.messages import Messages
@@ -61,6 +62,7 @@ class Tables:
         self.sent = SentReports(handles["Configuration"])
         self.subscriptions = Subscriptions(handles["Subscription"])
         self.marks = Marks(handles["Mark"])
+        self.feed_key = FeedKey(self.configuration)
         self.bulk = TextStore(handles["BulkStore"])
         self.reports = TextStore(handles["ReportStore"])
         self.slack_analytics = SlackAnalytics(self.configuration, self.bulk)

@@ -22,6 +22,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from aiohttp import hdrs, web
 
 from channelstats.settings.declaration import is_loopback
+from channelstats.views.model import TO_DO
 from channelstats.web.pages import login_page, message_page
 from keytables import Clock
 
@@ -47,6 +48,10 @@ _HEADERS: Final = {
     hdrs.CACHE_CONTROL: "no-store",
     hdrs.SERVER: "channelstats",
 }
+FEED: Final = f"/{TO_DO}.atom"
+KEY: Final = "key"
+"""The parameter by which the feed is had without a login; its handler checks it."""
+
 _OPEN: Final = ("/login", "/health", "/static/", "/mail/stop")
 """Where nothing about the workspace is shown."""
 
@@ -202,13 +207,14 @@ class AuthMiddleware:
             return _refusal(HTTPStatus.FORBIDDEN, "Refused", text, back="/")
         if "token" in request.query and request.method in _READS:
             return self._with_token(request)
-        if verdict is Verdict.LOG_IN and not request.path.startswith(_OPEN):
+        has_key = request.path == FEED and KEY in request.query
+        if verdict is Verdict.LOG_IN and not has_key and not request.path.startswith(_OPEN):
             return self._asked(request)
         return None
 
     def _asked(self, request: web.Request) -> web.Response:
         """To the login; for programs a refusal in their form."""
-        if request.path.endswith((".json", ".csv")) or request.method not in _READS:
+        if request.path.endswith((".json", ".csv", ".atom")) or request.method not in _READS:
             text = "log in at /login, or send the cookie that it gives"
             return web.json_response({"error": text}, status=HTTPStatus.UNAUTHORIZED)
         return see_other(f"/login?{urlencode({'to': request.path_qs})}")
@@ -295,11 +301,17 @@ def set_cookie(
     """Have a cookie kept that no script sees, nor another website makes a browser send; over https,
     to us or to a proxy before us, one for https alone.
     """
-    secure = request.secure or request.headers.get("X-Forwarded-Proto") == "https"
+    secure = origin(request).startswith("https:")
     answer.set_cookie(
         name, value, max_age=seconds, path="/", httponly=True, samesite="Strict", secure=secure
     )
     return answer
+
+
+def origin(request: web.Request) -> str:
+    """The beginning of the dashboard's addresses, as the browser has it; of a proxy before us."""
+    is_secure = request.secure or request.headers.get("X-Forwarded-Proto") == "https"
+    return str(request.url.with_scheme("https" if is_secure else "http").origin())
 
 
 def _refusal(status: HTTPStatus, title: str, text: str, back: str = "") -> web.Response:

@@ -108,9 +108,9 @@ def start_page(visit: Visit, folder: str) -> str:
     return _render("start.html", visit=visit, folder=folder)
 
 
-def message_page(title: str, text: str, *, back: str = "/") -> str:
-    """A page that says what went wrong, and leads back."""
-    return _render("message.html", title=title, text=text, back=back)
+def message_page(title: str, text: str, *, back: str = "/", address: str = "") -> str:
+    """A page that says what went wrong or was done, and leads back; ``address`` is to be copied."""
+    return _render("message.html", title=title, text=text, back=back, address=address)
 
 
 def stop_page(query: str) -> str:
@@ -157,6 +157,12 @@ class ViewContext:
             for uid in table.rows[column.name][:_OFFERED]
         )
         return [self._visit.names.finder(uid, self.person(uid)) for uid in list(found)[:_OFFERED]]
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a channel or a person is chosen, beside the one that the page is about."""
+        chosen = {CHANNEL: self.asked.channel, PERSON: self.asked.person}
+        return any(of for name, of in chosen.items() if name != self.view.name)
 
     @property
     def comparable(self) -> list[tuple[str, str]]:
