@@ -15,8 +15,11 @@ from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NodeAnswer, Nodes, PendingCalls
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.user_agent import UserAgentConnection
-from autopush.net.siblings import _Sibling
+from autopush.delivery.versions import OtherVersions
+from autopush.net.http_messages import Response
+from autopush.net.siblings import SiblingError, Siblings, _Sibling
 from autopush.protocol.effects import StoredPage
+from autopush.protocol.session import Session
 from autopush.store import PushStore
 from autopush.store.messages import Messages
 from autopush.store.users import Users
@@ -145,8 +148,6 @@ def _believes_itself() -> Iterator[None]:
 @contextmanager
 def _answers_for_the_silent() -> Iterator[None]:
     """A request for a worker that stands still is answered 201."""
-    from autopush.net.http_messages import Response
-    from autopush.net.siblings import SiblingError
 
     async def ask(self: Forwarding, owner: int, request: Any) -> Response:
         try:
@@ -216,6 +217,58 @@ def _believes_expired() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _hands_over_without_unacked() -> Iterator[None]:
+    """A connection that moves to the next version arrives without its unacked messages."""
+
+    def restore(self: Session, *state: Any) -> None:
+        original(self, *state)
+        self.unacked = {}
+
+    original = Session.restore
+    with patch.object(Session, "restore", restore):
+        yield
+
+
+@contextmanager
+def _asks_no_other_version() -> Iterator[None]:
+    """A user agent that is not here counts as absent, though another version has it."""
+    with patch.object(OtherVersions, "ask", _nothing):
+        yield
+
+
+@contextmanager
+def _takes_over_late() -> Iterator[None]:
+    """A connection is taken over also after its sender has gone on with it."""
+
+    def take_over(self: _Sibling, connection: Any, sockets: list[socket.socket]) -> None:
+        self._answer(connection.number, Response(self._adopt(sockets.pop(), connection.state)))
+
+    with patch.object(_Sibling, "_take_over", take_over):
+        yield
+
+
+@contextmanager
+def _leaves_paused() -> Iterator[None]:
+    """A connection that could not be handed over is not read any more."""
+    with patch.object(UserAgentConnection, "stay", lambda *_: None):
+        yield
+
+
+@contextmanager
+def _calls_siblings_that_end() -> Iterator[None]:
+    """A worker that ends calls siblings that have ended, not the next version."""
+    with patch.object(Nodes, "retire", lambda _: None):
+        yield
+
+
+@contextmanager
+def _ends_before_the_older() -> Iterator[None]:
+    """A version ends while an older one needs it to reach the next."""
+    with patch.object(Siblings, "wait_for_end", _nothing):
+        yield
+
+
 PLANTED: Final[Mapping[str, Callable[[], Any]]] = {
     "forgets-unacked": _forgets_unacked,
     "answers-before-the-commit": _answers_before_the_commit,
@@ -234,4 +287,10 @@ PLANTED: Final[Mapping[str, Callable[[], Any]]] = {
     "believes-expired": _believes_expired,
     "filters-nothing": _filters_nothing,
     "forgets-filters": _forgets_filters,
+    "hands-over-without-unacked": _hands_over_without_unacked,
+    "asks-no-other-version": _asks_no_other_version,
+    "takes-over-late": _takes_over_late,
+    "leaves-paused": _leaves_paused,
+    "calls-siblings-that-end": _calls_siblings_that_end,
+    "ends-before-the-older": _ends_before_the_older,
 }

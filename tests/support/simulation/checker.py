@@ -7,14 +7,15 @@ every request is answered, unless its worker ends
 nothing comes below the urgency that its user agent takes, which is not forgotten
 nothing comes after its TTL, nor after it was deleted, nor of a channel that was left
 nothing is accepted for a channel that was left, when nothing goes wrong
-each user agent has one connection
+each user agent has one connection, and after an upgrade the older version ends
 """
 
 from collections.abc import Iterator, Sequence
 
 from autopush.webpush.tokens import parse_message_id
 from autopush.webpush.urgency import is_below
-from support.simulation.world import RING, Accepted, Filter, User, World
+from support.simulation.workers import RING
+from support.simulation.world import Accepted, Filter, User, World
 
 SOON = 5.0
 """Seconds."""
@@ -56,10 +57,12 @@ def violations(world: World) -> list[str]:
     for user, places in history.places:
         if len(places) != 1:
             found.append(f"user {user.name} is connected to workers {places}")
+    if len({worker.version for worker in world.survivors}) != 1:
+        found.append(f"an older version has not ended: {[*map(str, world.survivors)]}")
     for worker, sent, task in world.asked:
-        if worker in world.workers and not task.done():
+        if worker in world.survivors and not task.done():
             found.append(f"no answer to a push at {sent:.2f}")
-    for worker in world.workers:
+    for worker in world.survivors:
         closed = [each for each in worker.registry._users.values() if not each.is_connected]
         if closed:
             found.append(f"worker {worker.index} has closed connections in its registry")

@@ -11,6 +11,21 @@ from keytables import Capacity, Item, KeytablesError, KeyTuple, Page, Table, Thr
 from support.memory_engine import MemoryEngine, MemoryTable, copied
 
 
+class _Rows(dict[KeyTuple, Item]):
+    """`deleted`: of the `Disk`."""
+
+    def __init__(self, deleted: dict[str, float]) -> None:
+        super().__init__()
+        self._deleted = deleted
+
+    def pop(self, key: KeyTuple, default: Any = None) -> Any:
+        item = super().pop(key, default)
+        version = item and item.get("updateid")
+        if isinstance(version, str):
+            self._deleted[version] = asyncio.get_running_loop().time()
+        return item
+
+
 class Disk:
     """The rows, and what was ever deleted. `failing`: the share of commits that fail now; `slow`:
     seconds that one takes at most.
@@ -37,7 +52,7 @@ class CommittingEngine(MemoryEngine):
 
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> MemoryTable:
         await self.settled()
-        _, rows = self.disk.tables.setdefault(table.name, (table, {}))
+        _, rows = self.disk.tables.setdefault(table.name, (table, _Rows(self.disk.deleted)))
         if table.name not in self.tables:
             opened = self.tables[table.name] = CommittingTable(self, table)
             opened.items = rows
@@ -94,17 +109,7 @@ class CommittingTable(MemoryTable):
     engine: CommittingEngine
 
     def _submit(self, what: str, work: Callable[[], Any]) -> "asyncio.Future[Any]":
-        def noted() -> Any:
-            before = dict(self.items)
-            result = copied(work())
-            now = asyncio.get_running_loop().time()
-            for key, item in before.items():
-                version = item.get("updateid")
-                if key not in self.items and isinstance(version, str):
-                    self.engine.disk.deleted[version] = now
-            return result
-
-        return self.engine.submit(noted)
+        return self.engine.submit(lambda: copied(work()))
 
     async def get(self, key: KeyTuple) -> Item | None:
         await self.engine.settled()

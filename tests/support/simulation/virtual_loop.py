@@ -8,10 +8,11 @@ Rule: what waits is a timer or a socket pair of this process; then one seed give
 
 import asyncio
 import heapq
+import select
 import selectors
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVarTuple
 
@@ -25,13 +26,21 @@ Process = object
 _PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
-class _OrderedSelector(selectors.DefaultSelector):
+class _OrderedSelector(selectors.EpollSelector):
     """Returns what is ready in the order of registration: numbers of descriptors differ by run."""
+
+    # Of the base class; it is asked in each turn of the loop, and mostly nothing is ready.
+    _selector: select.epoll
+    _fd_to_key: dict[int, selectors.SelectorKey]
+    _fileobj_lookup: Callable[[Any], int]
 
     def __init__(self) -> None:
         super().__init__()
         self._registered: dict[int, int] = {}
         self._count = 0
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._fd_to_key[self._fileobj_lookup(fileobj)]
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         key = super().register(fileobj, events, data)
@@ -40,9 +49,15 @@ class _OrderedSelector(selectors.DefaultSelector):
         return key
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(timeout)
-        if len(ready) > 1:
-            ready.sort(key=lambda each: self._registered[each[0].fd])
+        found = self._selector.poll(timeout, len(self._fd_to_key) or 1)
+        if len(found) > 1:
+            found.sort(key=lambda each: self._registered[each[0]])
+        ready = []
+        for fd, event in found:
+            key = self._fd_to_key[fd]
+            events = selectors.EVENT_WRITE if event & ~select.EPOLLIN else 0
+            events |= selectors.EVENT_READ if event & ~select.EPOLLOUT else 0
+            ready.append((key, events & key.events))
         return ready
 
 
@@ -50,7 +65,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     # Of the base class, which is written to be extended in this way by its own subclasses only.
     _selector: selectors.BaseSelector
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
     _transports: dict[int, asyncio.Transport]
     _process_events: Any
 
@@ -59,6 +73,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.now = 1000.0
         self.errors: list[dict[str, Any]] = []
         """What went to the exception handler."""
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timer_count = 0
         self._stopped: dict[Process, deque[asyncio.Handle]] = {}
         self._parked: dict[Process, list[selectors.SelectorKey]] = {}
         self._dead: set[Process] = set()
@@ -66,6 +82,28 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self.now
+
+    def call_soon(
+        self,
+        callback: Callable[[*_Args], object],
+        *args: *_Args,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Args], object],
+        *args: *_Args,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timer_count += 1
+        heapq.heappush(self._timers, (when, self._timer_count, timer))
+        return timer
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────
 
@@ -86,24 +124,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._selector.register(key.fileobj, key.events, key.data)
         self._ready.extend(self._stopped.pop(process))
 
-    def kill_process(self, process: Process) -> None:
-        """Nothing of it happens any more; its connections are closed."""
+    def kill_process(self, process: Process, sockets: Iterable[socket.socket]) -> None:
+        """Nothing of it happens any more. `sockets`: all that it has, which are closed."""
         self._stopped.pop(process, None)
-        keys = self._parked.pop(process, None)
-        if keys is None:
-            keys = self._sockets_of(process)
-            for key in keys:
+        if self._parked.pop(process, None) is None:
+            for key in self._sockets_of(process):
                 self._selector.unregister(key.fileobj)
         self._dead.add(process)
-        for key in keys:
-            self._transports.pop(key.fd, None)
-            handle = key.data[0] or key.data[1]
-            owner = handle._callback.__self__
-            if isinstance(getattr(owner, "_sock", None), socket.socket):  # a transport
-                owner._sock.close()
-                owner._sock = None
-            else:
-                owner._socket.close()
+        for sock in sockets:
+            self._transports.pop(sock.fileno(), None)
+            sock.close()
 
     def _sockets_of(self, process: Process) -> list[selectors.SelectorKey]:
         return [
@@ -115,17 +145,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
     def _run_once(self) -> None:
-        self._process_events(self._selector.select(0))
-        if not self._ready:
-            while self._scheduled and self._scheduled[0].cancelled():
-                _pop(self._scheduled)
-            if self._scheduled:
-                self.now = max(self.now, self._scheduled[0].when())
-        while self._scheduled and self._scheduled[0].when() <= self.now:
-            self._ready.append(_pop(self._scheduled))
-        for _ in range(len(self._ready)):
-            handle = self._ready.popleft()
+        if events := self._selector.select(0):
+            self._process_events(events)
+        ready, timers = self._ready, self._timers
+        if not ready:
+            while timers and timers[0][2].cancelled():
+                heapq.heappop(timers)
+            if timers:
+                self.now = max(self.now, timers[0][0])
+        while timers and timers[0][0] <= self.now:
+            ready.append(heapq.heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
             if handle.cancelled():
+                continue
+            if not (self._dead or self._stopped):
+                handle._run()
                 continue
             process = _process_of(handle)
             if process in self._dead:
@@ -144,12 +179,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 def _process_of(handle: asyncio.Handle) -> Process | None:
     context: Context = handle._context  # type: ignore[attr-defined]
     return context.get(_PROCESS)
-
-
-def _pop(scheduled: list[asyncio.TimerHandle]) -> asyncio.TimerHandle:
-    timer = heapq.heappop(scheduled)
-    timer._scheduled = False  # type: ignore[attr-defined]  # as the base class does
-    return timer
 
 
 class SparseWheel(TimerWheel):

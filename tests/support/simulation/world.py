@@ -7,7 +7,6 @@ the end of a process, and one that stands still.
 
 import asyncio
 import gc
-import json
 import logging
 import random
 import socket
@@ -18,57 +17,24 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
-from autopush.api.app import CommonHeaders, EndpointApp
-from autopush.api.forwarding import ENDPOINT, Forwarding
-from autopush.api.node_ports import NodeApi, SiblingPort
-from autopush.api.push import DeleteHandler, PushHandler, PushMetrics
-from autopush.api.request_log import RequestLog
-from autopush.api.responses import ErrorResponses
-from autopush.delivery.bridged import Bridges
-from autopush.delivery.connected import Registry
-from autopush.delivery.moving import Movers
-from autopush.delivery.node import ConnectionNode
-from autopush.delivery.peers import NODE, Nodes
-from autopush.delivery.placement import Placement
-from autopush.delivery.router import UserAgentRouter
-from autopush.delivery.user_agent import UserAgentConnection
-from autopush.limits import (
-    GoneLimits,
-    LimitRefusals,
-    PushLimits,
-    TokenBuckets,
-    UserAgentLimits,
-)
-from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
-from autopush.net.http_messages import NO_HEADERS, Request, Response
-from autopush.net.siblings import Answering, Siblings, socket_pairs
-from autopush.protocol.session import Rules
-from autopush.store import PushStore, TablePlan
-from autopush.telemetry.metric_table import NODE_TIMEOUT
-from autopush.webpush.identifiers import IdFactory
-from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
-from autopush.webpush.urgency import LEVELS
-from autopush.webpush.vapid import Verifier
-from support import wire
-from support.node_server import KEYS
-from support.recorded import new_metrics
-from support.simulation.committing_engine import CommittingEngine, Disk
-from support.simulation.virtual_loop import Process, SparseWheel, VirtualLoop
+import msgspec
 
-URL = "https://push.example"
+from autopush.net.http_messages import Request, Response
+from autopush.webpush.urgency import LEVELS
+from support import wire
+from support.simulation.committing_engine import Disk
+from support.simulation.virtual_loop import VirtualLoop
+from support.simulation.workers import Version, Worker
+
 EPOCH = 1_790_000_000.0
 """The wall clock at the virtual time 0."""
-SILENT_AFTER = 2.0
 INFINITE = float("inf")
-RULES = Rules(hello_timeout=30.0, auto_ping_interval=300.0)
-
-_METRICS = new_metrics()
-RING = KeyRing([new_key()])
-_TOKENS = EndpointTokens(RING, URL)
+DRAINS = (1.0, 10.0)
+"""Seconds in which a version closes what it cannot hand over."""
 
 
 @contextmanager
@@ -145,130 +111,6 @@ class History:
     """The workers that each user agent is connected to at the end."""
 
 
-class Worker:
-    """One process in the place `index`."""
-
-    def __init__(self, world: "World", index: int, start: int) -> None:
-        self.world, self.index = world, index
-        self.process: Process
-        self.context: Context
-        self.process, self.context = world.loop.new_process()
-        self.is_serving = self.is_stopped = False
-        self.instance = f"start{start}"
-        self.registry = Registry(world.clock)
-        self.context.run(world.loop.create_task, self._start())
-
-    async def _start(self) -> None:
-        world, index = self.world, self.index
-        loop, clock = world.loop, world.clock
-        wheel = SparseWheel(loop, tick=0.1, clock=loop.time)
-        ends = {other: end.dup() for other, end in world.ends[index].items()}
-        siblings = Siblings(
-            ends, wheel, silent_after=SILENT_AFTER, monotonic=loop.time, wait=lambda: 0.0
-        )
-        store = await PushStore.open(
-            CommittingEngine(world.disk, clock),
-            TablePlan(),
-            key_hash="",
-            clock=clock,
-            metrics=_METRICS,
-        )
-        nodes = Nodes(
-            f"http://worker{index}:1/i/{self.instance}",
-            self.registry,
-            wheel,
-            _METRICS,
-            keys=KEYS,
-            connect_timeout=1,
-            siblings=siblings,
-            sibling_urls={f"http://worker{each}:1": each for each in ends},
-        )
-        placement = Placement(store, index, len(world.ends))
-        self._movers = movers = Movers(siblings)
-        refusals = LimitRefusals(_METRICS)
-        self.node = ConnectionNode(
-            store=store,
-            metrics=_METRICS,
-            nodes=nodes,
-            registry=self.registry,
-            tokens=_TOKENS,
-            rules=RULES,
-            limits=UserAgentLimits(refusals, TokenBuckets(None)),
-            wheel=wheel,
-            clock=clock,
-            connection_limits=ConnectionLimits(TrustedProxies(())),
-            buffered=BufferedBytes(),
-            placement=placement,
-            move_with_hello=self._move_with_hello,
-            uniform=world.rng.uniform,
-        )
-        bridges = Bridges({}, store, _METRICS)
-        requests = RequestLog(_TOKENS, ErrorResponses(URL), store.uaid_hash)
-        unused = cast(Any, None)
-        push = PushHandler(
-            tokens=_TOKENS,
-            verifier=Verifier(URL),
-            router=UserAgentRouter(
-                store, self.registry, nodes, bridges, _METRICS, store_first=world.store_first
-            ),
-            bridges=bridges,
-            limits=PushLimits(refusals),
-            gone=GoneLimits(refusals, None),
-            ring=RING,
-            ids=IdFactory(clock),
-            clock=clock,
-            metrics=PushMetrics(_METRICS),
-            requests=requests,
-            max_ttl=1_000_000,
-            max_data=4096,
-            block=NO_HEADERS,
-            receipts=unused,
-        )
-        self.app = EndpointApp(
-            push=push,
-            simplepush=unused,
-            delete=DeleteHandler(store, PushLimits(refusals), RING, NO_HEADERS),
-            receipts=unused,
-            registration=unused,
-            dockerflow=unused,
-            log_check=unused,
-            pages=unused,
-            requests=requests,
-            headers=CommonHeaders(cors=False, hsts_max_age=0),
-            clients=None,
-            websocket_url=URL,
-            max_requests=1000,
-            forwarding=Forwarding(
-                placement, siblings, _TOKENS, RING, _METRICS.counter(NODE_TIMEOUT)
-            ),
-        )
-        ports: dict[str, Answering] = {
-            ENDPOINT: self.app.respond_here,
-            NODE: SiblingPort(NodeApi(self.registry, RING), f"/i/{self.instance}"),
-        }
-        siblings.start(ports, partial(movers.adopt, self.node))
-        self.is_serving = True
-
-    def _move_with_hello(
-        self, owner: int, connection: Any, hello: bytes, stay: Callable[[], None]
-    ) -> None:
-        if self.world.rng.random() > self.world.immovable:
-            self._movers.move_with_hello(owner, connection, hello, stay)
-        else:
-            stay()
-
-    def accept(self, sock: socket.socket) -> None:
-        """A user agent's connection, after the upgrade."""
-        self.node.connection_limits.take_over("")
-        client = self.node.clients.find("", "")
-        connection = UserAgentConnection(self.node, client, "")
-        arriving = self.world.loop.connect_accepted_socket(lambda: connection, sock)
-        self.context.run(self.world.loop.create_task, arriving)
-
-    def ask(self, request: Request) -> "asyncio.Task[Response]":
-        return self.world.loop.create_task(self.app.respond(request), context=self.context)
-
-
 class User:
     """A user agent that stays away for a while now and then, and acks most of what it gets."""
 
@@ -288,6 +130,8 @@ class User:
         """What was answered last …"""
         self._wanted: Filter | None = None
         """… and what is not answered yet."""
+        self._unanswered: set[str] = set()
+        """What never was: a worker that stood still may handle it long afterwards."""
         self.is_steady = False
         """Whether it stays connected and acks everything."""
         self._socket: socket.socket | None = None
@@ -302,7 +146,7 @@ class User:
         return self._socket is not None
 
     def connect(self) -> None:
-        workers = [each for each in self.world.workers if each.is_serving and not each.is_stopped]
+        workers = [each for each in self.world.workers if each.can_connect]
         if not workers or self._socket is not None:
             self._later(0.5, self.connect)
             return
@@ -349,7 +193,7 @@ class User:
     def _send(self, **message: object) -> None:
         if self._socket is not None:
             with suppress(OSError):
-                self._socket.send(wire.text(json.dumps(message).encode()))
+                self._socket.send(wire.text(msgspec.json.encode(message)))
 
     def _read(self) -> None:
         assert self._socket is not None
@@ -366,7 +210,7 @@ class User:
         while self._socket is not None and (frame := self._next()) is not None:
             opcode, payload = frame
             if opcode == wire.TEXT:
-                self._received(json.loads(payload))
+                self._received(msgspec.json.decode(payload))
             elif opcode == wire.CLOSE:
                 self.give_up()
 
@@ -423,6 +267,8 @@ class User:
         now = self.world.loop.time()
         if self._filter is not None:
             self._filter.end = min(self._filter.end, now)
+        if self._wanted is not None:
+            self._unanswered.add(self._wanted.least)
         self._wanted = Filter(self, least, now)
         self.world.history.filters.append(self._wanted)
 
@@ -433,7 +279,8 @@ class User:
             if each.user is self:
                 each.end, each.released = min(each.end, now), min(each.released, now)
         known = self._wanted or self._filter
-        if self.endpoint and known is not None and known.least != least and known is self._filter:
+        is_other = known is not None and least not in {known.least, *self._unanswered}
+        if self.endpoint and known is not None and is_other and known is self._filter:
             history.wrong.append(f"user {self.name} had the filter {known.least}, now {least}")
         self._filter, self._wanted = Filter(self, least, now, start=now), None
         history.filters.append(self._filter)
@@ -461,23 +308,38 @@ class World:
         self.store_first = store_first
         self.disk = Disk(self.rng)
         self.usual_slowness = self.disk.slow = self.rng.choice([0.01, 0.01, 0.3])
-        self.ends = socket_pairs(workers)
         self.history = History()
         self.immovable = self.rng.choice([0.0, 0.3, 1.0])
         """Share of the connections that cannot move, as under TLS."""
         self.clock_offset = 0.0
         self._starts = 0
-        self.workers: list[Worker] = []
+        self._number = workers
+        self.drain = self.rng.choice(DRAINS)
+        self.versions: list[Version] = []
+        """Those that run, the newest last."""
+        self.survivors: list[Worker] = []
+        """The workers that run at the end."""
         self.users = [User(self, name) for name in range(users)]
         self.asked: list[tuple[Worker, float, asyncio.Task[Response]]] = []
         """The requests of senders, with the worker that each has reached, and when."""
+        self._upgrades: list[asyncio.Task[None]] = []
 
     def clock(self) -> float:
         return EPOCH + self.loop.now + self.clock_offset
 
-    def new_worker(self, index: int) -> Worker:
+    @property
+    def workers(self) -> list[Worker]:
+        return [each for version in self.versions for each in version.workers if not each.has_ended]
+
+    def new_instance(self) -> str:
         self._starts += 1
-        return Worker(self, index, self._starts)
+        return f"start{self._starts}"
+
+    def ended(self, version: Version) -> None:
+        """A worker of it has."""
+        if version.is_retired and version.has_ended and version in self.versions:
+            self.versions.remove(version)
+            version.close()
 
     def run(self, seconds: float = 40.0) -> History:
         with self._determined():
@@ -496,7 +358,7 @@ class World:
             yield
 
     async def _run(self, seconds: float) -> None:
-        self.workers = [self.new_worker(index) for index in range(len(self.ends))]
+        self.versions.append(Version(self, self._number, self.drain))
         await asyncio.sleep(1)
         for user in self.users:
             user.connect()
@@ -510,14 +372,17 @@ class World:
             else:
                 self._push()
         await faults
+        await asyncio.gather(*self._upgrades)
         await self._heal()
+        self.survivors = self.workers
 
     async def _heal(self) -> None:
         """No fault any more, all user agents connected: what is left has to be delivered."""
         self.disk.failing, self.disk.slow = 0.0, 0.01
-        await asyncio.sleep(70)  # retries of reads and of saves
         for user in self.users:
             user.is_steady = True
+        await asyncio.sleep(70)  # retries of reads and of saves
+        for user in self.users:
             user.disconnect()
             user._later(0.1, user.connect)
         await asyncio.sleep(70)
@@ -529,11 +394,8 @@ class World:
     def _close(self) -> None:
         for user in self.users:
             user.close()
-        for worker in self.workers:
-            self.loop.kill_process(worker.process)
-        for ends in self.ends:
-            for end in ends.values():
-                end.close()
+        for version in [*self.versions]:
+            version.kill()
         self.loop.close()
 
     # ── senders ──────────────────────────────────────────────────────────────────────────────────
@@ -586,7 +448,7 @@ class World:
     ) -> None:
         history, now = self.history, self.loop.time()
         if response.status == 201:
-            version = json.loads(response.body)["message-id"]
+            version = msgspec.json.decode(response.body)["message-id"]
             history.accepted[version] = Accepted(
                 version, user, channel, ttl, topic, urgency, sent, now
             )
@@ -603,7 +465,7 @@ class World:
         kinds = [self._freeze, self._break_commits, self._slow_down, self._jump]
         if self.store_first:
             kinds.append(self._kill)  # without it a kill may lose what is not acked
-        kinds = self.rng.sample(kinds, 2)
+        kinds = [*self.rng.sample(kinds, 2), *self.rng.choice([[], [self._upgrade]])]
         while self.loop.time() < end:
             await asyncio.sleep(self.rng.uniform(1, 15))
             await self.rng.choice(kinds)()
@@ -621,11 +483,21 @@ class World:
 
     async def _kill_one(self) -> None:
         worker = self.rng.choice(self.workers)
-        self._note(f"kill {worker.index}")
-        worker.is_serving = False
-        self.loop.kill_process(worker.process)
+        if self.rng.random() < 0.5:
+            worker = await self._answering(2) or worker
+        self._note(f"kill {worker}")
+        worker.kill()
         await asyncio.sleep(self.rng.uniform(0.1, 1.5))
-        self.workers[worker.index] = self.new_worker(worker.index)
+        worker.version.restart(worker)
+
+    async def _answering(self, seconds: float) -> Worker | None:
+        """One that has calls of another to answer, as soon as there is one."""
+        end = self.loop.time() + seconds
+        while self.loop.time() < end:
+            if busy := [each for each in self.workers if each.is_answering]:
+                return self.rng.choice(busy)
+            await asyncio.sleep(0.02)
+        return None
 
     async def _freeze(self) -> None:
         with self._troubled(5):
@@ -634,7 +506,7 @@ class World:
     async def _freeze_one(self) -> None:
         worker = self.rng.choice(self.workers)
         seconds = self.rng.choice([0.3, 1.9, 2.1, 5.0, 9.0])
-        self._note(f"freeze {worker.index} for {seconds}")
+        self._note(f"freeze {worker} for {seconds}")
         worker.is_stopped = True
         self.loop.stop_process(worker.process)
         for user in self.users:
@@ -642,13 +514,41 @@ class World:
                 user.give_up()  # it has no answer to its ping
         await asyncio.sleep(seconds)
         if self.store_first and self.rng.random() < 0.2:
-            worker.is_serving = False
-            self._note(f"kill {worker.index}, which is frozen")
-            self.loop.kill_process(worker.process)
-            self.workers[worker.index] = self.new_worker(worker.index)
+            self._note(f"kill {worker}, which is frozen")
+            worker.kill()
+            worker.version.restart(worker)
             return
         worker.is_stopped = False
         self.loop.continue_process(worker.process)
+
+    async def _upgrade(self) -> None:
+        """Start the next version; other faults may come while it takes over."""
+        old = self.versions[-1]
+        if not old.ready.is_set() or old.is_retired or len(self.versions) > 2:
+            return
+        old.is_understood = self.rng.random() < 0.8
+        new = Version(self, self._number, self.drain, old)
+        self.versions.append(new)
+        if self.rng.random() < 0.2:
+            await asyncio.sleep(self.rng.uniform(0, 0.1))
+            if not new.ready.is_set():
+                self._note("the next version fails")
+                self.versions.remove(new)
+                new.kill()
+                old.next_has_failed()
+                return
+        self._note("upgrade" if old.is_understood else "upgrade to another format")
+        self._upgrades.append(asyncio.ensure_future(self._take_over(old, new)))
+        if self.rng.random() < 0.6:
+            await new.ready.wait()
+            await asyncio.sleep(self.rng.choice([0.0, 0.01, 0.1]) * self.rng.random())
+            await self.rng.choice(
+                [self._freeze, self._kill if self.store_first else self._freeze]
+            )()
+
+    async def _take_over(self, old: Version, new: Version) -> None:
+        await new.ready.wait()
+        old.next_is_ready()
 
     async def _break_commits(self) -> None:
         self._note("commits fail")

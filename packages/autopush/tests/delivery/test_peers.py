@@ -9,13 +9,22 @@ from pathlib import Path
 import pytest
 
 from autopush.delivery import peers
-from autopush.delivery.peers import END_DUPLICATE_CALLS, NodeAnswer, Nodes
+from autopush.delivery.peers import END_DUPLICATE_CALLS, NODE, RELAY, NodeAnswer, Nodes
 from autopush.net.http_messages import Request, Response
+from autopush.net.siblings import (
+    PREDECESSOR,
+    REFUSED,
+    SUCCESSOR,
+    Siblings,
+    add_successors,
+    socket_pairs,
+)
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.protocol.effects import Row
 from autopush.store.messages import row_of
 from autopush.webpush.notification import Notification
+from autopush.webpush.urgency import HIGHEST
 from support.certificates import tls_pair
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.event_loops import at_once
@@ -585,3 +594,54 @@ async def test_calls_that_wait_for_the_handshake_are_made_in_their_order(nodes: 
     assert set(answers) == {NodeAnswer.DONE}
     assert paths == [f"/notif/{uaid}" for uaid in uaids]
     assert len(node.sessions) == 1
+
+
+async def test_a_worker_that_ends_calls_its_siblings_through_the_next_version(
+    harness: Harness,
+) -> None:
+    wheel, calls = TimerWheel(asyncio.get_running_loop(), 0.02), list[str]()
+
+    def answer(request: Request) -> Response:
+        calls.append(f"{request.method} {request.path} {request.body!r}")
+        return Response(200)
+
+    old, new = socket_pairs(2), socket_pairs(2)
+    next_of_first, next_of_second = add_successors(old)
+    new[0][PREDECESSOR] = next_of_first
+    first, next_first, next_second = (Siblings(ends, wheel) for ends in (old[0], new[0], new[1]))
+    second = "http://second:1"
+    nodes, next_nodes = (
+        Nodes(
+            "http://first:1/i/first",
+            harness.registry,
+            wheel,
+            harness.metrics,
+            keys=KEYS,
+            connect_timeout=1,
+            siblings=siblings,
+            sibling_urls={second: 1},
+        )
+        for siblings in (first, next_first)
+    )
+    first.start({}, lambda *_: REFUSED)
+    next_first.start({RELAY: next_nodes.relay}, lambda *_: REFUSED)
+    next_second.start({NODE: answer}, lambda *_: REFUSED)
+    await first.wait_for(SUCCESSOR, 5)
+    await next_first.wait_for(1, 5)
+
+    node_id = f"{second}/i/second"
+    assert await nodes.check_storage(node_id, UAID) is NodeAnswer.UNRESPONSIVE  # it has ended
+    nodes.retire()
+    assert await nodes.check_storage(node_id, UAID) is NodeAnswer.DONE
+    assert calls == [f"PUT /i/second/notif/{UAID} {HIGHEST.encode()!r}"]
+    next_second.close()
+    await next_first.wait_for_end(1, 5)
+    assert await nodes.check_storage(node_id, UAID) is NodeAnswer.UNRESPONSIVE
+    next_first.close()  # whoever passes a call on may end: the node is not gone for that
+    await first.wait_for_end(SUCCESSOR, 5)
+    assert await nodes.check_storage(node_id, UAID) is NodeAnswer.UNRESPONSIVE
+    nodes.close()
+    first.close()
+    for end in (*old[1].values(), *new[1].values(), next_of_second):
+        end.close()
+    wheel.close()

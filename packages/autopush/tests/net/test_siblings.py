@@ -433,6 +433,19 @@ async def test_a_worker_that_ends_says_so(pair: Pair) -> None:
         caller.call(1, PORT, REQUEST)
 
 
+async def test_the_end_of_a_worker_is_waited_for_if_it_was_heard(pair: Pair) -> None:
+    first = pair.start(0)
+    await first.wait_for_end(1, 60)  # it was never heard
+    pair.start(1)
+    await until(lambda: first.has_started(1))
+    waiting = asyncio.create_task(first.wait_for_end(1, 60))
+    await first.wait_for_end(1, 0)  # not longer than that
+    assert not waiting.done()
+    pair.running.pop(1).close()
+    await waiting
+    await first.wait_for_end(PREDECESSOR, 60)  # there is none
+
+
 async def test_the_end_of_all_processes_at_the_other_end_is_noticed(pair: Pair) -> None:
     (own,) = ends = [dict[int, socket.socket]()]
     (successor,) = add_successors(ends)

@@ -11,6 +11,7 @@ opens, so that further calls fail at once, and what it has missed is repeated un
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from itertools import islice
 from typing import Final
@@ -19,10 +20,10 @@ from zlib import crc32
 
 from autopush.delivery.connected import Registry
 from autopush.delivery.versions import OtherVersions
-from autopush.net.http_messages import Request
+from autopush.net.http_messages import Request, Response
 from autopush.net.link import Link, LinkError, LinkInsecure, LinkRefused, LinkUnauthentic
 from autopush.net.node_auth import is_instance_path, split_instance_url
-from autopush.net.siblings import SiblingError, SiblingRestarted, Siblings
+from autopush.net.siblings import SUCCESSOR, SiblingError, SiblingRestarted, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED, Row
@@ -38,6 +39,8 @@ SLOW_LANES: Final = 8
 
 NODE: Final = "node"
 """The port that siblings call."""
+RELAY: Final = "relay"
+"""The port that the predecessor calls, for siblings."""
 RETRY_INTERVAL: Final = 1.0
 """Seconds between calls to an unresponsive node."""
 END_DUPLICATE_CALLS: Final = 5
@@ -113,6 +116,7 @@ class Nodes:
         self._request_timeout = request_timeout
         self._links: dict[tuple[str, int], Link] = {}
         self._pending = PendingCalls(self._call_again)
+        self._is_retired = False
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
         """Deliver through the user agent's node. `row`: where the message is stored, or None."""
@@ -230,7 +234,7 @@ class Nodes:
         if self._siblings is not None and (index := self._sibling_urls.get(base)) is not None:
             request = Request(method, f"{instance}{path}", "", {}, "", body=body)
             try:
-                return _answer_of((await self._siblings.call(index, NODE, request)).status)
+                return _answer_of((await self._ask_sibling(self._siblings, index, request)).status)
             except SiblingRestarted:
                 self._unreachable.add()
                 return NodeAnswer.UNREACHABLE
@@ -256,6 +260,30 @@ class Nodes:
         if self._distrusted:
             self._distrusted.discard(node_id)
         return _answer_of(answered.status)
+
+    def retire(self) -> None:
+        """From now on call siblings through the next version: those of this one end too, and what
+        they had goes on in their successors.
+        """
+        self._is_retired = True
+
+    async def relay(self, request: Request) -> Response:
+        """Pass on a call of this worker's predecessor to a sibling, whose index begins the path."""
+        index, _, path = request.path.lstrip("/").partition("/")
+        call = Request(request.method, f"/{path}", "", {}, "", body=request.body)
+        if self._siblings is not None:
+            with suppress(SiblingError):
+                return await self._ask_sibling(self._siblings, int(index), call)
+        return Response(500)
+
+    async def _ask_sibling(self, siblings: Siblings, index: int, call: Request) -> Response:
+        if self._is_retired and siblings.has_started(SUCCESSOR):
+            path = f"/{index}{call.path}"
+            passed = Request(call.method, path, "", {}, "", body=call.body)
+            with suppress(SiblingError):
+                return await siblings.call(SUCCESSOR, RELAY, passed)
+            return Response(500)  # says nothing of the sibling
+        return await siblings.call(index, NODE, call)
 
     def _report(self, node_id: str, error: LinkInsecure | LinkUnauthentic) -> None:
         """Once for each node until it answers."""

@@ -233,6 +233,13 @@ class Siblings:
                 async with asyncio.timeout(seconds):
                     await sibling.state_known.wait()
 
+    async def wait_for_end(self, index: int, seconds: float) -> None:
+        """Until a sibling has ended, if it was heard; at most so many seconds."""
+        if sibling := self._siblings.get(index):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await sibling.ended.wait()
+
     def is_silent(self, index: int) -> bool:
         return self._siblings[index].is_silent
 
@@ -291,6 +298,8 @@ class _Sibling:
         self.is_silent = True  # until it is heard
         self.was_heard = False
         self.state_known = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.ended.set()  # it was not heard yet
         self._heard_at = monotonic()
         self._outgoing: deque[bytes] = deque()
         self._is_flushing = self._is_full = False
@@ -423,6 +432,7 @@ class _Sibling:
         if self.is_silent:
             self.is_silent, self.was_heard = False, True
             self.state_known.set()
+            self.ended.clear()
         sockets = _sockets(ancillary) if ancillary else []
         for frame in _decode(memoryview(self._buffer)[:size]):
             if isinstance(frame, _Call):
@@ -445,6 +455,7 @@ class _Sibling:
     def _on_ended(self) -> None:
         self.is_silent, self.was_heard = True, False
         self.state_known.set()
+        self.ended.set()
         self._fail(SiblingRestarted("it has ended"))
 
     def _take_over(self, connection: _Connection, sockets: list[socket.socket]) -> None:

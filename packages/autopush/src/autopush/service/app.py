@@ -34,9 +34,9 @@ from autopush.clock import Clock
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone
-from autopush.delivery.moving import Movers
+from autopush.delivery.moving import HAND_OVER_TIMEOUT, Movers
 from autopush.delivery.node import ConnectionNode, OutageRecovery
-from autopush.delivery.peers import NODE, Nodes
+from autopush.delivery.peers import NODE, RELAY, Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
 from autopush.delivery.versions import NEWER, OLDER, OtherVersions
@@ -456,6 +456,7 @@ class Worker:
             self._shutdowns.append(movers.finish)
         api = NodeApi(registry, self._ring, OtherVersions(self._siblings))
         self._sibling_ports[NODE] = SiblingPort(api, instance_url("", self._instance))
+        self._sibling_ports[RELAY] = self._nodes.relay
         for port, direction in ((OLDER, PREDECESSOR), (NEWER, SUCCESSOR)):
             others = OtherVersions(self._siblings, (direction,))
             self._sibling_ports[port] = SiblingPort(NodeApi(registry, self._ring, others))
@@ -572,10 +573,15 @@ class Worker:
             else:
                 server.close()
         self._placement.retire()
+        self._nodes.retire()
         retiring: list[Awaitable[None]] = [retire(seconds) for retire in self._retirements]
         if self._settings.workers > 1:
             # Others may learn of it later, and pass requests on until then.
             retiring.append(asyncio.sleep(SILENT_AFTER))
+        if self._siblings is not None:
+            # The one before knows the next version through this one only.
+            longest = seconds + HAND_OVER_TIMEOUT
+            retiring.append(self._siblings.wait_for_end(PREDECESSOR, longest))
         await asyncio.gather(*retiring)
 
     async def stop(self) -> None:

@@ -1,0 +1,82 @@
+"""The unit under a real systemd: its start, an upgrade by a reload, and its watchdog."""
+
+import asyncio
+import os
+import re
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.application_server import application_server
+from support.paths import ROOT
+from support.service import READY, Service
+from support.user_manager import PATIENCE, UserManager
+
+UNIT = "autopush.service"
+WATCHDOG = 8
+"""Seconds; the unit has more, which no test should wait for."""
+
+
+def of_user(unit: str, output: Path) -> str:
+    """The unit, as the manager of a user can run it: without another user and without a sandbox."""
+    command = f"{sys.executable} -m autopush.cli"
+    text, _, _ = unit.partition("DynamicUser=yes\n")
+    text = text.replace("/opt/autopush/.venv/bin/autopush", command)
+    text, changed = re.subn(
+        r"(?m)^(ExecStart=.*)$",
+        r"\1 --port 0 --endpoint-port 0 --router-port 0 --upgrade-drain 1",
+        text,
+    )
+    assert changed == 1
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    text = re.sub(r"(?m)^LimitNOFILE=.*$", f"LimitNOFILE={limit}", text)
+    text = re.sub(r"(?m)^WatchdogSec=.*$", f"WatchdogSec={WATCHDOG}", text)
+    text = re.sub(r"(?m)^RestartSec=.*$", "RestartSec=0", text)
+    return f"{text}StateDirectory=autopush\nStandardOutput=append:{output}\n"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - systemd tells only who asks
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_reload_upgrades_and_a_service_that_stands_still_is_started_again(
+    tmp_path: Path, workers: str
+) -> None:
+    manager, output = UserManager(tmp_path), tmp_path / "output"
+    unit = (ROOT / "deploy" / "systemd" / UNIT).read_text()
+    (manager.units / UNIT).write_text(of_user(unit, output) + f"Environment=WORKERS={workers}\n")
+    with manager.running():
+        manager.systemctl("start", UNIT)  # returns when the service says that it is ready
+        match = READY.search(output.read_text())
+        assert match
+        running = Service(tmp_path, [])
+        running.websocket = match["ws"]
+        first = int(manager.property(UNIT, "MainPID"))
+        agent = await running.connect()
+        _, endpoint = await agent.register()
+
+        manager.systemctl("reload", UNIT)
+        second = int(manager.property(UNIT, "MainPID"))
+        assert second != first
+        await until(lambda: not Path(f"/proc/{first}").exists())
+        async with application_server() as sender:
+            assert (await sender.push(endpoint, b"x", ttl=60)).status == 201
+        await agent.ack([await agent.notification()])
+        assert manager.property(UNIT, "ActiveState") == "active"
+        assert manager.property(UNIT, "NRestarts") == "0"
+
+        os.kill(second, signal.SIGSTOP)  # the main process of the new version is watched
+        await until(lambda: manager.property(UNIT, "NRestarts") == "1")
+        await until(lambda: manager.property(UNIT, "ActiveState") == "active")
+        assert int(manager.property(UNIT, "MainPID")) not in (first, second)
+        await agent.close()
+        manager.systemctl("stop", UNIT)
+        assert manager.property(UNIT, "Result") == "success"
