@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from autopush.service.upgrade import find_next_version
 from support.application_server import ApplicationServer, application_server
 from support.certificates import Authority
 from support.cluster import CREDENTIALS, new_store
@@ -236,6 +237,77 @@ async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accep
                     await again.ack([message])
                 await again.close()
             await until(lambda: missing <= traffic.received.keys())
+        finally:
+            await stop(pid)
+
+
+@workers
+async def test_a_next_version_that_is_killed_while_it_starts_is_noticed_by_nobody(
+    tmp_path: Path, workers: str
+) -> None:
+    config = tmp_path / "autopush.toml"
+    config.write_text(f"workers = {workers}\n")
+    async with service(tmp_path / "data", "--config", str(config)) as running:
+        async with load(running) as traffic:
+            async with traffic.pushing():
+                config.unlink()
+                os.mkfifo(config)  # the next version waits for what is written to it
+                os.kill(running.pid, signal.SIGUSR2)
+                await until(lambda: find_next_version(running.pid) is not None)
+                following = find_next_version(running.pid)
+                assert following is not None
+                os.kill(following.pid, signal.SIGKILL)
+                await running.logged("The upgrade failed; this version goes on")
+                config.unlink()
+            assert traffic.statuses.keys() == {201}
+            await traffic.all_received()
+        assert running.runs
+
+
+def workers_of(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+async def _is_open(agent: UserAgent) -> bool:
+    try:
+        pong = await agent.socket.ping()
+        async with asyncio.timeout(COMMAND_TIMEOUT):
+            await pong
+    except ConnectionClosed:
+        return False
+    return True
+
+
+async def test_a_worker_of_the_next_version_that_is_killed_takes_its_connections_alone_along(
+    tmp_path: Path,
+) -> None:
+    running = Service(tmp_path, ["--workers", "2", "--upgrade-drain", "1"])
+    await running.start()
+    agents = [await running.connect() for _ in range(24)]
+    endpoints = [(await agent.register())[1] for agent in agents]
+    async with application_server() as sender:
+        for endpoint in endpoints:
+            assert (await sender.push(endpoint, b"x", ttl=600)).status == 201
+        unacked = [await agent.notification() for agent in agents]
+        pid = await upgraded_by_pid(running, running.pid)
+        try:
+            os.kill(workers_of(pid)[0], signal.SIGKILL)  # while it takes over, or after that
+            assert await running.ended() == 0
+            were_open, connected = [], []
+            for agent, message in zip(agents, unacked, strict=True):
+                were_open.append(await _is_open(agent))
+                if not were_open[-1]:
+                    agent = await running.connect(agent.uaid)
+                    assert (await agent.notification())["version"] == message["version"]
+                await agent.ack([message])
+                await agent.register()  # the ack was handled
+                await agent.close()
+                connected.append(await running.connect(agent.uaid))
+            assert not all(were_open)
+            assert any(were_open)
+            await asyncio.gather(*(agent.silence() for agent in connected))
+            for agent in connected:
+                await agent.close()
         finally:
             await stop(pid)
 

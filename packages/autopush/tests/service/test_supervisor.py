@@ -66,7 +66,7 @@ def until_stopped(slot):
 def on_ready():
     say("ready")
 
-def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0):
+def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0, next=None, drain=0.0):
     sys.exit(
         supervisor.Supervisor(
             worker,
@@ -75,7 +75,8 @@ def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0):
             grace_period=grace_period,
             watchdog=Watchdog(watchdog_timeout, lambda: heartbeats),
             manager=ServiceManager({}),
-            upgrade=ServiceUpgrade([], lambda _: None),
+            upgrade=ServiceUpgrade([], lambda _: None, command=next),
+            drain=drain,
         ).run()
     )
 
@@ -345,6 +346,26 @@ supervise(start, grace_period=0.3)
     assert service.count("stopped", "1") == 1
     assert "did not stop in time" in err
     assert not alive(service.pids(0)[0])
+
+
+def test_a_worker_that_does_not_end_after_an_upgrade_is_killed_after_the_drain_and_the_grace_period(
+    run: Run,
+) -> None:
+    service = run(
+        """
+ready = '''import json, os
+os.write(json.loads(os.environ["INHERITED_BY_AUTOPUSH"])["ready_pipe"], b"ready")'''
+supervise(start, grace_period=0.3, next=[sys.executable, "-c", ready], drain=0.5)
+"""
+    )
+    service.wait_for_ready()
+    began = time.monotonic()
+    service.process.send_signal(signal.SIGUSR2)
+    assert service.process.wait(30) == 0
+    assert time.monotonic() - began > 0.8
+    assert not any(alive(pid) for number in (0, 1) for pid in service.pids(number))
+    assert service.process.stderr
+    assert service.process.stderr.read().count(b"did not stop in time") == 2
 
 
 def test_workers_also_restarted_ones_notice_when_the_parent_is_killed(run: Run) -> None:

@@ -19,6 +19,7 @@ import uvloop
 from autopush.bridges.discovery import load_routers
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.megaphone import Megaphone, PollError
+from autopush.delivery.moving import HAND_OVER_TIMEOUT
 from autopush.keys import ServiceKeys, save_keys, service_keys
 from autopush.net.node_auth import new_instance
 from autopush.net.siblings import PREDECESSOR, add_successors, socket_pairs
@@ -249,7 +250,7 @@ def _serve(
         watchdog=Watchdog(settings.watchdog_timeout, lambda: metrics.per_worker(WORKER_HEARTBEAT)),
         manager=manager,
         upgrade=upgrade,
-        drain=settings.upgrade_drain,
+        drain=HAND_OVER_TIMEOUT + settings.upgrade_drain,
     )
     # Workers share these objects as long as nobody writes to their pages, which a collection does.
     gc.collect()
