@@ -46,6 +46,7 @@ bench: $(VENV)/.dev ## measure, as ratios to a floor taken in the same run
 
 large: $(VENV)/.dev ## channelstats with 2,000,000 messages: what import and report cost, as ratios
 	@$(BIN)/python -m bench.channelstats
+	@$(BIN)/python -m bench.channelstats.long_cost
 	@$(BIN)/python -m bench.channelstats.import_cost --messages 2000000 --people 20000 --channels 500 --days 365
 
 soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form

@@ -28,7 +28,7 @@ def test_ctrl_c_while_it_begins_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delitem(sys.modules, "channelstats.cli", raising=False)
-    monkeypatch.delattr(channelstats, "cli")
+    monkeypatch.delattr(channelstats, "cli", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
     assert main() == INTERRUPTED
     assert capfd.readouterr().err == "channelstats: interrupted; run it again to go on\n"

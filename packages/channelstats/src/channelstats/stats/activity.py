@@ -35,7 +35,7 @@ class Activity:
         self._period_messages = period_messages.with_local_times.select(
             "ts", "slack_uid", "slack_cid", "tz", "local_weekday", "local_hour", "word_count"
         )
-        self._workdays = self._period_messages.filter(_WORKDAY)
+        self._workdays = self._period_messages.lazy().filter(_WORKDAY)
 
     @cached_property
     def _days(self) -> pl.DataFrame:
@@ -61,8 +61,8 @@ class Activity:
         if key == "slack_uid":
             found = self._days if step == "local_weekday" else self._hours
         else:
-            messages = self._period_messages if step == "local_weekday" else self._workdays
-            found = volume_by(messages, key, step)
+            every = self._period_messages.lazy()
+            found = volume_by(every if step == "local_weekday" else self._workdays, key, step)
         return found.sort(step)
 
     @cached_property

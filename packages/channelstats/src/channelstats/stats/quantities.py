@@ -198,14 +198,15 @@ def ranked(frame: pl.DataFrame, by: Iterable[str], *ids: str) -> pl.DataFrame:
     return frame.sort([*falling, *ids], descending=[True] * len(falling) + [False] * len(ids))
 
 
-def volume_by(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
+def grouped(frame: pl.DataFrame | pl.LazyFrame, *keys: str, **sums: pl.Expr) -> pl.DataFrame:
+    """Sums by these columns, piece by piece: of many rows that takes a fraction of the memory."""
+    return frame.lazy().group_by(keys).agg(**sums).collect(engine="streaming")
+
+
+def volume_by(frame: pl.DataFrame | pl.LazyFrame, *keys: str) -> pl.DataFrame:
     """Messages `m` and words `w` by these columns; rows where one is null are left out."""
-    return (
-        frame.select(*keys, "word_count")
-        .drop_nulls(keys)
-        .group_by(keys)
-        .agg(m=pl.len().cast(pl.Int64), w=pl.col("word_count").sum())
-    )
+    some = frame.lazy().select(*keys, "word_count").drop_nulls(keys)
+    return grouped(some, *keys, m=pl.len().cast(pl.Int64), w=pl.col("word_count").sum())
 
 
 def regrouped(sizes: pl.DataFrame, *keys: str) -> pl.DataFrame:

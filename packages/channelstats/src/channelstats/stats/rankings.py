@@ -17,6 +17,7 @@ from channelstats.stats.quantities import (
     MESSAGES_THEN_WORDS,
     WORDS_THEN_MESSAGES,
     Formula,
+    grouped,
     percent_of,
     ranked,
     volume_by,
@@ -69,8 +70,8 @@ def all_authors(period_messages: PeriodMessages) -> pl.DataFrame:
     `w`; `sum_m` and `sum_w` are those of all up to this one, in the ranking by either, `all_m` and
     `all_w` of everybody; `reactions`, `replies`, `thread_messages`, `reactions_given`.
     """
-    sums = pl.sum("reaction_count").alias("reactions"), pl.sum("reply_count").alias("replies")
-    posted = _ranked_by_words(period_messages.messages, "slack_uid", *sums)
+    sums = {"reactions": pl.sum("reaction_count"), "replies": pl.sum("reply_count")}
+    posted = _ranked_by_words(period_messages.messages, "slack_uid", **sums)
     by_messages = ranked(posted, MESSAGES_THEN_WORDS, "slack_uid")
     sums_of_messages = by_messages.select("slack_uid", sum_m=pl.col("m").cum_sum())
     threads = _sizes(period_messages.responses, "parent", "thread_messages")
@@ -90,9 +91,9 @@ def all_channels(period_messages: PeriodMessages) -> pl.DataFrame:
     `reaction_count`, `files`, how many people's `joins` and `leaves` there were, the words of all
     up to this one `sum_w`, and those of all `all_w`.
     """
-    posters = pl.col("slack_uid").n_unique().cast(pl.Int64).alias("posters")
-    sums = pl.sum("reaction_count"), pl.sum("file_count").alias("files")
-    sizes = _ranked_by_words(period_messages.messages, "slack_cid", posters, *sums)
+    posters = pl.col("slack_uid").n_unique().cast(pl.Int64)
+    sums = {"reaction_count": pl.sum("reaction_count"), "files": pl.sum("file_count")}
+    sizes = _ranked_by_words(period_messages.messages, "slack_cid", posters=posters, **sums)
     moves = period_messages.moves.group_by("slack_cid").agg(
         joins=pl.col("subtype").is_in(JOINED).sum().cast(pl.Int64),
         leaves=pl.col("subtype").is_in(LEFT).sum().cast(pl.Int64),
@@ -111,9 +112,8 @@ def channel_authors(period_messages: PeriodMessages) -> pl.DataFrame:
     )
 
 
-def _ranked_by_words(messages: pl.DataFrame, key: str, *more: pl.Expr) -> pl.DataFrame:
-    volume = pl.len().cast(pl.Int64).alias("m"), pl.sum("word_count").alias("w")
-    sizes = messages.group_by(key).agg(*volume, *more)
+def _ranked_by_words(messages: pl.DataFrame, key: str, **more: pl.Expr) -> pl.DataFrame:
+    sizes = grouped(messages, key, m=pl.len().cast(pl.Int64), w=pl.sum("word_count"), **more)
     rank, all_w = pl.int_range(1, pl.len() + 1), pl.col("w").sum()
     return ranked(sizes, WORDS_THEN_MESSAGES, key).with_columns(
         rank=rank, sum_w=pl.col("w").cum_sum(), all_w=all_w
