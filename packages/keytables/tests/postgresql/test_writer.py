@@ -173,6 +173,41 @@ async def test_a_write_that_waits_too_long_for_a_lock_is_throttled_and_not_appli
     assert await messages.get(KEY) == ITEM
 
 
+async def refuse(store: PostgresStore, number: int) -> None:
+    """The server gives up the first commits that insert. (A sequence is not rolled back.)"""
+    await store.execute("CREATE SEQUENCE {schema}.tries")
+    await store.execute(
+        "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"IF nextval('{store.schema}.tries') <= {number} THEN "
+        "RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END IF; "
+        "RETURN NEW; END $$"
+    )
+    await store.execute(
+        "CREATE TRIGGER refuse BEFORE INSERT ON {schema}.messages "
+        "FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()"
+    )
+
+
+async def test_a_commit_that_could_not_be_serialized_is_made_again(
+    messages: TableHandle, store: PostgresStore
+) -> None:
+    await refuse(store, 3)
+    await asyncio.gather(messages.put(ITEM), messages.put({"user": "v", "place": "1"}))
+    assert await messages.get(KEY) == ITEM
+    assert len((await messages.scan()).items) == 2
+
+
+async def test_one_that_is_given_up_for_too_long_is_throttled_and_not_applied(
+    messages: TableHandle, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keytables.postgresql.commits.WRITE_TIMEOUT", 0.2)
+    await refuse(store, 1_000_000)
+    with pytest.raises(Throttled, match="could not serialize access"):
+        await messages.put(ITEM)
+    await store.execute("DROP TRIGGER refuse ON {schema}.messages")
+    assert await messages.get(KEY) is None
+
+
 async def test_too_many_waiting_writes_are_throttled(open_postgres: OpenPostgres) -> None:
     engine = await open_postgres(max_waiting=5)
     messages = await engine.ensure_table(MESSAGES)
