@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from unittest.mock import patch
 
+import msgspec
 import pytest
 
 from autopush.net.http_messages import Request, Response
@@ -139,6 +140,24 @@ async def test_a_worker_that_is_killed_with_unread_calls_has_ended(pair: Pair) -
         await asyncio.sleep(0)
     assert errors == []
     assert not caller.has_started(1)
+
+
+async def test_a_worker_of_a_version_with_other_frames_counts_as_ended(pair: Pair) -> None:
+    errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(about))
+    caller = pair.start(0)
+    pair.start(1, lambda _: Response(204))
+    await heard(caller)
+    other = pair.running[1]._siblings[0]
+    asyncio.get_running_loop().remove_reader(other._socket)  # it does not answer, but:
+    call = caller.call(1, PORT, REQUEST)
+    other._socket.send(msgspec.msgpack.encode([[2, 1, 200, b"", [], None, ""]]))
+    with pytest.raises(SiblingRestarted):
+        await call
+    assert errors == []
+    assert not caller.has_started(1)
+    with pytest.raises(SiblingNotStarted):
+        caller.call(1, PORT, REQUEST)
 
 
 async def test_answers_come_as_they_are_ready(pair: Pair) -> None:

@@ -434,7 +434,15 @@ class _Sibling:
             self.state_known.set()
             self.ended.clear()
         sockets = _sockets(ancillary) if ancillary else []
-        for frame in _decode(memoryview(self._buffer)[:size]):
+        try:
+            frames = _decode(memoryview(self._buffer)[:size])
+        except msgspec.DecodeError:  # of a version with other frames: as if it were not there
+            for sock in sockets:
+                sock.close()
+            self._loop.remove_reader(self._socket)
+            self._on_ended()
+            return False
+        for frame in frames:
             if isinstance(frame, _Call):
                 self._carry_out(frame)
             elif isinstance(frame, _Answer):
