@@ -16,7 +16,7 @@ from bench.run import Run, Stopwatch
 
 PATH: Final = "/push/batch"
 MESSAGES: Final = 500
-SENDERS: Final = 2
+SENDERS: Final = 4
 MOST_OF_SINGLE: Final = 0.5
 
 

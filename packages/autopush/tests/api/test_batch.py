@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autopush.api.batch import EACH_TURN, MAX_BATCHES, MAX_MESSAGES, MAX_UNDER_WAY
+from autopush.api.push import PushHandler
 from autopush.limits import LimitRefusals, PushLimits
 from autopush.net.http_messages import Request, Response
 from autopush.settings.value_types import Rate
@@ -70,6 +71,24 @@ async def test_each_message_reaches_its_user_agent_with_its_own_headers(
     assert {each["location"] for each in answers} == {
         f"{ENDPOINT}/m/{each['version']}" for each in got
     }
+
+
+async def test_an_endpoint_may_be_spelled_as_in_the_line_of_a_request(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    v1 = url(endpoint)
+    spelled = [
+        v1.replace("/v1/", "/v1/%67", 1) if v1.partition("/v1/")[2].startswith("g") else v1,
+        v1.replace("/v1/", "/"),
+        v1.replace(ENDPOINT, "https://former.example"),
+        v1 + "?x=1",
+        v1 + "/x",
+        v1.replace("/v1/", "/v3/"),
+    ]
+    spelled[0] = spelled[0].replace("%67g", "%67")
+    answers = results(await ask(endpoint, ndjson(*map(message, spelled))))
+    assert [each["status"] for each in answers] == [201, 201, 201, 201, 404, 404]
 
 
 async def test_a_message_that_is_refused_is_its_own_result_and_the_others_are_sent(
@@ -142,19 +161,19 @@ async def test_limits_of_pushes_hold_for_each_message(harness: Harness) -> None:
 
 
 async def test_a_client_cannot_pretend_an_address_in_a_line(
-    harness: Harness, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pushed: list[Request] = []
-    batches = endpoint.app.batches
-    assert batches is not None
 
-    async def push(request: Request) -> Response:
+    async def push(_: PushHandler, request: Request, version: str, token: str) -> Response:
+        assert request.path == f"/wpush/{version}/{token}"
         pushed.append(request)
         return Response(201)
 
+    monkeypatch.setattr(PushHandler, "__call__", push)
     headers = {"authorization": vapid(harness), "user-agent": "sender"}
     line = message(url(endpoint), GOOD | {"X-Forwarded-For": "192.0.2.1", "User-Agent": "other"})
-    await batches(Request("POST", PATH, "", headers, "::1", body=ndjson(line)), push)
+    await endpoint.ask("POST", PATH, headers, ndjson(line))
     assert pushed[0].headers == {
         "authorization": headers["authorization"],
         "ttl": "60",
@@ -199,14 +218,12 @@ async def test_a_batch_is_posted_and_has_between_one_and_1000_messages(
 
 
 async def test_few_messages_and_batches_are_under_way_at_once(
-    harness: Harness, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batches = endpoint.app.batches
-    assert batches is not None
     waiting = 0
     full, proceed = asyncio.Event(), asyncio.Event()
 
-    async def push(request: Request) -> Response:
+    async def push(*_: object) -> Response:
         nonlocal waiting
         waiting += 1
         if waiting == MAX_BATCHES * MAX_UNDER_WAY:
@@ -214,10 +231,9 @@ async def test_few_messages_and_batches_are_under_way_at_once(
         await proceed.wait()
         return Response(201)
 
-    headers = {"authorization": vapid(harness)}
+    monkeypatch.setattr(PushHandler, "__call__", push)
     body = ndjson(*[message(url(endpoint, uaid=UAID, channel=CHANNEL))] * 100)
-    request = Request("POST", PATH, "", headers, "::1", body=body)
-    under_way = [asyncio.ensure_future(batches(request, push)) for _ in range(MAX_BATCHES)]
+    under_way = [asyncio.ensure_future(ask(endpoint, body)) for _ in range(MAX_BATCHES)]
     async with asyncio.timeout(30):
         await full.wait()
         assert refusal(await ask(endpoint, body)) == (503, 201)
@@ -225,6 +241,85 @@ async def test_few_messages_and_batches_are_under_way_at_once(
         proceed.set()
         for each in under_way:
             assert len(results(await each)) == 100
+
+
+async def test_a_message_that_has_to_wait_holds_up_no_other_of_its_batch(
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered: list[int] = []
+    proceed, has_others = asyncio.Event(), asyncio.Event()
+
+    async def push(_: PushHandler, request: Request, *_ids: str) -> Response:
+        number = int(request.body)
+        if number % 10 == 0:
+            await proceed.wait()
+        answered.append(number)
+        if len(answered) == 180:
+            has_others.set()
+        return Response(201 + number % 2)
+
+    monkeypatch.setattr(PushHandler, "__call__", push)
+    to = url(endpoint, uaid=UAID, channel=CHANNEL)
+    body = ndjson(*[message(to, body=b"%d" % number) for number in range(200)])
+    batch = asyncio.ensure_future(ask(endpoint, body))
+    async with asyncio.timeout(30):
+        await has_others.wait()
+    assert all(number % 10 for number in answered)
+    proceed.set()
+    assert [each["status"] for each in results(await batch)] == [201, 202] * 100
+
+
+async def test_messages_that_need_not_wait_share_one_task(
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = set[object]()
+
+    async def push(*_: object) -> Response:
+        tasks.add(asyncio.current_task())
+        return Response(201)
+
+    monkeypatch.setattr(PushHandler, "__call__", push)
+    body = ndjson(*[message(url(endpoint, uaid=UAID, channel=CHANNEL))] * 500)
+    assert len(results(await ask(endpoint, body))) == 500
+    assert len(tasks) == 1
+
+
+async def test_a_message_that_fails_unexpectedly_is_a_500_and_the_others_are_sent(
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def push(_: PushHandler, request: Request, *_ids: str) -> Response:
+        if request.body == b"1":
+            raise ZeroDivisionError
+        return Response(201)
+
+    monkeypatch.setattr(PushHandler, "__call__", push)
+    to = url(endpoint, uaid=UAID, channel=CHANNEL)
+    body = ndjson(*[message(to, body=b"%d" % number) for number in range(3)])
+    assert [each["status"] for each in results(await ask(endpoint, body))] == [201, 500, 201]
+
+
+async def test_a_batch_that_is_cancelled_leaves_no_task(
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = asyncio.Event()
+    before = asyncio.all_tasks()
+
+    async def push(*_: object) -> Response:
+        waiting.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(PushHandler, "__call__", push)
+    body = ndjson(*[message(url(endpoint, uaid=UAID, channel=CHANNEL))] * 300)
+    batch = asyncio.ensure_future(ask(endpoint, body))
+    async with asyncio.timeout(30):
+        await waiting.wait()
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+    for _ in range(10):  # nothing is begun any more
+        assert asyncio.all_tasks() == before
+        await asyncio.sleep(0)
 
 
 async def test_others_have_their_turn_while_a_batch_is_sent(

@@ -2,19 +2,21 @@
 
     POST /push/batch   NDJSON: a message in each line, a result in each line of the response
 
-Rule: each line becomes a request to the endpoint port, answered like any other push: one way in
-which a message is checked, limited, logged and forwarded.
+Rule: each line becomes a request, answered like any other push: one way in which a message is
+checked, limited, logged and forwarded.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from typing import Final
 
 import msgspec
 import orjson
 
-from autopush.api.push import PUSH_HEADERS, Push, PushHandler, push_within
+from autopush.api.forwarding import Forwarding
+from autopush.api.push import OF_CLIENT, PUSH_HEADERS, Push, PushHandler, path_of
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import method_not_allowed
 from autopush.limits import LimitRefusals
@@ -33,28 +35,37 @@ LINE_BYTES: Final = 16_384
 """The longest line without its body."""
 MAX_UNDER_WAY: Final = 64
 """Messages of a batch that wait for the store, another worker or a provider at once."""
-EACH_TURN: Final = 8
+EACH_TURN: Final = 16
 """Messages of a batch that are begun in one turn of the event loop: less than a millisecond."""
 MAX_BATCHES: Final = 4
 """Batches under way in a worker; further ones are refused."""
 
 _TAKEN: Final = frozenset(PUSH_HEADERS.split(","))
 """Headers of a message; others are ignored."""
-_TOLD: Final = frozenset({"link", "location", "retry-after", "ttl"})
-"""Headers of the answer that stand in a result."""
+_TOLD: Final = {
+    spelling: name
+    for name in ("link", "location", "retry-after", "ttl")
+    for spelling in (name, name.title(), name.upper())
+}
+"""Headers of the answer that stand in a result, as they are spelled."""
 
 
 class _Message(msgspec.Struct, gc=False):
+    """`headers`: as sent, for those of most messages of a batch are the same."""
+
     endpoint: str
-    headers: dict[str, str | int] = {}
+    headers: msgspec.Raw = msgspec.Raw(b"{}")
     body: str = ""
 
 
 _decoder: Final = msgspec.json.Decoder(_Message)
+_header_decoder: Final = msgspec.json.Decoder(dict[str, str | int])
 
 
 class BatchHandler:
-    """`keys`: public VAPID keys of those who may send batches."""
+    """`keys`: public VAPID keys of those who may send batches. `forwarding`: None for a single
+    worker.
+    """
 
     def __init__(
         self,
@@ -62,12 +73,14 @@ class BatchHandler:
         pushes: PushHandler,
         requests: RequestLog,
         refusals: LimitRefusals,
+        forwarding: Forwarding | None = None,
     ) -> None:
         self._allowed = AllowedSenders(keys)
         self._pushes = pushes
         self._max_line = LINE_BYTES + 2 * pushes.max_data
         self._requests = requests
         self._refusals = refusals
+        self._forwarding = forwarding
         self._under_way = 0
 
     async def __call__(self, request: Request, push: Push) -> Response:
@@ -109,65 +122,181 @@ class BatchHandler:
         return authorization
 
     async def _push_all(self, request: Request, authorization: str, push: Push) -> list[bytes]:
-        """The results, in the order of the messages."""
+        """The results, in the order of the messages. `push`: answers those of other workers."""
         results: list[bytes] = []
-        free = asyncio.Semaphore(MAX_UNDER_WAY)
+        reader = LineReader(request, authorization, self._max_line)
+        # Split as they are sent: at once it would take long.
+        lines = (line for line in BytesIO(request.body) if not line.isspace())
 
-        async def push_one(number: int, line: bytes) -> None:
-            try:
-                if len(line) > self._max_line:
-                    raise PushError(
-                        Errno.PAYLOAD_TOO_LARGE, f"A line has at most {self._max_line} bytes"
-                    )
-                inner = read_message(line, request, authorization)
-            except PushError as refusal:
-                response = self._requests.refused(request, refusal)
-            else:
-                response = await push(inner)
-            results[number] = result_line(response)
-            free.release()
+        async def push_lines() -> None:
+            while await pace.next() and (line := next(lines, None)) is not None:
+                number = len(results)
+                results.append(b"")
+                results[number] = result_line(await self._push_line(reader, line, push))
+            pace.end()
 
         async with asyncio.TaskGroup() as group:
-            for line in BytesIO(request.body):  # split as it is sent: at once it would take long
-                if line.isspace():
-                    continue
-                await free.acquire()
-                group.create_task(push_one(len(results), line))
-                results.append(b"")
-                if len(results) % EACH_TURN == 0:
-                    await asyncio.sleep(0)
+            pace = Pace(lambda: group.create_task(push_lines()))
+            await pace.run()
         return results
 
+    async def _push_line(self, reader: "LineReader", line: bytes, push: Push) -> Response:
+        try:
+            request = reader.read(line)
+        except PushError as refusal:
+            return self._requests.refused(reader.batch, refusal)
+        forwarding = self._forwarding
+        version, _, token = request.path.removeprefix("/wpush/").partition("/")
+        if (
+            not token
+            or "/" in token
+            or "%" in token
+            or (forwarding is not None and forwarding.owner(request) is not None)
+        ):
+            return await push(request)
+        try:
+            return await self._pushes(request, version, token)
+        except PushError as refusal:
+            return self._requests.refused(request, refusal)
+        except Exception as error:  # noqa: BLE001 - the other messages of the batch go on
+            return self._requests.failed(error, request)
 
-def read_message(line: bytes, request: Request, authorization: str) -> Request:
-    """The push of one line. Without an Authorization of its own it has the batch's.
+
+class Pace:
+    """Lets the tasks of a batch begin `EACH_TURN` messages together in a turn of the event loop.
+
+    A task that has not to wait for its message goes on with the next one, so one task may be enough
+    for all. Where the first messages of a turn have to wait, more tasks begin some in the next.
+
+    `start`: starts a task, of which there are `MAX_UNDER_WAY` at most.
+    """
+
+    def __init__(self, start: Callable[[], object]) -> None:
+        self._start = start
+        self._loop = asyncio.get_running_loop()
+        self._left = 0
+        self._tasks = 0
+        self._woken = 1
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_scheduled = self._is_over = False
+        self._over = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until the last message is begun."""
+        self._on_turn()
+        try:
+            await self._over.wait()
+        finally:  # if this is cancelled, nothing more is begun
+            self.end()
+
+    async def next(self) -> bool:
+        """Wait until a message may be begun; False if there is none."""
+        while not self._left and not self._is_over:
+            future = self._loop.create_future()
+            self._waiting.append(future)
+            if not self._is_scheduled:
+                self._schedule()
+            await future
+        self._left -= 1
+        return not self._is_over
+
+    def end(self) -> None:
+        """No further message is begun."""
+        self._is_over = True
+        self._over.set()
+        while self._waiting:
+            self._wake()
+
+    def _on_turn(self) -> None:
+        self._is_scheduled = False
+        if self._is_over:
+            return
+        if self._left:
+            self._woken = min(2 * self._woken, EACH_TURN)
+        self._left = EACH_TURN
+        for _ in range(self._woken):
+            if self._waiting:
+                self._wake()
+            elif self._tasks < MAX_UNDER_WAY:
+                self._tasks += 1
+                self._start()
+        if self._waiting or self._tasks < MAX_UNDER_WAY:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._is_scheduled = True
+        self._loop.call_soon(self._on_turn)
+
+    def _wake(self) -> None:
+        future = self._waiting.popleft()
+        if not future.done():  # cancelled
+            future.set_result(None)
+
+
+class LineReader:
+    """Reads the lines of a batch. Without an Authorization of its own a message has the batch's."""
+
+    def __init__(self, request: Request, authorization: str, max_line: int) -> None:
+        self.batch = request
+        self._common = {"authorization": authorization}
+        for name in OF_CLIENT:
+            if name in request.headers:
+                self._common[name] = request.headers[name]
+        self._max_line = max_line
+        self._headers: dict[bytes, dict[str, str]] = {}
+        """By their JSON: a batch has few different ones."""
+
+    def read(self, line: bytes) -> Request:
+        """The push of one line.
+
+        :raises PushError: 400/122; 413/104, too long
+        """
+        if len(line) > self._max_line:
+            raise PushError(Errno.PAYLOAD_TOO_LARGE, f"A line has at most {self._max_line} bytes")
+        try:
+            message = _decoder.decode(line)
+            sent = bytes(message.headers)
+            headers = self._headers.get(sent)
+            if headers is None:
+                headers = self._headers[sent] = self._common | dict(_headers_of(sent))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise PushError.invalid(Errno.MALFORMED_BODY, f"the line: {error}") from None
+        try:
+            body = decode_base64url(message.body)
+        except ValueError as error:
+            raise PushError.invalid(Errno.MALFORMED_BODY, f"body: {error}") from None
+        batch = self.batch
+        return Request(
+            "POST",
+            path_of(message.endpoint),
+            "",
+            headers,
+            batch.peer,
+            body=body,
+            proxies=batch.proxies,
+            certificate=batch.certificate,
+        )
+
+
+def _headers_of(sent: bytes) -> Iterator[tuple[str, str]]:
+    """Those of a message that count.
 
     :raises PushError: 400/122
     """
-    try:
-        message = _decoder.decode(line)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise PushError.invalid(Errno.MALFORMED_BODY, f"the line: {error}") from None
-    headers = {"authorization": authorization}
-    for name, value in message.headers.items():
+    for name, value in _header_decoder.decode(sent).items():
         text = str(value)
         if not (text.isascii() and text.isprintable()):
             raise PushError.invalid(Errno.MALFORMED_BODY, "headers: expected printable ASCII")
         if (key := name.lower()) in _TAKEN:
-            headers[key] = text
-    try:
-        body = decode_base64url(message.body)
-    except ValueError as error:
-        raise PushError.invalid(Errno.MALFORMED_BODY, f"body: {error}") from None
-    return push_within(request, message.endpoint, headers, body)
+            yield key, text
 
 
 def result_line(response: Response) -> bytes:
     """What became of one message, as a line of JSON."""
     result: dict[str, object] = {"status": response.status}
     for header, value in response.headers:
-        name = header.lower()
-        if name in _TOLD:  # two Link headers become one, as in RFC 9110 section 5.3
+        # Two Link headers become one, as in RFC 9110 section 5.3.
+        if (name := _TOLD.get(header)) is not None:
             result[name] = f"{result[name]}, {value}" if name in result else value
     if response.status >= 400 and response.content_type == "application/json":
         document = orjson.loads(response.body)

@@ -158,10 +158,9 @@ class PushHandler:
                 self.verifier.check(claims, self.clock())
                 if self.limits.has_sender_rate:
                     self.limits.check_sender_rate(credentials, began)
-            receipt, receipt_id = None, ""
+            receipt = None
             if "prefer" in headers:
                 receipt = await self.receipts.requested(headers, endpoint, credentials)
-                receipt_id = "" if receipt is None else receipt.id
             topic, order = content.topic, self.ids.next()
             message_id = new_message_id(
                 self.ring,
@@ -169,7 +168,7 @@ class PushHandler:
                 endpoint.channel_id,
                 topic,
                 order,
-                receipt_id,
+                "" if receipt is None else receipt.id,
             )
             notification = Notification(
                 uaid=endpoint.uaid,
@@ -184,6 +183,8 @@ class PushHandler:
                 topic_order=0 if topic is None else microseconds_of(order),
                 urgency=content.urgency,
             )
+            if receipt is not None:
+                notification.has_receipt = True
             if line is not None:
                 line.validated()
             if isinstance(recipient, BridgedUser):
@@ -393,21 +394,27 @@ def read_update(form: bytes, now: float) -> tuple[int, str | None]:
 Push = Callable[[Request], Awaitable[Response]]
 """Answers a push."""
 
-_OF_CLIENT: Final = ("user-agent", "x-forwarded-for")
+OF_CLIENT: Final = ("user-agent", "x-forwarded-for")
+"""Headers that a push has from the request it came in."""
 
 
-def push_within(request: Request, endpoint: str, headers: dict[str, str], body: bytes) -> Request:
-    """A push to an endpoint, from the client of that request. `headers`: lower-case names.
+def path_of(endpoint: str) -> str:
+    """The path of an endpoint.
 
     Whichever URL the token stands in, it is the token that counts: a service whose name has changed
     keeps its subscriptions.
     """
-    for name in _OF_CLIENT:
+    return "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0]
+
+
+def push_within(request: Request, endpoint: str, headers: dict[str, str], body: bytes) -> Request:
+    """A push to an endpoint, from the client of that request. `headers`: lower-case names."""
+    for name in OF_CLIENT:
         if name in request.headers:
             headers[name] = request.headers[name]
     return Request(
         "POST",
-        "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0],
+        path_of(endpoint),
         "",
         headers,
         request.peer,

@@ -38,7 +38,6 @@ from autopush.telemetry import logs
 from autopush.telemetry.metric_table import CLIENT_DELETED, DROP_USER, HOST_GONE, SAVE_TIME
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
-from autopush.webpush.identifiers import RECEIPT_MARK
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Unavailable
 
@@ -221,7 +220,7 @@ class UserAgentRouter:
         :raises KeytablesError: it could not be stored
         """
         # A message with a receipt counts as gone when it is neither stored nor acked.
-        store_first = self._store_first or notification.version.startswith(RECEIPT_MARK)
+        store_first = self._store_first or notification.has_receipt
         if (
             not store_first
             and not isinstance(recipient, (UserOnRecord, CachedUser))

@@ -45,7 +45,6 @@ from autopush.protocol.session_state import SessionState
 from autopush.protocol.states import BLOCKED_STATES, State
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
-from autopush.webpush.identifiers import RECEIPT_MARK
 from autopush.webpush.notification import Notification
 from autopush.webpush.urgency import HIGHEST
 from keytables import KeytablesError, TableNotFound, Throttled
@@ -307,7 +306,7 @@ class UserAgentConnection(WebSocketProtocol):
         if not session.accept(notification, row):
             return False
         self.send_text(notification.to_client())
-        if notification.version.startswith(RECEIPT_MARK):
+        if notification.has_receipt:
             self._node.background.report([notification.version], "transmitted")
         return True
 

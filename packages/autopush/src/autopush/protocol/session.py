@@ -7,7 +7,7 @@ returns what is left: nothing accepted is lost.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -71,7 +71,6 @@ from autopush.protocol.states import (
     TableState,
 )
 from autopush.webpush.identifiers import (
-    RECEIPT_MARK,
     canonical_uuid,
     has_receipt,
     hash_secret,
@@ -196,8 +195,6 @@ class Session:
             acked = self._acked(message.updates)
             if not acked:
                 self.counted_messages += 1
-            if b"101" in payload or b"102" in payload:  # a code, or by chance a part of an id
-                self._count_unusable(message.updates, acked)
             return self._complete(acked, self._own_counts(), message.updates)
         self.counted_messages += 1
         match event:
@@ -217,11 +214,6 @@ class Session:
                 return self._change_urgency(message)
             case _:
                 return ()
-
-    def _count_unusable(self, updates: object, acked: Collection[str]) -> None:
-        for code in dict(messages.ack_codes(updates, acked)).values():
-            if code in messages.UNUSABLE:
-                self.metrics.unusable[str(code)].add()
 
     def receive_binary(self) -> Sequence[Effect]:
         return self.close(UNSUPPORTED_DATA, "text frames only")
@@ -338,14 +330,19 @@ class Session:
         unacked = self.unacked
         if self.simplepush is not None:
             return simplepush.acked(unacked, updates)
-        return [
-            version
-            for update in (updates if isinstance(updates, list) else ())
-            if isinstance(update, dict)
-            and isinstance(version := update.get("version"), str)
-            and (sent := unacked.get(version)) is not None
-            and sent.channel_id == update.get("channelID")
-        ]
+        acked: list[str] = []
+        for update in updates if isinstance(updates, list) else ():
+            if (
+                isinstance(update, dict)
+                and isinstance(version := update.get("version"), str)
+                and (sent := unacked.get(version)) is not None
+                and sent.channel_id == update.get("channelID")
+            ):
+                code = update.get("code")
+                if code in messages.UNUSABLE and isinstance(code, int) and version not in acked:
+                    self.metrics.unusable[str(code)].add()
+                acked.append(version)
+        return acked
 
     def _complaint(self, event: Event) -> str:
         if self.state is State.CONNECTED:
@@ -369,14 +366,18 @@ class Session:
         if self.state not in IDENTIFIED_STATES or self._is_busy:
             self._recheck = True
             return False
-        version, ttl = notification.version, notification.ttl
-        if ttl or row is not None or has_receipt(version):
+        ttl = notification.ttl
+        if ttl or row is not None or notification.has_receipt:
             if notification.topic is not None:
                 self._supersede(notification)
             if not self.unacked:
                 self.unacked = {}
-            unsaved = notification if ttl and not row else None
-            self.unacked[version] = Unacked(notification.channel_id, unsaved, row, of_page=False)
+            self.unacked[notification.version] = Unacked(
+                notification.channel_id,
+                None if row or not ttl else notification,
+                row,
+                of_page=False,
+            )
         else:
             self.counted_messages -= 1  # its ack will match nothing in `unacked`
         self._count_sent("Direct", notification)
@@ -733,7 +734,7 @@ class Session:
             if acks is not None:
                 sent.is_acked = True
                 self.metrics.acked.value += 1
-                if version.startswith(RECEIPT_MARK):
+                if sent.notification is None and has_receipt(version):  # else it would be stored
                     reported.append(version)
                 if sent.of_page:
                     acks.stored_acked += 1

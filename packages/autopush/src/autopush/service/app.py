@@ -384,7 +384,9 @@ class Worker:
                 else None
             ),
             batches=(
-                BatchHandler(settings.batch_senders, pushes, self._requests, self._refusals)
+                BatchHandler(
+                    settings.batch_senders, pushes, self._requests, self._refusals, forwarding
+                )
                 if settings.batch_senders
                 else None
             ),

@@ -13,7 +13,7 @@ from typing import Final, Self
 import msgspec
 import orjson
 
-from autopush.webpush.identifiers import is_channel_id, parse_sort_time, sort_key
+from autopush.webpush.identifiers import has_receipt, is_channel_id, parse_sort_time, sort_key
 from autopush.webpush.urgency import NORMAL, known_urgency
 
 
@@ -31,6 +31,8 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     ``urgency``     of RFC 8030; stored, and sent to nodes, unless it is normal
     ``stored``      name of the message table it is stored in already, None if it is not stored
     ``unsettled``   the put that stored it may take effect once more
+    ``has_receipt`` the sender wants to know what becomes of it; of a message from the store only
+                    its version says so
     """
 
     uaid: str
@@ -46,6 +48,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     urgency: str = NORMAL
     stored: str | None = None
     unsettled: bool = False
+    has_receipt: bool = False
 
     @property
     def sort_key(self) -> str:
@@ -211,6 +214,7 @@ def from_node(uaid: str, body: bytes) -> Notification:
         topic_order=sent.topic_order,
         urgency=known_urgency(sent.urgency) or NORMAL,
         sort_time=None if sent.sort_time is None else _sort_time(sent.sort_time),
+        has_receipt=has_receipt(sent.version),
     )
 
 
