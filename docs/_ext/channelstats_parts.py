@@ -26,6 +26,7 @@ EXPLAINED: Final = {
     "serve": "dashboard.md",
     "send-weekly": "slack.md#every-week",
     "notify": "dashboard.md#notifications",
+    "warn": "slack.md#goals-and-alerts",
     "mail": "dashboard.md#mail",
     "rebuild-firstposts": "data.md#take-over-other-data",
     "import-members": "data.md#take-over-other-data",

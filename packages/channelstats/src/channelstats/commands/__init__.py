@@ -5,7 +5,7 @@
     sync           sync
     report         report
     serve, demo    the dashboard, over the store or over a made-up workspace
-    send           send-weekly, notify, mail
+    send           send-weekly, notify, warn, mail
     channels       create-stats-channel, unarchive
     maintain       forget, rebuild-firstposts
     doctor         doctor
@@ -59,6 +59,7 @@ COMMANDS: Final = (
     ListedCommand("serve", "serve the dashboard", "serve"),
     ListedCommand("send-weekly", "send every report of a week to where it belongs", "send"),
     ListedCommand("notify", "notify subscribers of the dashboard about a weekly report", "send"),
+    ListedCommand("warn", "tell of goals that are sure to be missed this week", "send"),
     ListedCommand("mail", "list, add or remove addresses that get the weekly mail", "send"),
     ListedCommand(
         "rebuild-firstposts", "find everybody's first post again in all stored messages", "maintain"

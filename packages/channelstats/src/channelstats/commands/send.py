@@ -5,6 +5,7 @@ Rule: what fails costs that report alone, and the exit code says so; what was se
 again.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -19,21 +20,25 @@ from channelstats.commands.context import (
     flag,
 )
 from channelstats.credentials import Purpose
-from channelstats.days import minute_text
+from channelstats.days import minute_text, week_of
 from channelstats.lookup import NotFound, channel_id
 from channelstats.progress import show
 from channelstats.render.names import load
+from channelstats.render.slack import Content, escaped
 from channelstats.render.words import printable
-from channelstats.sending.announcing import Announcer, newest_week, subscribed
+from channelstats.sending.announcing import WARNED, WARNING, Announcer, newest_week, subscribed
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS
 from channelstats.sending.mail import mail_server, mail_subscription
+from channelstats.sending.sender import SendJob, SendState
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
-from channelstats.sending.weekly import WeeklyRun, weekly_key
+from channelstats.sending.weekly import WeeklyRun, text_block, weekly_key
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
 from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
+from channelstats.stats.period import WEEK
 from channelstats.tables import Tables
+from channelstats.tables.sent_reports import SentKey
 from channelstats.tables.subscriptions import MAILTO
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind
@@ -202,6 +207,51 @@ async def notify(context: CommandContext) -> int:
         result = await announcer.announce(week, dry_run=context.arguments.dry_run)
     (context.complain if result.left else context.say)(f"week of {week.start}: {result}")
     return context.exit_code
+
+
+# ── warn ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    flag("--dry-run", "say what is sure; send nothing"),
+    groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
+)
+async def warn(context: CommandContext) -> int:
+    week = Period(week_of(context.today, context.settings.first_weekday), WEEK, context.zone)
+    async with context.tables(need_messages=True) as tables:
+        announcer = _announcer(context, tables)
+        lines = await announcer.decided(week)
+        if context.arguments.dry_run:
+            print("".join(f"{line}\n" for line in lines.values()), end="")
+            return context.exit_code
+        result = await announcer.warn(week, lines)
+        if result.left:
+            context.complain(result)
+        elif result.notified:
+            context.say(str(result))
+        if lines and context.settings.report_channel:
+            await _post_warnings(context, tables, week, lines)
+    return context.exit_code
+
+
+async def _post_warnings(
+    context: CommandContext, tables: Tables, week: Period, lines: Mapping[str, str]
+) -> None:
+    """Post each line in Slack, once in the week."""
+    destination = await channel_id(tables, context.settings.report_channel)
+    async with context.web_api(Purpose.POST) as api:
+        sender = context.sender(api, tables)
+        for bound, line in lines.items():
+            key = SentKey(WARNED, bound, week.start, week.days, destination)
+            text = escaped(line)
+            content = Content(f"{WARNING}: {text}", [text_block(f"*{WARNING}*\n{text}")])
+            try:
+                result = await sender.send(SendJob(key, content))
+            except SlackError as error:
+                context.complain(f"{line}: {error}")
+                continue
+            if result.state is not SendState.ALREADY:
+                context.say(f"{line}: {result.text(context.zone)}")
 
 
 # ── mail ─────────────────────────────────────────────────────────────────────────────────────────

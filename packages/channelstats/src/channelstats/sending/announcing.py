@@ -10,8 +10,9 @@ run, and subscriptions that nothing has come through to for a month are removed.
 """
 
 import asyncio
+import html
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import date
 from functools import partial
@@ -42,9 +43,10 @@ from channelstats.stats.document import document_of
 from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.quantities import Change
 from channelstats.tables import Tables
-from channelstats.tables.subscriptions import Subscription, announced, failed
+from channelstats.tables.sent_reports import NOT_DONE, SentKey
+from channelstats.tables.subscriptions import Subscription, announced, failed, id_of
 from channelstats.views.digest import digest_of
-from channelstats.views.goals import Measured, measure_week
+from channelstats.views.goals import Measured, decided, measure_week
 from channelstats.views.model import ChoiceError, Text
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind, Wanted
@@ -65,6 +67,9 @@ MAX_LINES: Final = 3
 """Of goals and alerts in a notification; screens show no more."""
 
 TITLE: Final = "A new weekly report is ready"
+WARNING: Final = "Already sure this week"
+WARNED: Final = "warned"
+"""The kind of what is sent within a week."""
 
 _log: Final = logging.getLogger("channelstats.notifications")
 
@@ -83,6 +88,10 @@ async def newest_week(tables: Tables, settings: Settings, clock: Clock) -> Perio
     """The newest complete week of the store."""
     read = await tables.configuration.last_run()
     return complete_week(read, clock(), tables.zone, settings.first_weekday)
+
+
+def _page(line: str) -> str:
+    return f"<!doctype html><html><body><p>{html.escape(line)}</p></body></html>"
 
 
 def subscribed(new: Subscription, week: Period | None, now: int) -> Subscription:
@@ -350,6 +359,59 @@ class Announcer:
         except ChoiceError as error:
             _log.warning("goals and alerts are not in the notification: %s", error)
             return [], []
+
+    # ── within the week ──────────────────────────────────────────────────────────────────────────
+
+    async def decided(self, week: Period) -> dict[str, str]:
+        """What is sure of a week that is not over: goals that are missed, alerts; a line for each,
+        by what tells them apart.
+        """
+        goals, alerts = await self._measured(week)
+        missed = [goal for goal in goals if decided(goal, is_alert=False)]
+        found = [(of, unmet_lines([of], [])) for of in missed]
+        found += [(of, unmet_lines([], [of])) for of in alerts if decided(of, is_alert=True)]
+        return {of.bound.text: line for of, (line,) in found}
+
+    async def warn(self, week: Period, lines: Mapping[str, str]) -> AnnounceResult:
+        """Tell every subscriber of each of the lines, once in that week."""
+        settings, result = self._settings, AnnounceResult()
+        every = await self._tables.subscriptions.all() if lines else []
+        if not every:
+            return result
+        key = await asyncio.to_thread(vapid_key, settings.folder)
+        contact, hosts = settings.push_contact or DEFAULT_CONTACT, settings.push_hosts
+        server, mailing = self._mail_server, None
+        if server is not None:
+            mailing = await asyncio.to_thread(MailSender, server, settings.folder, self._clock)
+        async with PushSender.open(key, contact, self._clock, hosts) as pushing:
+            for bound, line in lines.items():
+                url = f"/?from={week.start.isoformat()}&to={week.last.isoformat()}"
+                push = msgspec.json.encode(WeekMessage(WARNING, line, url))
+                mail = Mail(f"{WARNING}: {line}", f"{line}\n", _page(line), week.start)
+                for one in every:
+                    send: Callable[[], Awaitable[Answer]] | None = None
+                    if one.address and mailing is not None:
+                        send = partial(mailing.send, one, mail)
+                    elif one.vapid == key.public:
+                        send = partial(pushing.send, one, push, WARNED)
+                    sent = SentKey(WARNED, bound, week.start, week.days, id_of(one.endpoint))
+                    await self._warn(sent, send, result)
+        return result
+
+    async def _warn(
+        self, key: SentKey, send: Callable[[], Awaitable[Answer]] | None, result: AnnounceResult
+    ) -> None:
+        lease = self._tables.sent.lease(key, self._clock)
+        if send is None:
+            result.left += 1
+        elif not await lease.acquire(NOT_DONE):
+            result.knew += 1
+        elif (await attempts(send, self._sleep)).outcome is Outcome.TAKEN:
+            await lease.release({"done": int(self._clock())})
+            result.notified += 1
+        else:
+            await lease.release()
+            result.left += 1
 
     # ── as long as the dashboard runs ────────────────────────────────────────────────────────────
 

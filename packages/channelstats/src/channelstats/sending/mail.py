@@ -9,6 +9,7 @@ one. The link to stop is signed with a secret of the data folder; nothing is sto
 """
 
 import asyncio
+import hashlib
 import hmac
 import os
 import re
@@ -164,7 +165,8 @@ class MailSender:
         message["Subject"], message["From"], message["To"] = mail.subject, server.sender, to.address
         message["Date"] = formatdate(self._clock())
         # The same at each attempt: what comes twice, as an answer was lost, can be told.
-        message["Message-ID"] = f"<{mail.week}.{key[:_DIGITS]}@{server.sender.rpartition('@')[2]}>"
+        about = hashlib.sha256(f"{mail.week} {mail.subject} {key}".encode()).hexdigest()[:_DIGITS]
+        message["Message-ID"] = f"<{about}@{server.sender.rpartition('@')[2]}>"
         message["Auto-Submitted"] = "auto-generated"
         message["List-Unsubscribe"] = f"<{stop}>"
         if stop.startswith("https:"):

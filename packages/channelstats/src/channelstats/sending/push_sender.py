@@ -49,9 +49,10 @@ LIFETIME: Final = 12 * 3600
 AT_ONCE: Final = 8
 """Messages on their way at a time."""
 
+TOPIC: Final = "weekly-report"
+
 HEADERS: Final[Mapping[str, str]] = {
     "TTL": str(3 * 86_400),  # seconds that the push service keeps it for a browser that is away
-    "Topic": "weekly-report",  # the newest replaces one that still waits there
     "Urgency": "low",  # it may wait until the device is awake and on Wi-Fi
     "Content-Encoding": "aes128gcm",
     "Content-Type": "application/octet-stream",
@@ -138,9 +139,10 @@ class PushSender:
         ) as session:
             yield cls(session, key, contact, clock)
 
-    async def send(self, to: Subscription, plaintext: bytes) -> Answer:
-        """Send once."""
+    async def send(self, to: Subscription, plaintext: bytes, topic: str = TOPIC) -> Answer:
+        """Send once; it replaces what still waits there of the same topic."""
         headers, body = await asyncio.to_thread(self._sealed, to, plaintext)
+        headers["Topic"] = topic
         try:
             async with self._session.post(
                 to.endpoint, data=body, headers=headers, allow_redirects=False

@@ -152,7 +152,7 @@ class WeeklyRun:
         week, name = self._week, self._directory.channel(target.subject)
         period = period_text(week.start, week.last)
         text = f"<{permalink}|The report> on <#{target.subject}>, {period}"
-        content = Content(f"The report on #{escaped(name)}", [_block(text)])
+        content = Content(f"The report on #{escaped(name)}", [text_block(text)])
         key = SentKey(LINK, target.subject, week.start, week.days, links)
         await self._sender.send(SendJob(key, content))
 
@@ -200,8 +200,8 @@ def goals_content(goals: list[Measured], alerts: list[Measured], week: Period) -
         return None
     title = f"Goals and alerts, {period_text(week.start, week.last)}"
     text = "\n".join([f"*{escaped(title)}*", *map(escaped, lines)])
-    return Content(title, list(map(_block, split_text(text))))
+    return Content(title, list(map(text_block, split_text(text))))
 
 
-def _block(text: str) -> SlackBlock:
+def text_block(text: str) -> SlackBlock:
     return {"type": "section", "text": {"type": "mrkdwn", "text": text}}

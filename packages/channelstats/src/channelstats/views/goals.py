@@ -57,6 +57,11 @@ class Bound(msgspec.Struct, frozen=True):
         return self.figure.partition(".")[0]
 
     @property
+    def text(self) -> str:
+        """As one word, which tells it from every other."""
+        return f"{self.figure}{self.sign}{self.number:g}"
+
+    @property
     def words(self) -> str:
         """at most; more than."""
         return _SIGNS[self.sign][1]
@@ -66,6 +71,10 @@ class Bound(msgspec.Struct, frozen=True):
 
     def holds(self, value: float) -> bool:
         return _SIGNS[self.sign][0](value, self.number)
+
+
+GROWING: Final = frozenset({"messages", "words", "posters", "reactions", "threads_started"})
+"""Tiles that only grow as a week goes on: what is above a bound stays above it."""
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -80,6 +89,15 @@ class Measured(msgspec.Struct, frozen=True):
     def holds(self) -> bool | None:
         """Whether the figure lies there; None where there is no figure."""
         return None if self.value is None else self.bound.holds(self.value)
+
+
+def decided(of: Measured, *, is_alert: bool) -> bool:
+    """Whether it is sure before the week is over that a goal is missed, or that there is an alert:
+    where a figure that only grows has passed the bound.
+    """
+    upward = of.bound.sign in ((">", ">=") if is_alert else ("<", "<="))
+    tile = of.bound.figure.partition(".")[2]
+    return upward and tile in GROWING and of.holds is is_alert
 
 
 def parse_bound(text: str) -> Bound:

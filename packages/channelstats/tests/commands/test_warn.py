@@ -1,0 +1,35 @@
+"""`channelstats warn`: what is sure before the week is over, once, in Slack too."""
+
+import pytest
+
+from channelstats.commands import DONE
+from support.channelstats.called import Capture, called
+from support.channelstats.slack_house import Slack
+
+FRIDAY = 1_710_504_000.0
+"""2024-03-15: within the second week of the worked example."""
+
+LINE = "Messages: 8 (goal: at most 5, not met)"
+
+
+def warn(slack: Slack, *flags: str) -> int:
+    goals = ("--goals", "volume.messages <= 5, volume.messages >= 100")
+    return called("warn", *goals, *flags, now=FRIDAY, waits=slack.waits)
+
+
+def posted(slack: Slack) -> list[str]:
+    return [raw["text"] for raw in slack.told()["messages"]["CSTATS"] if raw["user"] == "USTATS"]
+
+
+@pytest.mark.slow
+def test_a_goal_that_is_sure_to_be_missed_is_posted_once(there: Slack, capfd: Capture) -> None:
+    capfd.readouterr()
+    assert warn(there, "--dry-run") == DONE
+    assert capfd.readouterr().out == f"{LINE}\n"
+    assert posted(there) == []
+    assert warn(there) == DONE
+    assert capfd.readouterr().err == f"{LINE}: sent, 1 message\n"
+    assert posted(there) == [f"Already sure this week: {LINE}"]
+    assert warn(there) == DONE
+    assert capfd.readouterr().err == ""
+    assert len(posted(there)) == 1
