@@ -72,7 +72,7 @@ def test_a_url_says_which_store(text: str, expected: StoreUrl) -> None:
         ("postgresql://h/d?shema=a", "did you mean schema?"),
         ("postgresql://h/d?schema=a&schema=b", "schema is given twice"),
         ("postgresql://h/d?schema=A-b", "a-z, 0-9 and '_'"),
-        ("postgresql://h/d?connections=0", "a number from 1 to 1000"),
+        ("postgresql://h/d?connections=1", "a number from 2 to 1000"),
         ("postgresql://h/d?connect_timeout=soon", "a number of seconds"),
         ("sqlite://", "sqlite:///PATH"),
         ("sqlite:///", "sqlite:///PATH"),

@@ -203,7 +203,7 @@ def _postgresql(text: str) -> PostgresUrl:
     return PostgresUrl(
         f"postgresql://{found['place']}" + (f"?{kept}" if kept else ""),
         schema,
-        _connections(options.get("connections", "10")),
+        _connections(options.get("connections", "10"), 2),  # one writes, one reads
         _seconds(options.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT") or "5"),
         tuple((name, value) for name, value in settings.items() if value),
     )
@@ -259,9 +259,10 @@ def _prefix(text: str) -> str:
     return text
 
 
-def _connections(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_CONNECTIONS:
-        raise ValueError(f"connections={text!r}: expected a number from 1 to {MAX_CONNECTIONS}")
+def _connections(text: str, least: int = 1) -> int:
+    if not text.isdecimal() or not least <= int(text) <= MAX_CONNECTIONS:
+        expected = f"a number from {least} to {MAX_CONNECTIONS}"
+        raise ValueError(f"connections={text!r}: expected {expected}")
     return int(text)
 
 

@@ -97,9 +97,10 @@ class PostgresEngine(Engine):
         """Connect, and create the schema and its catalog when they are missing.
 
         ``url``: of libpq, without options of this engine; ``settings``: of the sessions.
-        ``connections``: at most; one of them writes. ``sweep_interval``: seconds between two
-        removals of expired items, at random by ±50 %. ``max_waiting``, ``max_waiting_bytes``:
-        incomplete writes; further ones are Throttled. ``first_reading``: clocks to compare with, to
+        ``connections``: at most, 2 or more; up to COMMITS_AT_ONCE of them write.
+        ``sweep_interval``: seconds between two removals of expired items, at random by ±50 %.
+        ``max_waiting``, ``max_waiting_bytes``: incomplete writes; further ones are Throttled.
+        ``first_reading``: clocks to compare with, to
         notice that the wall clock was set; else this moment's. Raises Unavailable: no connection,
         no right, or a server, database or schema that cannot be used.
         """
@@ -124,7 +125,7 @@ class PostgresEngine(Engine):
             max_waiting_bytes=max_waiting_bytes,
         )
         return cls(
-            Pool(connector, max(connections - writing, 1), failures),
+            Pool(connector, connections - writing, failures),
             writer,
             quoted,
             clock=clock,

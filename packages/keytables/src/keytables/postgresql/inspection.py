@@ -17,7 +17,8 @@ SELECT current_setting('server_version_num')::int / 10000 AS version,
        current_setting('server_version') AS release,
        extract(epoch FROM clock_timestamp())::float8 AS time,
        least(current_setting('max_connections')::int
-             - current_setting('superuser_reserved_connections')::int,
+             - current_setting('superuser_reserved_connections')::int
+             - coalesce(current_setting('reserved_connections', true)::int, 0),  -- since 16
              nullif(rolconnlimit, -1), nullif(datconnlimit, -1)) AS max_connections,
        (SELECT count(*) FROM pg_stat_activity
         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()) AS used_connections,
