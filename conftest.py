@@ -82,18 +82,29 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def declared_limit(item: pytest.Item) -> float:
+    """Seconds that a test may take, if it declares more than others have."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker is not None and marker.args else 0.0
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle whole modules, because what a module's tests share is costly to start."""
-    seed: int | None = config.getoption("--shuffle")
-    if seed is None:
-        return
+    """Begin with the modules that may take longest, or one process would end with them while the
+    others have nothing left. Or shuffle. The tests of a module stay together, because what they
+    share is costly to start.
+    """
     modules: dict[Path, list[pytest.Item]] = {}
     for item in items:
         modules.setdefault(item.path, []).append(item)
-    shuffled, order = random.Random(seed), list(modules.values())  # noqa: S311
-    shuffled.shuffle(order)
-    for tests in order:
-        shuffled.shuffle(tests)
+    order = list(modules.values())
+    seed: int | None = config.getoption("--shuffle")
+    if seed is None:
+        order.sort(key=lambda tests: max(map(declared_limit, tests)), reverse=True)
+    else:
+        shuffled = random.Random(seed)  # noqa: S311
+        shuffled.shuffle(order)
+        for tests in order:
+            shuffled.shuffle(tests)
     items[:] = [item for tests in order for item in tests]
 
 
