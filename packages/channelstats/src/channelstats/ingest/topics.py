@@ -203,7 +203,8 @@ def terms(text: str) -> list[str]:
     """The words and links of a text, with stop words and words that are too short."""
     if _SIGNS.search(text) is None:
         return _words(text)
-    links = [link for pair in _LINK.findall(text) for link in _link(pair[0] or pair[1])]
+    found = _LINK.findall(text) if "http" in text else ()
+    links = [link for pair in found for link in _link(pair[0] or pair[1])]
     return links + _words(_NO_WORDS.sub(" ", text))
 
 
