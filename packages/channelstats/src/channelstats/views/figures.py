@@ -235,6 +235,7 @@ TOP_TEN: Final = _figure(
     "The share of all words that the ten most active people wrote.",
     _statistic("topten words"),
     kind=Kind.PERCENT,
+    listed="people/people",
 )
 TOP_TEN_MESSAGES: Final = _figure(
     "topten_messages",
@@ -242,7 +243,6 @@ TOP_TEN_MESSAGES: Final = _figure(
     "The share of all messages that the ten most active people wrote.",
     _statistic("topten messages"),
     kind=Kind.PERCENT,
-    listed="people/people",
 )
 HALF: Final = _figure(
     "half",
