@@ -11,6 +11,7 @@ from autopush.webpush.syntax import encode_base64url
 from support.application_server import application_server, claims
 from support.senders import Sender
 from support.service import Service, service
+from support.stores import store_of
 
 
 async def announce(running: Service, path: str, authorization: str, size: int) -> int:
@@ -24,11 +25,19 @@ async def announce(running: Service, path: str, authorization: str, size: int) -
     return status
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-async def test_a_batch_reaches_user_agents_of_all_workers(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("store", "workers"), [("embedded", 1), ("embedded", 2), ("dynamodb", 2), ("postgresql", 2)]
+)
+async def test_a_batch_reaches_user_agents_of_all_workers(
+    tmp_path: Path, store: str, workers: int
+) -> None:
     sender = Sender()
-    options = ("--batch-senders", sender.key_text, "--workers", str(workers))
-    async with service(tmp_path, *options) as running, application_server() as server:
+    place, variables = store_of(store, "batches")
+    options = (*place, "--batch-senders", sender.key_text, "--workers", str(workers))
+    async with (
+        service(tmp_path, *options, **variables) as running,
+        application_server() as server,
+    ):
         agents = [await running.connect() for _ in range(8)]
         endpoints = [(await agent.register(key=sender.key_text))[1] for agent in agents]
         gone = endpoints[0][:-4] + "AAAA"
