@@ -680,7 +680,7 @@ NETWORK: Final = _column(
     "network",
     "Who interacts with whom",
     "Each dot is a person, each line stands for mentions, replies and reactions: the more, the"
-    " larger the dot and the thicker the line. Only the strongest are drawn; the tables have all.",
+    " larger the dot and the thicker the line. Only the strongest are drawn; the tables have more.",
 )
 _column("total", about="Mentions, replies and reactions together.")
 _column("mentions")
