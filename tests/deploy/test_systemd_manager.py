@@ -46,6 +46,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("workers", ["1", "2"])
 async def test_a_reload_upgrades_and_a_service_that_stands_still_is_started_again(
     tmp_path: Path, workers: str

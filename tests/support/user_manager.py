@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 _BOOTED = Path("/run/systemd/system")
 """What the manager of a user looks for; on other machines it gets one that only it sees."""
 _PRETEND = f"mount -t tmpfs tmpfs /run/systemd && mkdir {_BOOTED} && exec "
