@@ -53,7 +53,7 @@ soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form
 	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults packages/autopush/tests/net packages/autopush/tests/protocol packages/autopush/tests/delivery packages/autopush/tests/simulation packages/keytables -m "" --timeout 1800 $(PYTEST_ARGS)
 
 chaos: $(VENV)/.dev servers ## kills, stops, cut links, full disks, disk errors and clock jumps under load; takes hours; prints reports
-	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults/test_freeze.py packages/autopush/tests/faults/test_cluster.py packages/autopush/tests/faults/test_machine.py -m "" -s $(PYTEST_ARGS)
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults/test_freeze.py packages/autopush/tests/faults/test_cluster.py packages/autopush/tests/faults/test_machine.py tests/deploy/test_systemd_manager.py -m "" -s $(PYTEST_ARGS)
 
 servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dynalite)
 

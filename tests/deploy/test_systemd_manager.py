@@ -14,6 +14,7 @@ import pytest
 from support.application_server import application_server
 from support.paths import ROOT
 from support.service import READY, Service
+from support.soak import SOAK
 from support.user_manager import PATIENCE, UserManager
 
 UNIT = "autopush.service"
@@ -46,6 +47,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not SOAK, reason="a systemd of its own is started by make chaos alone")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("workers", ["1", "2"])
 async def test_a_reload_upgrades_and_a_service_that_stands_still_is_started_again(
