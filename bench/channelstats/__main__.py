@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import machine
 from bench.channelstats import report_cost
-from bench.channelstats.cost import Row, table
+from bench.channelstats.cost import Row, print_report
 from channelstats.demo.workspace import Size
 
 
@@ -22,14 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         size = Size(options.people, options.channels, options.messages, days)
         with tempfile.TemporaryDirectory(dir=options.data_root) as folder:
             rows += report_cost.measure(size, Path(folder), options.rounds)
-    for name, value in machine.describe().items():
-        print(f"  {name + ':':<12} {value}")
-    print(f"\n{table(rows)}\n")
-    stolen, others = surroundings.disturbance()
-    print(
-        f"Medians of {options.rounds}. Meanwhile other processes used {others:.0%} of this"
-        f" machine's cores and the host took {stolen:.0%}."
-    )
+    print_report(rows, options.rounds, surroundings)
     return 0
 
 

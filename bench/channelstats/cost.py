@@ -65,7 +65,7 @@ class Row:
     aim: float | None = None
 
 
-def table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[Row]) -> str:
     """All of them. The ratio of CPU time is there for a machine that others use too."""
     lines = [_line("", "seconds", "CPU s", "ratio", "of CPU", "aim", "peak MB")]
     for row in rows:
@@ -86,6 +86,18 @@ def table(rows: Sequence[Row]) -> str:
 
 def _line(what: str, *figures: str) -> str:
     return f"{what:<60}" + "".join(f"{figure:>9}" for figure in figures)
+
+
+def print_report(rows: Sequence[Row], rounds: int, surroundings: machine.Surroundings) -> None:
+    """The table, below what it was measured on."""
+    for name, value in machine.describe().items():
+        print(f"  {name + ':':<12} {value}")
+    print(f"\n{_table(rows)}\n")
+    stolen, others = surroundings.disturbance()
+    print(
+        f"Medians of {rounds}. Meanwhile other processes used {others:.0%} of this machine's cores"
+        f" and the host took {stolen:.0%}."
+    )
 
 
 def say(text: str) -> None:

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from bench import machine
-from bench.channelstats.cost import Row, Work, alone, median, say, table
+from bench.channelstats.cost import Row, Work, alone, median, print_report, say
 from channelstats.counting import Counting
 from channelstats.stats import Options
 from channelstats.tables import Tables
@@ -231,14 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asyncio.run(make(Path(folder), options.messages, options.people))
         periods, views = options.days or _PERIODS, options.view or list(VIEWS)
         rows = measure(Path(folder), periods, views, options.rounds)
-    for name, value in machine.describe().items():
-        print(f"  {name + ':':<12} {value}")
-    print(f"\n{table(rows)}\n")
-    stolen, others = surroundings.disturbance()
-    print(
-        f"Medians of {options.rounds}. Meanwhile other processes used {others:.0%} of this"
-        f" machine's cores and the host took {stolen:.0%}."
-    )
+    print_report(rows, options.rounds, surroundings)
     return 0
 
 

@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from autopush.api.forwarding import Forwarding
-from autopush.api.push import OF_CLIENT, PUSH_HEADERS, Push, PushHandler, path_of
+from autopush.api.push import PUSH_HEADERS, Push, PushHandler, client_headers, push_within
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import method_not_allowed
 from autopush.limits import LimitRefusals
@@ -238,10 +238,7 @@ class LineReader:
 
     def __init__(self, request: Request, authorization: str, max_line: int) -> None:
         self.batch = request
-        self._common = {"authorization": authorization}
-        for name in OF_CLIENT:
-            if name in request.headers:
-                self._common[name] = request.headers[name]
+        self._common = client_headers(request) | {"authorization": authorization}
         self._max_line = max_line
         self._headers: dict[bytes, dict[str, str]] = {}
         """By their JSON: a batch has few different ones."""
@@ -265,17 +262,7 @@ class LineReader:
             body = decode_base64url(message.body)
         except ValueError as error:
             raise PushError.invalid(Errno.MALFORMED_BODY, f"body: {error}") from None
-        batch = self.batch
-        return Request(
-            "POST",
-            path_of(message.endpoint),
-            "",
-            headers,
-            batch.peer,
-            body=body,
-            proxies=batch.proxies,
-            certificate=batch.certificate,
-        )
+        return push_within(self.batch, message.endpoint, headers, body)
 
 
 def _headers_of(sent: bytes) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from autopush.api import responses
-from autopush.api.push import Push, push_within
+from autopush.api.push import Push, client_headers, push_within
 from autopush.net.http_messages import Request, Response
 from autopush.telemetry.metric_table import MATRIX_NOTIFICATION
 from autopush.telemetry.metrics import Metrics
@@ -132,7 +132,8 @@ def _identifying(members: Mapping[str, object]) -> dict[str, object]:
 def _push_request(request: Request, pushkey: str, notification: MatrixNotification) -> Request:
     """The push for one device."""
     # The content is in clear; distributors of UnifiedPush pass on what has this name.
-    headers = {"content-encoding": "aes128gcm", "ttl": TTL, "urgency": notification.urgency}
+    headers = client_headers(request)
+    headers |= {"content-encoding": "aes128gcm", "ttl": TTL, "urgency": notification.urgency}
     if notification.topic is not None:
         headers["topic"] = notification.topic
     return push_within(request, pushkey, headers, notification.content)

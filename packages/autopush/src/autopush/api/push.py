@@ -394,27 +394,25 @@ def read_update(form: bytes, now: float) -> tuple[int, str | None]:
 Push = Callable[[Request], Awaitable[Response]]
 """Answers a push."""
 
-OF_CLIENT: Final = ("user-agent", "x-forwarded-for")
-"""Headers that a push has from the request it came in."""
+_OF_CLIENT: Final = ("user-agent", "x-forwarded-for")
 
 
-def path_of(endpoint: str) -> str:
-    """The path of an endpoint.
+def client_headers(request: Request) -> dict[str, str]:
+    """The headers that a push has from the request it comes in."""
+    headers = request.headers
+    return {name: headers[name] for name in _OF_CLIENT if name in headers}
+
+
+def push_within(request: Request, endpoint: str, headers: dict[str, str], body: bytes) -> Request:
+    """A push to an endpoint, from the client of that request. `headers`: all of the push, with
+    lower-case names.
 
     Whichever URL the token stands in, it is the token that counts: a service whose name has changed
     keeps its subscriptions.
     """
-    return "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0]
-
-
-def push_within(request: Request, endpoint: str, headers: dict[str, str], body: bytes) -> Request:
-    """A push to an endpoint, from the client of that request. `headers`: lower-case names."""
-    for name in OF_CLIENT:
-        if name in request.headers:
-            headers[name] = request.headers[name]
     return Request(
         "POST",
-        path_of(endpoint),
+        "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0],
         "",
         headers,
         request.peer,
