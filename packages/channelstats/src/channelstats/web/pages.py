@@ -188,7 +188,9 @@ class ViewContext:
 
     @cached_property
     def is_silent(self) -> bool:
-        """Whether there is nothing at all to see."""
+        """Whether there is nothing at all to see, and the last weeks of everybody may show more."""
+        if not self.asked.query():
+            return False
         return all(map(self.is_empty, self.view.charts)) and all(map(_is_empty, self.view.tables))
 
     @property
