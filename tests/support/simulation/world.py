@@ -49,7 +49,8 @@ def undisturbed() -> Iterator[None]:
         try:
             yield
         finally:
-            gc.collect()
+            while gc.collect():  # what ends a coroutine may leave something again
+                pass
             gc.enable()
             logging.disable(logging.NOTSET)
 
