@@ -49,8 +49,7 @@ def undisturbed() -> Iterator[None]:
         try:
             yield
         finally:
-            while gc.collect():  # what ends a coroutine may leave something again
-                pass
+            gc.collect()
             gc.enable()
             logging.disable(logging.NOTSET)
 
