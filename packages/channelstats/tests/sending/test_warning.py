@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.sending.announcing import Announcer, AnnounceResult
+from channelstats.sending.announcing import AnnounceResult
 from channelstats.sending.mail import mail_server, mail_subscription
 from channelstats.sending.push_sender import vapid_key
+from channelstats.sending.warning import Warner, sure_lines
 from channelstats.settings import load
 from channelstats.stats import Period
 from channelstats.views.goals import Measured, decided, figures, parse_bound
@@ -63,24 +64,24 @@ async def test_each_is_told_once_in_the_week(
         subscriptions = example.tables.subscriptions
         await subscriptions.add(browser.subscription(announced="", vapid=key))
         await subscriptions.add(mail_subscription("anna@example.org"))
-        announcer = Announcer(
+        warner = Warner(
             example.tables,
             settings,
             clock=ManualClock(NOW),
             mail_server=mail_server(settings, {"CHANNELSTATS_MAIL_PASSWORD": PASSWORD}),
         )
-        lines = await announcer.decided(WEEK)
+        lines = await sure_lines(example.tables, settings, WEEK)
         assert list(lines.values()) == [
             "Messages: 8 (goal: at most 5, not met)",
             "Messages: 8 (alert: more than 7)",
         ]
-        assert await announcer.warn(WEEK, lines) == AnnounceResult(notified=4)
-        assert await announcer.warn(WEEK, lines) == AnnounceResult(knew=4)
+        assert await warner.warn(WEEK, lines) == AnnounceResult(notified=4)
+        assert await warner.warn(WEEK, lines) == AnnounceResult(knew=4)
         assert [told["body"] for told in browser.got] == list(lines.values())
         assert [got["Subject"].partition(": ")[2] for got in server.got] == list(lines.values())
         assert len({got["Message-ID"] for got in server.got}) == 2
         server.refuse["RCPT"] = "550 no"
         following = Period(date(2024, 3, 17), 7, UTC)
-        assert (await announcer.warn(following, lines)).left == 2
+        assert (await warner.warn(following, lines)).left == 2
         del server.refuse["RCPT"]
-        assert await announcer.warn(following, lines) == AnnounceResult(notified=2, knew=2)
+        assert await warner.warn(following, lines) == AnnounceResult(notified=2, knew=2)

@@ -8,6 +8,7 @@ knows.
     sender       one report: its lease, its parts, what went wrong
     weekly       every report of a week, and the message on goals and alerts
     announcing   the notification of a week, to everybody who waits for it
+    warning      what is sure before a week is over, to all of them
     delivery     what an attempt came to, and how often it is made
     mail         one mail, handed to the operator's server
     push_sender  one message to one push service, signed and encrypted

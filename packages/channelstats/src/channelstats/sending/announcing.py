@@ -10,9 +10,8 @@ run, and subscriptions that nothing has come through to for a month are removed.
 """
 
 import asyncio
-import html
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import date
 from functools import partial
@@ -43,10 +42,9 @@ from channelstats.stats.document import document_of
 from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.quantities import Change
 from channelstats.tables import Tables
-from channelstats.tables.sent_reports import NOT_DONE, SentKey
-from channelstats.tables.subscriptions import Subscription, announced, failed, id_of
+from channelstats.tables.subscriptions import Subscription, announced, failed
 from channelstats.views.digest import digest_of
-from channelstats.views.goals import Measured, decided, measure_week
+from channelstats.views.goals import Measured, measure_week
 from channelstats.views.model import ChoiceError, Text
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind, Wanted
@@ -67,9 +65,6 @@ MAX_LINES: Final = 3
 """Of goals and alerts in a notification; screens show no more."""
 
 TITLE: Final = "A new weekly report is ready"
-WARNING: Final = "Already sure this week"
-WARNED: Final = "warned"
-"""The kind of what is sent within a week."""
 
 _log: Final = logging.getLogger("channelstats.notifications")
 
@@ -88,10 +83,6 @@ async def newest_week(tables: Tables, settings: Settings, clock: Clock) -> Perio
     """The newest complete week of the store."""
     read = await tables.configuration.last_run()
     return complete_week(read, clock(), tables.zone, settings.first_weekday)
-
-
-def _page(line: str) -> str:
-    return f"<!doctype html><html><body><p>{html.escape(line)}</p></body></html>"
 
 
 def subscribed(new: Subscription, week: Period | None, now: int) -> Subscription:
@@ -152,6 +143,24 @@ def _days(first: date, last: date) -> str:
     """10 to 16 March 2024; 31 March to 6 April 2024."""
     begin = f"{first.day}" if first.month == last.month else f"{first.day} {first:%B}"
     return f"{begin} to {last.day} {last:%B %Y}"
+
+
+async def measured_week(
+    tables: Tables, settings: Settings, week: Period
+) -> tuple[list[Measured], list[Measured]]:
+    """Goals and alerts of a week; none where there is too much to measure."""
+    try:
+        return await measure_week(
+            tables,
+            week,
+            settings.goals,
+            settings.alerts,
+            settings.options,
+            first_weekday=settings.first_weekday,
+        )
+    except ChoiceError as error:
+        _log.warning("goals and alerts are not in the notification: %s", error)
+        return [], []
 
 
 # ── One week, to everybody ───────────────────────────────────────────────────────────────────────
@@ -232,7 +241,7 @@ class Announcer:
         if dry_run:
             result.notified = len(waiting)
             return result
-        measured = await self._measured(week)
+        measured = await measured_week(tables, settings, week)
         pushes = [one for one in waiting if not one.address]
         mails = [one for one in waiting if one.address]
         end = self._clock() + WHOLE_RUN
@@ -342,75 +351,6 @@ class Announcer:
             if answer.outcome is Outcome.FAILED:
                 wait = max(SHORTEST_PAUSE, min(now - since, LONGEST_PAUSE))
             await lease.release(failed(now + wait, since))
-            result.left += 1
-
-    async def _measured(self, week: Period) -> tuple[list[Measured], list[Measured]]:
-        """Goals and alerts of a week; none where there is too much to measure."""
-        settings = self._settings
-        try:
-            return await measure_week(
-                self._tables,
-                week,
-                settings.goals,
-                settings.alerts,
-                settings.options,
-                first_weekday=settings.first_weekday,
-            )
-        except ChoiceError as error:
-            _log.warning("goals and alerts are not in the notification: %s", error)
-            return [], []
-
-    # ── within the week ──────────────────────────────────────────────────────────────────────────
-
-    async def decided(self, week: Period) -> dict[str, str]:
-        """What is sure of a week that is not over: goals that are missed, alerts; a line for each,
-        by what tells them apart.
-        """
-        goals, alerts = await self._measured(week)
-        missed = [goal for goal in goals if decided(goal, is_alert=False)]
-        found = [(of, unmet_lines([of], [])) for of in missed]
-        found += [(of, unmet_lines([], [of])) for of in alerts if decided(of, is_alert=True)]
-        return {of.bound.text: line for of, (line,) in found}
-
-    async def warn(self, week: Period, lines: Mapping[str, str]) -> AnnounceResult:
-        """Tell every subscriber of each of the lines, once in that week."""
-        settings, result = self._settings, AnnounceResult()
-        every = await self._tables.subscriptions.all() if lines else []
-        if not every:
-            return result
-        key = await asyncio.to_thread(vapid_key, settings.folder)
-        contact, hosts = settings.push_contact or DEFAULT_CONTACT, settings.push_hosts
-        server, mailing = self._mail_server, None
-        if server is not None:
-            mailing = await asyncio.to_thread(MailSender, server, settings.folder, self._clock)
-        async with PushSender.open(key, contact, self._clock, hosts) as pushing:
-            for bound, line in lines.items():
-                url = f"/?from={week.start.isoformat()}&to={week.last.isoformat()}"
-                push = msgspec.json.encode(WeekMessage(WARNING, line, url))
-                mail = Mail(f"{WARNING}: {line}", f"{line}\n", _page(line), week.start)
-                for one in every:
-                    send: Callable[[], Awaitable[Answer]] | None = None
-                    if one.address and mailing is not None:
-                        send = partial(mailing.send, one, mail)
-                    elif one.vapid == key.public:
-                        send = partial(pushing.send, one, push, WARNED)
-                    sent = SentKey(WARNED, bound, week.start, week.days, id_of(one.endpoint))
-                    await self._warn(sent, send, result)
-        return result
-
-    async def _warn(
-        self, key: SentKey, send: Callable[[], Awaitable[Answer]] | None, result: AnnounceResult
-    ) -> None:
-        lease = self._tables.sent.lease(key, self._clock)
-        if send is None:
-            result.left += 1
-        elif not await lease.acquire(NOT_DONE):
-            result.knew += 1
-        elif (await attempts(send, self._sleep)).outcome is Outcome.TAKEN:
-            await lease.release({"done": int(self._clock())})
-            result.notified += 1
-        else:
-            await lease.release()
             result.left += 1
 
     # ── as long as the dashboard runs ────────────────────────────────────────────────────────────
