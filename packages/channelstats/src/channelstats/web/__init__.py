@@ -2,10 +2,11 @@
 
 The one rule: a page shows what a view says, and adds names, form and nothing else.
 
-    app            addresses, and what each answers
+    app            paths, and what each answers
     auth           who may look: the middleware before every page, the login, forms
     filters        the query of an address
     service        what is read and worked out, and kept as long as it is right
+    addresses      where the parts of a page lead: to what is counted, to whoever is named
     pages          pages from templates, and what the templates ask for
     table_pages    which rows of a table a page shows
 """

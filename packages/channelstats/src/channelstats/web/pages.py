@@ -4,12 +4,10 @@ Rule: a page is made on the server and whole without a script; it needs nothing 
 came from outside is text, never markup.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cached_property
-from itertools import dropwhile, takewhile
-from typing import Final, TypeAlias
-from urllib.parse import parse_qsl
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -19,25 +17,20 @@ from channelstats.days import DAY, minute_text
 from channelstats.identifiers import seconds
 from channelstats.lookup import Names
 from channelstats.render.charts import drawn
-from channelstats.render.charts.drawing import Leads
 from channelstats.render.html import delta, emoji, environment, unchanged
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
 from channelstats.stats.period import WEEK, Now, Period
 from channelstats.views.channel import MOST_COMPARED
 from channelstats.views.goals import Bound, measured
-from channelstats.views.messages import selection_of
 from channelstats.views.model import (
     CHANNEL,
     LISTED_IN,
-    MESSAGES,
     NUMERIC,
     PERSON,
-    PROFILES,
     TO_DO,
     VIEWS,
     Cell,
     Chart,
-    Column,
     Heat,
     Kind,
     Network,
@@ -47,14 +40,13 @@ from channelstats.views.model import (
     View,
 )
 from channelstats.views.queue import MARKED
-from channelstats.web.filters import COMPARE, ONLY, PRESETS, Query
-from channelstats.web.table_pages import TablePage, TableQuery, table_pages
+from channelstats.web.addresses import HEADING, Addresses
+from channelstats.web.filters import PRESETS, Query
+from channelstats.web.table_pages import TableQuery, table_pages
 
 _OFFERED: Final = 60
 """People offered to choose from before anything is typed."""
 
-_HEADING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.DATE, Kind.TEXT, Kind.MESSAGE)
-_NAMING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.DATE, Kind.TEXT)
 _RANKED: Final = frozenset({Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.MESSAGE})
 _FEWEST_ABREAST: Final = 3
 _SHORT_TABLE: Final = 8
@@ -64,10 +56,6 @@ _FEW_POINTS: Final = 13
 _FEW_BARS: Final = 24
 _SMALL_TABLE: Final = 3
 """Columns of a table of which two fit side by side."""
-
-
-Days: TypeAlias = tuple[date, date]
-"""The first and the last."""
 
 
 class Visit(msgspec.Struct, frozen=True):
@@ -142,6 +130,7 @@ class ViewContext:
     def __init__(self, view: View, visit: Visit, table: TableQuery = TableQuery()) -> None:  # noqa: B008
         self.view, self.asked, self.table = view, visit.asked, table
         self._visit, self._directory = visit, visit.names.directory
+        self.to = Addresses(view.name, visit.asked, self._directory)
         self.person = self._directory.person
         self.pages = table_pages(view.tables, table, self._directory.called)
         self._goals = measured(view, visit.goals)
@@ -235,86 +224,6 @@ class ViewContext:
         figure = f"{self.view.name}.{tile.name}"
         return [goal_state(goal) for goal in self._goals if goal.bound.figure == figure]
 
-    # ── where what is counted is listed ──────────────────────────────────────────────────────────
-
-    def rows_of(self, tile: Tile) -> str:
-        """The address of what a tile counts; "" where that is nothing, or in no list."""
-        return self._listed(tile.listed) if tile.change and tile.change["cur"] else ""
-
-    def counted(self, column: Column, row: Sequence[Cell], page: TablePage) -> str:
-        """The address of what a cell counts, by what its row is called; "" as above."""
-        cells = {of.name: cell for of, cell in zip(page.columns, row, strict=True)}
-        if not (column.listed and cells[column.name]):
-            return ""
-        subject, texts, days = dict[str, str](), list[str](), None
-        for of in _naming(page.columns):
-            text = str(cells[of.name])
-            if of.kind is Kind.DATE:
-                days = self._days_from(text, page.table.rows[of.name])
-            elif of.kind is Kind.TEXT:
-                texts.append(text)
-            elif self._is_known(text, of.kind):
-                subject[of.kind] = text
-            else:
-                return ""
-        only = selection_of(*texts)
-        if not (subject or days or only):
-            return ""
-        return self._listed(column.listed, days, only=only, **subject)
-
-    def day(self, label: str, table: Table) -> Markup:
-        """A day, or the first one of several, that leads to the same view of these."""
-        address = self._of_days(self._days_from(label, table.rows.to_series()))
-        return Markup('<a href="{}">{}</a>').format(address, date_text(label, long=True))
-
-    def _leads(self, chart: Chart) -> Leads:
-        """Where the places of a chart lead."""
-
-        def of_person(place: Sequence[str]) -> str:
-            (uid,) = place
-            is_known = self._is_known(uid, Kind.PERSON)
-            return self._profile_of(Kind.PERSON, uid) if is_known else ""
-
-        def of_days(place: Sequence[str]) -> str:
-            assert isinstance(chart, SeriesChart)
-            return self._of_days(self._days_from(place[0], chart.labels))
-
-        def of_messages(place: Sequence[str]) -> str:
-            only = selection_of(*place)
-            return self._listed(f"{MESSAGES}/{only}") if only else ""
-
-        if isinstance(chart, Network):
-            return of_person
-        is_over_time = isinstance(chart, SeriesChart) and chart.is_over_time
-        return of_days if is_over_time else of_messages
-
-    def _listed(
-        self, listed: str, days: Days | None = None, *, only: str = "", **subject: str
-    ) -> str:
-        """The address of what is `listed` (see `Tile`), of some days or of those asked for."""
-        view, _, what = listed.partition("/")
-        if not view or (view == MESSAGES and not self._directory.real):
-            return ""
-        (first, last), (table, _, newest) = days or self._days, what.partition("/")
-        if newest:
-            first = last - (int(newest) - 1) * DAY
-        if view == MESSAGES:
-            return self.link(view, **_span_query(first, last), **subject, only=only or table)
-        return f"{self.link(view, **_span_query(first, last), **subject)}#table-{table}"
-
-    def _of_days(self, days: Days) -> str:
-        return self.link(self.view.name, **_span_query(*days))
-
-    @property
-    def _days(self) -> Days:
-        return self.asked.first, self.asked.last
-
-    def _days_from(self, label: str, labels: Iterable[str]) -> Days:
-        """The days that a label stands for: those up to the next one."""
-        following = min((other for other in labels if other > label), default="")
-        last = date.fromisoformat(following) - DAY if following else self.asked.last
-        return date.fromisoformat(label), last
-
     # ── cards ────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -349,7 +258,7 @@ class ViewContext:
             pairs = zip(chart.series, named, strict=True)
             series = tuple(msgspec.structs.replace(of, title=title) for of, title in pairs)
             chart = msgspec.structs.replace(chart, series=series)
-        chosen, leads = self.asked.person, self._leads(chart)
+        chosen, leads = self.asked.person, self.to.leads(chart)
         return drawn(chart, half=half, named=self.person, chosen=chosen, leads=leads)
 
     def is_marked(self, item: str) -> bool:
@@ -365,7 +274,7 @@ class ViewContext:
 
     def heading(self, table: Table) -> str:
         """The column whose cells name the rows; "" when none does."""
-        return next((column.name for column in table.columns if column.kind in _HEADING), "")
+        return next((column.name for column in table.columns if column.kind in HEADING), "")
 
     def cell(self, cell: Cell, kind: Kind) -> Markup:
         """A cell as it is shown."""
@@ -390,19 +299,16 @@ class ViewContext:
             return self._message(text)
         return escape(date_text(text, long=True) if kind is Kind.DATE else text)
 
+    def day(self, label: str, table: Table) -> Markup:
+        """A day, or the first one of several, that leads to the same view of these."""
+        address, text = self.to.day(label, table), date_text(label, long=True)
+        return Markup('<a href="{}">{}</a>').format(address, text)
+
     def _profile(self, kind: Kind, of: str) -> Markup:
         """A name that leads to the page of whoever or whatever has it, where that is known."""
         shown = Markup("<bdi>{}</bdi>").format(self._directory.called(of, kind))
-        if not self._is_known(of, kind):
-            return shown
-        return Markup('<a href="{}">{}</a>').format(self._profile_of(kind, of), shown)
-
-    def _profile_of(self, kind: Kind, of: str) -> str:
-        return self.link(kind, **{**dict.fromkeys(PROFILES, ""), str(kind): of})
-
-    def _is_known(self, of: str, kind: Kind) -> bool:
-        names = self._directory
-        return of in (names.people if kind is Kind.PERSON else names.channels)
+        address = self.to.profile(kind, of)
+        return Markup('<a href="{}">{}</a>').format(address, shown) if address else shown
 
     def _message(self, text: str) -> Markup:
         when = minute_text(seconds(text.split("/")[1]), self._visit.zone)
@@ -412,48 +318,10 @@ class ViewContext:
         shown = Markup('<a class="outside" href="{}" rel="noreferrer">{}</a>')
         return shown.format(address, when)
 
-    # ── addresses ────────────────────────────────────────────────────────────────────────────────
-
-    def link(self, view: str, ending: str = "", **changed: str | Sequence[str]) -> str:
-        """The address of a view of the same choice, or of one with changes."""
-        path = "/" if view == next(iter(VIEWS)) and not ending else f"/{view}{ending}"
-        own = {} if view == self.view.name else {COMPARE: (), ONLY: ""}
-        return path + self.asked.query(**{**own, **changed})
-
-    def page_link(
-        self, page: TablePage, *, sort: str | None = None, find: str | None = None, number: int = 1
-    ) -> str:
-        """The address of a page of a table: in this order with this search, or in another."""
-        asked = {
-            "table": page.table.name,
-            "sort": page.query.sort if sort is None else sort,
-            "find": page.query.find if find is None else find,
-            "page": str(number) if number > 1 else "",
-        }
-        return f"{self.link(self.view.name, **asked)}#table-{page.table.name}"
-
-    def kept(self, page: TablePage) -> list[tuple[str, str]]:
-        """What the search of a table sends along: the choice, the table, and its order."""
-        query = self.asked.query(table=page.table.name, sort=page.query.sort)
-        return parse_qsl(query.removeprefix("?"))
-
 
 def _span(first: date, last: date) -> str:
     year = "" if first.year == last.year else f" {first.year}"
     return f"{first:%a} {first.day} {first:%b}{year} to {last:%a} {last.day} {last:%b} {last.year}"
-
-
-def _span_query(first: date, last: date) -> dict[str, str]:
-    """What asks for these days, and for no preset: one of the view To do ends with another day."""
-    return {"weeks": "", "from": first.isoformat(), "to": last.isoformat()}
-
-
-def _naming(columns: Sequence[Column]) -> Iterator[Column]:
-    """The columns that say together what a row is about: the first one that names it, and those
-    right after it.
-    """
-    from_first = dropwhile(lambda of: of.kind not in _HEADING, columns)
-    return takewhile(lambda of: of.kind in _NAMING, from_first)
 
 
 def _is_small(chart: Chart) -> bool:
