@@ -205,6 +205,20 @@ async def test_a_refusal_is_told_at_once_and_by_its_kind(code: str, kind: type[S
     assert len(script.asked) == 1
 
 
+@pytest.mark.parametrize("cursors", [("one",), ("one", "two"), ("one", "two", "three", "two")])
+async def test_cursors_that_repeat_do_not_go_on_for_ever(cursors: tuple[str, ...]) -> None:
+    waits, rounds = Waits(), 50
+    pages = [
+        ApiResponse(200, {"ok": True, "messages": [], "response_metadata": {"next_cursor": cursor}})
+        for cursor in cursors * rounds
+    ]
+    script = Scripted(*pages, GOOD)
+    with pytest.raises(NoAnswer, match="the same cursor came twice"):
+        async for _ in calls(script, waits).pages(METHOD, "messages", dict, {}):
+            pass
+    assert len(script.asked) == len(set(cursors)) + 1
+
+
 async def test_a_missing_scope_is_named() -> None:
     error, _ = await failing(
         Waits(), refused("missing_scope", needed="channels:history", provided="users:read")

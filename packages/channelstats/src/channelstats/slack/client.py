@@ -260,6 +260,7 @@ class SlackClient:
         :raises SlackError: as in `call`, and where there are more
         """
         limit, cursor, restarts = self._limits[method].items, "", 0
+        cursors = set[str]()
         for number in count(1):
             at: Params = {"cursor": cursor} if cursor else {}
             try:
@@ -268,6 +269,7 @@ class SlackClient:
                 if not cursor or restarts == RESTARTS:
                     raise
                 cursor, restarts = "", restarts + 1
+                cursors.clear()
                 continue
             values = body.get(key)
             if not isinstance(values, list):
@@ -276,8 +278,9 @@ class SlackClient:
             following = _next_cursor(body)
             if not following:
                 return
-            if following == cursor:
-                raise NoAnswer(method, "the listing does not get on")
+            if following in cursors:
+                raise NoAnswer(method, "the same cursor came twice")
+            cursors.add(following)
             if most is not None and number >= most:  # a restart counts as a page
                 raise NoAnswer(method, f"more than {most} pages")
             cursor = following
