@@ -65,13 +65,18 @@ def test_the_days_that_were_chosen_are_in_the_name(name: str) -> None:
     newest = at("2026-11-16T10:00")
     assert found(newest=newest, name=name) == ("2026-11-19T00:00", Evidence.NAMED)
     written = at("2026-11-23T09:14")
-    assert found(newest=newest, name=name, written=written)[0] == "2026-11-19T00:00"
+    assert found(newest=newest, name=name, written=written) == ("2026-11-19T00:00", Evidence.NAMED)
+    taken_before = at("2026-11-17T09:14")
+    assert found(newest=newest, name=name, written=taken_before) == (
+        "2026-11-17T09:14",
+        Evidence.WRITTEN,
+    )
 
 
 def test_a_name_that_says_how_far_it_goes_is_believed_after_a_long_silence() -> None:
     name, old = "Acme Slack export Jan 1 2024 - Nov 22 2026.zip", at("2026-09-01T10:00")
     written = at("2026-11-23T09:14")
-    assert found(newest=old, name=name, written=written) == ("2026-11-23T00:00", Evidence.WRITTEN)
+    assert found(newest=old, name=name, written=written) == ("2026-11-23T00:00", Evidence.NAMED)
     assert found(newest=old, name=name)[0] == "2026-11-23T00:00"
 
 

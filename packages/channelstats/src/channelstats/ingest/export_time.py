@@ -65,7 +65,8 @@ def read_up_to(hints: Hints, now: int, zone: ZoneInfo) -> ReadUpTo:
     # The time zone of a zip is not known, so its files may seem to be of tomorrow.
     is_known = hints.newest <= hints.written <= now + DAY.total_seconds()
     if is_known and (named or hints.written - hints.newest <= _LONGEST_SILENCE.total_seconds()):
-        return ReadUpTo(max(min(hints.written, end), hints.newest), Evidence.WRITTEN)
+        said = Evidence.NAMED if end < min(hints.written, now) else Evidence.WRITTEN
+        return ReadUpTo(max(min(hints.written, end), hints.newest), said)
     if named and named >= newest_day:
         return ReadUpTo(end, Evidence.NAMED)
     return ReadUpTo(min(_end(newest_day, zone), now), Evidence.NEWEST)
