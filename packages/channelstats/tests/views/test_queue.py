@@ -1,6 +1,6 @@
 """What is to be done first: of each kind in turn, with the reason in words."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -31,10 +31,11 @@ def looked(
     person: str = "",
     smallest_group: int = 1,
     history: History = LONG_AGO,
+    archived: Collection[str] = (),
 ) -> Looked:
     channels = [{"id": cid, "name": cid, "created": 1, "members": []} for cid in messages]
     found = inputs_of(Workspace(channels=channels, messages=messages))
-    known = {cid: Channel(cid, cid) for cid in messages}
+    known = {cid: Channel(cid, cid, is_archived=cid in archived) for cid in messages}
     inputs = Inputs(found.messages, users or {}, known, history=history)
     data = DashboardData(inputs, WEEK, Options(Counting(Profile.MODERN)))
     more = {"smallest_group": smallest_group, "marks": marks or {}}
@@ -64,6 +65,32 @@ def test_a_newcomer_is_welcomed_once_whatever_they_asked() -> None:
     rows = queue({"C1": [said(-40, "UA"), asked(1, "UNEW"), said(2, "UNEW")]})
     assert [(row["action"], row["person"]) for row in rows] == [("Welcome", "UNEW")]
     assert rows[0]["reason"] == "New: nobody replied or reacted to 2 messages of theirs."
+
+
+def test_a_newcomer_whose_reply_drew_something_is_not_said_to_be_unanswered() -> None:
+    head = said(-40, "UA")
+    reply = said(1, "UNEW", head)
+    thanked = said(2, "UA", head)
+    liked_reply = reply | {"reactions": [{"name": "heart", "users": ["UA"], "count": 1}]}
+    assert [row["action"] for row in queue({"C1": [head, reply]})] == ["Welcome"]
+    for messages in ([head, reply, thanked], [head, liked_reply]):
+        assert queue({"C1": messages}) == []
+        (row,) = looked({"C1": messages}).rows("newcomers")
+        assert (row["messages"], row["answered"]) == (1, 1)
+    earlier = said(0, "UA", head)
+    assert [row["action"] for row in queue({"C1": [head, earlier, reply]})] == ["Welcome"]
+
+
+def test_nobody_welcomes_an_account_that_is_gone() -> None:
+    new = [said(-40, "UA"), said(1, "UNEW")]
+    assert [row["person"] for row in queue({"C1": new})] == ["UNEW"]
+    assert queue({"C1": new}, users={"UNEW": User("UNEW", deleted=True)}) == []
+
+
+def test_nothing_in_an_archived_channel_is_to_be_answered() -> None:
+    question = [said(-40, "UA"), asked(1, "UA")]
+    assert [row["action"] for row in queue({"C1": question})] == ["Answer"]
+    assert queue({"C1": question}, archived=["C1"]) == []
 
 
 def test_who_wrote_in_most_weeks_and_then_not_for_two_is_missed() -> None:

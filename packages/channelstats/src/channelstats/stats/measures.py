@@ -190,6 +190,28 @@ class Measures:
         top = of.messages.lazy().filter(~pl.col("is_reply") & ~pl.lit(is_noticed))
         return top.select("slack_cid", "ts", "slack_uid", "question").collect()
 
+    def noticed(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Those of these ``messages`` that somebody else reacted or replied to: to a reply, later
+        in its thread.
+        """
+        of, place = self.period_messages, ("slack_cid", "thread_ts")
+        top_level = messages.filter(~pl.col("is_reply")).join(
+            self.unanswered, on=("slack_cid", "ts"), how="anti"
+        )
+        replies = messages.filter("is_reply")
+        after = of.source.answers.join(replies.select(place).unique(), on=place, how="semi")
+        later = (
+            replies.select(*place, "ts", "slack_uid")
+            .join(after, on=place)
+            .filter(
+                (pl.col("replied_at") > pl.col("ts")) & (pl.col("replier") != pl.col("slack_uid"))
+            )
+        )
+        reacted = of.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
+        reacted_to = of.messages[reacted["row"].unique()]
+        noticed = pl.concat([frame.select("slack_cid", "ts") for frame in (later, reacted_to)])
+        return pl.concat([top_level, replies.join(noticed, on=("slack_cid", "ts"), how="semi")])
+
     def posted(self, days: Period) -> pl.Series:
         """Who posted in other days."""
         return rows_where(self.period_messages.source.counted, days.covers())["slack_uid"].unique()

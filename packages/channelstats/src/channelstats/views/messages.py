@@ -84,11 +84,6 @@ def _answers(of: Measures) -> pl.DataFrame:
     return by_others.filter(pl.col("parent_user_id") == of.person) if of.person else by_others
 
 
-def _noticed(of: Measures) -> pl.DataFrame:
-    top_level = of.messages.filter(~pl.col("is_reply"))
-    return top_level.join(of.unanswered, on=("slack_cid", "ts"), how="anti")
-
-
 def _local(which: pl.Expr) -> Pick:
     return lambda of: of.period_messages.with_local_times.filter(which)
 
@@ -118,7 +113,9 @@ def _all() -> Mapping[str, Selection]:
             _which(pl.col("parent_user_id") != pl.col("slack_uid")),
         ),
         "answered": Selection("Messages that others replied to", _waited(0, float("inf"))),
-        "noticed": Selection("Messages that others replied or reacted to", _noticed),
+        "noticed": Selection(
+            "Messages that others replied or reacted to", lambda of: of.noticed(of.messages)
+        ),
         "reacted": Selection("Messages with reactions", _which(pl.col(REACTED) > 0)),
         "files": Selection("Messages with files", _which(pl.col("file_count") > 0)),
         "joined": Selection("Messages about joining a channel", _moves(JOINED)),

@@ -253,12 +253,9 @@ def _steps(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
     )
     theirs = measured.only(pl.col("slack_uid").is_in(joined["slack_uid"].implode())).measures(days)
     messages = theirs.messages
-    noticed = messages.filter(~pl.col("is_reply")).join(
-        theirs.unanswered, on=("slack_cid", "ts"), how="anti"
-    )
     active = with_point(messages, weeks(days)).group_by("slack_uid")
     regular = active.agg(pl.col("point").n_unique()).filter(pl.col("point") >= REGULAR)
-    steps = {"posted": messages, "answered": noticed, "regular": regular}
+    steps = {"posted": messages, "answered": theirs.noticed(messages), "regular": regular}
     found = with_point(joined, months).with_columns(
         pl.col("slack_uid").is_in(frame["slack_uid"].unique().implode()).alias(name)
         for name, frame in steps.items()

@@ -92,12 +92,10 @@ def newcomers(request: ViewRequest) -> pl.DataFrame:
         now.history.knows_newcomers(now.period)
     )
     theirs = now.messages.join(first, on="slack_uid", how="semi")
-    top_level = theirs.filter(~pl.col("is_reply"))
-    answered = top_level.join(now.unanswered, on=("slack_cid", "ts"), how="anti")
     return (
         request.listable(first)
         .join(_counted(theirs, "messages"), on="slack_uid")
-        .join(_counted(answered, "answered"), on="slack_uid", how="left")
+        .join(_counted(now.noticed(theirs), "answered"), on="slack_uid", how="left")
         .with_columns(pl.col("answered").fill_null(0))
         .sort(pl.col("answered") > 0, "ts", "slack_uid", descending=[False, True, False])
     )
@@ -235,13 +233,19 @@ def _last_of_each(messages: pl.DataFrame, *key: str) -> pl.DataFrame:
 
 
 def _questions(request: ViewRequest) -> pl.DataFrame:
-    """But not of newcomers, who are listed as such."""
-    found = unanswered(request).filter("question")
-    return newest(found.join(_unwelcome(request), on="slack_uid", how="anti"), _MOST)
+    """Those that somebody can still answer, but not of newcomers, who are listed as such."""
+    archived = request.data.known_channels.filter("archived")
+    found = (
+        unanswered(request)
+        .filter("question", ~_is_gone(request))
+        .join(archived, on="slack_cid", how="anti")  # nobody can answer there
+        .join(_unwelcome(request), on="slack_uid", how="anti")
+    )
+    return newest(found, _MOST)
 
 
 def _unwelcome(request: ViewRequest) -> pl.DataFrame:
-    return newcomers(request).filter(pl.col("answered") == 0)
+    return newcomers(request).filter((pl.col("answered") == 0) & ~_is_gone(request))
 
 
 def _fallen_silent(request: ViewRequest) -> pl.DataFrame:
