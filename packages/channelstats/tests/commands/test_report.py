@@ -32,7 +32,7 @@ def test_after_an_old_import_the_usual_week_is_the_last_with_messages(capfd: Cap
     found = capfd.readouterr()
     assert "Sunday 10 March 2024 to Saturday 16 March 2024" in found.out
     assert found.err.splitlines() == [
-        "messages are known up to 2024-03-16, so this is the last whole week"
+        "messages were read up to 2024-03-17 00:00, so this is the last whole week"
     ]
 
 

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 import pytest
 
+from channelstats.days import DAY
 from channelstats.lookup import Names
 from channelstats.render.html import delta
 from channelstats.stats.period import History, Now
@@ -103,6 +104,14 @@ def test_days_after_the_last_whole_week_can_be_shown(
     now = Now(LAST + timedelta(4), History(FIRST, newest), 6)
     visit = Visit(Query(FIRST, LAST, weeks), Names({}, {}), now, ZoneInfo("UTC"))
     assert ViewContext(view, visit).newer_days == newer
+
+
+def test_a_day_that_was_read_in_part_is_not_compared_but_in_what_is_to_be_done() -> None:
+    now = Now(LAST + DAY, History(FIRST - 40 * DAY, LAST - DAY, LAST), 6)
+    for name, is_compared in (("people", False), ("todo", True)):
+        view = View(name, "", "", Choice(FIRST, LAST), (FIRST, LAST), (), (), (), ())
+        visit = Visit(Query(FIRST, LAST, 0), Names({}, {}), now, ZoneInfo("UTC"))
+        assert ViewContext(view, visit).is_compared == is_compared
 
 
 def test_a_figure_without_one_before_is_shown_alone() -> None:

@@ -232,11 +232,13 @@ async def _newest_period(context: CommandContext, tables: Tables, usual: Period)
     last one that was read whole, and then it is said.
     """
     posts, read = await tables.first_posts.all(), await tables.configuration.last_run()
-    history = history_of(posts, min(read, int(context.clock())), context.zone)
+    read = min(read, int(context.clock()))
+    history = history_of(posts, read, context.zone)
     last = Now(context.today, history, context.settings.first_weekday).last
     if last >= usual.last:
         return usual
-    context.say(f"messages are known up to {history.last}, so this is the last whole week")
+    at = minute_text(read, context.zone)
+    context.say(f"messages were read up to {at}, so this is the last whole week")
     return Period(last - (WEEK - 1) * DAY, WEEK, context.zone)
 
 
@@ -252,7 +254,7 @@ async def _say_what_is_missing(
         hint = f"; the newest message is from {newest}: {flags}" if newest else ""
         context.say(f"there were no messages from {period.start} to {period.last}{hint}")
     read = await tables.configuration.last_run()
-    until = date_at(min(read, int(context.clock())) - 1, context.zone) if read else date.max
+    until = date_at(min(read, int(context.clock())), context.zone) - DAY if read else date.max
     if period.last >= context.today:
         read_days = f"the days up to {until} were read; " if read else ""
         context.say(f"{read_days}{period.last} is not over")

@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from channelstats.counting import Counting
-from channelstats.days import DAY, date_at
+from channelstats.days import DAY, date_at, midnight
 from channelstats.stats.period import MONTH, History, Period
 from channelstats.tables.columns import IS_HEAD, MESSAGES, joined, narrowed, timestamps
 from channelstats.tables.configuration import Counts
@@ -123,12 +123,15 @@ async def load_context(tables: Tables, options: Options) -> ReportContext:
 
 
 def history_of(first_posts: Mapping[str, FirstPost], read_up_to: int, zone: ZoneInfo) -> History:
-    """From the first of all first posts to the last date of which messages were read."""
+    """From the first of all first posts to the instant up to which messages were read (0: not
+    known).
+    """
     begin = min((post.ts for post in first_posts.values()), default=None)
-    return History(
-        None if begin is None else date_at(begin, zone),
-        date_at(read_up_to - 1, zone) if read_up_to else None,
-    )
+    first = None if begin is None else date_at(begin, zone)
+    if not read_up_to:
+        return History(first)
+    day = date_at(read_up_to, zone)
+    return History(first, day - DAY, day if read_up_to > midnight(day, zone) else None)
 
 
 def _without(found: Mapping[str, _T], excluded: frozenset[str]) -> Mapping[str, _T]:

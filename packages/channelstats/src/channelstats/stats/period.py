@@ -74,10 +74,18 @@ class Period:
 
 @dataclass(frozen=True)
 class History:
-    """The dates that messages are known of, both included; None for a bound that is not known."""
+    """The dates that messages are known of, both included; None for a bound that is not known.
+    ``last`` was read to its end; the date after it may have been read ``in_part``.
+    """
 
     first: date | None = None
     last: date | None = None
+    in_part: date | None = None
+
+    @property
+    def newest(self) -> date | None:
+        """The last date of which anything was read."""
+        return self.in_part or self.last
 
     def covers(self, period: Period) -> bool:
         """Whether messages of all of a period are known."""
@@ -107,16 +115,16 @@ class Now:
         """The last day of the last week that was read whole; where none was, of the week that was
         read last.
         """
-        begin, newest = last_complete_week(self.today, self.first_weekday), self.history.last
-        if newest is not None and newest < begin + (WEEK - 1) * DAY:
-            begin = last_complete_week(newest + DAY, self.first_weekday)
+        begin, read = last_complete_week(self.today, self.first_weekday), self.history.last
+        if read is not None and read < begin + (WEEK - 1) * DAY:
+            begin = last_complete_week(read + DAY, self.first_weekday)
             begin = max(begin, self.oldest_week)
         return begin + (WEEK - 1) * DAY
 
     @property
     def newest(self) -> date:
         """The last day that was read, in part perhaps."""
-        return self.last if self.history.last is None else min(self.history.last, self.today)
+        return min(self.history.newest or self.last, self.today)
 
     @property
     def oldest_week(self) -> date:

@@ -163,16 +163,19 @@ class ViewContext:
 
     @property
     def is_compared(self) -> bool:
-        """Whether all messages of the period and of the one before are known."""
+        """Whether all messages of the period and of the one before are known. What is to be done
+        goes up to the newest message, and has no number that is compared.
+        """
         period = Period(self.asked.first, self.asked.days, self._visit.zone)
-        return all(self._visit.now.history.covers(of) for of in (period, period.previous))
+        compared = (period.previous, *((period,) if self.view.name != TO_DO else ()))
+        return all(map(self._visit.now.history.covers, compared))
 
     @property
     def newer_days(self) -> tuple[date, date] | None:
         """The days after a period of whole weeks, up to the last message; None where there are
         none.
         """
-        first, newest = self.asked.last + DAY, self._visit.now.history.last
+        first, newest = self.asked.last + DAY, self._visit.now.history.newest
         return (first, newest) if self.asked.weeks and newest and newest >= first else None
 
     @cached_property
