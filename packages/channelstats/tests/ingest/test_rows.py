@@ -210,3 +210,33 @@ def test_whatever_comes_becomes_a_row_that_can_be_stored_or_is_refused(
 @given(st.sampled_from(["text", "topic", "username"]))
 def test_no_text_is_in_a_row(name: str) -> None:
     assert SECRET not in repr(row(**{name: SECRET}))
+
+
+def test_a_message_with_absurdly_many_things_in_it_is_stored_all_the_same() -> None:
+    people = [f"U{number:063d}" for number in range(20_000)]
+    replies = [{"user": uid, "ts": f"{1700000001 + n}.000000"} for n, uid in enumerate(people)]
+    found = row(
+        text=" ".join(f"<@{uid}>" for uid in people),
+        reactions=[
+            {"name": "tada", "users": people, "count": 20_000},
+            {"name": "\N{PARTY POPPER}" * 200, "users": people, "count": 20_000},
+            *({"name": f"e{number}{'x' * 90}", "users": [], "count": 1} for number in range(9_000)),
+        ],
+        replies=replies,
+        files=[{"id": f"F{number}", "mimetype": "x" * 100} for number in range(9_000)],
+        room={"participant_history": people},
+    )
+    assert (found.reply_count, found.reaction_count) == (20_000, 49_000)
+    assert found.reactions_truncated
+    item = item_of(found, Calendar(UTC))
+    assert sum(len(name) + len(str(value).encode()) for name, value in item.items()) < 400_000
+    assert found.mentions.split(":")[-1] in people
+    assert found.reactions.startswith(f"tada:{people[0]}:")
+    assert found.replies.startswith(f"{people[0]}:1700000001.000000,")
+
+
+def test_everybody_who_reacts_in_a_large_workspace_is_kept() -> None:
+    people = [f"U{number:010d}" for number in range(12_000)]
+    found = row(reactions=[{"name": "tada", "users": people, "count": 12_000}])
+    assert not found.reactions_truncated
+    assert found.reactions.count(":") == 12_000

@@ -8,6 +8,7 @@ guessed.
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -33,6 +34,7 @@ from channelstats.slack.objects import (
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.message_row import (
+    LONGEST_REACTIONS,
     MessageRow,
     Reaction,
     Reply,
@@ -146,6 +148,9 @@ _AHEAD: Final = 86_400
 _MENTION: Final = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>")
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,100}")
 _MOST_REACTIONS: Final = 10_000_000
+_MOST_FILES: Final = 99
+_MOST_IN_HUDDLE: Final = 500
+"""Slack allows for fewer of both."""
 _USERS: Final = 1 << 15
 
 
@@ -199,7 +204,7 @@ def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
     if message.replies and not row.is_reply:
         _add_replies(row, message.replies)
     if message.files or message.file:
-        files = (*(message.files or ()), message.file)
+        files = (*(message.files or ())[:_MOST_FILES], message.file)
         row.files = encode_json([about_file(file) for file in files if file is not None])
     if message.room is not None:
         row.room = encode_json(_huddle(message.room))
@@ -262,7 +267,7 @@ def _add_replies(row: MessageRow, replies: Iterable[SlackReply | None]) -> None:
 
 
 def _add_reactions(row: MessageRow, reactions: Iterable[SlackReaction | None]) -> None:
-    found = []
+    found, left = list[Reaction](), LONGEST_REACTIONS
     for reaction in reactions:
         if reaction is None:
             continue
@@ -271,7 +276,12 @@ def _add_reactions(row: MessageRow, reactions: Iterable[SlackReaction | None]) -
         if count is None:
             count = len(users)
         if emoji := emoji_name(reaction.name):
-            found.append(Reaction(emoji, users))
+            left -= len(emoji.encode()) + 1
+            sizes = accumulate(len(uid) + 1 for uid in users)
+            users = users[: sum(size <= left for size in sizes)]
+            left -= sum(map(len, users), len(users))
+            if left >= 0:
+                found.append(Reaction(emoji, users))
             row.reaction_count += count
             row.reactions_truncated |= len(users) < count
     row.reactions = encode_reactions(found)
@@ -293,7 +303,9 @@ def about_file(file: SlackFile) -> dict[str, str | int]:
 
 def _huddle(room: Room) -> dict[str, list[str] | int]:
     return {
-        "participant_history": [uid for uid in room.participant_history or () if is_user_id(uid)],
+        "participant_history": [
+            uid for uid in (room.participant_history or ())[:_MOST_IN_HUDDLE] if is_user_id(uid)
+        ],
         "date_start": _number(room.date_start) or 0,
         "date_end": _number(room.date_end) or 0,
     }

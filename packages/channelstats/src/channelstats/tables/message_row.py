@@ -12,6 +12,9 @@ of the past are understood, `:` is written.
 An emoji's name may hold colons (`+1::skin-tone-2`) but no capital letters, so the users of a
 reaction are the longest tail of tokens that look like IDs.
 
+Rule: an item has at most 400 KB, so each list of a row is bounded: what does not fit is left
+out of it, the number of replies or of reactions is not.
+
 What was written before 2019-10 (`user_id`, `is_thread_head`) is read. Flags beyond those of the
 data model are written only when they are set.
 """
@@ -37,6 +40,11 @@ _REACTION: Final = re.compile(rf"^(.*?){REACTION_USERS}", re.DOTALL)
 _SEPARATORS: Final = re.compile("[:,]")
 _NOT_IN_NAMES: Final = re.compile(r"[,;\s]")
 _LONGEST_NAME: Final = 100
+LONGEST_LIST: Final = 60_000
+"""Bytes of the mentions or of the replies of a message: no real one has more."""
+LONGEST_REACTIONS: Final = 150_000
+"""12,000 people, as in a large workspace."""
+
 _EXTENSION: Final = re.compile(r"[A-Za-z0-9]{1,16}")
 
 
@@ -60,7 +68,15 @@ def emoji_name(text: str) -> str:
 
 
 def encode_mentions(users: Iterable[str]) -> str:
-    return ":".join(users)
+    return _bounded(":", users)
+
+
+def _bounded(separator: str, parts: Iterable[str]) -> str:
+    """Whole parts, the first ones where not all of them fit."""
+    text = separator.join(parts)
+    if len(text) <= LONGEST_LIST:
+        return text
+    return text[: LONGEST_LIST + 1].rpartition(separator)[0]
 
 
 def decode_mentions(text: str) -> list[str]:
@@ -85,7 +101,9 @@ def _reaction(part: str) -> Reaction:
 
 
 def encode_replies(replies: Iterable[Reply]) -> str:
-    return ",".join(f"{user}:{ts}" for user, ts in sorted(replies, key=lambda reply: reply.ts))
+    return _bounded(
+        ",", (f"{user}:{ts}" for user, ts in sorted(replies, key=lambda reply: reply.ts))
+    )
 
 
 def decode_replies(text: str) -> list[Reply]:
