@@ -1,5 +1,8 @@
 """Which channels an interrupted run has done, and how long that is believed."""
 
+import pytest
+
+from channelstats.ingest import runs
 from channelstats.ingest.runs import Checkpoint
 from support.channelstats.house import House
 from support.clocks import ManualClock
@@ -27,6 +30,29 @@ async def test_a_run_goes_on_where_an_interrupted_one_ended(empty: House) -> Non
     assert (second.noted["newest"], "links" in second.noted) == ("1", False)
     await second.clear()
     assert await checkpoint(empty, clock).start() == frozenset()
+
+
+async def test_many_channels_are_noted_in_several_rows(
+    empty: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "_CHANNELS_OF_ROW", 2)
+    clock = ManualClock(BEGUN)
+    first, every = checkpoint(empty, clock), [f"C{number}" for number in range(5)]
+    await first.start()
+    for cid in every[:3]:
+        await first.add(cid)
+    second = checkpoint(empty, clock)
+    assert await second.start() == set(every[:3])
+    for number, cid in enumerate(every[3:]):
+        await second.add(cid, {"newest": str(number)})
+    last = checkpoint(empty, clock)
+    assert await last.start() == set(every)
+    assert last.noted["newest"] == "1"
+    rows = [await empty.tables.configuration.get(f"sync it{end}") for end in ("", " 1", " 2")]
+    assert [row["done"] for row in rows] == [{"C0", "C1"}, {"C2", "C3"}, {"C4"}]
+    await last.clear()
+    assert await checkpoint(empty, clock).start() == frozenset()
+    assert await empty.tables.configuration.get("sync it 2") == {}
 
 
 async def test_old_notes_and_those_of_other_options_are_dropped(empty: House) -> None:

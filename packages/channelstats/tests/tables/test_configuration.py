@@ -39,3 +39,12 @@ async def test_names_of_archived_channels_are_not_among_the_active(empty: House)
     )
     assert (await configuration.get("channel_names"))["names"] == "a#b"
     assert (await configuration.get("active_channel_names"))["names"] == "a"
+
+
+async def test_names_that_no_row_can_hold_are_not_stored(empty: House) -> None:
+    configuration = empty.tables.configuration
+    every = [Channel(f"C{n}", f"{n:079d}", is_archived=n > 9) for n in range(5_000)]
+    await configuration.put_names(every[:9])
+    await configuration.put_names(every)
+    assert "names" not in await configuration.get("channel_names")
+    assert str((await configuration.get("active_channel_names"))["names"]).count("#") == 9

@@ -6,7 +6,8 @@ Rule: an event names channels, files, methods and numbers; never what somebody w
 Rule: days are counted back from now; what is left out by name is left out everywhere.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from itertools import count
 from typing import Final, TypeAlias
 
 import msgspec
@@ -99,9 +100,13 @@ def unknown_people(listed: Collection[str], users: Mapping[str, User]) -> list[s
     return [name for name in wanted if not is_user_id(name) and name not in names]
 
 
+_CHANNELS_OF_ROW: Final = 2_000
+"""Noted in one row, which is written once for each of them, and has at most 400 KB."""
+
+
 class Checkpoint:
-    """Which channels an interrupted run has done, in a row of Configuration, and what else it has
-    ``noted`` there. ``begun``: when the first of the runs began that have left it.
+    """Which channels an interrupted run has done, in rows of Configuration, and what else it has
+    ``noted`` there last. ``begun``: when the first of the runs began that have left it.
 
     Rule: a channel is noted after all of it is stored. Notes are not believed that are older than
     so many ``seconds`` (the channels have gone on meanwhile), nor those that were made by other
@@ -119,30 +124,49 @@ class Checkpoint:
     ) -> None:
         self._configuration, self._key, self._clock = configuration, key, clock
         self._mark, self._seconds = mark, seconds
+        self._noted = 0
+        """How many channels."""
         self.noted: Item = {}
         self.begun = 0
 
     async def start(self) -> frozenset[str]:
         """Return the IDs of the channels that are done."""
-        row, now = await self._configuration.get(self._key), int(self._clock())
+        rows, now = [row async for _, row in self._rows()], int(self._clock())
+        row = rows[-1] if rows else {}
         age, lasts = now - (number(row, "at") or 0), self._seconds
         if text(row, "of") != self._mark or not (lasts is None or 0 <= age < lasts):
             await self.clear()
-            row = {}
-        done, self.noted = row.get("done"), row
-        self.begun = number(row, "begun") or now
-        return frozenset(map(str, done)) if isinstance(done, frozenset) else frozenset()
+            rows, row = [], {}
+        self.noted, self.begun = row, number(row, "begun") or now
+        done = [found for of in rows if isinstance(found := of.get("done"), frozenset)]
+        ids = frozenset[str]().union(*(map(str, found) for found in done))
+        self._noted = len(ids)
+        return ids
 
     async def add(self, cid: str, noted: Mapping[str, Value] | None = None) -> None:
         """Note that a channel is done."""
         about: Item = {"at": int(self._clock()), "begun": self.begun, "of": self._mark}
         columns = without_empty({**about, **(noted or {})})
         update = Update(add_to=("done",), set=tuple(columns))
-        await self._configuration.update(self._key, update, {**columns, "done": frozenset((cid,))})
+        key = self._row_key(self._noted // _CHANNELS_OF_ROW)
+        await self._configuration.update(key, update, {**columns, "done": frozenset((cid,))})
+        self._noted += 1
 
     async def clear(self) -> None:
         """The run has come to its end: the next one reads every channel."""
-        await self._configuration.delete(self._key)
+        for key in [key async for key, _ in self._rows()][::-1]:  # what a crash leaves has no gap
+            await self._configuration.delete(key)
+        self._noted = 0
+
+    async def _rows(self) -> AsyncIterator[tuple[str, Item]]:
+        for n in count():
+            row = await self._configuration.get(key := self._row_key(n))
+            if not row:
+                return
+            yield key, row
+
+    def _row_key(self, n: int) -> str:
+        return f"{self._key} {n}" if n else self._key
 
 
 # ── over the Web API ─────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
 
     counts                active_users, all_users, active_humans
     counts_history        a column `yyyy-mm-dd` for each day they were taken, a map of the same
-    channel_names         names: all, joined by `#`
+    channel_names         names: all, joined by `#`, as far as one row holds them
     active_channel_names  names: those not archived
     as_of                 directory: the time, in seconds, that users and channels are as of
     workspace             name: what links in exports say; as_of: the newest of those, in seconds
@@ -14,7 +14,8 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     days, days <yyyy-mm>  versions of dates, see `day_versions`
     writer                which run writes messages: a lease
     sync <part>           what an unfinished run over the Web API has done: done (channel IDs);
-                          at, begun (seconds); of (its options)
+                          at, begun (seconds); of (its options); of many channels in further
+                          rows: sync <part> 1, 2, …
     import <fingerprint>  the same of an import; newest; workspaces (what links say, how often)
     last_import           of (which export and options), state (of messages, at its end); messages;
                           newest; workspaces
@@ -33,6 +34,7 @@ import msgspec
 
 from channelstats.tables.directory import Channel
 from channelstats.tables.items import number, struct_of, text, without_empty
+from channelstats.tables.text_store import LIMIT
 from keytables import Clock, Item, TableHandle, Update, Value
 from keytables.lease import Lease
 
@@ -101,12 +103,16 @@ class Configuration:
     # ── names, times ─────────────────────────────────────────────────────────────────────────────
 
     async def put_names(self, channels: Iterable[Channel]) -> None:
-        """Store the names of all channels and of those not archived, sorted."""
+        """Store the names of all channels and of those not archived, sorted; more than a row holds
+        are not stored at all, rather than some of them.
+        """
         known = sorted((channel.friendly_name, channel.is_archived) for channel in channels)
         names = [name for name, _ in known if name]
         active = [name for name, archived in known if name and not archived]
         for key, found in (("channel_names", names), ("active_channel_names", active)):
-            await self.put(key, without_empty({"names": "#".join(found)}))
+            joined = "#".join(found)
+            fits = len(joined.encode()) <= LIMIT
+            await self.put(key, without_empty({"names": joined if fits else ""}))
 
     async def directory_as_of(self) -> int:
         """Seconds since the epoch that User and Channel are as of; 0 when they are empty."""
