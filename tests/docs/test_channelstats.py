@@ -35,7 +35,7 @@ from channelstats.stats.period import MOST_SINGLE_DAYS
 from channelstats.tables import configuration, text_store
 from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES
 from channelstats.tables.message_row import MessageRow, item_of
-from channelstats.views.model import ALL_VIEWS, Choice, Kind, View
+from channelstats.views.model import ALL_VIEWS, Choice, Kind, Page
 from channelstats.web import auth, filters
 from support.channelstats.house import EXAMPLE, MODERN, UTC, decoded, house
 from support.paths import PACKAGES, ROOT
@@ -120,9 +120,7 @@ def attributes_of_a_message() -> set[str]:
 
 def keys_of_an_exported_view() -> Iterator[str]:
     today = date(2024, 3, 16)
-    view = View(
-        "people", "People", "", Choice(today, today), (today, today), (), (), (), (), frozenset()
-    )
+    view = Page("people", ("People",), Choice(today, today), (today, today))
     yield from json.loads(json_of(view, Directory()))
     yield from Kind
 

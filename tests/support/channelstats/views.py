@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import Choice, View
+from channelstats.views.model import Choice, Page, Part, Table
 from channelstats.views.registry import view_of
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
@@ -42,7 +42,7 @@ def people_of(data: DashboardData) -> list[str]:
 class Looked:
     """A view by the names of its parts."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: Page) -> None:
         self.view = view
         self.tiles = {tile.name: tile for tile in view.tiles}
         self.charts: dict[str, Any] = {chart.name: chart for chart in view.charts}
@@ -65,10 +65,18 @@ class Looked:
         return {series.name: series.values for series in self.charts[chart].series}
 
 
-def comparable(view: View) -> View:
+def comparable(view: Page) -> Page:
     """The view with its tables as rows, which frames are not equal to."""
-    tables = [msgspec.structs.replace(of, rows=of.rows.to_dicts()) for of in view.tables]
-    return msgspec.structs.replace(view, tables=tables)
+
+    def of_rows(part: Part) -> Part:
+        if not isinstance(part, Table):
+            return part
+        return msgspec.structs.replace(part, rows=part.rows.to_dicts())
+
+    sections = [
+        msgspec.structs.replace(of, parts=tuple(map(of_rows, of.parts))) for of in view.sections
+    ]
+    return msgspec.structs.replace(view, sections=tuple(sections))
 
 
 def look(

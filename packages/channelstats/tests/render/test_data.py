@@ -54,8 +54,8 @@ def test_json_is_the_whole_view(found: Looked) -> None:
     view = found.view
     document: Any = msgspec.json.decode(json_of(view, Names()))
     assert document["schema_version"] == SCHEMA_VERSION
-    for name in ("name", "title", "lead"):
-        assert document[name] == getattr(view, name)
+    shown = (view.name, "".join(map(str, view.title)), view.about)
+    assert (document["name"], document["title"], document["lead"]) == shown
     assert document["notes"] == list(view.notes)
     assert document["first"] == view.choice.first.isoformat()
     assert document["before"]["last"] == view.before[1].isoformat()

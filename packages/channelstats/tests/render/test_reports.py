@@ -4,6 +4,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from datetime import date
 from html.parser import HTMLParser
 
 import polars as pl
@@ -14,7 +15,7 @@ from channelstats.render.html import html_of
 from channelstats.render.names import Directory
 from channelstats.render.reports import Form
 from channelstats.stats.quantities import change
-from channelstats.views.model import Kind, Report, Span, Tile, Tiles
+from channelstats.views.model import Choice, Kind, Page, Span, Tile, Tiles
 from support.channelstats.weeks import Week
 
 REPORTS = [("global", ""), ("brief", ""), ("channel", "CDEV"), ("user", "UALICE")]
@@ -180,7 +181,9 @@ def test_a_change_on_the_page_has_an_arrow_and_no_colour(w2: Week) -> None:
 
 def test_a_tile_keeps_its_number_with_what_follows_and_then_says_the_change() -> None:
     tile = Tile("posters", "Posters", Kind.COUNT, change(3, 2), after=(" of ", Span(5, Kind.COUNT)))
-    page = html_of(Report(("Report",), "", (Tiles((tile,)),), ()), Directory())
+    day = date(2024, 3, 10)
+    made = Page("global", ("Report",), Choice(day, day), (day, day), lead=(Tiles((tile,)),))
+    page = html_of(made, Directory())
     shown = re.search(r"<dt>Posters</dt><dd>(.*?)</dd>", page)
     assert shown is not None
     assert re.sub(r"<[^>]+>", "", shown[1]) == "3 of 5 ▲ +50%"

@@ -1,5 +1,7 @@
 """The limits of a Slack message."""
 
+from datetime import date
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ from channelstats.render.slack import (
     number_in_words,
     split_blocks,
 )
-from channelstats.views.model import Kind, Report, Span
+from channelstats.views.model import Choice, Kind, Page, Span
 
 
 def text_of(length: int) -> SlackBlock:
@@ -55,9 +57,11 @@ def test_a_part_has_a_block_and_no_more_than_asked_for(blocks: list[SlackBlock],
     assert 1 <= len(part) <= most
 
 
-def report_for(name: str) -> tuple[Report, Directory]:
+def report_for(name: str) -> tuple[Page, Directory]:
     title = ("Report for ", Span("UBOB", Kind.PERSON))
-    return Report(title, "Sunday", (), ()), Directory(people={"UBOB": name})
+    day = date(2024, 3, 10)
+    made = Page("user", title, Choice(day, day), (day, day), period="Sunday")
+    return made, Directory(people={"UBOB": name})
 
 
 def test_a_name_alerts_nobody_in_what_notifications_show() -> None:

@@ -12,7 +12,7 @@ from channelstats.stats import Inputs, Options, Period
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import User
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Cell, Heat, Kind, Network, SeriesChart, View
+from channelstats.views.model import VIEWS, Cell, Heat, Kind, Network, Page, SeriesChart
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import channels_of, look, people_of, random_workspace
@@ -23,7 +23,7 @@ WEEK = Period(date(2024, 3, 10), 7, UTC)
 NUMBERS = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS}
 
 
-def check(view: View) -> None:
+def check(view: Page) -> None:
     """What holds in every view."""
     for names in (
         [tile.name for tile in view.tiles],
@@ -36,7 +36,6 @@ def check(view: View) -> None:
         assert (tile.everyone is None) or view.choice.person
     for table in view.tables:
         assert len({column.name for column in table.columns}) == len(table.columns)
-        assert table.chart in {"", *(chart.name for chart in view.charts)}
         assert table.rows.columns == [column.name for column in table.columns]
         for row in table.rows.iter_rows():
             for column, cell in zip(table.columns, row, strict=True):
@@ -48,7 +47,7 @@ def check(view: View) -> None:
                 assert tuple(zip(chart.labels, series.values, strict=True)) in pairs_of(view)
         elif isinstance(chart, Heat):
             assert [len(row) for row in chart.values] == [len(chart.columns)] * len(chart.rows)
-            (table,) = (table for table in view.tables if table.chart == chart.name)
+            ((table,),) = (of.tables for of in view.sections if of.chart == chart)
             numbers = list(chain(*chart.values))
             by_cell = [row[2] for row in table.rows.iter_rows()]
             assert numbers in (by_cell, list(chain(*(row[2:] for row in table.rows.iter_rows()))))
@@ -71,7 +70,7 @@ def check_cell(kind: Kind, cell: Cell) -> None:
         assert str(cell).count("/") == 2
 
 
-def pairs_of(view: View) -> set[Any]:
+def pairs_of(view: Page) -> set[Any]:
     """Every column of every table beside the first of its table."""
     return {
         tuple((row[0], row[place]) for row in table.rows.iter_rows())
@@ -81,7 +80,7 @@ def pairs_of(view: View) -> set[Any]:
     }
 
 
-def check_network(view: View, chart: Network) -> None:
+def check_network(view: Page, chart: Network) -> None:
     tables = {table.name: {row[:3] for row in table.rows.iter_rows()} for table in view.tables}
     assert len(chart.nodes) <= 60
     assert len(chart.edges) <= 200

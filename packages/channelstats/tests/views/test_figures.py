@@ -7,7 +7,7 @@ import pytest
 
 from channelstats.views.figures import FIGURES
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import CHANNEL, PERSON, VIEWS, Heat, Kind, Network, SeriesChart, View
+from channelstats.views.model import CHANNEL, PERSON, VIEWS, Heat, Kind, Network, Page, SeriesChart
 from support.channelstats.views import channels_of, look, people_of, random_workspace
 
 NUMERIC = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.CHANGE}
@@ -35,14 +35,14 @@ def data() -> DashboardData:
 
 
 @pytest.fixture(scope="module")
-def views(data: DashboardData) -> list[View]:
+def views(data: DashboardData) -> list[Page]:
     person, channel = people_of(data)[0], channels_of(data)[0]
     asked = [(name, "", uid) for name in VIEWS for uid in ("", person)]
     asked += [(PERSON, "", person), (CHANNEL, channel, "")]
     return [look(name, data, cid, uid).view for name, cid, uid in asked]
 
 
-def test_every_tile_and_every_column_of_numbers_is_explained(views: list[View]) -> None:
+def test_every_tile_and_every_column_of_numbers_is_explained(views: list[Page]) -> None:
     for view in views:
         columns = [column for table in view.tables for column in table.columns]
         unsaid = [tile.title for tile in view.tiles if not tile.about]
@@ -51,7 +51,7 @@ def test_every_tile_and_every_column_of_numbers_is_explained(views: list[View]) 
 
 
 def test_every_picture_whose_colours_or_steps_mean_something_is_explained(
-    views: list[View],
+    views: list[Page],
 ) -> None:
     for view in views:
         for chart in view.charts:
@@ -61,7 +61,7 @@ def test_every_picture_whose_colours_or_steps_mean_something_is_explained(
                 assert chart.about, chart.title
 
 
-def test_nothing_is_explained_that_no_view_shows(views: list[View]) -> None:
+def test_nothing_is_explained_that_no_view_shows(views: list[Page]) -> None:
     shown = {(part.title, part.about) for view in views for part in (*view.tiles, *view.charts)}
     shown |= {
         (column.title, column.about)

@@ -22,7 +22,7 @@ from channelstats.views.registry import view_of
 from support.channelstats.house import EXAMPLE, MODERN, House, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
-from support.channelstats.views import comparable, everything, look
+from support.channelstats.views import Looked, comparable, everything, look
 from support.channelstats.workspace import write_zip
 from support.soak import slow_after
 
@@ -90,7 +90,7 @@ async def test_newcomers_are_followed_over_the_whole_period(
     empty: House, weeks: int, rows: int, title: str
 ) -> None:
     data = await load(empty.tables, Choice(FIRST, FIRST + (7 * weeks - 1) * DAY), Options(MODERN))
-    cohorts = view_of("newcomers", data, everything(data)).tables[-1]
+    cohorts = Looked(view_of("newcomers", data, everything(data))).tables["cohorts"]
     assert cohorts.rows.height == rows
     assert cohorts.columns[-1].name == title
 
@@ -131,7 +131,7 @@ async def test_where_there_is_too_much_newcomers_are_followed_over_fewer_weeks(
         data = await load(opened.tables, choice, Options(MODERN))
     assert (whole.cohorts, data.cohorts) == (12, 5)
     assert data.inputs.messages.height == whole.inputs.messages.height - 1
-    cohorts = view_of("newcomers", data, choice).tables[-1]
+    cohorts = Looked(view_of("newcomers", data, choice)).tables["cohorts"]
     assert cohorts.rows.height == 5
     for name in set(VIEWS) - {"newcomers"}:
         one, other = (comparable(view_of(name, of, choice)) for of in (data, whole))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from channelstats.render.names import Directory
 from channelstats.render.reports import frames_of
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import Report, Table, Text, Tiles
+from channelstats.views.model import Page, Text
 from channelstats.views.report_data import Partition, ReportData
 from channelstats.views.reports import GROUPS, ReportKind, Wanted, report_on
 
@@ -20,17 +20,14 @@ def of(data: DashboardData) -> ReportData:
     return ReportData(data, made_at=0)
 
 
-def tiles(made: Report) -> dict[str, Any]:
+def tiles(made: Page) -> dict[str, Any]:
     """The changes of all tiles, by name."""
-    parts = [*made.lead, *(part for section in made.sections for part in section.parts)]
-    found = [tile for part in parts if isinstance(part, Tiles) for tile in part.tiles]
-    return {tile.name: tile.change for tile in found}
+    return {tile.name: tile.change for tile in made.tiles}
 
 
-def rows(made: Report, name: str) -> list[tuple[Any, ...]]:
+def rows(made: Page, name: str) -> list[tuple[Any, ...]]:
     """The rows of a table; none where it is not there."""
-    parts = [part for section in made.sections for part in section.parts]
-    tables = [part for part in parts if isinstance(part, Table) and part.name == name]
+    tables = [table for table in made.tables if table.name == name]
     return tables[0].rows.rows() if tables else []
 
 

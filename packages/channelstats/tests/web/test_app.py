@@ -22,7 +22,7 @@ from channelstats.stats import Options
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import forget_person
 from channelstats.views.loading import load
-from channelstats.views.model import VIEWS, Choice, View
+from channelstats.views.model import VIEWS, Choice, Page
 from channelstats.views.registry import view_of
 from channelstats.web import app
 from channelstats.web.auth import POLICY
@@ -63,7 +63,7 @@ NONSENSE = [
 ]
 
 
-class Page(HTMLParser):
+class Elements(HTMLParser):
     """What is on a page: addresses it leads to or loads, inline styles and scripts."""
 
     def __init__(self, text: str) -> None:
@@ -89,7 +89,7 @@ class Page(HTMLParser):
         self.headings += tag == "h1"
 
 
-async def expected(house: House, name: str, choice: Choice = CHOICE) -> View:
+async def expected(house: House, name: str, choice: Choice = CHOICE) -> Page:
     data = await load(house.tables, choice, Options(COMPAT))
     return view_of(name, data, choice)
 
@@ -103,7 +103,7 @@ async def test_every_view_has_a_page_that_needs_nothing_from_elsewhere(
     board: Dashboard, name: str
 ) -> None:
     for query in (WEEK, f"{WEEK}&channel=dev", f"{WEEK}&person=@bob", "weeks=52", "to=2009-01-01"):
-        page = Page(await board.text(f"/{name}?{query}"))
+        page = Elements(await board.text(f"/{name}?{query}"))
         assert page.headings == 1
         assert page.inline == []
         assert all(address.startswith("/") for address in page.loads)
@@ -117,7 +117,7 @@ async def test_every_view_has_a_page_that_needs_nothing_from_elsewhere(
 @pytest.mark.parametrize("name", VIEWS)
 async def test_every_picture_says_what_it_shows(board: Dashboard, name: str) -> None:
     view = await expected(board.house, name)
-    page = Page(await board.text(f"/{name}?{WEEK}"))
+    page = Elements(await board.text(f"/{name}?{WEEK}"))
     for chart in view.charts:
         said = [
             label for label in page.images if re.match(rf"{re.escape(chart.title)}[,.:]", label)
@@ -141,7 +141,7 @@ async def test_the_start_is_the_overview(board: Dashboard) -> None:
 
 
 async def test_every_link_of_a_page_leads_somewhere(board: Dashboard) -> None:
-    page = Page(await board.text(f"/people?{WEEK}"))
+    page = Elements(await board.text(f"/people?{WEEK}"))
     for address in sorted(set(page.links)):
         if address.startswith("/"):
             assert await board.status(address) == 200, address
@@ -206,7 +206,7 @@ async def test_what_is_called_like_markup_is_text(example: House, tmp_path: Path
             text = await opened.text(f"/{name}?{WEEK}&person=UBOB&channel=CDEV")
             assert "<script>alert" not in text
             assert "<img" not in text
-            assert Page(text).inline == []
+            assert Elements(text).inline == []
 
 
 async def test_an_empty_store_says_what_to_do_and_fills_without_a_restart(
@@ -238,8 +238,8 @@ async def test_whoever_is_not_known_is_named_and_leads_nowhere(
     async with dashboard(example, tmp_path) as opened:
         page = await opened.text(f"/people?{WEEK}")
         assert "<bdi>UBOB</bdi>" in page
-        assert [link for link in Page(page).links if "UBOB" in link] == []
-        assert [link for link in Page(page).links if "UALICE" in link]
+        assert [link for link in Elements(page).links if "UBOB" in link] == []
+        assert [link for link in Elements(page).links if "UALICE" in link]
 
 
 async def test_what_another_process_brings_is_on_the_next_page(
@@ -281,7 +281,7 @@ async def test_twins_say_the_same_as_the_view(board: Dashboard, name: str) -> No
 
 
 async def test_each_table_of_a_page_leads_to_all_of_it(board: Dashboard) -> None:
-    page = Page(await board.text(f"/channels?{WEEK}"))
+    page = Elements(await board.text(f"/channels?{WEEK}"))
     for address in {link for link in page.links if ".csv" in link}:
         rows = list(csv.reader(io.StringIO(await board.text(address))))
         assert len({len(row) for row in rows}) == 1
@@ -300,7 +300,7 @@ async def test_a_table_is_sorted_and_searched_by_links_and_a_form(
     async with dashboard(example, tmp_path) as opened:
         first = await opened.text(f"/people?{WEEK}")
         assert "1\N{EN DASH}20 of 123" in first
-        page = Page(first)
+        page = Elements(first)
         names = [f"page={number}#table-people" for number in (2, 7)]
         assert all(any(link.endswith(name) for link in page.links) for name in names)
         last = await opened.text(f"/people?{WEEK}&table=people&page=7")
@@ -328,7 +328,7 @@ async def test_a_file_is_called_after_what_is_in_it(board: Dashboard) -> None:
 @pytest.mark.parametrize("name", VIEWS)
 async def test_a_csv_without_a_table_is_the_main_one(board: Dashboard, name: str) -> None:
     view = await expected(board.house, name)
-    rankings = (table.name for table in view.tables if not table.chart)
+    rankings = (of.tables[0].name for of in view.sections if of.chart is None)
     main = next(rankings, view.tables[0].name)
     async with board.client.get(f"/{name}.csv?{WEEK}") as answer:
         assert f'filename="{name}-{main}-2024' in answer.headers["Content-Disposition"]
@@ -559,7 +559,7 @@ async def test_a_profile_of_nobody_leads_to_the_list(board: Dashboard) -> None:
 
 
 async def test_names_in_tables_lead_to_their_pages(board: Dashboard) -> None:
-    page = Page(await board.text(f"/?{WEEK}"))
+    page = Elements(await board.text(f"/?{WEEK}"))
     assert f"/channel?{WEEK}&channel=CDEV" in page.links
     assert f"/person?{WEEK}&person=UBOB" in page.links
     person = await board.text(f"/person?{WEEK}&person=bob")
@@ -618,7 +618,7 @@ async def test_who_is_unknown_forgotten_or_excluded_has_no_page(
 
 async def test_pseudonyms_lead_on_and_real_names_do_not(hidden: Dashboard) -> None:
     page = await hidden.text(f"/people?{WEEK}")
-    links = [link for link in Page(page).links if "person=" in link]
+    links = [link for link in Elements(page).links if "person=" in link]
     assert links
     text = await hidden.text(links[0])
     assert not REAL.search(text)
@@ -756,15 +756,15 @@ async def test_a_number_leads_to_its_rows_and_a_day_to_itself(board: Dashboard) 
     days = "from=2024-03-10&to=2024-03-16"
     for name in (*VIEWS, "person", "channel"):
         query = f"{days}&person=bob" if name == "person" else f"{days}&channel=general"
-        page = Page(await board.text(f"/{name}?{query}"))
+        page = Elements(await board.text(f"/{name}?{query}"))
         for link in {link for link in page.links if "only=" in link}:
             assert await board.status(link) == 200, link
-    page = Page(await board.text(f"/?{days}"))
+    page = Elements(await board.text(f"/?{days}"))
     assert f"/messages?{days}" in page.links
     assert f"/messages?channel=CDEV&{days}" in page.links
     assert f"/todo?{days}#table-unanswered" in page.links
     assert "/?from=2024-03-12&to=2024-03-12" in page.links
     hours = [link for link in page.links if re.search(r"only=[a-z]+day-\d\d-00&", link)]
     assert "Messages written on a " in await board.text(hours[0])
-    listed = Page(await board.text(f"/people?{days}"))
+    listed = Elements(await board.text(f"/people?{days}"))
     assert f"/people?{days}#table-people" in listed.links

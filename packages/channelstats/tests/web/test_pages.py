@@ -12,11 +12,12 @@ from channelstats.render.html import delta
 from channelstats.stats.period import History, Now
 from channelstats.stats.quantities import change, not_compared
 from channelstats.views.goals import Bound
-from channelstats.views.model import Choice, Column, Kind, Table, Tile, View
+from channelstats.views.model import Choice, Column, Kind, Page, Section, Table, Tile, Tiles
 from channelstats.web.filters import Query
 from channelstats.web.pages import ViewContext, Visit, view_page
 
 FIRST, LAST = date(2024, 3, 10), date(2024, 3, 16)
+CHOICE = Choice(FIRST, LAST)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_goals_stand_at_the_tiles_of_everybody_and_of_counts_at_those_of_a_week(
     )
     first = LAST - timedelta(days - 1)
     choice = Choice(first, LAST, person=person)
-    view = View("threads", "", "", choice, (FIRST, LAST), tiles, (), (), ())
+    view = Page("threads", ("Threads",), choice, (FIRST, LAST), lead=(Tiles(tiles),))
     goals = (
         Bound("threads.share", "<=", 30),
         Bound("threads.posters", ">=", 3),
@@ -100,7 +101,7 @@ def test_goals_stand_at_the_tiles_of_everybody_and_of_counts_at_those_of_a_week(
 def test_days_after_the_last_whole_week_can_be_shown(
     weeks: int, newest: date | None, newer: tuple[date, date] | None
 ) -> None:
-    view = View("todo", "", "", Choice(FIRST, LAST), (FIRST, LAST), (), (), (), ())
+    view = Page("todo", ("To do",), CHOICE, (FIRST, LAST))
     now = Now(LAST + timedelta(4), History(FIRST, newest), 6)
     visit = Visit(Query(FIRST, LAST, weeks), Names({}, {}), now, ZoneInfo("UTC"))
     assert ViewContext(view, visit).newer_days == newer
@@ -116,7 +117,7 @@ def test_a_day_that_was_read_in_part_is_not_compared_but_in_what_is_to_be_done()
 
 def test_a_figure_without_one_before_is_shown_alone() -> None:
     tile = Tile("posters", "People who posted", Kind.COUNT, change(4, None))
-    view = View("people", "", "", Choice(FIRST, LAST), (FIRST, LAST), (tile,), (), (), ())
+    view = Page("people", ("People",), CHOICE, (FIRST, LAST), lead=(Tiles((tile,)),))
     now = Now(LAST, History(FIRST, LAST), 6)
     page = view_page(view, Visit(Query(FIRST, LAST, 1), Names({}, {}), now, ZoneInfo("UTC")))
     assert "People who posted" in page
@@ -126,7 +127,7 @@ def test_a_figure_without_one_before_is_shown_alone() -> None:
 def test_where_a_table_goes_on_that_is_seen_and_said() -> None:
     column = Column("words", "Words", Kind.COUNT)
     table = Table("people", "People", (column,), pl.DataFrame({"words": range(50)}))
-    view = View("people", "", "", Choice(FIRST, LAST), (FIRST, LAST), (), (), (table,), ())
+    view = Page("people", ("People",), CHOICE, (FIRST, LAST), sections=(Section.of(table),))
     now = Now(LAST, History(FIRST, LAST), 6)
     page = view_page(view, Visit(Query(FIRST, LAST, 1), Names({}, {}), now, ZoneInfo("UTC")))
     assert page.count("<td") == 20

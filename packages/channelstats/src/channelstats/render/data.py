@@ -1,9 +1,9 @@
-"""Views for programs: JSON and CSV.
+"""Pages for programs: JSON and CSV.
 
 Rule: all that is shown is in it, unrounded and whole, with IDs beside names. A text that a
 spreadsheet would run as a formula gets a quote before it in CSV.
 
-The JSON of a view, whose keys stay as they are within a `schema_version`:
+The JSON of a page, whose keys stay as they are within a `schema_version`:
 
     schema_version, name, title, lead, notes [text]
     first, last          the days, `yyyy-mm-dd`
@@ -34,8 +34,9 @@ import polars as pl
 from channelstats.days import minute_text
 from channelstats.identifiers import seconds
 from channelstats.render.names import Directory
+from channelstats.render.text import line_text
 from channelstats.stats.quantities import replaced
-from channelstats.views.model import Kind, Network, Table, Tile, View
+from channelstats.views.model import Kind, Network, Page, Table, Tile
 
 SCHEMA_VERSION: Final = 1
 
@@ -47,27 +48,27 @@ Json: TypeAlias = object
 """What is only encoded, never looked into again."""
 
 
-def json_of(view: View, names: Directory) -> bytes:
-    """A whole view; for the form see the module."""
-    chosen = view.choice
+def json_of(page: Page, names: Directory) -> bytes:
+    """A whole page; for the form see the module."""
+    chosen = page.choice
     document: dict[str, Json] = {
         "schema_version": SCHEMA_VERSION,
-        "name": view.name,
-        "title": view.title,
-        "lead": view.lead,
-        "notes": view.notes,
+        "name": page.name,
+        "title": line_text(page.title, names),
+        "lead": page.about,
+        "notes": page.notes,
         "first": chosen.first,
         "last": chosen.last,
-        "before": dict(zip(("first", "last"), view.before, strict=True)),
+        "before": dict(zip(("first", "last"), page.before, strict=True)),
         "channel": chosen.channel or None,
         "person": chosen.person or None,
-        "tiles": {tile.name: _tile(tile) for tile in view.tiles},
-        "charts": view.charts,
-        "tables": {table.name: _table(table) for table in view.tables},
+        "tiles": {tile.name: _tile(tile) for tile in page.tiles},
+        "charts": page.charts,
+        "tables": {table.name: _table(table) for table in page.tables},
         "names": {
-            "people": {uid: names.person(uid) for uid in _ids(view, Kind.PERSON, chosen.person)},
+            "people": {uid: names.person(uid) for uid in _ids(page, Kind.PERSON, chosen.person)},
             "channels": {
-                cid: names.channel(cid) for cid in _ids(view, Kind.CHANNEL, chosen.channel)
+                cid: names.channel(cid) for cid in _ids(page, Kind.CHANNEL, chosen.channel)
             },
         },
     }
@@ -92,14 +93,14 @@ def _table(table: Table) -> dict[str, Json]:
     }
 
 
-def _ids(view: View, kind: Kind, chosen: str) -> list[str]:
-    """Every ID of a kind in a view."""
+def _ids(page: Page, kind: Kind, chosen: str) -> list[str]:
+    """Every ID of a kind in a page."""
     found = {chosen}
-    for table in view.tables:
+    for table in page.tables:
         for column in table.columns:
             if column.kind is kind:
                 found |= set(table.rows[column.name])
-    for chart in view.charts:
+    for chart in page.charts:
         if isinstance(chart, Network) and kind is Kind.PERSON:
             found |= {node.id for node in chart.nodes}
     return sorted(found - {""})

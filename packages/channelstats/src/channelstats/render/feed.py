@@ -7,13 +7,13 @@ from xml.etree import ElementTree as ET
 from zoneinfo import ZoneInfo
 
 from channelstats.render.names import Directory
-from channelstats.views.model import TO_DO, Kind, View
+from channelstats.views.model import TO_DO, Kind, Page
 from channelstats.views.queue import QUEUE, SHOWN
 
 _ATOM: Final = "http://www.w3.org/2005/Atom"
 
 
-def atom_of(view: View, names: Directory, zone: ZoneInfo, here: str) -> bytes:
+def atom_of(view: Page, names: Directory, zone: ZoneInfo, here: str) -> bytes:
     """The first items of the view To do; ``here`` is the address of the dashboard. An entry leads
     to its message, or to the list where the address of the workspace is not known.
     """

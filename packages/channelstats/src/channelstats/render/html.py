@@ -1,4 +1,4 @@
-"""A report as one page of HTML that needs nothing else: no network, no script, no font. What its
+"""A page as one file of HTML that needs nothing else: no network, no script, no font. What its
 templates and those of the dashboard have in common.
 
 Rule: every number is in a table or a list that a screen reader can read; pictures repeat them. What
@@ -22,15 +22,15 @@ from channelstats.stats.quantities import Change
 from channelstats.views.model import (
     NUMERIC,
     Cell,
+    Chart,
     Column,
     Heat,
     Kind,
     Layout,
     Line,
     Link,
-    Report,
+    Page,
     Section,
-    SeriesChart,
     Table,
     Tile,
 )
@@ -102,13 +102,13 @@ def bar(cell: Change | float | None, most: float) -> str:
     return f"{100 * number / most if most > 0 else 0:.1f}"
 
 
-def html_of(report: Report, names: Directory) -> str:
+def html_of(page: Page, names: Directory) -> str:
     """The page."""
     template = environment("channelstats.render").get_template("report.html")
-    return template.render(report=report, show=_ReportContext(names))
+    return template.render(page=page, show=_PageContext(names))
 
 
-class _ReportContext:
+class _PageContext:
     """What the template asks for: values, bars and charts."""
 
     def __init__(self, names: Directory) -> None:
@@ -156,20 +156,21 @@ class _ReportContext:
         if kind in (Kind.PERSON, Kind.CHANNEL):
             name = value_text(of, kind, self._names)
             return Markup('<span class="{}"><bdi>{}</bdi></span>').format(kind, name)
+        if kind is Kind.MESSAGE:
+            return self.value(Link(message=of, text="Message"), kind)
         return escape(of)
 
     def is_narrow(self, section: Section) -> bool:
         """Whether two of them fit side by side."""
-        tables = [part for part in section.parts if isinstance(part, Table)]
-        pictures = any(isinstance(part, SeriesChart | Heat) for part in section.parts)
+        tables = section.tables
         short = all(len(of.columns) < 3 and of.layout is not Layout.BARS for of in tables)
-        return not pictures and bool(tables) and short
+        return section.chart is None and bool(tables) and short
 
-    def draw(self, chart: SeriesChart | Heat) -> Markup:
+    def draw(self, chart: Chart) -> Markup:
         if isinstance(chart, Heat):
             rows = tuple(value_text(row, chart.row_kind, self._names) for row in chart.rows)
             chart = msgspec.structs.replace(chart, rows=rows)
-        return drawn(chart)
+        return drawn(chart, named=self._names.person)
 
     def heat_table(self, chart: Heat) -> Table:
         """The numbers of a heat map."""

@@ -61,11 +61,15 @@ class Directory:
         return printable(self.channels.get(cid, "")) or cid
 
     def called(self, of: str, kind: Kind) -> str:
-        """What the text of a cell is read as: a name, `#channel`, `:emoji:`, or the text itself."""
+        """What the text of a cell is read as: a name, `#channel`, `:emoji:`, the address of a
+        message, or the text itself.
+        """
         if kind is Kind.PERSON:
             return self.person(of)
         if kind is Kind.CHANNEL:
             return f"#{self.channel(of)}"
+        if kind is Kind.MESSAGE:
+            return self.permalink(of)
         return f":{of}:" if kind is Kind.EMOJI else of
 
     def permalink(self, message: str) -> str:

@@ -1,4 +1,4 @@
-"""A report as Slack blocks, and blocks as messages that Slack takes: a few sentences, or under the
+"""A page as Slack blocks, and blocks as messages that Slack takes: a few sentences, or under the
 profile compat all of it as the original posted it, with emoji that only its workspace had.
 
 Rule: people and channels are mentions, and Slack shows their names; where IDs are not real ones the
@@ -24,8 +24,8 @@ from channelstats.views.model import (
     Layout,
     Line,
     Link,
+    Page,
     Part,
-    Report,
     Section,
     Table,
     Text,
@@ -58,16 +58,20 @@ class _Slack:
     def __init__(self, names: Directory, number_text: NumberText) -> None:
         self._names, self._number_text = names, number_text
 
-    def report(self, report: Report) -> Iterator[SlackBlock]:
-        title = f"*{self.line(report.title)}*"
-        yield from _texts(f"{title}\n{report.period}" if report.period else title)
-        for part in report.lead:
+    def page(self, page: Page) -> Iterator[SlackBlock]:
+        title = f"*{self.line(page.title)}*"
+        yield from _texts(f"{title}\n{page.period}" if page.period else title)
+        if page.about:
+            yield from _texts(escaped(page.about))
+        for part in page.lead:
             yield from self.part(part)
-        for section in report.sections:
+        for section in page.sections:
             if not section.beyond:
                 yield from self.section(section)
-        if report.dashboard:
-            yield from _texts(f"<{escaped(report.dashboard)}|More in the dashboard>")
+        if page.notes:
+            yield from _texts("\n".join(map(escaped, page.notes)))
+        if page.dashboard:
+            yield from _texts(f"<{escaped(page.dashboard)}|More in the dashboard>")
 
     def section(self, section: Section) -> Iterator[SlackBlock]:
         if section.rule_before:
@@ -140,6 +144,8 @@ class _Slack:
         if kind is Kind.CHANNEL:
             name = escaped(self._names.channel(of)).replace("|", "¦")
             return f"<#{of}|{name}>" if self._names.real else f"#{name}"
+        if kind is Kind.MESSAGE:
+            return self.value(Link(message=of, text="message"), kind)
         return f":{escaped(of)}:" if kind is Kind.EMOJI else escaped(of)
 
 
@@ -217,10 +223,10 @@ def content_of(wanted: Wanted, of: ReportData, names: Directory) -> Content:
     return as_content(digest_of(wanted, of), names, number_in_words)
 
 
-def as_content(report: Report, names: Directory, number_text: NumberText) -> Content:
-    title = escaped(line_text(report.title, names))
-    text = f"{title}: {report.period}" if report.period else title
-    return Content(text, list(_Slack(names, number_text).report(report)))
+def as_content(page: Page, names: Directory, number_text: NumberText) -> Content:
+    title = escaped(line_text(page.title, names))
+    text = f"{title}: {page.period}" if page.period else title
+    return Content(text, list(_Slack(names, number_text).page(page)))
 
 
 def messages_of(content: Content) -> list[dict[str, object]]:

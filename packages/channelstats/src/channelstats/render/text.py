@@ -1,4 +1,4 @@
-"""A report as plain text, for a terminal or a mail.
+"""A page as plain text, for a terminal or a mail.
 
 Rule: it reads well without colours and in a window of 100 columns; charts become letters or are
 left out.
@@ -6,6 +6,8 @@ left out.
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
+
+import polars as pl
 
 from channelstats.render.names import Directory
 from channelstats.render.words import NOTHING, change_text, figure_text, plural, width
@@ -17,8 +19,8 @@ from channelstats.views.model import (
     Layout,
     Line,
     Link,
+    Page,
     Part,
-    Report,
     Table,
     Text,
     Tile,
@@ -33,25 +35,28 @@ _TextColumn: TypeAlias = tuple[str, bool, list[str]]
 """Its title, whether it is aligned to the right, its cells."""
 
 
-def text_of(report: Report, names: Directory) -> str:
-    """The whole report, with a line end at its end."""
-    return "\n".join(_lines(report, names)) + "\n"
+def text_of(page: Page, names: Directory) -> str:
+    """The whole page, with a line end at its end."""
+    return "\n".join(_lines(page, names)) + "\n"
 
 
-def _lines(report: Report, names: Directory) -> Iterator[str]:
-    yield from _headed(line_text(report.title, names), "=")
-    if report.period:
-        yield report.period
+def _lines(page: Page, names: Directory) -> Iterator[str]:
+    yield from _headed(line_text(page.title, names), "=")
+    if page.period:
+        yield page.period
     yield ""
-    for part in report.lead:
+    if page.about:
+        yield from (page.about, "")
+    for part in page.lead:
         yield from _part(part, names)
-    for section in report.sections:
+    for section in page.sections:
         note = f" ({section.note})" if section.note else ""
         yield from _headed(f"{section.title}{note}", "-")
         if not section.parts:
             yield from ("Nothing.", "")
         for part in section.parts:
             yield from _part(part, names)
+    yield from page.notes
 
 
 def _headed(title: str, line: str) -> tuple[str, str]:
@@ -90,7 +95,7 @@ def _table(table: Table, names: Directory) -> Iterator[str]:
         columns.append((column.title, column.kind in NUMERIC, texts))
         if table.layout is Layout.BARS and column.bar:
             columns.append(("", False, _bars(cells)))
-        if column.kind is Kind.MESSAGE:
+        if column.kind is Kind.MESSAGE and table.rows[column.name].dtype == pl.Struct:
             links = [names.permalink(cell["message"]) for cell in table.rows[column.name]]
     if any(links):
         columns.append(("Link", False, links))

@@ -11,8 +11,17 @@ from channelstats.stats.quantities import shown
 from channelstats.stats.rankings import AUTHOR_FIGURES
 from channelstats.views import figures
 from channelstats.views.components import over_time, table, table_of, tiles
-from channelstats.views.loading import Comparison, ViewContent, ViewRequest
-from channelstats.views.model import ChoiceError, Column, Kind, Series, SeriesChart, Table
+from channelstats.views.loading import Comparison, ViewRequest
+from channelstats.views.model import (
+    ChoiceError,
+    Column,
+    Kind,
+    Page,
+    Section,
+    Series,
+    SeriesChart,
+    Table,
+)
 from channelstats.views.threads import waiting_times
 from channelstats.views.todo import newcomer_table
 
@@ -32,28 +41,25 @@ _FIGURES: Final = (
 )
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     scope, choice = request.scope, request.choice
     if not choice.channel:
         raise ChoiceError("channel: expected a name or an ID")
-    waiting = waiting_times(request)
     if choice.compare:
         scopes = {cid: _scope_of(request, cid) for cid in (choice.channel, *choice.compare)}
         lines, numbers = _beside_others(scopes)
-        tables = [_figures_of(scopes), numbers]
+        compared = [Section.of(_figures_of(scopes))]
     else:
-        lines = over_time(scope, figures.MESSAGES)
-        tables = [table_of("messages", "Messages", {"messages": lines}, below=lines.name)]
-    return ViewContent(
-        lead="Who carries this channel, how soon it answers, and who is new in it.",
+        lines, compared = over_time(scope, figures.MESSAGES), []
+        numbers = table_of("messages", "Messages", {"messages": lines})
+    return request.page(
+        "Who carries this channel, how soon it answers, and who is new in it.",
+        Section.of(lines, numbers),
+        waiting_times(request),
+        *compared,
+        Section.of(_carriers(request)),
+        Section.of(newcomer_table(request).without("channel")),
         tiles=tiles(scope, *_FIGURES),
-        charts=(lines, waiting),
-        tables=(
-            *tables,
-            table_of("first_replies", waiting.title, {"threads": waiting}, below=waiting.name),
-            _carriers(request),
-            newcomer_table(request).without("channel"),
-        ),
     )
 
 
@@ -74,7 +80,7 @@ def _beside_others(scopes: dict[str, Comparison]) -> tuple[SeriesChart, Table]:
         for label, number in zip(first.labels, of.values, strict=True)
     ]
     frame = pl.DataFrame(rows, [day, "channel", "messages"], orient="row")
-    numbers = table("messages", "Messages", frame.drop(day), chart=chart.name)
+    numbers = table("messages", "Messages", frame.drop(day))
     columns = (Column(day, first.axis, Kind.DATE), *numbers.columns)
     return chart, msgspec.structs.replace(numbers, columns=columns, rows=frame)
 

@@ -4,6 +4,8 @@ Rule: channels are ranked by words, as everywhere. With a person chosen they are
 ranks and shares are the person's among the posters of each.
 """
 
+from typing import Final
+
 import polars as pl
 
 from channelstats.stats.measures import Measures
@@ -13,41 +15,41 @@ from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
 from channelstats.views.components import over_time, table, table_of, tiles, together
 from channelstats.views.figures import Figure
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Table
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import Page, Section, Table
 from channelstats.views.slack_counts import IN_UTC
 
+_MOVES: Final = (figures.JOINS, figures.LEAVES)
 
-def view(request: ViewRequest) -> ViewContent:
-    scope = request.scope
+
+def view(request: ViewRequest) -> Page:
+    scope, slack = request.scope, request.slack
+    volume, moved = (figures.MESSAGES, figures.WORDS), (figures.FILES, *_MOVES)
     if scope.person:
-        return ViewContent(
-            lead="Where this person writes, and how much of each channel they write.",
-            tiles=tiles(scope, figures.PLACES, figures.MESSAGES, figures.WORDS),
-            tables=(channel_table(request),),
+        return request.page(
+            "Where this person writes, and how much of each channel they write.",
+            Section.of(channel_table(request)),
+            tiles=tiles(scope, figures.PLACES, *volume),
         )
     private = [_private(request)] if request.data.known_channels["private"].any() else []
-    moved = (figures.FILES, figures.JOINS, figures.LEAVES)
-    volume = (figures.MESSAGES, figures.WORDS)
     shown = (figures.CHANNELS, *volume, *private, figures.LARGEST, *moved)
     if request.choice.channel:  # of one channel there is nothing to say of several
         shown = (figures.POSTERS, *volume, *moved)
-    tables, slack = [channel_table(request)], request.slack
-    charts = []
+    over, viewed, notes = list[Section](), list[Section](), slack.nearest(Subject.CHANNELS)
     if any(of.period_messages.moves.height for of in scope):
-        moves = {of.name: over_time(scope, of) for of in (figures.JOINS, figures.LEAVES)}
-        charts.append(together(figures.MOVES, moves))
-        tables.append(table_of("moves", figures.MOVES.title, moves, below="moves"))
-    tables.append(_moves_table(request))
-    notes = slack.nearest(Subject.CHANNELS)
+        lines = {of.name: over_time(scope, of) for of in _MOVES}
+        numbers = table_of("moves", figures.MOVES.title, lines)
+        over.append(Section.of(together(figures.MOVES, lines), numbers))
     if slack.channels is not None:
-        tables.append(_viewers(request, slack.channels, least=slack.is_least))
+        viewed.append(Section.of(_viewers(request, slack.channels, least=slack.is_least)))
         notes = (f"{IN_UTC}.",)
-    return ViewContent(
-        lead="Where people write, most words first.",
+    return request.page(
+        "Where people write, most words first.",
+        *over,
+        Section.of(channel_table(request)),
+        Section.of(_moves_table(request)),
+        *viewed,
         tiles=tiles(scope, *shown),
-        charts=tuple(charts),
-        tables=tuple(tables),
         notes=notes,
     )
 

@@ -117,11 +117,9 @@ def table(
     *,
     bar: str = "",
     line: str = "",
-    chart: str = "",
     layout: Layout = Layout.LINES,
     whole: str = "",
     about: str = "",
-    is_first: bool = False,
 ) -> Table:
     """A frame as a table: its columns are those of the frame, each the figure of its name or one of
     ``figures``. ``bar`` is the one that is drawn; ``line`` is how a row is written as a line of
@@ -132,29 +130,27 @@ def table(
         (figures.get(of) or FIGURES[of]).column(of, bar=of == bar, phrase=phrase)
         for of, phrase in zip(rows.columns, phrases, strict=True)
     )
-    return Table(name, title, columns, rows, chart, layout, whole, about, is_first)
+    return Table(name, title, columns, rows, layout, whole, about)
 
 
-def table_of(name: str, title: str, charts: Mapping[str, SeriesChart], *, below: str = "") -> Table:
-    """The numbers of charts of the same labels, by the names of their columns; folded ``below`` a
-    chart.
-    """
+def table_of(name: str, title: str, charts: Mapping[str, SeriesChart]) -> Table:
+    """The numbers of charts of the same labels, by the names of their columns."""
     columns = {
         _column(FIGURES[key], series): series
         for key, chart in charts.items()
         for series in chart.series
     }
-    return series_table(name, title, next(iter(charts.values())), columns, below)
+    return series_table(name, title, next(iter(charts.values())), columns)
 
 
 def series_table(
-    name: str, title: str, chart: SeriesChart, series: Mapping[Column, Series], below: str = ""
+    name: str, title: str, chart: SeriesChart, series: Mapping[Column, Series]
 ) -> Table:
     """The numbers of series with the labels of a chart, each in its column."""
     kind = Kind.DATE if chart.is_over_time else Kind.TEXT
     label = Column(chart.axis.split()[0].lower(), chart.axis, kind)
     values = {label.name: chart.labels, **{key.name: of.values for key, of in series.items()}}
-    return Table(name, title, (label, *series), pl.DataFrame(values, strict=False), below)
+    return Table(name, title, (label, *series), pl.DataFrame(values, strict=False))
 
 
 def _column(figure: Figure, series: Series) -> Column:

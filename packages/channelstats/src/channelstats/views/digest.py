@@ -6,23 +6,21 @@ Rule: it says nothing that the whole report or the view To do does not say.
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
-from urllib.parse import urlencode
 
 import polars as pl
 
-from channelstats.days import period_text
 from channelstats.stats.messages import REACTED, REPLIED
 from channelstats.views import figures
 from channelstats.views.components import message_cells
 from channelstats.views.figures import Figure
-from channelstats.views.model import Kind, Line, Link, Report, Span, Text
+from channelstats.views.model import Kind, Line, Link, Page, Span, Text
 from channelstats.views.queue import Action
 from channelstats.views.report_data import MOVED, SIZES, ReportData
 from channelstats.views.reports import (
     ReportKind,
     Wanted,
+    page_of,
     silence_note,
-    title_of,
     why_you_get_this,
 )
 from channelstats.views.sections import coverage_note, help_section
@@ -38,7 +36,7 @@ _RECEIVED: Final[Mapping[str, str]] = {
 }
 
 
-def digest_of(wanted: Wanted, of: ReportData) -> Report:
+def digest_of(wanted: Wanted, of: ReportData) -> Page:
     """The sentences, what there is to do, and whom to ask; ``of`` serves for many."""
     is_own, why = wanted.kind is ReportKind.USER, tuple[str | Span, ...]()
     note = coverage_note(of)
@@ -55,24 +53,7 @@ def digest_of(wanted: Wanted, of: ReportData) -> Report:
         parts.append(Text((("To do:",), *to_do)))
     if asking := help_section(why, wanted.help_channel, of):
         parts += asking.parts
-    return Report(
-        title=title_of(wanted),
-        period=period_text(of.period.start, of.period.last),
-        lead=tuple(parts),
-        sections=(),
-        dashboard=_address(wanted, of),
-    )
-
-
-def _address(wanted: Wanted, of: ReportData) -> str:
-    """Where the dashboard shows the same; "" where its address is not known."""
-    if not wanted.dashboard_url:
-        return ""
-    chosen = {"from": of.period.start.isoformat(), "to": of.period.last.isoformat()}
-    if wanted.subject:
-        name = "channel" if wanted.kind is ReportKind.CHANNEL else "person"
-        chosen[name] = wanted.subject
-    return f"{wanted.dashboard_url}?{urlencode(chosen)}"
+    return page_of(wanted, of, tuple(parts), dashboard_url=wanted.dashboard_url)
 
 
 # ── sentences ────────────────────────────────────────────────────────────────────────────────────

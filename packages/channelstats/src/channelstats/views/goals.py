@@ -26,7 +26,7 @@ from channelstats.tables import Tables
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import Channel
 from channelstats.views.loading import DashboardData, load
-from channelstats.views.model import VIEWS, Choice, Kind, Tile, View
+from channelstats.views.model import VIEWS, Choice, Kind, Page, Tile
 from channelstats.views.registry import view_of
 from channelstats.views.slack_counts import MemberCounts, SlackCounts
 
@@ -132,7 +132,7 @@ def figures() -> Mapping[str, Tile]:
     }
 
 
-def measured(view: View, bounds: Iterable[Bound]) -> list[Measured]:
+def measured(view: Page, bounds: Iterable[Bound]) -> list[Measured]:
     """The figures of a view that have bounds, in the order of these."""
     tiles = {f"{view.name}.{tile.name}": tile for tile in view.tiles}
     return [

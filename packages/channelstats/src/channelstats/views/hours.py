@@ -14,8 +14,8 @@ from channelstats.stats.period import WEEK
 from channelstats.stats.quantities import volume_by
 from channelstats.views import figures
 from channelstats.views.components import compared_series, table, table_of
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Heat, Kind, SeriesChart, Table
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import Heat, Kind, Page, Section, SeriesChart, Table
 
 HOUR_NAMES: Final = tuple(f"{hour:02d}:00" for hour in HOURS)
 
@@ -37,20 +37,18 @@ def _weekdays(first: int) -> _Steps:
     return _Steps("local_weekday", "Weekday", numbers, tuple(WEEKDAYS[day] for day in numbers))
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     days = _weekdays(request.data.first_weekday)
-    heat, heat_table = heat_map(request)
     by_hour = _bars(request, _BY_HOUR, "m", "hours", "Messages by hour")
     by_weekday = _bars(request, days, "m", "weekdays", "Messages by weekday")
     words = [_bars(request, steps, "w", "words", "Words") for steps in (_BY_HOUR, days)]
-    return ViewContent(
-        lead="When people write, by weekday and hour of their own local time.",
-        charts=(heat, by_hour, by_weekday),
-        tables=(
-            table_of("hours", "By hour", {"messages": by_hour, "words": words[0]}),
-            table_of("weekdays", "By weekday", {"messages": by_weekday, "words": words[1]}),
-            heat_table,
-        ),
+    return request.page(
+        "When people write, by weekday and hour of their own local time.",
+        Section.of(*heat_map(request)),
+        Section.of(by_hour),
+        Section.of(by_weekday),
+        Section.of(table_of("hours", "By hour", {"messages": by_hour, "words": words[0]})),
+        Section.of(table_of("weekdays", "By weekday", {"messages": by_weekday, "words": words[1]})),
         notes=zone_notes(request),
     )
 
@@ -94,7 +92,7 @@ def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
         for hour, (m, w) in zip(HOUR_NAMES, row, strict=True)
     ]
     frame = pl.DataFrame(rows, ["weekday", "hour", "messages", "words"], orient="row")
-    return heat, table(name, title, frame, chart=name)
+    return heat, table(name, title, frame)
 
 
 def zone_notes(request: ViewRequest) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 import polars as pl
 
-from channelstats.days import DAY, SUNDAY, week_of
+from channelstats.days import DAY, SUNDAY, period_text, week_of
 from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.stats import Inputs, Options, Period, quantities
 from channelstats.stats.inputs import LARGE, TooManyMessages, load_inputs
@@ -33,7 +33,18 @@ from channelstats.tables.directory import Channel
 from channelstats.tables.marks import ItemMark
 from channelstats.tables.messages import Progress
 from channelstats.tables.topics import WeekTopics, left_out_mark
-from channelstats.views.model import Chart, Choice, ChoiceError, Table, Tile
+from channelstats.views.model import (
+    ALL_VIEWS,
+    Choice,
+    ChoiceError,
+    Kind,
+    Page,
+    Part,
+    Section,
+    Table,
+    Tile,
+    Tiles,
+)
 from channelstats.views.slack_counts import SlackCounts, load_slack_counts
 
 MOST_DAYS: Final = 400
@@ -49,6 +60,8 @@ messages in them."""
 
 TOPIC_WEEKS: Final = 8
 """Weeks that what is talked about is compared with."""
+
+_TELL_TIMES: Final = frozenset({Kind.MESSAGE, Kind.ITEM})
 
 MarkedItems: TypeAlias = Mapping[str, ItemMark]
 NO_MARKS: Final[MarkedItems] = {}
@@ -251,16 +264,6 @@ def period_of(choice: Choice, tables: Tables) -> Period:
 # ── what is asked for ────────────────────────────────────────────────────────────────────────────
 
 
-class ViewContent(msgspec.Struct, frozen=True):
-    """A view without what all views have."""
-
-    lead: str
-    tiles: tuple[Tile, ...] = ()
-    charts: tuple[Chart, ...] = ()
-    tables: tuple[Table, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def refuse_small(choice: Choice, groups: SmallGroups) -> None:
     """Refuse what hides nobody.
 
@@ -274,15 +277,21 @@ def refuse_small(choice: Choice, groups: SmallGroups) -> None:
 
 
 class ViewRequest:
-    """What a view was asked for: a choice, and the smallest group that may be shown; ``marks`` are
-    what was said of items of the list of what is to be done.
+    """What the view ``name`` was asked for: a choice, and the smallest group that may be shown;
+    ``marks`` are what was said of items of the list of what is to be done.
 
     :raises ChoiceError: the choice is of a group that is too small to be shown
     """
 
     def __init__(
-        self, data: DashboardData, choice: Choice, smallest_group: int, marks: MarkedItems
+        self,
+        name: str,
+        data: DashboardData,
+        choice: Choice,
+        smallest_group: int,
+        marks: MarkedItems,
     ) -> None:
+        self.name = name
         self.data = data
         self.choice = choice
         self.marks = marks
@@ -295,8 +304,55 @@ class ViewRequest:
         self.scope: Comparison = data.scope(choice)
         self.slack = SlackCounts() if choice.channel or choice.person else data.slack
 
-    @cached_property
-    def suppression_notes(self) -> tuple[str, ...]:
+    def page(
+        self,
+        about: str,
+        *sections: Section,
+        tiles: tuple[Tile, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Page:
+        """The page of the view, without what must not be shown."""
+        period = self.data.period
+        return Page(
+            name=self.name,
+            title=(ALL_VIEWS[self.name],),
+            choice=self.choice,
+            before=(period.previous.start, period.previous.last),
+            about=about,
+            period=period_text(period.start, period.last),
+            lead=(Tiles(tiles),) if tiles else (),
+            sections=tuple(
+                msgspec.structs.replace(of, parts=tuple(map(self._shown, of.parts)))
+                for of in sections
+            ),
+            notes=(*self._silence, *notes, *self._suppression),
+            small_channels=frozenset(cid for cid in self.data.channels if not self.shows(cid)),
+        )
+
+    def _shown(self, part: Part) -> Part:
+        """A table where times are hidden without what leads to messages, and where too few posted
+        without the people in it.
+        """
+        if not isinstance(part, Table):
+            return part
+        kinds = {column.name: column.kind for column in part.columns}
+        if Kind.PERSON in kinds.values() and not self.names_people:
+            part = msgspec.structs.replace(part, rows=part.rows.clear(), whole="")
+        if self.data.inputs.hides_times:
+            part = part.without(*(name for name, kind in kinds.items() if kind in _TELL_TIMES))
+        return part
+
+    @property
+    def _silence(self) -> tuple[str, ...]:
+        """Says so when there is nothing."""
+        if self.scope.now.messages.height:
+            return ()
+        who = "This person wrote nothing" if self.scope.person else "Nobody wrote anything"
+        where = " in this channel" if self.choice.channel else ""
+        return (f"{who}{where} in this period.",)
+
+    @property
+    def _suppression(self) -> tuple[str, ...]:
         """What is left out, in words."""
         if self.smallest_group <= 1:
             return ()

@@ -20,8 +20,8 @@ from channelstats.tables.columns import IS_HEAD
 from channelstats.views import figures
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.hours import HOUR_NAMES
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import ChoiceError
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import ChoiceError, Page, Section
 from channelstats.views.threads import WAIT_LABELS, WAIT_STEPS
 
 MOST_LISTED: Final = 10_000
@@ -36,7 +36,7 @@ class Selection(NamedTuple):
     pick: Pick
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     if request.data.inputs.hides_times:
         raise ChoiceError("under pseudonyms no messages are listed")
     selection = SELECTIONS[request.choice.only]
@@ -54,9 +54,9 @@ def view(request: ViewRequest) -> ViewContent:
     )
     more = f"Only the newest {MOST_LISTED:,} of {picked.height:,} messages are listed."
     titles = {"person": figures.BY, "replies": figures.REPLIES_IN_THREAD}
-    return ViewContent(
-        lead=f"{selection.title}, newest first.",
-        tables=(table("messages", "Messages", rows, titles),),
+    return request.page(
+        f"{selection.title}, newest first.",
+        Section.of(table("messages", "Messages", rows, titles)),
         notes=(more,) if picked.height > MOST_LISTED else (),
     )
 

@@ -1,14 +1,15 @@
-"""Views and reports before they have a form: tiles, charts, tables and texts.
+"""Pages before they have a form: tiles, charts, tables and texts, in sections.
 
 Rule: what is said and in which order is decided here once; who shows it decides how it looks. A
 value has a kind, which says how it is written; people, channels and emoji are IDs. Every number of
 a chart is also in a table that stands with it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from enum import StrEnum
-from typing import Final, Literal, TypeAlias, TypedDict, final
+from itertools import chain
+from typing import Final, Literal, Self, TypeAlias, TypedDict, final
 
 import msgspec
 import polars as pl
@@ -134,22 +135,18 @@ class Layout(StrEnum):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """All rows, ranked; what is in a column has its name. ``chart`` names the chart whose numbers
-    these are, and nothing else: such a table can be folded away below it. ``whole`` names the view
-    that has every row, where these are the first ones.
-    ``about`` says which rows they are, "" where the title says so. ``is_first``: it stands before
-    the charts.
+    """All rows, ranked; what is in a column has its name. ``whole`` names the view that has every
+    row, where these are the first ones. ``about`` says which rows they are, "" where the title says
+    so.
     """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: pl.DataFrame
-    chart: str = ""
     layout: Layout = Layout.LINES
     whole: str = ""
     about: str = ""
-    is_first: bool = False
 
     def without(self, *names: str) -> "Table":
         """The table without the columns of these names."""
@@ -181,7 +178,7 @@ class Tile(msgspec.Struct, frozen=True):
 
 
 class Tiles(msgspec.Struct, frozen=True):
-    """Tiles of a report; one paragraph where there are none."""
+    """Side by side, or lines of one paragraph."""
 
     tiles: tuple[Tile, ...]
 
@@ -260,30 +257,13 @@ class Network(msgspec.Struct, frozen=True, tag="network", tag_field="chart"):
 Chart: TypeAlias = SeriesChart | Heat | Network
 
 
-class View(msgspec.Struct, frozen=True):
-    """``lead`` says in a sentence what this shows. ``before`` are the first and the last of the
-    days that are compared with. ``small_channels`` may not be listed, nor chosen.
-    """
-
-    name: str
-    title: str
-    lead: str
-    choice: Choice
-    before: tuple[date, date]
-    tiles: tuple[Tile, ...]
-    charts: tuple[Chart, ...]
-    tables: tuple[Table, ...]
-    notes: tuple[str, ...]
-    small_channels: frozenset[str] = frozenset()
-
-
-Part: TypeAlias = Text | Tiles | Table | SeriesChart | Heat
+Part: TypeAlias = Text | Tiles | Table | Chart
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of a report; ``note`` belongs to its title. For Slack: ``silent``, without its title;
-    ``beyond``, left out altogether, as a report there was never so long; the two rules are lines
-    drawn before and after.
+    """What belongs together on a page, such as a chart and the tables of its numbers; ``note``
+    belongs to the title. For Slack: ``silent``, without its title; ``beyond``, left out altogether,
+    as a report there was never so long; the two rules are lines drawn before and after.
     """
 
     title: str
@@ -294,17 +274,59 @@ class Section(msgspec.Struct, frozen=True):
     rule_after: bool = False
     note: str = ""
 
+    @classmethod
+    def of(cls, first: Chart | Table, *others: Table) -> Self:
+        """Called like the first part."""
+        return cls(first.title, (first, *others))
 
-class Report(msgspec.Struct, frozen=True):
-    """``period`` is said below the title, "" for nothing; so is where the ``dashboard`` shows more,
-    at the end.
+    @property
+    def chart(self) -> Chart | None:
+        """The one that its tables have the numbers of."""
+        return next((part for part in self.parts if isinstance(part, Chart)), None)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Table))
+
+
+class Page(msgspec.Struct, frozen=True):
+    """All that is shown of a choice: the dashboard, reports, mails, posts in Slack and files are
+    layouts of it. ``about`` says in a sentence what it shows, ``period`` of when it is, "" for
+    nothing; then come the ``lead``, section after section, and ``notes``.
+
+    ``before`` are the first and the last of the days that are compared with. ``small_channels`` may
+    not be listed, nor chosen. ``dashboard`` is the address of more, "" for none.
     """
 
+    name: str
     title: Line
-    period: str
-    lead: tuple[Part, ...]
-    sections: tuple[Section, ...]
+    choice: Choice
+    before: tuple[date, date]
+    about: str = ""
+    period: str = ""
+    lead: tuple[Part, ...] = ()
+    sections: tuple[Section, ...] = ()
+    notes: tuple[str, ...] = ()
+    small_channels: frozenset[str] = frozenset()
     dashboard: str = ""
+
+    @property
+    def parts(self) -> Iterator[Part]:
+        """All of them, in their order."""
+        return chain(self.lead, *(section.parts for section in self.sections))
+
+    @property
+    def tiles(self) -> tuple[Tile, ...]:
+        found = (part.tiles for part in self.parts if isinstance(part, Tiles))
+        return tuple(chain.from_iterable(found))
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Chart))
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Table))
 
 
 TO_DO: Final = "todo"

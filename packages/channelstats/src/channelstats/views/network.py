@@ -12,8 +12,8 @@ import polars as pl
 from channelstats.stats.quantities import ranked
 from channelstats.views import figures
 from channelstats.views.components import table, tiles
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Edge, Network, Node, Table
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import Edge, Network, Node, Page, Section, Table
 
 MOST_NODES: Final = 60
 MOST_EDGES: Final = 200
@@ -31,24 +31,21 @@ _OF_ALL: Final = (figures.INTERACTING, figures.PAIRS, figures.MUTUAL, figures.IN
 _OF_PERSON: Final = (figures.PARTNERS, figures.DONE, figures.RECEIVED)
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     scope = request.scope
+    lead = "Who mentions, replies to and reacts to whom."
     if scope.person:
         lead = "Who this person interacts with, and how these interact with one another."
-    else:
-        lead = "Who mentions, replies to and reacts to whom."
     edges = _around(scope.now.edges, scope.person)
     if not request.names_people:
         edges = edges.clear()
     people = _people(edges)
-    return ViewContent(
-        lead=lead,
+    return request.page(
+        lead,
+        Section.of(_network(edges, people)),
+        Section.of(_edge_table(request, edges)),
+        Section.of(table("people", "People by interactions", people, bar="total")),
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
-        charts=(_network(edges, people),),
-        tables=(
-            _edge_table(request, edges),
-            table("people", "People by interactions", people, bar="total"),
-        ),
     )
 
 

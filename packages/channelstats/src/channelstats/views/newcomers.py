@@ -26,8 +26,8 @@ from channelstats.views.components import (
     tiles,
 )
 from channelstats.views.figures import Figure
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Column, Heat, Series, SeriesChart, Table
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import Column, Heat, Page, Section, Series, SeriesChart, Table
 
 _FOUR: Final = MONTH // WEEK
 _MOST_COHORTS: Final = 26
@@ -50,7 +50,7 @@ _OF_ALL: Final = (
 _OF_PERSON: Final = (figures.WEEKS_ACTIVE, figures.STAYED)
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     scope = request.scope
     now = scope.now
     shown_weeks = weeks(now.period.ending_with(max(now.period.days // WEEK, 1) * WEEK))
@@ -86,18 +86,18 @@ def view(request: ViewRequest) -> ViewContent:
             replace(rates, name=of.key, title=of.title, about=of.about, kind=of.kind, series=drawn)
         )
     columns = {_column(series, chart): series for chart in charts for series in chart.series}
-    heat, cohorts = _cohorts(request)
-    tables = [series_table("weeks", "By week", charts[0], columns)]
+    ways, by_month = [], []
     if not scope.person and request.data.cohorts >= 2 * _FOUR:
-        steps, *ways = _ways_in(request)
-        charts.append(steps)
-        tables += ways
-    tables.append(cohorts)
-    return ViewContent(
-        lead="How many people post for the first time, how many keep posting, and how many stop.",
+        steps, numbers, months = _ways_in(request)
+        ways, by_month = [Section.of(steps, numbers)], [Section.of(months)]
+    return request.page(
+        "How many people post for the first time, how many keep posting, and how many stop.",
+        *map(Section.of, charts),
+        *ways,
+        Section.of(*_cohorts(request)),
+        Section.of(series_table("weeks", "By week", charts[0], columns)),
+        *by_month,
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
-        charts=(*charts, heat),
-        tables=tuple(tables),
         notes=_notes(now.period),
     )
 
@@ -188,7 +188,7 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
     began_in = figures.BEGAN._replace(title=f"First message in {since_when} from")
     frame = pl.DataFrame({"week": heat.rows, "newcomers": in_each, **cells}, strict=False)
     said = {"week": began_in, **{of.name: of for of in columns}}
-    return heat, table(name, of.title, frame, said, chart=name)
+    return heat, table(name, of.title, frame, said)
 
 
 # ── joined → posted → answered → regular ─────────────────────────────────────────────────────────
@@ -227,7 +227,7 @@ def _ways_in(request: ViewRequest) -> tuple[SeriesChart, Table, Table]:
     chart = SeriesChart("bars", name, of.title, "Step", steps, of.kind, drawn, of.about)
     answered = {"answered": figures.OF_THEM_ANSWERED}
     by_month = table(f"{name}_by_month", "By four weeks", rows, answered)
-    return chart, table_of(name, of.title, {"people": chart}, below=name), by_month
+    return chart, table_of(name, of.title, {"people": chart}), by_month
 
 
 def _reach(request: ViewRequest) -> Period:

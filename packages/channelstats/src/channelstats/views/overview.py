@@ -10,7 +10,8 @@ from channelstats.views import figures
 from channelstats.views.channels import channel_table
 from channelstats.views.components import over_time, table_of, tiles
 from channelstats.views.hours import heat_map, zone_notes
-from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import Page, Section
 from channelstats.views.people import people_table
 from channelstats.views.queue import SHOWN, items, queue
 
@@ -40,35 +41,33 @@ _OF_PERSON: Final = (
 )
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     scope = request.scope
-    lines = over_time(scope, figures.MESSAGES)
-    heat, heat_table = heat_map(request)
+    lines, (heat, heat_table) = over_time(scope, figures.MESSAGES), heat_map(request)
     lead = "How much was written, by how many people, where and when, compared with before."
+    first = [Section.of(queue(request, items(request), SHOWN))]
     if scope.person:
         lead = "What one person wrote and got back, compared with the average person who posted."
-    return ViewContent(
-        lead=lead,
+        first = []
+    return request.page(
+        lead,
+        *first,
+        Section.of(lines, table_of("messages", "Messages", {"messages": lines})),
+        Section.of(heat, heat_table),
+        Section.of(channel_table(request, _TOP).without("files", "joins", "leaves")),
+        Section.of(people_table(request, _TOP)),
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
-        charts=(lines, heat),
-        tables=(
-            *(() if scope.person else (queue(request, items(request), SHOWN),)),
-            channel_table(request, _TOP).without("files", "joins", "leaves"),
-            people_table(request, _TOP),
-            table_of("messages", "Messages", {"messages": lines}, below=lines.name),
-            heat_table,
-        ),
         notes=zone_notes(request),
     )
 
 
-def volume(request: ViewRequest) -> ViewContent:
+def volume(request: ViewRequest) -> Page:
     scope = request.scope
     people = () if scope.person else (figures.POSTERS,)
     charts = {figure.key: over_time(scope, figure) for figure in (*_VOLUME, *people)}
-    return ViewContent(
-        lead="How much was written and by how many people, compared with the period before.",
+    return request.page(
+        "How much was written and by how many people, compared with the period before.",
+        *map(Section.of, charts.values()),
+        Section.of(table_of("volume", "Over time", charts)),
         tiles=tiles(scope, *_VOLUME, figures.WORDS_PER_MESSAGE, *people),
-        charts=tuple(charts.values()),
-        tables=(table_of("volume", "Over time", charts),),
     )

@@ -6,7 +6,6 @@ of those the person interacts with.
 
 from typing import Final
 
-import msgspec
 import polars as pl
 
 from channelstats.stats.quantities import Formula, change, not_compared, ranked
@@ -15,8 +14,8 @@ from channelstats.tables.columns import ID
 from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
 from channelstats.views.components import table, tiles
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Table, Tile
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import Page, Section, Table, Tile
 from channelstats.views.slack_counts import IN_UTC
 
 _OF_ALL: Final = (
@@ -47,28 +46,31 @@ _PARTNERS: Final = (
 """The people groups of a person, one column each."""
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     scope = request.scope
     if scope.person:
-        return ViewContent(
+        return request.page(
             "How much this person writes and gets back, and who they interact with.",
-            tiles(scope, *_OF_PERSON),
-            tables=(people_table(request), partner_table(request)),
+            Section.of(people_table(request)),
+            Section.of(partner_table(request)),
+            tiles=tiles(scope, *_OF_PERSON),
         )
-    content = ViewContent(
+    active, counts, notes = _slack_counts(request)
+    return request.page(
         "Who writes how much and gets how much back, most words first.",
-        tiles(scope, *_OF_ALL),
-        tables=(people_table(request),),
+        Section.of(people_table(request)),
+        *counts,
+        tiles=(*tiles(scope, *_OF_ALL), *active),
+        notes=notes,
     )
-    return _with_slack_counts(content, request)
 
 
-def _with_slack_counts(content: ViewContent, request: ViewRequest) -> ViewContent:
-    """The same, and how many members were active, beside how many posted."""
+def _slack_counts(request: ViewRequest) -> tuple[list[Tile], list[Section], tuple[str, ...]]:
+    """How many members were active, and that beside how many posted; as far as it is known."""
     slack, now = request.slack, request.scope.now
     members, before = slack.members, slack.before
     if members is None:
-        return msgspec.structs.replace(content, notes=slack.nearest(Subject.MEMBERS))
+        return [], [], slack.nearest(Subject.MEMBERS)
     active_change = not_compared(members.active)
     if before is not None:
         active_change = change(members.active, before.active)
@@ -81,13 +83,9 @@ def _with_slack_counts(content: ViewContent, request: ViewRequest) -> ViewConten
         ("Messages in channels", members.channel_messages, None),
     ]
     schema = {"figure": pl.String, "slack": pl.Int64, "here": pl.Int64}
-    counts = pl.DataFrame(rows, schema, orient="row")
-    return msgspec.structs.replace(
-        content,
-        tiles=(*content.tiles, active),
-        tables=(*content.tables, table("slack_members", "What Slack counts", counts)),
-        notes=(f"{IN_UTC}, and include private channels and direct messages.",),
-    )
+    counts = table("slack_members", "What Slack counts", pl.DataFrame(rows, schema, orient="row"))
+    note = f"{IN_UTC}, and include private channels and direct messages."
+    return [active], [Section.of(counts)], (note,)
 
 
 def people_table(request: ViewRequest, most: int | None = None) -> Table:

@@ -21,8 +21,8 @@ from channelstats.views.components import (
     table_of,
     tiles,
 )
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import ChoiceError, Table
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import ChoiceError, Page, Section, Table
 from channelstats.views.newcomers import REGULAR
 from channelstats.views.people import partner_table
 
@@ -41,22 +41,18 @@ _FIGURES: Final = (
 _SEEN: Final = ("ts", "slack_cid", "thread_ts")
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     scope = request.scope
     if not scope.person:
         raise ChoiceError("person: expected a name or an ID")
-    lines = over_time(scope, figures.MESSAGES)
-    seen = _seen(request)
-    return ViewContent(
-        lead="Since when this person is here, where they write, what they give and get back.",
+    lines, seen = over_time(scope, figures.MESSAGES), _seen(request)
+    return request.page(
+        "Since when this person is here, where they write, what they give and get back.",
+        Section.of(_seen_table(request, seen)),
+        Section.of(lines, table_of("messages", "Messages", {"messages": lines})),
+        Section.of(channel_table(request)),
+        Section.of(partner_table(request)),
         tiles=tiles(scope, *_FIGURES),
-        charts=(lines,),
-        tables=(
-            _seen_table(request, seen),
-            channel_table(request),
-            partner_table(request),
-            table_of("messages", "Messages", {"messages": lines}, below=lines.name),
-        ),
         notes=_notes(seen),
     )
 
@@ -110,7 +106,7 @@ def _seen_table(request: ViewRequest, seen: Mapping[str, pl.DataFrame]) -> Table
         " back to the first message."
     )
     when = {"date": figures.WHEN, "message": figures.AT}
-    return table("seen", "From first to last seen", rows, when, about=about, is_first=True)
+    return table("seen", "From first to last seen", rows, when, about=about)
 
 
 def _notes(seen: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:

@@ -367,7 +367,6 @@ def queue(request: ViewRequest, rows: pl.DataFrame, most: int = LISTED) -> Table
         {"date": SINCE},
         whole=TO_DO if most < LISTED else "",
         about=about,
-        is_first=True,
     )
 
 

@@ -18,11 +18,11 @@ from channelstats.stats.rankings import EMOJI_RATE
 from channelstats.views import figures
 from channelstats.views.components import message_table, over_time, table, table_of, tiles
 from channelstats.views.figures import Figure
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Table
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import Page, Section, Table
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     scope = request.scope
     lines = over_time(scope, figures.REACTIONS)
     shown = [figures.REACTIONS, figures.REACTION_RATE, figures.REACTED_TO]
@@ -38,16 +38,13 @@ def view(request: ViewRequest) -> ViewContent:
         lead = "Which emoji people react with, to which messages, and who gives and gets most."
         people = (_receivers(request), _givers(request))
     most_reacted, counted_as = "Messages with the most reactions", figures.REACTIONS
-    return ViewContent(
-        lead=lead,
+    return request.page(
+        lead,
+        Section.of(lines, table_of("reactions", "Over time", {"reactions": lines})),
+        Section.of(_emoji_table(request)),
+        Section.of(message_table(request, "most_reacted", most_reacted, REACTED, counted_as)),
+        *map(Section.of, people),
         tiles=tiles(scope, *shown),
-        charts=(lines,),
-        tables=(
-            _emoji_table(request),
-            message_table(request, "most_reacted", most_reacted, REACTED, counted_as),
-            *people,
-            table_of("reactions", "Over time", {"reactions": lines}, below=lines.name),
-        ),
         notes=_notes(request),
     )
 

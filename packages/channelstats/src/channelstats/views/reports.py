@@ -7,6 +7,7 @@ a person is about what this person did and what others did to them, and about no
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -16,12 +17,13 @@ from channelstats.stats.quantities import change
 from channelstats.views.components import table
 from channelstats.views.figures import RANK_IN_CHANNEL
 from channelstats.views.model import (
+    Choice,
     Kind,
     Layout,
     Line,
     Link,
+    Page,
     Part,
-    Report,
     Section,
     Span,
     Text,
@@ -89,13 +91,41 @@ def title_of(wanted: Wanted) -> Line:
     return ("Workspace report",)
 
 
-def report_on(wanted: Wanted, of: ReportData) -> Report:
-    """The report in no form yet; ``of`` serves for many."""
+def page_of(
+    wanted: Wanted,
+    of: ReportData,
+    lead: tuple[Part, ...],
+    sections: tuple[Section, ...] = (),
+    dashboard_url: str = "",
+) -> Page:
+    """A page on what a report is about; ``dashboard_url`` is where the dashboard is, if known."""
+    period, about = of.period, dict[str, str]()
+    if wanted.subject:
+        name = "channel" if wanted.kind is ReportKind.CHANNEL else "person"
+        about = {name: wanted.subject}
+    address, days = "", {"from": period.start.isoformat(), "to": period.last.isoformat()}
+    if dashboard_url:
+        address = f"{dashboard_url}?{urlencode({**days, **about})}"
+    return Page(
+        name=wanted.name,
+        title=title_of(wanted),
+        choice=Choice(period.start, period.last, about.get("channel", ""), about.get("person", "")),
+        before=(period.previous.start, period.previous.last),
+        period=period_text(period.start, period.last),
+        lead=lead,
+        sections=sections,
+        dashboard=address,
+    )
+
+
+def report_on(wanted: Wanted, of: ReportData) -> Page:
+    """The whole report; ``of`` serves for many."""
     if wanted.kind is ReportKind.CHANNEL:
-        return _on_channel(of, wanted)
-    if wanted.kind is ReportKind.USER:
-        return _on_user(of, wanted)
-    return workspace_report(of, title_of(wanted), brief=wanted.kind is ReportKind.BRIEF)
+        return page_of(wanted, of, *_on_channel(of, wanted))
+    if wanted.kind is ReportKind.USER:  # whose first part is of all time
+        found = page_of(wanted, of, _account(of, wanted.subject), _on_user(of, wanted))
+        return msgspec.structs.replace(found, period="")
+    return page_of(wanted, of, *workspace_report(of, brief=wanted.kind is ReportKind.BRIEF))
 
 
 # ── a channel ────────────────────────────────────────────────────────────────────────────────────
@@ -109,20 +139,11 @@ def silence_note(of: ReportData, cid: str) -> str:
     return f"Nothing was posted here in this period. {newest_text(of)}".strip()
 
 
-def _on_channel(of: ReportData, wanted: Wanted) -> Report:
+def _on_channel(of: ReportData, wanted: Wanted) -> tuple[tuple[Part, ...], tuple[Section, ...]]:
     cid, help_channel = wanted.subject, wanted.help_channel
-    figures = of.of_channel("figures", cid)
-    lead, sections = coverage_note(of), tuple[Section, ...]()
-    if figures.height:
-        sections = _channel_sections(of, cid, figures.row(0, named=True), help_channel)
-    else:
-        lead = (Text(((silence_note(of, cid),),)),)
-    return Report(
-        title=title_of(wanted),
-        period=period_text(of.period.start, of.period.last),
-        lead=lead,
-        sections=sections,
-    )
+    for figures in of.of_channel("figures", cid).iter_rows(named=True):
+        return coverage_note(of), _channel_sections(of, cid, figures, help_channel)
+    return (Text(((silence_note(of, cid),),)),), ()
 
 
 def _channel_sections(
@@ -169,33 +190,28 @@ def _channel_sections(
 # ── a person ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _on_user(of: ReportData, wanted: Wanted) -> Report:
+def _on_user(of: ReportData, wanted: Wanted) -> tuple[Section, ...]:
     uid = wanted.subject
     figures = next(of.of_person("figures", uid).iter_rows(named=True), None)
     period = Text(((period_text(of.period.start, of.period.last),),))
     emoji = of.of_person("emoji", uid)[:, 1:]
     received = Text(((Span(int(emoji["times"].sum()), Kind.COUNT, "reaction"), " received"),))
     rates = emoji_part(emoji, "The emoji you received most often")
-    return Report(
-        title=title_of(wanted),
-        period="",
-        lead=_account(of, uid),
-        sections=present(
-            Section(
-                "This period",
-                (period, _user_tiles(of, figures), *coverage_note(of)),
-                silent=True,
-                rule_before=True,
-            ),
-            _channels(of, uid),
-            *times_sections(of.of_person("hours", uid)[:, 1:], of.of_person("days", uid)[:, 1:]),
-            *messages_sections(
-                lambda count: of.of_person(count, uid), of, whose="Your", without="author"
-            ),
-            Section("Reactions you received", (received, rates), silent=True),
-            *_groups(of, uid),
-            help_section(why_you_get_this(wanted.optin_channel, of), wanted.help_channel, of),
+    return present(
+        Section(
+            "This period",
+            (period, _user_tiles(of, figures), *coverage_note(of)),
+            silent=True,
+            rule_before=True,
         ),
+        _channels(of, uid),
+        *times_sections(of.of_person("hours", uid)[:, 1:], of.of_person("days", uid)[:, 1:]),
+        *messages_sections(
+            lambda count: of.of_person(count, uid), of, whose="Your", without="author"
+        ),
+        Section("Reactions you received", (received, rates), silent=True),
+        *_groups(of, uid),
+        help_section(why_you_get_this(wanted.optin_channel, of), wanted.help_channel, of),
     )
 
 

@@ -24,8 +24,8 @@ from channelstats.views.components import (
     tiles,
 )
 from channelstats.views.figures import Values
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Kind, SeriesChart, Table
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import Kind, Page, Section, SeriesChart, Table
 
 WAIT_STEPS: Final = {
     60: "under 1 min",
@@ -49,35 +49,29 @@ _FIGURES: Final = (
 )
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     scope = request.scope
-    waiting = waiting_times(request)
-    name = "response_time"
-    responses = over_time(scope, figures.FIRST_REPLY, name)
+    responses = over_time(scope, figures.FIRST_REPLY, "response_time")
     most_replied, counted_as = "Messages with the most replies", figures.REPLIES_IN_THREAD
-    return ViewContent(
-        lead="How many threads there are, how soon somebody replies, and what nobody answers.",
+    return request.page(
+        "How many threads there are, how soon somebody replies, and what nobody answers.",
+        waiting_times(request),
+        Section.of(responses, table_of("response_time", "Response time", {"seconds": responses})),
+        Section.of(_by_channel(request)),
+        Section.of(message_table(request, "most_replied", most_replied, REPLIED, counted_as)),
         tiles=tiles(scope, *_FIGURES),
-        charts=(waiting, responses),
-        tables=(
-            table_of("first_replies", waiting.title, {"threads": waiting}, below=waiting.name),
-            table_of(
-                "response_time", "Response time", {"seconds": responses}, below=responses.name
-            ),
-            _by_channel(request),
-            message_table(request, "most_replied", most_replied, REPLIED, counted_as),
-        ),
     )
 
 
-def waiting_times(request: ViewRequest) -> SeriesChart:
+def waiting_times(request: ViewRequest) -> Section:
     """Threads by how long their first reply took."""
     scope = request.scope
     everyone = _steps(scope.now.whole) if scope.person else None
     series = compared_series(scope, Kind.COUNT, _steps(scope.now), _steps(scope.before), everyone)
-    title, about = figures.WAITS.title, figures.WAITS.about
+    name, title, about = "first_replies", figures.WAITS.title, figures.WAITS.about
     axis, kind = "First reply", Kind.COUNT
-    return SeriesChart("bars", "first_replies", title, axis, WAIT_LABELS, kind, series, about)
+    chart = SeriesChart("bars", name, title, axis, WAIT_LABELS, kind, series, about)
+    return Section.of(chart, table_of(name, title, {"threads": chart}))
 
 
 def _steps(of: Measures) -> Values:

@@ -8,24 +8,24 @@ from typing import Final
 
 from channelstats.views import figures, queue
 from channelstats.views.components import date_cells, message_cells, table
-from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Table
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import Page, Section, Table
 
 MOST_UNANSWERED: Final = 10_000
 """Unanswered messages in the list. Of long periods there can be millions."""
 
 
-def view(request: ViewRequest) -> ViewContent:
-    tables = [newcomer_table(request), _never_posted(request), _lapsed(request)]
+def view(request: ViewRequest) -> Page:
+    found = [newcomer_table(request), _never_posted(request), _lapsed(request)]
     if not request.scope.person:
         items = queue.items(request)
         first, marked = queue.queue(request, items), queue.marked(request, items)
-        tables = [first, *((marked,) if marked.rows.height else ()), *tables, _silent(request)]
-    tables.append(_unanswered(request))  # the longest of them
-    return ViewContent(
-        lead="What to do first, and everybody to welcome or to contact, channels that fell silent,"
+        found = [first, *((marked,) if marked.rows.height else ()), *found, _silent(request)]
+    return request.page(
+        "What to do first, and everybody to welcome or to contact, channels that fell silent,"
         " and messages to answer.",
-        tables=tuple(tables),
+        *map(Section.of, found),
+        Section.of(_unanswered(request)),  # the longest of them
         notes=_notes(request),
     )
 

@@ -16,8 +16,8 @@ from channelstats.tables.topics import WeekTopics
 from channelstats.views import figures
 from channelstats.views.components import table
 from channelstats.views.figures import Figure
-from channelstats.views.loading import TOPIC_WEEKS, ViewContent, ViewRequest
-from channelstats.views.model import Section, Table
+from channelstats.views.loading import TOPIC_WEEKS, ViewRequest
+from channelstats.views.model import Page, Section, Table
 
 SHOWN: Final = 20
 """Words, and as many links."""
@@ -59,15 +59,14 @@ def _surprise(of: Rising) -> float:
     return (of.used_by - of.usual) / math.sqrt(of.usual + 1)
 
 
-def view(request: ViewRequest) -> ViewContent:
+def view(request: ViewRequest) -> Page:
     week = request.data.topic_week
     notes = tuple(_notes(request, week))
     found = [] if notes else rising(request.data.topics, week, request.smallest_group)
-    tables = topic_tables(found)
     period = "" if notes else f" The week is {period_text(week, week + _WEEK - DAY)}."
     if not notes and not found:
         notes = ("Nothing was used by clearly more people than before.",)
-    return ViewContent(lead=f"{_LEAD}{period}", tables=tables, notes=notes)
+    return request.page(f"{_LEAD}{period}", *map(Section.of, topic_tables(found)), notes=notes)
 
 
 def topic_tables(found: list[Rising]) -> tuple[Table, Table]:

@@ -8,7 +8,6 @@ from typing import Final
 import polars as pl
 
 from channelstats.counting import Profile
-from channelstats.days import period_text
 from channelstats.stats.activity import HOURS, WEEKDAYS, hour_text
 from channelstats.stats.conversation import comings, how_many
 from channelstats.stats.measures import AUTHORS_OF_HALF
@@ -21,9 +20,7 @@ from channelstats.views.model import (
     Heat,
     Kind,
     Layout,
-    Line,
     Part,
-    Report,
     Section,
     Series,
     SeriesChart,
@@ -65,8 +62,11 @@ _VOLUME: Final = (
 )
 
 
-def workspace_report(of: ReportData, title: Line, *, brief: bool = False) -> Report:
-    """The global report; ``brief`` is its headline only."""
+def workspace_report(
+    of: ReportData, *, brief: bool = False
+) -> tuple[tuple[Part, ...], tuple[Section, ...]]:
+    """What leads the global report, and its sections; ``brief`` is the headline only."""
+    volume = Tiles(tuple(compared_tile(of, figure) for figure in _VOLUME))
     used = emoji_part(of.emoji, "Most used emoji")
     sections = present(
         _to_do(of),
@@ -80,16 +80,7 @@ def workspace_report(of: ReportData, title: Line, *, brief: bool = False) -> Rep
         Section("Top emoji", (used,), rule_before=True, rule_after=True),
         *messages_sections(of.top, of),
     )
-    return Report(
-        title=title,
-        period=period_text(of.period.start, of.period.last),
-        lead=(
-            _posters(of),
-            Tiles(tuple(compared_tile(of, figure) for figure in _VOLUME)),
-            *coverage_note(of),
-        ),
-        sections=sections,
-    )
+    return (_posters(of), volume, *coverage_note(of)), sections
 
 
 def _posters(of: ReportData) -> Tiles:

@@ -56,7 +56,7 @@ from channelstats.views.model import (
     TO_DO,
     VIEWS,
     ChoiceError,
-    View,
+    Page,
 )
 from channelstats.views.queue import is_item
 from channelstats.web.auth import (
@@ -170,8 +170,8 @@ class Dashboard:
         view = await self._view(request, visit, snapshot)
         tables = {table.name: table for table in view.tables}
         # Without one it is the first that has more than the numbers of a chart.
-        main = next((table.name for table in view.tables if not table.chart), next(iter(tables)))
-        wanted = request.query.get("table", "") or main
+        alone = (of.tables[0].name for of in view.sections if of.chart is None)
+        wanted = request.query.get("table", "") or next(alone, next(iter(tables)))
         if wanted not in tables:
             raise BadQuery(f"table: expected one of {', '.join(tables)}")
         body = await asyncio.to_thread(csv_of, tables[wanted], visit.names.directory, visit.zone)
@@ -348,7 +348,7 @@ class Dashboard:
             raise NotFound(f"there is no channel {called!r}")
         return found
 
-    async def _view(self, request: web.Request, visit: Visit, snapshot: StoreSnapshot) -> View:
+    async def _view(self, request: web.Request, visit: Visit, snapshot: StoreSnapshot) -> Page:
         return await self._service.view(_view_name(request), visit.asked.choice, snapshot)
 
 

@@ -18,6 +18,7 @@ from channelstats.identifiers import seconds
 from channelstats.lookup import Names
 from channelstats.render.charts import drawn
 from channelstats.render.html import delta, emoji, environment, unchanged
+from channelstats.render.text import line_text
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
 from channelstats.stats.period import WEEK, Now, Period
 from channelstats.views.channel import MOST_COMPARED
@@ -34,10 +35,11 @@ from channelstats.views.model import (
     Heat,
     Kind,
     Network,
+    Page,
+    Section,
     SeriesChart,
     Table,
     Tile,
-    View,
 )
 from channelstats.views.queue import MARKED
 from channelstats.web.addresses import HEADING, Addresses
@@ -83,7 +85,7 @@ class Card(msgspec.Struct, frozen=True):
     folded: bool = True
 
 
-def view_page(view: View, visit: Visit, table: TableQuery = TableQuery()) -> str:  # noqa: B008
+def view_page(view: Page, visit: Visit, table: TableQuery = TableQuery()) -> str:  # noqa: B008
     """The page of a view; ``table`` says which rows of a table.
 
     :raises BadQuery: there is no such table, column or page
@@ -127,7 +129,7 @@ class ViewContext:
     :raises BadQuery: of ``table`` there is no such table, column or page
     """
 
-    def __init__(self, view: View, visit: Visit, table: TableQuery = TableQuery()) -> None:  # noqa: B008
+    def __init__(self, view: Page, visit: Visit, table: TableQuery = TableQuery()) -> None:  # noqa: B008
         self.view, self.asked, self.table = view, visit.asked, table
         self._visit, self._directory = visit, visit.names.directory
         self.to = Addresses(view.name, visit.asked, self._directory)
@@ -198,7 +200,9 @@ class ViewContext:
         """What the page is called: the person or the channel that it is about, or the view."""
         chosen = {PERSON: self.asked.person, CHANNEL: self.asked.channel}
         of = chosen.get(self.view.name, "")
-        return self._directory.called(of, Kind(self.view.name)) if of else self.view.title
+        if of:
+            return self._directory.called(of, Kind(self.view.name))
+        return line_text(self.view.title, self._directory)
 
     @property
     def listed_in(self) -> str:
@@ -231,22 +235,8 @@ class ViewContext:
 
     @property
     def cards(self) -> list[Card]:
-        """What comes first, charts with what is below them, then the other tables; small ones side
-        by side.
-        """
-        of: dict[str, list[Table]] = {chart.name: [] for chart in self.view.charts}
-        first, others = list[Table](), list[Table]()
-        for table in self.view.tables:
-            of.get(table.chart, first if table.is_first else others).append(table)
-        found = [Card(table.title, None, (table,), half=False, folded=False) for table in first]
-        found += [
-            Card(chart.title, chart, tuple(of[chart.name]), _is_small(chart))
-            for chart in self.view.charts
-        ] + [
-            Card(table.title, None, (table,), len(table.columns) <= _SMALL_TABLE, _is_series(table))
-            for table in others
-        ]
-        return _paired(found)
+        """The sections, small ones side by side."""
+        return _paired([_card(section) for section in self.view.sections])
 
     def is_empty(self, chart: Chart) -> bool:
         """Whether there is nothing to draw."""
@@ -327,6 +317,14 @@ def _span(first: date, last: date) -> str:
     return f"{first:%a} {first.day} {first:%b}{year} to {last:%a} {last.day} {last:%b} {last.year}"
 
 
+def _card(section: Section) -> Card:
+    chart, tables = section.chart, section.tables
+    if chart is not None:
+        return Card(section.title, chart, tables, _is_small(chart))
+    is_narrow = all(len(table.columns) <= _SMALL_TABLE for table in tables)
+    return Card(section.title, None, tables, is_narrow, any(map(_is_series, tables)))
+
+
 def _is_small(chart: Chart) -> bool:
     """Whether it needs no more than half the width."""
     if not isinstance(chart, SeriesChart):
@@ -347,10 +345,11 @@ def _is_series(table: Table) -> bool:
 
 
 def _paired(cards: Sequence[Card]) -> list[Card]:
-    """A half card without another one beside it takes the whole width."""
+    """A half card without another one of its kind beside it takes the whole width."""
     found, at = list(cards), 0
     while at < len(found):
-        if found[at].half and not (at + 1 < len(found) and found[at + 1].half):
+        kinds = {(card.half, card.chart is None) for card in found[at : at + 2]}
+        if found[at].half and (len(kinds) > 1 or at + 1 == len(found)):
             found[at] = msgspec.structs.replace(found[at], half=False)
         at += 2 if found[at].half else 1
     return found

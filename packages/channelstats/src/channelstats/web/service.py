@@ -28,7 +28,7 @@ from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.marks import ItemMark
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, TooMuch, load, refuse_small
-from channelstats.views.model import Choice, ChoiceError, View
+from channelstats.views.model import Choice, ChoiceError, Page
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind, Wanted
@@ -163,7 +163,7 @@ class DashboardService:
             patience=_PATIENCE,
         )
         self._views: SingleFlightCache[
-            tuple[str, Choice, str, frozenset[tuple[str, ItemMark]]], View
+            tuple[str, Choice, str, frozenset[tuple[str, ItemMark]]], Page
         ] = SingleFlightCache(_CELLS, weigh=_cells, at_once=_AT_ONCE)
         self._reports: SingleFlightCache[tuple[date, Wanted, str], str] = SingleFlightCache(
             _REPORTS
@@ -236,7 +236,7 @@ class DashboardService:
                 raise
             return await read(Choice(choice.first, choice.last, choice.channel))
 
-    async def view(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> View:
+    async def view(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> Page:
         """A view, with IDs that may be shown. What somebody marked is left out of what is to be
         done at once.
 
@@ -247,7 +247,7 @@ class DashboardService:
         marks = await self.tables.marks.all()
         smallest = self.settings.min_group
 
-        async def make() -> View:
+        async def make() -> Page:
             data = await self.read(choice, snapshot)
             making = partial(view_of, smallest_group=smallest, marks=marks)
             async with self._alone if data.is_large else nullcontext():
@@ -316,6 +316,6 @@ class DashboardService:
         return await asyncio.to_thread(rendered)
 
 
-def _cells(view: View) -> int:
+def _cells(view: Page) -> int:
     """How large a view is."""
     return 100 + sum(table.rows.height * table.rows.width for table in view.tables)

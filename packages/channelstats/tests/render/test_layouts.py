@@ -1,0 +1,51 @@
+"""Every page has every layout: what the dashboard shows can be mailed, and a report is data too."""
+
+import html
+import json
+
+import pytest
+
+from channelstats.render.data import json_of
+from channelstats.render.html import html_of
+from channelstats.render.names import Directory
+from channelstats.render.slack import as_content, messages_of, number_in_words
+from channelstats.render.text import text_of
+from channelstats.views.model import VIEWS, Page
+from channelstats.views.registry import view_of
+from channelstats.views.report_data import ReportData
+from channelstats.views.reports import ReportKind, Wanted, report_on
+from support.channelstats.views import everything, people_of, random_workspace
+
+NAMES = Directory(slack_name="example")
+DATA = random_workspace(3, 60)
+
+
+def views() -> list[Page]:
+    return [view_of(name, DATA, everything(DATA)) for name in VIEWS]
+
+
+def reports() -> list[Page]:
+    of = ReportData(DATA, made_at=0)
+    wanted = [Wanted(ReportKind.GLOBAL), Wanted(ReportKind.USER, people_of(DATA)[0])]
+    return [report_on(one, of) for one in wanted]
+
+
+@pytest.mark.parametrize("page", views(), ids=VIEWS)
+def test_a_view_is_text_a_page_and_a_post_with_all_its_sections(page: Page) -> None:
+    text, file = text_of(page, NAMES), html.unescape(html_of(page, NAMES))
+    posts = json.dumps(messages_of(as_content(page, NAMES, number_in_words)))
+    said = json.loads(posts.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+    shown = json.dumps(said, ensure_ascii=False)
+    for title in (page.about, *page.notes, *(section.title for section in page.sections)):
+        assert title in text
+        assert title in file
+        assert json.dumps(title, ensure_ascii=False)[1:-1] in shown
+
+
+@pytest.mark.parametrize("page", reports(), ids=["global", "user"])
+def test_a_report_is_data_like_a_view(page: Page) -> None:
+    found = json.loads(json_of(page, NAMES))
+    assert found["name"] == page.name
+    assert found["tables"].keys() == {table.name for table in page.tables}
+    for table in page.tables:
+        assert len(found["tables"][table.name]["rows"]) == table.rows.height
