@@ -1,14 +1,14 @@
 """What is sure before a week is over is told once: goals that are missed, and alerts."""
 
+import asyncio
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from channelstats.sending.announcing import AnnounceResult
+from channelstats.sending.announcing import SHORTEST_PAUSE, Announcer, AnnounceResult, sure_lines
 from channelstats.sending.mail import mail_server, mail_subscription
 from channelstats.sending.push_sender import vapid_key
-from channelstats.sending.warning import Warner, sure_lines
 from channelstats.settings import load
 from channelstats.stats import Period
 from channelstats.views.goals import Measured, decided, figures, parse_bound
@@ -64,24 +64,65 @@ async def test_each_is_told_once_in_the_week(
         subscriptions = example.tables.subscriptions
         await subscriptions.add(browser.subscription(announced="", vapid=key))
         await subscriptions.add(mail_subscription("anna@example.org"))
-        warner = Warner(
+        clock = ManualClock(NOW)
+        announcer = Announcer(
             example.tables,
             settings,
-            clock=ManualClock(NOW),
+            clock=clock,
             mail_server=mail_server(settings, {"CHANNELSTATS_MAIL_PASSWORD": PASSWORD}),
         )
         lines = await sure_lines(example.tables, settings, WEEK)
-        assert list(lines.values()) == [
+        missed, alert = lines.values()
+        assert (missed, alert) == (
             "Messages: 8 (goal: at most 5, not met)",
             "Messages: 8 (alert: more than 7)",
-        ]
-        assert await warner.warn(WEEK, lines) == AnnounceResult(notified=4)
-        assert await warner.warn(WEEK, lines) == AnnounceResult(knew=4)
-        assert [told["body"] for told in browser.got] == list(lines.values())
-        assert [got["Subject"].partition(": ")[2] for got in server.got] == list(lines.values())
+        )
+        first = dict(list(lines.items())[:1])
+        assert await announcer.warn(WEEK, first) == AnnounceResult(notified=2)
+        assert await announcer.warn(WEEK, first) == AnnounceResult(knew=2)
+        assert await announcer.warn(WEEK, lines) == AnnounceResult(notified=2)
+        assert await announcer.warn(WEEK, lines) == AnnounceResult(knew=2)
+        assert [told["body"] for told in browser.got] == [missed, alert]
+        # What still waits at the push service is not replaced by what comes later.
+        assert len({headers["Topic"] for headers in browser.headers}) == 2
+        assert [got["Subject"].partition(": ")[2] for got in server.got] == [missed, alert]
         assert len({got["Message-ID"] for got in server.got}) == 2
         server.refuse["RCPT"] = "550 no"
         following = Period(date(2024, 3, 17), 7, UTC)
-        assert (await warner.warn(following, lines)).left == 2
+        assert await announcer.warn(following, lines) == AnnounceResult(notified=1, left=1)
+        assert browser.got[-1]["body"] == f"{missed}\n{alert}"
         del server.refuse["RCPT"]
-        assert await warner.warn(following, lines) == AnnounceResult(notified=2, knew=2)
+        assert await announcer.warn(following, lines) == AnnounceResult(knew=1, left=1)
+        clock.advance(SHORTEST_PAUSE)
+        assert await announcer.warn(following, lines) == AnnounceResult(notified=1, knew=1)
+        assert server.got[-1]["Subject"] == f"Already sure this week: {missed} and 1 more"
+        body = server.got[-1].get_body(("plain",))
+        assert body is not None
+        assert alert in body.get_content()
+
+
+async def test_who_is_gone_is_removed_by_a_warning_too(
+    example: House, service: PushService, tmp_path: Path
+) -> None:
+    settings = load({"data": str(tmp_path / "data"), "alerts": "volume.messages > 7"}, {})
+    browser, subscriptions = service.browser(), example.tables.subscriptions
+    key = vapid_key(settings.folder).public
+    await subscriptions.add(browser.subscription(announced="", vapid=key))
+    service.answers[browser.endpoint] = [410]
+    announcer = Announcer(example.tables, settings, clock=ManualClock(NOW))
+    assert await announcer.warn(WEEK, {"a": "Messages: 8"}) == AnnounceResult(removed=1)
+    assert await subscriptions.all() == []
+
+
+async def test_of_two_runs_at_once_one_warns(
+    example: House, service: PushService, tmp_path: Path
+) -> None:
+    settings = load({"data": str(tmp_path / "data")}, {})
+    browser, subscriptions = service.browser(), example.tables.subscriptions
+    key = vapid_key(settings.folder).public
+    await subscriptions.add(browser.subscription(announced="", vapid=key))
+    announcer = Announcer(example.tables, settings, clock=ManualClock(NOW))
+    runs = [announcer.warn(WEEK, {"a": "Messages: 8"}) for _ in range(3)]
+    results = await asyncio.gather(*runs)
+    assert sum(result.notified for result in results) == 1
+    assert len(browser.got) == 1

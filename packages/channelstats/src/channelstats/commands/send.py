@@ -8,7 +8,7 @@ again.
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from channelstats.commands import NOT_DONE
 from channelstats.commands.context import (
@@ -26,12 +26,18 @@ from channelstats.progress import show
 from channelstats.render.names import load
 from channelstats.render.slack import Content, escaped
 from channelstats.render.words import printable
-from channelstats.sending.announcing import Announcer, newest_week, subscribed
+from channelstats.sending.announcing import (
+    WARNED,
+    WARNING,
+    Announcer,
+    newest_week,
+    subscribed,
+    sure_lines,
+)
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS
 from channelstats.sending.mail import mail_server, mail_subscription
 from channelstats.sending.sender import SendJob, SendState
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
-from channelstats.sending.warning import WARNED, WARNING, Warner, sure_lines
 from channelstats.sending.weekly import WeeklyRun, text_block, weekly_key
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
@@ -46,8 +52,6 @@ from channelstats.views.reports import ReportKind
 
 SENT_KEPT: Final = timedelta(400)
 """How long it is known what was sent."""
-
-_Told = TypeVar("_Told", Announcer, Warner)
 
 DESTINATIONS: Final = ("report_channel", "brief_channel", "optin_channel")
 
@@ -166,7 +170,7 @@ async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:
 async def _announce(context: CommandContext, tables: Tables, week: Period) -> None:
     """Notify the subscribers of the dashboard."""
     try:
-        result = await _made(Announcer, context, tables).announce(week)
+        result = await _announcer(context, tables).announce(week)
     except SettingError as error:
         context.complain(f"nobody is notified: {error}")
         return
@@ -176,10 +180,10 @@ async def _announce(context: CommandContext, tables: Tables, week: Period) -> No
         context.say(str(result))
 
 
-def _made(of: type[_Told], context: CommandContext, tables: Tables) -> _Told:
+def _announcer(context: CommandContext, tables: Tables) -> Announcer:
     """What tells subscribers, with what this command has."""
     settings = context.settings
-    return of(
+    return Announcer(
         tables,
         settings,
         clock=context.clock,
@@ -207,7 +211,7 @@ async def notify(context: CommandContext) -> int:
         if week is None:
             commands = "channelstats import-export and channelstats sync"
             raise Failure(f"no whole week was read yet; see {commands}")
-        announcer = _made(Announcer, context, tables)
+        announcer = _announcer(context, tables)
         result = await announcer.announce(week, dry_run=context.arguments.dry_run)
     (context.complain if result.left else context.say)(f"week of {week.start}: {result}")
     return context.exit_code
@@ -227,7 +231,7 @@ async def warn(context: CommandContext) -> int:
         if context.arguments.dry_run:
             print("".join(f"{line}\n" for line in lines.values()), end="")
             return context.exit_code
-        result = await _made(Warner, context, tables).warn(week, lines)
+        result = await _announcer(context, tables).warn(week, lines)
         if result.left:
             context.complain(result)
         elif result.notified:

@@ -7,8 +7,7 @@ knows.
     targets      which report goes where
     sender       one report: its lease, its parts, what went wrong
     weekly       every report of a week, and the message on goals and alerts
-    announcing   the notification of a week, to everybody who waits for it
-    warning      what is sure before a week is over, to all of them
+    announcing   what every subscriber is told: a new week, and what is sure within one
     delivery     what an attempt came to, and how often it is made
     mail         one mail, handed to the operator's server
     push_sender  one message to one push service, signed and encrypted

@@ -1,6 +1,7 @@
-"""Announces a new weekly report to the subscribers of the dashboard.
+"""Tells the subscribers of the dashboard of a new weekly report, and within a week of what is sure
+before it is over: goals that are missed, and alerts.
 
-Rule: nobody is notified about a week twice, nor about one that was complete when they subscribed.
+Rule: nobody is told of anything twice, nor of a week that was complete when they subscribed.
 Who sends to a subscription holds its lease, for longer than sending takes: of several programs one
 sends, and what a killed one has held is sent later. Should a message go out twice all the same, its
 topic makes one of the two.
@@ -11,7 +12,7 @@ run, and subscriptions that nothing has come through to for a month are removed.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import date
 from functools import partial
@@ -22,7 +23,7 @@ import msgspec
 
 from channelstats.days import date_at
 from channelstats.render.html import html_of
-from channelstats.render.names import load
+from channelstats.render.names import Directory, load
 from channelstats.render.text import line_text, text_of
 from channelstats.render.words import (
     change_text,
@@ -34,7 +35,13 @@ from channelstats.render.words import (
 )
 from channelstats.sending.delivery import Answer, Outcome, attempts
 from channelstats.sending.mail import Mail, MailSender, MailServer
-from channelstats.sending.push_sender import AT_ONCE, DEFAULT_CONTACT, PushSender, vapid_key
+from channelstats.sending.push_sender import (
+    AT_ONCE,
+    DEFAULT_CONTACT,
+    TOPIC,
+    PushSender,
+    vapid_key,
+)
 from channelstats.settings import Settings
 from channelstats.slack.rate_limits import Sleep
 from channelstats.stats import Period
@@ -42,13 +49,14 @@ from channelstats.stats.document import document_of
 from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.quantities import Change
 from channelstats.tables import Tables
-from channelstats.tables.subscriptions import Subscription, announced, failed
+from channelstats.tables.subscriptions import Subscription, announced, failed, warned
 from channelstats.views.digest import digest_of
-from channelstats.views.goals import Measured, measure_week
-from channelstats.views.model import ChoiceError, Text
+from channelstats.views.goals import Measured, decided, measure_week
+from channelstats.views.model import Choice, ChoiceError, Page, Text
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind, Wanted
-from keytables import Clock
+from keytables import Clock, Values
+from keytables.lease import Lease
 
 WHOLE_RUN: Final = 600
 """Seconds after which no further subscription is begun."""
@@ -65,6 +73,11 @@ MAX_LINES: Final = 3
 """Of goals and alerts in a notification; screens show no more."""
 
 TITLE: Final = "A new weekly report is ready"
+WARNING: Final = "Already sure this week"
+WARNED: Final = "warned"
+"""The kind of what is sent within a week."""
+
+_NOBODY: Final = Directory()
 
 _log: Final = logging.getLogger("channelstats.notifications")
 
@@ -163,6 +176,17 @@ async def measured_week(
         return [], []
 
 
+async def sure_lines(tables: Tables, settings: Settings, week: Period) -> dict[str, str]:
+    """What is sure before a week is over: a line for each goal that is missed and each alert, by
+    what tells them apart.
+    """
+    goals, alerts = await measured_week(tables, settings, week)
+    missed = [goal for goal in goals if decided(goal, is_alert=False)]
+    found = [(of, unmet_lines([of], [])) for of in missed]
+    found += [(of, unmet_lines([], [of])) for of in alerts if decided(of, is_alert=True)]
+    return {of.bound.text: line for of, (line,) in found}
+
+
 # ── One week, to everybody ───────────────────────────────────────────────────────────────────────
 
 
@@ -200,8 +224,23 @@ class AnnounceResult(msgspec.Struct):
         return ", ".join(parts)
 
 
+class News(msgspec.Struct, frozen=True):
+    """What every subscriber is told once, of a week. ``topic`` tells it from other news: a push
+    service keeps the last message of each. ``lease`` gives the right to tell one who does not know
+    it, and what ``told`` says is noted of one who does.
+    """
+
+    topic: str
+    message: Callable[[Subscription], WeekMessage]
+    mail: Callable[[], Awaitable[Callable[[Subscription], Mail]]]
+    lease: Callable[[Subscription], Awaitable[Lease | None]]
+    told: Callable[[Subscription], Values]
+
+
 class Announcer:
-    """Announces a week to everybody who waits for it; `run` looks for new weeks."""
+    """Tells everybody who waits for it of a week that is over, and of what is sure within one;
+    `run` looks for new weeks.
+    """
 
     def __init__(
         self,
@@ -222,16 +261,9 @@ class Announcer:
 
         :raises SettingError: the key cannot be used
         """
-        tables, settings = self._tables, self._settings
-        result, now = AnnounceResult(is_dry_run=dry_run), self._clock()
-        waiting = []
-        for one in await tables.subscriptions.all():
-            if one.waits_for(week.start, now):
-                waiting.append(one)
-            elif one.waits_for(week.start, one.not_before):
-                result.left += 1
-            else:
-                result.knew += 1
+        tables, settings, subscriptions = self._tables, self._settings, self._tables.subscriptions
+        result = AnnounceResult(is_dry_run=dry_run)
+        waiting = await self._waiting(lambda one: one.waits_for(week.start), result)
         if not waiting:
             return result
         document = await document_of(tables, week, settings.options, clock=self._clock)
@@ -241,30 +273,98 @@ class Announcer:
         if dry_run:
             result.notified = len(waiting)
             return result
-        measured = await measured_week(tables, settings, week)
+        goals, alerts = await measured_week(tables, settings, week)
+        message = _with_goals(message, goals, alerts)
+
+        async def mail() -> Callable[[Subscription], Mail]:
+            made = await self._mail(week, goals, alerts)
+            return lambda _: made
+
+        news = News(
+            topic=TOPIC,
+            message=lambda _: message,
+            mail=mail,
+            lease=lambda one: subscriptions.lease_if_due(one.endpoint, week.start, self._clock),
+            told=lambda _: announced(week.start),
+        )
+        await self._tell(waiting, news, result)
+        return result
+
+    async def warn(self, week: Period, lines: Mapping[str, str]) -> AnnounceResult:
+        """Tell everybody those of the lines, as `sure_lines` has them, that they were not told.
+
+        :raises SettingError: the key cannot be used
+        """
+        subscriptions = self._tables.subscriptions
+        url = f"/?from={week.start.isoformat()}&to={week.last.isoformat()}"
+
+        def new(one: Subscription) -> dict[str, str]:
+            known = one.warned_of(week.start)
+            return {bound: line for bound, line in lines.items() if bound not in known}
+
+        def mail_to(one: Subscription) -> Mail:
+            first, *more = new(one).values()
+            subject = f"{WARNING}: {first}{f' and {len(more):,} more' if more else ''}"
+            days, before = Choice(week.start, week.last), week.previous
+            said = Text(tuple((line,) for line in (first, *more)))
+            page = Page(WARNED, (WARNING,), days, (before.start, before.last), lead=(said,))
+            return Mail(subject, text_of(page, _NOBODY), html_of(page, _NOBODY), week.start)
+
+        async def mail() -> Callable[[Subscription], Mail]:
+            return mail_to
+
+        def message(one: Subscription) -> WeekMessage:
+            body = "\n".join(shortened(list(new(one).values()), MAX_LINES))
+            return WeekMessage(WARNING, body, url)
+
+        news = News(
+            topic=f"{WARNED}-{week.start.isoformat()}-{len(lines)}",
+            message=message,
+            mail=mail,
+            lease=lambda one: subscriptions.lease_to_warn(one, self._clock),
+            told=lambda one: warned(one, week.start, lines),
+        )
+        result = AnnounceResult()
+        if lines:
+            await self._tell(await self._waiting(lambda one: bool(new(one)), result), news, result)
+        return result
+
+    async def _waiting(
+        self, waits: Callable[[Subscription], bool], result: AnnounceResult
+    ) -> list[Subscription]:
+        """Who waits for something and may be told now."""
+        now, found = self._clock(), []
+        for one in await self._tables.subscriptions.all():
+            if not waits(one):
+                result.knew += 1
+            elif one.not_before > now:
+                result.left += 1
+            else:
+                found.append(one)
+        return found
+
+    async def _tell(self, waiting: list[Subscription], news: News, result: AnnounceResult) -> None:
+        """Tell browsers, then mail addresses."""
         pushes = [one for one in waiting if not one.address]
         mails = [one for one in waiting if one.address]
         end = self._clock() + WHOLE_RUN
         if pushes:
-            await self._push(pushes, _with_goals(message, *measured), week, end, result)
+            await self._push(pushes, news, end, result)
         if mails and self._mail_server is not None:
-            mail = await self._mail(week, *measured)
-            sender = await asyncio.to_thread(
-                MailSender, self._mail_server, settings.folder, self._clock
-            )
-            await self._send(mails, week, end, result, partial(sender.send, mail=mail), 1)
+            folder, clock = self._settings.folder, self._clock
+            sender = await asyncio.to_thread(MailSender, self._mail_server, folder, clock)
+            mail_to = await news.mail()
+
+            async def send(one: Subscription) -> Answer:
+                return await sender.send(one, await asyncio.to_thread(mail_to, one))
+
+            await self._send(mails, news, end, result, send, 1)
         elif mails:
             result.without_server = len(mails)
             result.left += len(mails)
-        return result
 
     async def _push(
-        self,
-        waiting: list[Subscription],
-        message: WeekMessage,
-        week: Period,
-        end: float,
-        result: AnnounceResult,
+        self, waiting: list[Subscription], news: News, end: float, result: AnnounceResult
     ) -> None:
         settings = self._settings
         key = await asyncio.to_thread(vapid_key, settings.folder)
@@ -272,9 +372,13 @@ class Announcer:
         result.foreign = len(waiting) - len(reachable)
         result.left += result.foreign
         contact, hosts = settings.push_contact or DEFAULT_CONTACT, settings.push_hosts
+
         async with PushSender.open(key, contact, self._clock, hosts) as sender:
-            sending = partial(sender.send, plaintext=msgspec.json.encode(message))
-            await self._send(reachable, week, end, result, sending, AT_ONCE)
+
+            def send(one: Subscription) -> Awaitable[Answer]:
+                return sender.send(one, msgspec.json.encode(news.message(one)), news.topic)
+
+            await self._send(reachable, news, end, result, send, AT_ONCE)
 
     async def _mail(self, week: Period, goals: list[Measured], alerts: list[Measured]) -> Mail:
         """The digest of the report, and what became of goals."""
@@ -290,19 +394,19 @@ class Announcer:
 
         def made() -> Mail:
             wanted = Wanted(ReportKind.GLOBAL, "", "", settings.help_channel, "")
-            report = digest_of(wanted, data)
+            page = digest_of(wanted, data)
             if lines := weekly_lines(goals, alerts):
                 told = Text(tuple((line,) for line in lines))
-                report = msgspec.structs.replace(report, lead=(*report.lead, told))
-            subject = f"{line_text(report.title, names)}, {_days(week.start, week.last)}"
-            return Mail(subject, text_of(report, names), html_of(report, names), week.start)
+                page = msgspec.structs.replace(page, lead=(*page.lead, told))
+            subject = f"{line_text(page.title, names)}, {_days(week.start, week.last)}"
+            return Mail(subject, text_of(page, names), html_of(page, names), week.start)
 
         return await asyncio.to_thread(made)
 
     async def _send(
         self,
         waiting: list[Subscription],
-        week: Period,
+        news: News,
         end: float,
         result: AnnounceResult,
         send: Callable[[Subscription], Awaitable[Answer]],
@@ -314,7 +418,7 @@ class Announcer:
         async def work() -> None:
             for one in queue:
                 if self._clock() < end:
-                    await self._notify(one, week.start, partial(send, one), result)
+                    await self._notify(one, news, partial(send, one), result)
                 else:
                     result.left += 1
 
@@ -325,13 +429,12 @@ class Announcer:
     async def _notify(
         self,
         one: Subscription,
-        week: date,
+        news: News,
         send: Callable[[], Awaitable[Answer]],
         result: AnnounceResult,
     ) -> None:
         """Send to a subscription, and note what came of it."""
-        subscriptions = self._tables.subscriptions
-        lease = await subscriptions.lease_if_due(one.endpoint, week, self._clock)
+        lease = await news.lease(one)
         if lease is None:
             result.held += 1
             return
@@ -341,10 +444,10 @@ class Announcer:
         # An address was written down by the operator; what refuses it may be a setting.
         is_given_up = now - since >= GIVEN_UP and not one.address
         if answer.outcome is Outcome.TAKEN:
-            await lease.release(announced(week))
+            await lease.release(news.told(one))
             result.notified += 1
         elif answer.outcome is Outcome.GONE or is_given_up:
-            await subscriptions.remove(one.endpoint)
+            await self._tables.subscriptions.remove(one.endpoint)
             result.removed += 1
         else:
             wait = answer.wait

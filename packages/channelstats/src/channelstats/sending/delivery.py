@@ -1,7 +1,13 @@
 """What an attempt to send came to, and how often it is made: the same for Slack, browsers and mail.
 
-Whoever sends holds a lease in the row of what is sent, or of whom it is sent to; makes a few
-attempts; and notes the outcome there (`channelstats.tables.sent_reports`, `.subscriptions`).
+Whoever sends holds a lease, makes a few attempts, and notes the outcome where the lease is. There
+are two places, and each has a reason to be the only one for its messages:
+
+    what is posted in Slack   the row of the report and its destination (`tables.sent_reports`): it
+                              has parts, which another run goes on with
+    what subscribers are told the row of the subscriber (`tables.subscriptions`): it says since when
+                              nothing has come through, whatever they were told; and a row for each
+                              of 57 weeks and each subscriber would be most of the table
 """
 
 from collections.abc import Awaitable, Callable

@@ -9,10 +9,13 @@ about a row that is gone meanwhile is dropped. Whoever sends to it holds its lea
     announced               `yyyy-mm-dd`: the newest week, by its first day, that they know of
     not_before              seconds: the push service wants nothing before
     failing_since           seconds: nothing has come through since then
+    warned                  the week, by its first day, within which they were last told of
+                            something, and the bounds of that: `2024-03-10 threads.unanswered>5 …`
 """
 
 import asyncio
 import hashlib
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import date
 from typing import Final
@@ -20,7 +23,16 @@ from typing import Final
 import msgspec
 
 from channelstats.tables.items import everything, struct_of, text, without_empty
-from keytables import Attr, Clock, ConditionFailed, Param, TableHandle, Update, Values
+from keytables import (
+    Attr,
+    Clock,
+    Condition,
+    ConditionFailed,
+    Param,
+    TableHandle,
+    Update,
+    Values,
+)
 from keytables.lease import Lease
 
 MAILTO: Final = "mailto:"
@@ -33,11 +45,13 @@ HELD: Final = 300
 
 _IS_THERE: Final = Attr("endpoint").exists()
 _IS_NEW: Final = Attr("endpoint").absent()
-_IS_DUE: Final = (
-    _IS_THERE
-    & (Attr("announced").absent() | (Attr("announced") < Param("week")))
-    & (Attr("not_before").absent() | (Attr("not_before") <= Param("at")))
+_MAY_BE_TOLD: Final = _IS_THERE & (
+    Attr("not_before").absent() | (Attr("not_before") <= Param("at"))
 )
+_IS_DUE: Final = _MAY_BE_TOLD & (Attr("announced").absent() | (Attr("announced") < Param("week")))
+
+_IS_AS_WARNED: Final = _MAY_BE_TOLD & (Attr("warned") == Param("warned"))
+_IS_UNWARNED: Final = _MAY_BE_TOLD & Attr("warned").absent()
 
 
 class Subscription(msgspec.Struct, frozen=True):
@@ -51,6 +65,7 @@ class Subscription(msgspec.Struct, frozen=True):
     announced: str = ""
     not_before: int = 0
     failing_since: int = 0
+    warned: str = ""
 
     def __repr__(self) -> str:
         return f"<subscription {id_of(self.endpoint)[:8]}>"
@@ -60,9 +75,14 @@ class Subscription(msgspec.Struct, frozen=True):
         """Where mail goes; "" for a browser."""
         return self.endpoint.removeprefix(MAILTO) if self.endpoint.startswith(MAILTO) else ""
 
-    def waits_for(self, week: date, now: float) -> bool:
-        """Whether they can be notified of that week now."""
-        return self.announced < week.isoformat() and self.not_before <= now
+    def waits_for(self, week: date) -> bool:
+        """Whether they do not know of that week."""
+        return self.announced < week.isoformat()
+
+    def warned_of(self, week: date) -> frozenset[str]:
+        """The bounds that they were told of within that week."""
+        start, *bounds = self.warned.split() or [""]
+        return frozenset(bounds if start == week.isoformat() else ())
 
 
 def id_of(endpoint: str) -> str:
@@ -112,14 +132,34 @@ class Subscriptions:
         """The right to notify them of a week now, and to note what came of it; None when somebody
         else is at it, or they know, or are gone. Release it with `announced` or `failed`.
         """
-        lease = Lease(self._table, _key(endpoint), clock, seconds=HELD, names_process=True)
         values: Values = {"week": week.isoformat(), "at": int(clock())}
-        return lease if await lease.acquire(_IS_DUE, values) else None
+        return await self._lease(endpoint, clock, _IS_DUE, values)
+
+    async def lease_to_warn(self, one: Subscription, clock: Clock) -> Lease | None:
+        """The same to tell them of something within a week; None also where they were told of
+        something since ``one`` was read. Release it with `warned` or `failed`.
+        """
+        values: Values = {"warned": one.warned, "at": int(clock())}
+        same = _IS_AS_WARNED if one.warned else _IS_UNWARNED
+        return await self._lease(one.endpoint, clock, same, values)
+
+    async def _lease(
+        self, endpoint: str, clock: Clock, due: Condition, values: Values
+    ) -> Lease | None:
+        lease = Lease(self._table, _key(endpoint), clock, seconds=HELD, names_process=True)
+        return lease if await lease.acquire(due, values) else None
 
 
 def announced(week: date) -> Values:
     """What is noted of one who knows of a week now."""
     return {"announced": week.isoformat(), "not_before": None, "failing_since": None}
+
+
+def warned(one: Subscription, week: date, bounds: Iterable[str]) -> Values:
+    """What is noted of one who was told of bounds within that week."""
+    told = sorted({*one.warned_of(week), *bounds})
+    warned_of = " ".join((week.isoformat(), *told))
+    return {"warned": warned_of, "not_before": None, "failing_since": None}
 
 
 def failed(not_before: int, since: int) -> Values:
