@@ -7,7 +7,7 @@ import pytest
 
 from channelstats.ingest.runs import Event, OnEvent, StepProgress, SyncOptions, ignore_event
 from channelstats.ingest.sync import Part, Sync
-from channelstats.slack.client import Page
+from channelstats.slack.client import ListingPage
 from channelstats.slack.objects import HistoryMessage, ListedChannel, SlackUser
 from channelstats.slack.web_api import WebApi
 from support.channelstats.house import COMPAT, House
@@ -24,21 +24,21 @@ class Channels(WebApi):
         self.asked = asked
         self.listed = [ListedChannel(f"C{n}", f"name{n}") for n in range(number)]
 
-    async def users(self) -> AsyncIterator[Page[SlackUser]]:
-        yield Page([], [])
+    async def users(self) -> AsyncIterator[ListingPage[SlackUser]]:
+        yield ListingPage([], [])
 
-    async def channels(self, *, private: bool) -> AsyncIterator[Page[ListedChannel]]:
-        yield Page(self.listed, [])
+    async def channels(self, *, private: bool) -> AsyncIterator[ListingPage[ListedChannel]]:
+        yield ListingPage(self.listed, [])
 
-    async def members(self, cid: str) -> AsyncIterator[Page[str]]:
-        yield Page([], [])
+    async def members(self, cid: str) -> AsyncIterator[ListingPage[str]]:
+        yield ListingPage([], [])
 
-    async def history(self, cid: str, oldest: str) -> AsyncIterator[Page[HistoryMessage]]:
+    async def history(self, cid: str, oldest: str) -> AsyncIterator[ListingPage[HistoryMessage]]:
         await self.asked(cid)
-        yield Page([], [])
+        yield ListingPage([], [])
 
-    async def replies(self, cid: str, ts: str) -> AsyncIterator[Page[HistoryMessage]]:
-        yield Page([], [])
+    async def replies(self, cid: str, ts: str) -> AsyncIterator[ListingPage[HistoryMessage]]:
+        yield ListingPage([], [])
 
     async def join(self, cid: str) -> None:
         raise AssertionError(cid)

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from channelstats.slack.client import RESTARTS, Page, SdkTransport
+from channelstats.slack.client import RESTARTS, ListingPage, SdkTransport
 from channelstats.slack.errors import (
     ChannelRefused,
     InvalidCursor,
@@ -23,7 +23,7 @@ from support.channelstats.workspace import Workspace
 _T = TypeVar("_T")
 
 
-async def everything(pages: AsyncIterator[Page[_T]]) -> list[_T]:
+async def everything(pages: AsyncIterator[ListingPage[_T]]) -> list[_T]:
     return [item async for page in pages for item in page.items]
 
 

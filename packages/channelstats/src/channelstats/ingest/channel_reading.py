@@ -21,7 +21,7 @@ from channelstats.counting import TOMBSTONE
 from channelstats.identifiers import is_timestamp
 from channelstats.ingest.rows import Origin, take_rows
 from channelstats.ingest.topics import TopicCounter
-from channelstats.slack.client import Page
+from channelstats.slack.client import ListingPage
 from channelstats.slack.errors import ThreadNotFound
 from channelstats.slack.objects import HistoryMessage, Named, whole
 from channelstats.slack.web_api import WebApi
@@ -129,7 +129,7 @@ class ChannelReader:
         if (present or vanished) and not broken:
             self.threads.add(ts)
 
-    def _take(self, page: Page[HistoryMessage], since: str) -> None:
+    def _take(self, page: ListingPage[HistoryMessage], since: str) -> None:
         """Take in the messages from ``since`` on."""
         self.seen.update(message.ts or "" for message in page.items)
         recent = (message for message in page.items if (message.ts or since) >= since)

@@ -185,7 +185,7 @@ _SERVER_ERROR: Final = 500
 _TOO_MANY: Final = 429
 
 
-class Page(msgspec.Struct, Generic[_T], frozen=True):
+class ListingPage(msgspec.Struct, Generic[_T], frozen=True):
     """What one call gave, without the ``broken``: of those, what is wrong with each. ``limited``:
     the workspace's plan hides older messages.
     """
@@ -254,7 +254,7 @@ class SlackClient:
 
     async def pages(
         self, method: str, key: str, kind: type[_T], asked: Params, *, most: int | None = None
-    ) -> AsyncIterator[Page[_T]]:
+    ) -> AsyncIterator[ListingPage[_T]]:
         """Every page of a listing whose items are under ``key``, ``most`` of them.
 
         :raises SlackError: as in `call`, and where there are more
@@ -274,7 +274,7 @@ class SlackClient:
             values = body.get(key)
             if not isinstance(values, list):
                 raise NoAnswer(method, f"an answer without a list {key!r}")
-            yield Page(*objects_of(values, kind), limited=body.get("is_limited") is True)
+            yield ListingPage(*objects_of(values, kind), limited=body.get("is_limited") is True)
             following = _next_cursor(body)
             if not following:
                 return

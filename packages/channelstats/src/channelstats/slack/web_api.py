@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id, timestamp
-from channelstats.slack.client import Check, Page, Params, SlackClient
+from channelstats.slack.client import Check, ListingPage, Params, SlackClient
 from channelstats.slack.errors import CallRefused, NoAnswer
 from channelstats.slack.objects import (
     Broken,
@@ -99,28 +99,28 @@ class WebApi:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-    def users(self) -> AsyncIterator[Page[SlackUser]]:
+    def users(self) -> AsyncIterator[ListingPage[SlackUser]]:
         """All users, deactivated ones and bots among them."""
         return self._client.pages("users.list", "members", SlackUser, {})
 
-    def channels(self, *, private: bool) -> AsyncIterator[Page[ListedChannel]]:
+    def channels(self, *, private: bool) -> AsyncIterator[ListingPage[ListedChannel]]:
         """All public channels, archived ones among them; the private ones as well on demand."""
         types = "public_channel,private_channel" if private else "public_channel"
         asked: Params = {"types": types, "exclude_archived": False}
         return self._client.pages("conversations.list", "channels", ListedChannel, asked)
 
-    def members(self, cid: str) -> AsyncIterator[Page[str]]:
+    def members(self, cid: str) -> AsyncIterator[ListingPage[str]]:
         """The IDs of a channel's members."""
         return self._client.pages("conversations.members", "members", str, {"channel": cid})
 
-    def history(self, cid: str, oldest: str) -> AsyncIterator[Page[HistoryMessage]]:
+    def history(self, cid: str, oldest: str) -> AsyncIterator[ListingPage[HistoryMessage]]:
         """The messages of a channel from the timestamp ``oldest`` on, in any order: those outside
         threads, heads and broadcasts.
         """
         asked: Params = {"channel": cid, "oldest": oldest, "inclusive": True}
         return self._client.pages("conversations.history", "messages", HistoryMessage, asked)
 
-    def replies(self, cid: str, ts: str) -> AsyncIterator[Page[HistoryMessage]]:
+    def replies(self, cid: str, ts: str) -> AsyncIterator[ListingPage[HistoryMessage]]:
         """The thread of the head ``ts``: the head, then its replies."""
         asked: Params = {"channel": cid, "ts": ts}
         return self._client.pages("conversations.replies", "messages", HistoryMessage, asked)
