@@ -96,7 +96,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         command=tuple(options.server),
         data_root=options.data_root,
         sizes=QUICK if options.quick else Sizes(),
-        server_options=(("--log-output", "none"), *given),
+        server_options=(("--log-output", "stderr"), ("--log-level", "error"), *given),
     )
 
 

@@ -18,7 +18,7 @@ from functools import partial
 
 from bench.fleet import Fleet
 from bench.ledger import MismatchError, TimedLedger
-from bench.push_client import Poster
+from bench.push_client import Poster, refusal
 
 _MONOTONIC, _NONBLOCK, _CLOEXEC, _ABSOLUTE = 1, 0o4000, 0o2000000, 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -135,14 +135,14 @@ class OpenLoop:
         poster.transport.write(self._fleet.push_to(member, self._token))
 
     def _answered(self, poster: Poster, status: bytes, version: bytes) -> None:
-        if status == b"201" and version:
+        if status == b"201":
             self._due[version] = poster.started
             self._answer_ns.append(time.monotonic_ns() - poster.started)
             self._ledger.answer(version)
         elif status == b"503" and self._may_be_refused:
             self.refused += 1
         else:
-            self._ledger.fail(f"a push was answered {status.decode()} (Location names {version!r})")
+            self._ledger.fail(refusal(status, version))
         if poster.is_last and self._reconnects:
             self._replace(poster)
         else:

@@ -23,8 +23,8 @@ ES256 = ec.ECDSA(hashes.SHA256())
 _HALF_A_DAY = 12 * 3600
 
 Answered = Callable[["Poster", bytes, bytes], None]
-"""Called with the connection, the status (three digits) and the version its Location names (empty
-without one).
+"""Called with the connection, the status (three digits) and the version its Location names; in an
+answer without one, the body.
 """
 
 
@@ -63,7 +63,7 @@ class Poster(asyncio.Protocol):
             self._rest = data
             return
         self.is_last = b"\r\nconnection: close" in head
-        self.answered(self, data[9:12], _version(data, head))
+        self.answered(self, data[9:12], _version(data, head) or data[end + 4 :])
 
     def close(self) -> None:
         self.lost = None
@@ -135,8 +135,8 @@ class ClosedLoop:
                 poster.transport.write(request)
 
     def _answered(self, poster: Poster, status: bytes, version: bytes) -> None:
-        if status != b"201" or not version:
-            self._ledger.fail(f"a push was answered {status.decode()} (Location names {version!r})")
+        if status != b"201":
+            self._ledger.fail(refusal(status, version))
             return
         self._ledger.answer(version)
         request = next(self._requests, None)
@@ -145,6 +145,10 @@ class ClosedLoop:
 
     def _lost(self, reason: str) -> None:
         self._ledger.fail(f"the server ended an application server's connection: {reason}")
+
+
+def refusal(status: bytes, body: bytes) -> str:
+    return f"a push was answered {status.decode()}: {body.decode(errors='replace')}"
 
 
 def base64url(data: bytes) -> bytes:

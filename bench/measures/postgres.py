@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from bench import machine
-from bench.ledger import Ledger, MismatchError
+from bench.ledger import Ledger, MismatchError, named
 from bench.load import Load
 from bench.report import Json, Row, Series
 from bench.run import POSTERS, Run
@@ -170,13 +170,15 @@ async def _pushes(
             AWAY: run.server(mode, **{"--store": f"{away}&schema=away"}),
             TWO_NODES: run.daemons(mode, **{"--store": f"{near}&schema=nodes"}),
         }.items():
-            loads[name] = await Load.on(await stack.enter_async_context(running), Ledger())
-            await loads[name].pushes(run, run.sizes.warm_up)
+            with named(name):
+                loads[name] = await Load.on(await stack.enter_async_context(running), Ledger())
+                await loads[name].pushes(run, run.sizes.warm_up)
         found = {name: Series([]) for name in loads}
         for _ in range(run.sizes.rounds):
             for name, load in loads.items():
                 before = await database.spent()
-                found[name].samples.append(await load.pushes(run, run.sizes.stored))
+                with named(name):
+                    found[name].samples.append(await load.pushes(run, run.sizes.stored))
                 if name == NEAR:
                     cpu, log = (
                         now - then for now, then in zip(await database.spent(), before, strict=True)
