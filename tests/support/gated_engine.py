@@ -6,11 +6,12 @@ interface promises of order holds while one of them is held.
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from keytables import Capacity, Engine, Item, KeyTuple, Page, Table, TableHandle
+from keytables import Capacity, Cursor, Engine, Item, KeyTuple, Page, Table, TableHandle, Update
+from keytables.engine import Query, WriteOptions
 
 T = TypeVar("T")
 Hook = Callable[[int, str], Awaitable[None]]
@@ -122,44 +123,41 @@ class GatedEngine(Engine):
 
 class GatedTable(TableHandle):
     def __init__(self, engine: GatedEngine, inner: TableHandle) -> None:
-        self.table = inner.table
+        super().__init__(inner.table)
         self._engine = engine
         self._inner = inner
 
-    def _pass(self, method: str, *given: Any, **options: Any) -> Coroutine[Any, Any, Any]:
-        call = partial(getattr(self._inner, method), *copy.deepcopy(given), **options)
-        return self._engine.pass_gate(f"{method} {self.table.name}", call)
+    def _pass(
+        self, what: str, method: Callable[..., Awaitable[T]], *given: object
+    ) -> Coroutine[Any, Any, T]:
+        call = partial(method, *copy.deepcopy(given))
+        return self._engine.pass_gate(f"{what} {self.table.name}", call)
 
-    def _write(self, method: str, *given: Any, **options: Any) -> "asyncio.Task[Any]":
-        return asyncio.ensure_future(self._pass(method, *given, **options))
+    async def get(self, key: KeyTuple) -> Item | None:
+        return await self._pass("get", self._inner.get, key)
 
-    # As those of the table, with the arguments passed on.
+    def _query(self, query: Query) -> Coroutine[Any, Any, Page]:
+        what = "query" if query.index is None else "query_index"
+        return self._pass(what, self._inner._query, query)
 
-    async def get(self, *given: Any) -> Item | None:
-        return cast(Item | None, await self._pass("get", *given))
+    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
+        return await self._inner.scan(limit=limit, after=after)
 
-    async def query(self, *given: Any, **options: Any) -> Page:
-        return cast(Page, await self._pass("query", *given, **options))
+    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
+        return await self._inner.batch_get(keys)
 
-    async def query_index(self, *given: Any, **options: Any) -> Page:
-        return cast(Page, await self._pass("query_index", *given, **options))
+    def _put(self, item: Item, options: WriteOptions | None) -> Awaitable[None]:
+        return asyncio.ensure_future(self._pass("put", self._inner._put, item, options))
 
-    async def scan(self, **options: Any) -> Page:
-        return await self._inner.scan(**options)
+    def _update(
+        self, key: KeyTuple, update: Update, options: WriteOptions
+    ) -> Awaitable[Item | None]:
+        write = self._pass("update", self._inner._update, key, update, options)
+        return asyncio.ensure_future(write)
 
-    async def batch_get(self, *given: Any) -> list[Item]:
-        return await self._inner.batch_get(*given)
+    def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]:
+        return asyncio.ensure_future(self._pass("delete", self._inner._delete, key, options))
 
-    def put(self, *given: Any, **options: Any) -> Awaitable[None]:
-        return self._write("put", *given, **options)
-
-    def update(self, *given: Any, **options: Any) -> Awaitable[Item | None]:
-        return self._write("update", *given, **options)
-
-    def delete(self, *given: Any, **options: Any) -> Awaitable[Item | None]:
-        return self._write("delete", *given, **options)
-
-    def batch_write(
-        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
-    ) -> Awaitable[None]:
-        return self._write("batch_write", puts=list(puts), deletes=list(deletes))
+    def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
+        write = self._pass("batch_write", self._inner._batch_write, puts, deletes)
+        return asyncio.ensure_future(write)

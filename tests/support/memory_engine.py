@@ -5,28 +5,28 @@ As the interface requires, writes are submitted when called and completed later.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 
 from keytables import (
     Capacity,
     Clock,
-    Condition,
     ConditionFailed,
     Cursor,
     Engine,
+    Index,
     Item,
     KeytablesError,
     KeyTuple,
     Page,
     Range,
     Returning,
-    Scalar,
     Table,
     TableHandle,
     TableNotFound,
     Update,
 )
 from keytables.checks import snapshot
+from keytables.engine import Query, WriteOptions
 from keytables.expressions import compile_condition, compile_update
 from keytables.values import Values
 
@@ -96,8 +96,8 @@ class MemoryEngine(Engine):
 
 class MemoryTable(TableHandle):
     def __init__(self, engine: MemoryEngine, table: Table) -> None:
+        super().__init__(table)
         self.engine = engine
-        self.table = table
         self.items: dict[KeyTuple, Item] = {}
 
     def _live(self, key: KeyTuple) -> Item | None:
@@ -122,78 +122,58 @@ class MemoryTable(TableHandle):
             asyncio.get_running_loop().call_soon(future.set_result, answer)
         return future
 
-    def _check(self, key: KeyTuple, condition: Condition | None, values: Values | None) -> None:
-        if condition is None:
+    def _check(self, key: KeyTuple, options: WriteOptions | None) -> None:
+        if options is None or options.condition is None:
             return
-        if not compile_condition(condition)(self._live(key) or {}, frozen(values)):
+        holds = compile_condition(options.condition)
+        if not holds(self._live(key) or {}, frozen(options.values)):
             raise ConditionFailed(self._live(key))
 
     async def get(self, key: KeyTuple) -> Item | None:
         self.engine.called(f"get {self.table.name}")
         return copied(self._live(key))
 
-    def put(
-        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
-    ) -> Awaitable[None]:
+    def _put(self, item: Item, options: WriteOptions | None) -> Awaitable[None]:
         def work() -> None:
-            self._check(self._key(item), condition, values)
+            self._check(self._key(item), options)
             self.items[self._key(item)] = frozen(item)
 
         return self._submit("put", work)  # type: ignore[return-value]
 
-    def update(
-        self,
-        key: KeyTuple,
-        update: Update,
-        values: Values | None = None,
-        *,
-        condition: Condition | None = None,
-        returning: Returning = Returning.NOTHING,
+    def _update(
+        self, key: KeyTuple, update: Update, options: WriteOptions
     ) -> Awaitable[Item | None]:
         def work() -> Item | None:
-            self._check(key, condition, values)
+            self._check(key, options)
             change, creates = compile_update(self.table, update)
             old = self._live(key)
             if old is None and not creates:
                 return None
             item: Item = dict(old or zip(self.table.key_names, key, strict=True))
-            change(item, frozen(values))
+            change(item, frozen(options.values))
             self.items[key] = item
-            return {Returning.OLD: old, Returning.NEW: item}.get(returning)
+            return {Returning.OLD: old, Returning.NEW: item}.get(options.returning)
 
         return self._submit("update", work)
 
-    def delete(
-        self,
-        key: KeyTuple,
-        *,
-        condition: Condition | None = None,
-        values: Values | None = None,
-        returning: Returning = Returning.NOTHING,
-    ) -> Awaitable[Item | None]:
+    def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]:
         def work() -> Item | None:
-            self._check(key, condition, values)
+            self._check(key, options)
             old = self._live(key)
             self.items.pop(key, None)
-            return old if returning is Returning.OLD else None
+            return old if options is not None and options.returning is Returning.OLD else None
 
         return self._submit("delete", work)
 
-    async def query(
-        self,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
+    async def _query(self, query: Query) -> Page:
+        if query.index is not None:
+            return self._query_index(query, query.index)
         self.engine.called(f"query {self.table.name}")
-        bounds = sort or Range()
+        bounds, after = query.sort or Range(), query.after
         found = [
             item
-            for key in sorted(self.items, reverse=descending)
-            if key[0] == partition
+            for key in sorted(self.items, reverse=query.descending)
+            if key[0] == query.partition
             and (bounds.gt is None or key[1] > bounds.gt)  # type: ignore[operator]
             and (bounds.ge is None or key[1] >= bounds.ge)  # type: ignore[operator]
             and (bounds.lt is None or key[1] < bounds.lt)  # type: ignore[operator]
@@ -202,31 +182,22 @@ class MemoryTable(TableHandle):
             and (after is None or key > after.position)
             and (item := self._live(key)) is not None
         ]
-        return self._page(found, limit)
+        return self._page(found, query.limit)
 
-    async def query_index(
-        self,
-        index_name: str,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
+    def _query_index(self, query: Query, index: Index) -> Page:
         self.engine.called(f"query_index {self.table.name}")
-        index = self.table.index(index_name)
         names = {index.partition.name, *self.table.key_names}
         found = [
             item if not index.keys_only else {name: item[name] for name in names}
-            for item in self._in_order(None if index.sort else after)
-            if item.get(index.partition.name) == partition
+            for item in self._in_order(None if index.sort else query.after)
+            if item.get(index.partition.name) == query.partition
         ]
         if index.sort is None:
-            assert (sort, descending) == (None, False)
-            return self._page(found, limit)
-        assert (limit, after, descending) == (None, None, False)  # not used by the service
-        by, bounds = index.sort.name, sort or Range()
+            assert (query.sort, query.descending) == (None, False)
+            return self._page(found, query.limit)
+        # Not used by the service.
+        assert (query.limit, query.after, query.descending) == (None, None, False)
+        by, bounds = index.sort.name, query.sort or Range()
         assert (bounds.gt, bounds.lt, bounds.prefix) == (None, None, None)
         return Page(
             sorted(
@@ -259,15 +230,13 @@ class MemoryTable(TableHandle):
         self.engine.called(f"batch_get {self.table.name}")
         return [frozen(item) for key in keys if (item := self._live(key)) is not None]
 
-    def batch_write(
-        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
-    ) -> Awaitable[None]:
-        new, gone = [frozen(item) for item in puts], list(deletes)
+    def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
+        new = [frozen(item) for item in puts]
 
         def work() -> None:
             for item in new:
                 self.items[self._key(item)] = item
-            for key in gone:
+            for key in deletes:
                 self.items.pop(key, None)
 
         return self._submit("batch_write", work)  # type: ignore[return-value]

@@ -29,6 +29,17 @@ USER = "keytables"
 # The shell ends the server when its own input ends, and that ends with the process that holds it.
 KEEPER = '"$@" & read -r _; kill -QUIT $!; wait'
 
+_BASE_BACKUP = """
+SELECT FROM pg_backup_start('standby', fast => true);
+\\! cp -R {source} {target}
+SELECT labelfile FROM pg_backup_stop(wait_for_archive => false);
+"""
+_BASE_BACKUP_TO_14 = """
+SELECT FROM pg_start_backup('standby', fast => true, exclusive => false);
+\\! cp -R {source} {target}
+SELECT labelfile FROM pg_stop_backup(exclusive => false, wait_for_archive => false);
+"""
+
 FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=80")
 """A process that is killed loses nothing without fsync; a machine that fails would."""
 
@@ -62,8 +73,8 @@ def dump_program(name: str) -> str:
     return program(name)
 
 
-def _major(name: str) -> int:
-    words = subprocess.check_output([program(name), "--version"], text=True)
+def _major(name: str, folder: Path | None = None) -> int:
+    words = subprocess.check_output([program(name, folder), "--version"], text=True)
     found = re.search(r"\d+", words)
     assert found is not None
     return int(found[0])
@@ -94,12 +105,21 @@ class PostgresServer:
         options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
         self._run("initdb", "-D", str(self.data), *options)
 
-    def copy(self, primary: "PostgresServer") -> None:
-        """Make it a standby of another one, with a copy of its data instead of its own."""
+    def follow(self, primary: "PostgresServer") -> None:
+        """Make it a standby of another one, with a copy of its data instead of its own. (As
+        `pg_basebackup` does, which is not among the programs of every version.)
+        """
         shutil.rmtree(self.data, ignore_errors=True)
+        script = _BASE_BACKUP if _major("postgres", primary._bin) >= 15 else _BASE_BACKUP_TO_14
+        script = script.format(source=primary.data, target=self.data)
+        options = ["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", primary.url()]
+        label = primary._run("psql", *options, stdin=script)
+        for name in ("postmaster.pid", "postmaster.opts"):
+            (self.data / name).unlink(missing_ok=True)
+        self.put("backup_label", f"{label}\n")
         source = f"host=127.0.0.1 port={primary.port} user={USER}"
-        options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
-        self._run("pg_basebackup", "-d", source, "-D", str(self.data), *options)
+        self.put("postgresql.auto.conf", f"primary_conninfo = '{source}'\n")
+        self.put("standby.signal", "")
 
     def promote(self) -> None:
         """Make a standby a primary."""
@@ -109,10 +129,10 @@ class PostgresServer:
         """Execute a statement as an operator does; return the first column as text."""
         return self._run("psql", "-XAtq", "-d", self.url(), "-c", sql)
 
-    def _run(self, name: str, *arguments: str) -> str:
+    def _run(self, name: str, *arguments: str, stdin: str | None = None) -> str:
         command = [program(name, self._bin), *arguments]
         done: subprocess.CompletedProcess[str] = subprocess.run(
-            command, check=False, capture_output=True, text=True, **self._options
+            command, check=False, capture_output=True, text=True, input=stdin, **self._options
         )
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stderr}")
@@ -224,9 +244,9 @@ class ReplicatedPostgres:
     standby is away, the primary commits alone, and no fault may come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, programs: Path | None = None) -> None:
         settings = (*FAST, "wal_keep_size=256MB", "wal_retrieve_retry_interval=100ms")
-        self.primary, self.standby = PostgresServer(*settings), PostgresServer(*settings)
+        self.primary, self.standby = (PostgresServer(*settings, programs=programs) for _ in "ab")
         self._hosts = ",".join(f"127.0.0.1:{each.port}" for each in (self.primary, self.standby))
 
     @property
@@ -254,7 +274,7 @@ class ReplicatedPostgres:
         self._follow()
 
     def _follow(self) -> None:
-        self.standby.copy(self.primary)
+        self.standby.follow(self.primary)
         self.standby.start()
         self._replicate_to("*")
         self._wait_for_standby()

@@ -12,6 +12,7 @@ from keytables import (
     ConditionFailed,
     Item,
     KeyTuple,
+    Page,
     Param,
     Returning,
     TableHandle,
@@ -150,6 +151,7 @@ class RandomWriter:
             (item,) = await asyncio.gather(self.table.get(states.key), return_exceptions=True)
             states.on_read(item)
             return
+        page: Page | BaseException
         (page,) = await asyncio.gather(self.table.query(self.name), return_exceptions=True)
         for states in self.keys:
             if isinstance(page, BaseException):

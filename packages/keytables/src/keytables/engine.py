@@ -25,14 +25,25 @@ Expiry
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from keytables.errors import KeytablesError, TableNotFound
+import msgspec
+
+from keytables.checks import key_tuple_check
+from keytables.errors import KeytablesError, SchemaError, TableNotFound
 from keytables.expressions import Condition, Returning, Update
-from keytables.schema import Capacity, Cursor, Page, Range, Table
+from keytables.schema import Capacity, Cursor, Index, Page, Range, Table
 from keytables.values import Item, KeyTuple, Scalar, Values
 
 Clock: TypeAlias = Callable[[], float]
@@ -44,6 +55,25 @@ gets the exception. Not called for conditions, mistakes of a caller or limits of
 on the event loop; it must not raise."""
 
 
+class WriteOptions(msgspec.Struct, frozen=True):
+    """What else was said of a write."""
+
+    condition: Condition | None
+    values: Values | None
+    returning: Returning
+
+
+class Query(msgspec.Struct, frozen=True):
+    """What a query asks for: a page of one partition of the table, or of an index."""
+
+    partition: Scalar
+    index: Index | None
+    sort: Range | None
+    limit: int | None
+    descending: bool
+    after: Cursor | None
+
+
 class TableHandle(ABC):
     """One open table of an engine. Created by :meth:`Engine.ensure_table`.
 
@@ -53,11 +83,13 @@ class TableHandle(ABC):
     after the call.
     """
 
-    table: Table
-
     settle_time: float = 0.0
     """Seconds after its result in which a put that was repeated, or failed with Unavailable, may
     still take effect and replace later writes. 0 in engines where none does."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._check_key = key_tuple_check(table)
 
     async def unsettled(self, keys: Sequence[KeyTuple]) -> frozenset[KeyTuple]:  # noqa: ARG002
         """Wait for the submitted writes of these items; return the keys of puts that may come late.
@@ -69,11 +101,8 @@ class TableHandle(ABC):
     def note_unsettled(self, key: KeyTuple) -> None:  # noqa: B027
         """Count this item as unsettled: a put by another process may take effect late."""
 
-    @abstractmethod
-    async def get(self, key: KeyTuple) -> Item | None:
-        """Return the item, or ``None`` when there is none."""
+    # --- writes -------------------------------------------------------------------------------
 
-    @abstractmethod
     def put(
         self, item: Item, *, condition: Condition | None = None, values: Values | None = None
     ) -> Awaitable[None]:
@@ -81,8 +110,13 @@ class TableHandle(ABC):
 
         The condition is evaluated on the stored item. Errors: ItemTooLarge, ConditionFailed.
         """
+        try:
+            if condition is None:
+                return self._put(item, None)
+            return self._put(item, WriteOptions(condition, values, Returning.NOTHING))
+        except KeytablesError as error:
+            return refused_write(error)
 
-    @abstractmethod
     def update(
         self,
         key: KeyTuple,
@@ -98,8 +132,12 @@ class TableHandle(ABC):
         ``None`` when there is still none. Errors: ConditionFailed, ItemTooLarge, SchemaError when a
         set operation is applied to an attribute that is not a set.
         """
+        try:
+            options = WriteOptions(condition, values, returning)
+            return self._update(self._check_key(key), update, options)
+        except KeytablesError as error:
+            return refused_write(error)
 
-    @abstractmethod
     def delete(
         self,
         key: KeyTuple,
@@ -112,52 +150,16 @@ class TableHandle(ABC):
 
         Errors: ConditionFailed.
         """
+        try:
+            checked = self._check_key(key)
+            if condition is None and returning is Returning.NOTHING:
+                return self._delete(checked, None)
+            if returning is Returning.NEW:
+                raise SchemaError("a delete can return nothing or the old item")
+            return self._delete(checked, WriteOptions(condition, values, returning))
+        except KeytablesError as error:
+            return refused_write(error)
 
-    @abstractmethod
-    async def query(
-        self,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        """Return items of one partition in the order of their sort keys.
-
-        ``limit`` bounds the items of this page, which may be shorter although more follow (see
-        :class:`~keytables.schema.Page`). An item that exists during the whole iteration is returned
-        exactly once.
-        """
-
-    @abstractmethod
-    async def query_index(
-        self,
-        index_name: str,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        """Return items by the keys of an index, in the order of its sort key.
-
-        Eventually consistent in engines that replicate indexes asynchronously.
-        """
-
-    @abstractmethod
-    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
-        """Return items of the whole table, in no particular order."""
-
-    @abstractmethod
-    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
-        """Return the items of any number of keys, in any order; absent ones are left out.
-
-        An item is returned once, even if its key is given twice.
-        """
-
-    @abstractmethod
     def batch_write(
         self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
     ) -> Awaitable[None]:
@@ -167,6 +169,10 @@ class TableHandle(ABC):
         repeated. After SchemaError (also for a key that is put twice, or put and deleted) and
         ItemTooLarge, nothing was applied.
         """
+        try:
+            return self._batch_write(list(puts), dict.fromkeys(map(self._check_key, deletes)))
+        except KeytablesError as error:
+            return refused_write(error)
 
     def loading(self) -> AbstractAsyncContextManager[None]:
         """Context for the bulk load of an empty table: writes may cost less, and ``query_index``
@@ -175,6 +181,81 @@ class TableHandle(ABC):
         Results are the same for every process, even after a crash of the loading one.
         """
         return nullcontext()
+
+    # --- reads --------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def get(self, key: KeyTuple) -> Item | None:
+        """Return the item, or ``None`` when there is none."""
+
+    @abstractmethod
+    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
+        """Return the items of any number of keys, in any order; absent ones are left out.
+
+        An item is returned once, even if its key is given twice.
+        """
+
+    def query(
+        self,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Coroutine[Any, Any, Page]:
+        """Return items of one partition in the order of their sort keys.
+
+        ``limit`` bounds the items of this page, which may be shorter although more follow (see
+        :class:`~keytables.schema.Page`). An item that exists during the whole iteration is returned
+        exactly once.
+        """
+        return self._query(Query(partition, None, sort, limit, descending, after))
+
+    def query_index(
+        self,
+        index_name: str,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Coroutine[Any, Any, Page]:
+        """Return items by the keys of an index, in the order of its sort key.
+
+        Eventually consistent in engines that replicate indexes asynchronously.
+        """
+        index = self.table.index(index_name)
+        return self._query(Query(partition, index, sort, limit, descending, after))
+
+    @abstractmethod
+    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
+        """Return items of the whole table, in no particular order."""
+
+    # --- what an engine does ------------------------------------------------------------------
+    #
+    # Keys were checked, those of an item to put and of a query excepted. A write may raise what
+    # refuses it: the caller gets it from the awaitable.
+
+    @abstractmethod
+    def _put(self, item: Item, options: WriteOptions | None) -> Awaitable[None]: ...
+
+    @abstractmethod
+    def _update(
+        self, key: KeyTuple, update: Update, options: WriteOptions
+    ) -> Awaitable[Item | None]: ...
+
+    @abstractmethod
+    def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]: ...
+
+    @abstractmethod
+    def _batch_write(
+        self, puts: Sequence[Item], deletes: Collection[KeyTuple]
+    ) -> Awaitable[None]: ...
+
+    @abstractmethod
+    def _query(self, query: Query) -> Coroutine[Any, Any, Page]: ...
 
 
 def refused_write(error: KeytablesError) -> "asyncio.Future[Any]":

@@ -4,7 +4,7 @@ Rule: the item read equals the one written, types included. It is MessagePack of
 keys included; a set of text is the extension type 1 holding the sorted members.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -36,6 +36,14 @@ def unpack(blob: bytes) -> Item:
     """Return a new item. Raises StoreDamaged: the blob is."""
     try:
         return _decode(blob)
+    except Exception as error:
+        raise StoreDamaged("an item of the store is damaged") from error
+
+
+def unpack_all(blobs: Iterable[bytes]) -> list[Item]:
+    """Return the items of several blobs, as ``unpack`` does."""
+    try:
+        return list(map(_decode, blobs))
     except Exception as error:
         raise StoreDamaged("an item of the store is damaged") from error
 

@@ -113,6 +113,16 @@ class Table:
                 return index
         raise SchemaError(f"table {self.name!r} has no index {name!r}")
 
+    def projected(self, page: "Page", index: Index) -> "Page":
+        """Return a page of whole items as the index holds them."""
+        if not index.keys_only:
+            return page
+        names = {index.partition.name, *self.key_names}
+        if index.sort is not None:
+            names.add(index.sort.name)
+        items = [{name: item[name] for name in item if name in names} for item in page.items]
+        return Page(items, page.cursor)
+
 
 @dataclass(frozen=True, slots=True)
 class Capacity:

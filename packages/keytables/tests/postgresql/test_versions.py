@@ -4,15 +4,17 @@ A whole suite on another version: `POSTGRES_BIN=FOLDER make test PYTEST_ARGS='-k
 """
 
 import asyncio
+from itertools import count
 
 import pytest
 
-from keytables import Item, Range
+from keytables import Item, KeyTuple, Range, Throttled, Unavailable
+from keytables.postgresql import PostgresEngine
 from keytables.postgresql.inspection import inspect_server
 from keytables.stores import PostgresUrl, parse_store
 from support.clocks import ManualClock
 from support.postgres_proxy import Breakage, PostgresProxy, at_random, no_breakage
-from support.postgres_servers import FAST, PostgresServer, bundled
+from support.postgres_servers import FAST, PostgresServer, ReplicatedPostgres, bundled
 from support.random_writer import check_all, random_walk
 from support.table_engines import MESSAGES, USERS, PostgresStore
 
@@ -56,3 +58,41 @@ async def test_every_statement_works_on_the_oldest_and_the_newest_server(
             await engine.close()
     finally:
         await asyncio.to_thread(server.remove)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [13, 18])
+async def test_nothing_acknowledged_is_lost_in_a_failover(version: int, clock: ManualClock) -> None:
+    database = ReplicatedPostgres(bundled(version))
+    try:
+        await asyncio.to_thread(database.start)
+        engine = await PostgresEngine.open(database.url, schema="t", clock=clock)
+        table = await engine.ensure_table(MESSAGES)
+        kept: list[KeyTuple] = []
+        more, over = asyncio.Semaphore(0), asyncio.Event()
+
+        async def write(user: str) -> None:
+            for number in count():
+                if over.is_set():
+                    return
+                try:
+                    await table.put({"user": user, "place": str(number)})
+                except (Throttled, Unavailable):
+                    continue
+                kept.append((user, str(number)))
+                more.release()
+
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            for user in "abcd":
+                group.create_task(write(user))
+            for _ in range(40):
+                await more.acquire()
+            await asyncio.to_thread(database.fail_over)
+            before = len(kept)
+            while len(kept) < before + 40:
+                await more.acquire()
+            over.set()
+        assert len(await table.batch_get(kept)) == len(kept)
+        await engine.close()
+    finally:
+        await asyncio.to_thread(database.remove)

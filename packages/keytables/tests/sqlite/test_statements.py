@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
-from keytables import Cursor, Index, Key, Kind, Range, Table
+from keytables import Cursor, Index, Key, Kind, Range, Scalar, Table
+from keytables.engine import Query
 from keytables.sqlite import SqliteEngine
-from keytables.sqlite.statements import Queries, Query, Statements
+from keytables.sqlite.statements import Queries, Selection, Statements
 from keytables.values import KeyTuple
 from support.sqlite_store import Connections
 
@@ -22,21 +23,19 @@ STATEMENTS = Statements(TABLE, '"things~1"')
 QUERIES = Queries(STATEMENTS)
 
 
-def partition(
-    sort: Range | None = None, position: KeyTuple | None = None, *, descending: bool = False
-) -> Query:
+def select(
+    partition: Scalar,
+    index: str = "",
+    *,
+    sort: Range | None = None,
+    position: KeyTuple | None = None,
+    descending: bool = False,
+    use_index: bool = True,
+) -> Selection:
     after = None if position is None else Cursor(position)
-    return QUERIES.partition("u", sort, after, descending=descending)
-
-
-def by_number(position: KeyTuple | None = None, *, descending: bool = False) -> Query:
-    after = None if position is None else Cursor(position)
-    return QUERIES.index(TABLE.index("by_n"), 1, None, after, descending=descending)
-
-
-def by_city(sort: Range, position: KeyTuple | None = None) -> Query:
-    after = None if position is None else Cursor(position)
-    return QUERIES.index(TABLE.index("by_city"), "c", sort, after, descending=False)
+    found = TABLE.index(index) if index else None
+    query = Query(partition, found, sort, None, descending, after)
+    return QUERIES.query(query, use_index=use_index)
 
 
 @pytest.fixture
@@ -60,15 +59,24 @@ def plan(connection: apsw.Connection, sql: str) -> str:
         (STATEMENTS.delete, "things~key (p=? AND s=?)"),
         (STATEMENTS.any_expired, "things~expiry (x<?)"),
         (STATEMENTS.delete_expired, "things~expiry (x<?)"),
-        (partition().sql, "things~key (p=?)"),
-        (partition(Range(gt="a", le="b"), descending=True).sql, "things~key (p=? AND s>? AND s<?)"),
-        (partition(Range(ge="a"), ("b",)).sql, "things~key (p=? AND s>?)"),
+        (select("u").sql, "things~key (p=?)"),
+        (
+            select("u", sort=Range(gt="a", le="b"), descending=True).sql,
+            "things~key (p=? AND s>? AND s<?)",
+        ),
+        (select("u", sort=Range(ge="a"), position=("b",)).sql, "things~key (p=? AND s>?)"),
         (QUERIES.scan(None).sql, "things~key"),
         (QUERIES.scan(Cursor(("u", "p"))).sql, "things~key ((p,s)>(?,?))"),
-        (by_number().sql, "things~index0 (a0=?)"),
-        (by_number(("u", "p"), descending=True).sql, "things~index0 (a0=? AND (p,s)<(?,?))"),
-        (by_city(Range(ge="a")).sql, "things~index1 (a1=? AND s>?)"),
-        (by_city(Range(lt="b"), ("p", "u")).sql, "things~index1 (a1=? AND (s,p)>(?,?) AND s<?)"),
+        (select(1, "by_n").sql, "things~index0 (a0=?)"),
+        (
+            select(1, "by_n", position=("u", "p"), descending=True).sql,
+            "things~index0 (a0=? AND (p,s)<(?,?))",
+        ),
+        (select("c", "by_city", sort=Range(ge="a")).sql, "things~index1 (a1=? AND s>?)"),
+        (
+            select("c", "by_city", sort=Range(lt="b"), position=("p", "u")).sql,
+            "things~index1 (a1=? AND (s,p)>(?,?) AND s<?)",
+        ),
     ],
 )
 def test_a_statement_uses_its_index(connection: apsw.Connection, sql: str, expected: str) -> None:
@@ -81,13 +89,13 @@ def test_a_query_selects_expired_rows_without_their_blobs(connection: apsw.Conne
     for place, end in [("1", None), ("2", 5), ("3", 6)]:
         connection.execute(STATEMENTS.put, ("u", place, end, b"blob", 1, "x"))
 
-    def rows(query: Query, now: int) -> list[tuple[object, ...]]:
+    def rows(query: Selection, now: int) -> list[tuple[object, ...]]:
         return list(connection.execute(query.sql, (now, *query.values)))
 
-    assert rows(partition(), 5) == [(b"blob", "1"), (None, "2"), (b"blob", "3")]
+    assert rows(select("u"), 5) == [(b"blob", "1"), (None, "2"), (b"blob", "3")]
     scan = QUERIES.scan(Cursor(("u", "1")))
     assert rows(scan, 5) == [(None, "u", "2"), (b"blob", "u", "3")]
-    assert rows(by_number(descending=True), 5) == [
+    assert rows(select(1, "by_n", descending=True), 5) == [
         (b"blob", "u", "3"),
         (None, "u", "2"),
         (b"blob", "u", "1"),
@@ -111,10 +119,9 @@ def test_a_query_of_a_missing_index_fails_unless_it_may_read_every_row(
         connection.execute(sql)
     for index in TABLE.indexes:
         value = 1 if index.name == "by_n" else "c"
-        query = QUERIES.index(index, value, None, None, descending=False)
         with pytest.raises(apsw.SQLError, match="no such index"):
-            plan(connection, query.sql)
-        slow = QUERIES.index(index, value, None, None, descending=False, use_index=False)
+            plan(connection, select(value, index.name).sql)
+        slow = select(value, index.name, use_index=False)
         assert "SCAN things~1" in plan(connection, slow.sql)
 
 

@@ -21,6 +21,7 @@ from keytables.checks import (
 )
 from keytables.dynamodb.codec import AttributeMap, AttributeValue, decode_item, dumps
 from keytables.dynamodb.table_client import TableClient, encode_key_value, request_head
+from keytables.engine import Query
 from keytables.errors import SchemaError
 from keytables.schema import Cursor, Index, Page, Range, Table
 from keytables.values import Item, Scalar
@@ -126,14 +127,12 @@ class QueryPlan:
         self._options = {"TableName": client.name, **options}
         self._heads: dict[tuple[str, bool], bytes] = {}
 
-    def request(
-        self, partition: Scalar, sort: Range | None, *, descending: bool, after: Cursor | None
-    ) -> PageRequest | None:
+    def request(self, partition: Scalar, query: Query) -> PageRequest | None:
         """Return the request for a checked partition, ``None`` if no key is in the range.
 
         Raises SchemaError for a bad range, or the cursor of another query.
         """
-        keys = self._key_range(sort)
+        keys, after = self._key_range(query.sort), query.after
         start: dict[str, AttributeValue] | None = None
         if after is not None:
             if not self._position:
@@ -147,7 +146,7 @@ class QueryPlan:
         index = self._index
         return PageRequest(
             operation="Query",
-            head=self._render(partition, keys, descending=descending),
+            head=self._render(partition, keys, descending=query.descending),
             position=tuple(self._position),
             start=start,
             excluded=keys.excluded,

@@ -6,18 +6,11 @@ index is eventually consistent.
 """
 
 import time
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Final
 
-from keytables.checks import (
-    check_batch,
-    check_limit,
-    expiry_time,
-    key_check,
-    key_checks,
-    key_tuple_check,
-)
+from keytables.checks import check_batch, check_limit, expiry_time, key_check, key_checks
 from keytables.dynamodb.codec import check_sizes, decode_item, dump_item, dumps, encode_item
 from keytables.dynamodb.queries import QueryPlan, read_page, scan_request
 from keytables.dynamodb.table_client import TableClient
@@ -29,11 +22,11 @@ from keytables.dynamodb.writes import (
     WriteSequencer,
     WriteTemplate,
 )
-from keytables.engine import Clock, TableHandle, refused_write
-from keytables.errors import ConditionFailed, ItemTooLarge, KeytablesError, SchemaError, Throttled
+from keytables.engine import Clock, Query, TableHandle, WriteOptions
+from keytables.errors import ConditionFailed, ItemTooLarge, SchemaError, Throttled
 from keytables.expressions import MAX_COMPILED, Condition, Returning, Update
-from keytables.schema import Cursor, Page, Range
-from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Scalar, Values
+from keytables.schema import Cursor, Page
+from keytables.values import MAX_SORT_KEY, Item, KeyTuple
 
 _NOT_APPLIED: Final = (ConditionFailed, ItemTooLarge, SchemaError, Throttled)
 """Errors of a put whose last attempt was not applied."""
@@ -108,12 +101,12 @@ class DynamoTable(TableHandle):
     def __init__(
         self, client: TableClient, sequencer: WriteSequencer, late_puts: UnsettledPuts
     ) -> None:
-        table = self.table = client.table
+        table = client.table
+        super().__init__(table)
         self._client, self._sequencer, self._late_puts = client, sequencer, late_puts
         self.settle_time = late_puts.settle_time
         self._key_names = table.key_names
         self._key_checks = key_checks(table)
-        self._check_key = key_tuple_check(table)
         # Of the other attributes with a fixed type: keys of indexes, and the expiry.
         self._value_checks: dict[str, ValueCheck] = {}
         if table.expiry is not None:
@@ -122,8 +115,8 @@ class DynamoTable(TableHandle):
             if key.name not in self._key_names:
                 self._value_checks[key.name] = key_check(key, MAX_SORT_KEY)
         self._template = lru_cache(maxsize=MAX_COMPILED)(self._new_template)
-        self._plan = QueryPlan(client)
-        self._index_plans = {index.name: QueryPlan(client, index) for index in table.indexes}
+        self._plans = {"": QueryPlan(client)}
+        self._plans |= {index.name: QueryPlan(client, index) for index in table.indexes}
 
     # --- reads --------------------------------------------------------------------------------
 
@@ -145,41 +138,18 @@ class DynamoTable(TableHandle):
         found = await client.get_all([client.encode_key(key) for key in wanted])
         return [item for item in map(decode_item, found) if client.is_live(item, now)]
 
-    async def query(
-        self,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        checked = self._plan.check_partition(partition)
-        check_limit(limit)
-        request = self._plan.request(checked, sort, descending=descending, after=after)
+    async def _query(self, query: Query) -> Page:
+        plan = self._plans["" if query.index is None else query.index.name]
+        checked = plan.check_partition(query.partition)
+        check_limit(query.limit)
+        request = plan.request(checked, query)
         if request is None:
             return Page([], None)
-        await self._sequencer.wait_for_partition(checked)
-        return await read_page(self._client, request, limit)
-
-    async def query_index(
-        self,
-        index_name: str,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        plan = self._index_plans[self.table.index(index_name).name]
-        checked = plan.check_partition(partition)
-        check_limit(limit)
-        request = plan.request(checked, sort, descending=descending, after=after)
-        if request is None:
-            return Page([], None)
-        await self._sequencer.wait_for_all()
-        return await read_page(self._client, request, limit)
+        if query.index is None:
+            await self._sequencer.wait_for_partition(checked)
+        else:
+            await self._sequencer.wait_for_all()
+        return await read_page(self._client, request, query.limit)
 
     async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
         check_limit(limit)
@@ -189,79 +159,41 @@ class DynamoTable(TableHandle):
 
     # --- writes -------------------------------------------------------------------------------
 
-    def put(
-        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
-    ) -> Awaitable[None]:
-        try:
-            key = self._key_of(item)
-            if condition is None:
-                body = dumps({"TableName": self._client.name, "Item": encode_item(item)})
-                check_sizes(body, (item,))
-                return self._sequencer.submit((key,), len(body), partial(self._put, key, body))
-            template, member = self._template(condition), self._key_member(key)
-            write = PutItem(self._client, template, values, member, item=dump_item(item))
-            call = partial(self._put_if, key, write)
-            return self._sequencer.submit((key,), write.size, call)
-        except KeytablesError as error:
-            return refused_write(error)
+    def _put(self, item: Item, options: WriteOptions | None) -> Awaitable[None]:
+        key = self._key_of(item)
+        if options is None:
+            body = dumps({"TableName": self._client.name, "Item": encode_item(item)})
+            check_sizes(body, (item,))
+            return self._sequencer.submit((key,), len(body), partial(self._send_put, key, body))
+        template, member = self._template(options.condition), self._key_member(key)
+        write = PutItem(self._client, template, options.values, member, item=dump_item(item))
+        return self._sequencer.submit((key,), write.size, partial(self._put_if, key, write))
 
-    def update(
-        self,
-        key: KeyTuple,
-        update: Update,
-        values: Values | None = None,
-        *,
-        condition: Condition | None = None,
-        returning: Returning = Returning.NOTHING,
+    def _update(
+        self, key: KeyTuple, update: Update, options: WriteOptions
     ) -> Awaitable[Item | None]:
-        try:
-            checked = self._check_key(key)
-            template = self._template(condition, update, returning)
-            write = UpdateItem(self._client, template, values, self._key_member(checked))
-            return self._sequencer.submit((checked,), write.size, write)
-        except KeytablesError as error:
-            return refused_write(error)
+        template = self._template(options.condition, update, options.returning)
+        write = UpdateItem(self._client, template, options.values, self._key_member(key))
+        return self._sequencer.submit((key,), write.size, write)
 
-    def delete(
-        self,
-        key: KeyTuple,
-        *,
-        condition: Condition | None = None,
-        values: Values | None = None,
-        returning: Returning = Returning.NOTHING,
-    ) -> Awaitable[Item | None]:
-        try:
-            checked = self._check_key(key)
-            if returning is Returning.NEW:
-                raise SchemaError("a delete can return nothing or the old item")
-            if condition is None and returning is Returning.NOTHING:
-                encoded = self._client.encode_key(checked)
-                body = dumps({"TableName": self._client.name, "Key": encoded})
-                call = partial(self._call, "DeleteItem", body)
-                return self._sequencer.submit((checked,), len(body), call)
-            template = self._template(condition, None, returning)
-            write = DeleteItem(self._client, template, values, self._key_member(checked))
-            return self._sequencer.submit((checked,), write.size, write)
-        except KeytablesError as error:
-            return refused_write(error)
+    def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]:
+        if options is None:
+            body = dumps({"TableName": self._client.name, "Key": self._client.encode_key(key)})
+            call = partial(self._call, "DeleteItem", body)
+            return self._sequencer.submit((key,), len(body), call)
+        template = self._template(options.condition, None, options.returning)
+        write = DeleteItem(self._client, template, options.values, self._key_member(key))
+        return self._sequencer.submit((key,), write.size, write)
 
-    def batch_write(
-        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
-    ) -> Awaitable[None]:
-        client, items = self._client, list(puts)
-        try:
-            put_keys = [self._key_of(item) for item in items]
-            deleted_keys = dict.fromkeys(map(self._check_key, deletes))
-            check_batch(put_keys, deleted_keys)
-            writes: list[object] = [{"PutRequest": {"Item": encode_item(item)}} for item in items]
-            writes += ({"DeleteRequest": {"Key": client.encode_key(key)}} for key in deleted_keys)
-            requests = client.write_requests(writes)
-            check_sizes(max(requests, key=len, default=b""), items)
-            write = partial(client.write_all, requests)
-            keys = (*put_keys, *deleted_keys)
-            return self._sequencer.submit(keys, sum(map(len, requests)), write)
-        except KeytablesError as error:
-            return refused_write(error)
+    def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
+        client, put_keys = self._client, [self._key_of(item) for item in puts]
+        check_batch(put_keys, deletes)
+        writes: list[object] = [{"PutRequest": {"Item": encode_item(item)}} for item in puts]
+        writes += ({"DeleteRequest": {"Key": client.encode_key(key)}} for key in deletes)
+        requests = client.write_requests(writes)
+        check_sizes(max(requests, key=len, default=b""), puts)
+        write = partial(client.write_all, requests)
+        return self._sequencer.submit((*put_keys, *deletes), sum(map(len, requests)), write)
 
     # --- checks and requests ------------------------------------------------------------------
 
@@ -274,7 +206,7 @@ class DynamoTable(TableHandle):
     def note_unsettled(self, key: KeyTuple) -> None:
         self._late_puts.add(self._check_key(key))
 
-    async def _put(self, key: KeyTuple, body: bytes) -> None:
+    async def _send_put(self, key: KeyTuple, body: bytes) -> None:
         maybe_late = True
         try:
             maybe_late = (await self._client.call("PutItem", body)).maybe_applied

@@ -12,13 +12,14 @@ from typing import Final
 
 from keytables.checks import PLAIN_TYPES, snapshot
 from keytables.completions import Completion
+from keytables.engine import WriteOptions
 from keytables.errors import ConditionFailed, KeytablesError
 from keytables.expressions import Change as ChangeItem
-from keytables.expressions import Condition, Predicate, Returning, compile_condition
+from keytables.expressions import Predicate, Returning, compile_condition
 from keytables.packing import unpack
 from keytables.postgresql.columns import Row, RowEncoder
 from keytables.postgresql.statements import Change
-from keytables.values import Item, KeyTuple, Value, Values
+from keytables.values import Item, KeyTuple, Value
 
 
 @dataclass(slots=True)
@@ -102,12 +103,13 @@ class UnconditionalDelete(ItemOperation):
 
 
 class _ReadingOperation(ItemOperation):
-    __slots__ = ("condition", "values")
+    __slots__ = ("condition", "returning", "values")
 
     needs_stored = True
 
-    def __init__(self, size: int, condition: Condition | None, values: Values | None) -> None:
+    def __init__(self, size: int, options: WriteOptions) -> None:
         super().__init__(size)
+        condition, values, self.returning = options.condition, options.values, options.returning
         self.condition: Predicate | None
         self.condition = None if condition is None else compile_condition(condition)
         self.values: dict[str, Value] = {
@@ -126,10 +128,8 @@ class _ReadingOperation(ItemOperation):
 class ConditionalPut(_ReadingOperation):
     __slots__ = ("packed", "row")
 
-    def __init__(
-        self, row: Row, packed: bytes, condition: Condition, values: Values | None
-    ) -> None:
-        super().__init__(len(packed), condition, values)
+    def __init__(self, row: Row, packed: bytes, options: WriteOptions) -> None:
+        super().__init__(len(packed), options)
         self.row, self.packed = row, packed
 
     def apply(self, state: ItemState) -> object:
@@ -139,13 +139,7 @@ class ConditionalPut(_ReadingOperation):
 
 
 class ConditionalDelete(_ReadingOperation):
-    __slots__ = ("returning",)
-
-    def __init__(
-        self, size: int, condition: Condition | None, values: Values | None, returning: Returning
-    ) -> None:
-        super().__init__(size, condition, values)
-        self.returning = returning
+    __slots__ = ()
 
     def apply(self, state: ItemState) -> object:
         item = self.check(state)
@@ -156,22 +150,19 @@ class ConditionalDelete(_ReadingOperation):
 class ConditionalUpdate(_ReadingOperation):
     """``change`` and ``creates``: of :func:`keytables.expressions.compile_update`."""
 
-    __slots__ = ("change", "codec", "creates", "returning")
+    __slots__ = ("change", "codec", "creates")
 
     def __init__(
         self,
         size: int,
-        condition: Condition | None,
-        values: Values | None,
-        returning: Returning,
+        options: WriteOptions,
         *,
         change: ChangeItem,
         creates: bool,
         codec: RowEncoder,
     ) -> None:
-        super().__init__(size, condition, values)
+        super().__init__(size, options)
         self.change, self.creates, self.codec = change, creates, codec
-        self.returning = returning
 
     def apply(self, state: ItemState) -> object:
         old = self.check(state)

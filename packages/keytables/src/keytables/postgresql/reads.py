@@ -4,24 +4,34 @@ Rule: a read is sent after it was asked for, so it sees all that was committed b
 """
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count, islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from keytables.bounds import sort_bounds
-from keytables.checks import check_position, index_checks, key_check, key_checks
+from keytables.bounds import Operator, sort_bounds
+from keytables.checks import (
+    KeyCheck,
+    check_limit,
+    check_position,
+    index_checks,
+    key_check,
+    key_checks,
+)
 from keytables.completions import clone_error
-from keytables.engine import Clock
+from keytables.engine import Clock, Query
 from keytables.errors import KeytablesError, SchemaError, Throttled
 from keytables.failures import FailureReports
-from keytables.packing import unpack
-from keytables.postgresql.columns import Columns
+from keytables.packing import unpack_all
+from keytables.postgresql.columns import Column
 from keytables.postgresql.connections import MAX_WAITING, Pool
 from keytables.postgresql.failures import ConnectionLost
 from keytables.postgresql.operations import Stored
-from keytables.postgresql.statements import PAGE_BYTES, TableStatements, bounds_sql
+from keytables.postgresql.statements import PAGE_BYTES, TableStatements
 from keytables.retries import Backoff
-from keytables.schema import Cursor, Index, Key, Kind, Page, Range
-from keytables.values import KeyTuple, Scalar
+from keytables.schema import Cursor, Key, Kind, Page
+from keytables.values import KeyTuple
 
 _IN_FLIGHT: Final = 4
 """Round trips of one table at a time; what is asked for meanwhile shares the next one."""
@@ -126,108 +136,140 @@ class ItemReads:
                     future.set_exception(clone_error(error))
 
 
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """How the items of a table or of an index are read. ``conditions``: of all of them;
+    ``columns``: by which they are sorted; ``names``: the attributes that tell where a page ended,
+    None: the row's number; ``checks``: of the keys; ``position``: of what ``names`` say.
+    """
+
+    partition: Column
+    sort: Column | None
+    sort_key: Key | None
+    conditions: tuple[str, ...]
+    columns: tuple[str, ...]
+    names: tuple[str | None, ...]
+    checks: tuple[KeyCheck, ...]
+    position: tuple[KeyCheck, ...]
+
+
+class Selection(NamedTuple):
+    """A query ready to be sent. ``values``: the time of reading may come before them; ``most``:
+    items of the page; ``names``: see `_Order`.
+    """
+
+    sql: str
+    values: list[object]
+    most: int
+    names: tuple[str | None, ...]
+
+
+_ROW_CHECK: Final = key_check(Key("row", Kind.NUMBER), 0)
+
+
 class Pages:
-    """Queries of one table."""
+    """Queries and scans of one table. ``query`` and ``scan`` may raise SchemaError."""
 
     def __init__(self, statements: TableStatements, reader: RepeatedReads, clock: Clock) -> None:
-        table = statements.columns.table
-        self._statements, self._reader = statements, reader
-        self._columns: Columns = statements.columns
-        self._clock, self._table = clock, table
-        self._checks = key_checks(table)
-        self._index_checks = {index.name: index_checks(index) for index in table.indexes}
-        self._row_check = key_check(Key("row", Kind.NUMBER), 0)
-        self._expires = table.expiry is not None
-        self._first = 2 if self._expires else 1
+        self._statements, self._reader, self._clock = statements, reader, clock
+        self._columns = columns = statements.columns
+        self._table = table = columns.table
+        self._checks = checks = key_checks(table)
+        keys = statements.keys
+        self._orders = {
+            "": _Order(
+                columns.of(table.partition),
+                None if table.sort is None else columns.of(table.sort),
+                table.sort,
+                (),
+                keys[1:] or keys,
+                table.key_names[1:],
+                checks,
+                checks[1:],
+            )
+        }
+        for index in table.indexes:
+            sort, checks = index.sort, index_checks(index)
+            self._orders[index.name] = _Order(
+                columns.of(index.partition),
+                None if sort is None else columns.of(sort),
+                sort,
+                (statements.is_in_index(index),),
+                statements.order_of(index),
+                (None,) if sort is None else (sort.name, None),
+                checks,
+                (*checks[1:], _ROW_CHECK),
+            )
+        self._first = 2 if columns.expires else 1
         """Number of the first parameter of a condition."""
+        # There are few shapes of queries; the text of each is made once.
+        self._sql = lru_cache(maxsize=200)(self._query_sql)
 
-    def check_partition(self, partition: Scalar) -> Scalar:
-        return self._checks[0](partition)
+    def query(self, query: Query) -> Selection:
+        name = "" if query.index is None else query.index.name
+        order = self._orders[name]
+        values: list[object] = [order.partition.encode(order.checks[0](query.partition))]
+        bounds = sort_bounds(query.sort, order.sort_key, order.checks[-1])
+        if order.sort is not None:
+            values += map(order.sort.encode, bounds.values)
+        if query.after is not None:
+            if not order.names:
+                raise SchemaError(f"table {self._table.name!r} has one item in a partition")
+            position = check_position(query.after, order.position)
+            if order.sort is None:
+                values += position
+            else:
+                values += (order.sort.encode(position[0]), *position[1:])
+        sql = self._sql(name, bounds.lower, bounds.upper, query.after is not None, query.descending)
+        return self._selection(sql, values, query.limit, order.names)
 
-    async def partition(
-        self,
-        partition: Scalar,
-        sort: Range | None,
-        limit: int | None,
-        after: Cursor | None,
-        *,
-        descending: bool,
-    ) -> Page:
-        table, first = self._table, self._first
-        bounds = sort_bounds(sort, table.sort, self._checks[-1])
-        if after is not None:
-            if table.sort is None:
-                raise SchemaError(f"table {table.name!r} has one item in a partition")
-            bounds = bounds.after(*check_position(after, self._checks[1:]), descending=descending)
-        keys = self._statements.keys
-        values: list[object] = [self._columns.keys[0].encode(partition)]
-        conditions = [f"{keys[0]} = ${first}"]
-        if table.sort is not None:
-            conditions += bounds_sql(keys[-1], bounds, first + 1)
-            values += map(self._columns.keys[-1].encode, bounds.values)
-        order = keys[1:] or keys
-        return await self._page(conditions, values, order, limit, descending, table.key_names[1:])
+    def _query_sql(
+        self, name: str, lower: Operator, upper: Operator, continues: bool, descending: bool
+    ) -> str:
+        order, number = self._orders[name], self._first
+        conditions = [f'"{order.partition.name}" = ${number}', *order.conditions]
+        for operator in (lower, upper):
+            if operator:
+                number += 1
+                conditions.append(f"{order.columns[0]} {operator} ${number}")
+        if continues:
+            conditions.append(_beyond(order.columns, "<" if descending else ">", number + 1))
+            number += len(order.columns)
+        return self._statements.page(conditions, order.columns, descending, number + 1)
 
-    async def index(
-        self,
-        index: Index,
-        partition: Scalar,
-        sort: Range | None,
-        limit: int | None,
-        after: Cursor | None,
-        *,
-        descending: bool,
-    ) -> Page:
-        first, checks = self._first, self._index_checks[index.name]
-        column = self._columns.of(index.partition)
-        values: list[object] = [column.encode(checks[0](partition))]
-        bounds = sort_bounds(sort, index.sort, checks[-1])
-        conditions = [f'"{column.name}" = ${first}', self._statements.is_in_index(index)]
-        order = self._statements.order_of(index)
-        names: tuple[str, ...] = ()
-        if index.sort is not None:
-            sort_column = self._columns.of(index.sort)
-            names = (index.sort.name,)
-            conditions += bounds_sql(order[0], bounds, first + 1)
-            values += map(sort_column.encode, bounds.values)
-        if after is not None:
-            position: list[object] = list(check_position(after, (*checks[1:], self._row_check)))
-            if index.sort is not None:
-                position[0] = sort_column.encode(checks[1](position[0]))
-            marks = ", ".join(f"${first + len(values) + n}" for n in range(len(position)))
-            operator = "<" if descending else ">"
-            conditions.append(f"({', '.join(order)}) {operator} ({marks})")
-            values += position
-        return await self._page(conditions, values, order, limit, descending, (*names, None))
-
-    async def scan(self, limit: int | None, after: Cursor | None) -> Page:
+    def scan(self, limit: int | None, after: Cursor | None) -> Selection:
         keys, first = self._statements.keys, self._first
         values: list[object] = []
         conditions: list[str] = []
         if after is not None:
             values += self._columns.encode_key(check_position(after, self._checks))
-            marks = ", ".join(f"${first + number}" for number in range(len(values)))
-            conditions.append(f"({', '.join(keys)}) > ({marks})")
-        return await self._page(conditions, values, keys, limit, False, self._table.key_names)
+            conditions.append(_beyond(keys, ">", first))
+        sql = self._statements.page(conditions, keys, False, first + len(values))
+        return self._selection(sql, values, limit, self._table.key_names)
 
-    async def _page(
-        self,
-        conditions: list[str],
-        values: list[object],
-        order: tuple[str, ...],
-        limit: int | None,
-        descending: bool,
-        position: tuple[str | None, ...],
-    ) -> Page:
-        """``position``: the attributes that tell where a page ended; None: the row's number."""
+    def _selection(
+        self, sql: str, values: list[object], limit: int | None, names: tuple[str | None, ...]
+    ) -> Selection:
+        check_limit(limit)
         most = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
-        number = self._first + len(values)
-        sql = self._statements.page(tuple(conditions), order, descending, number)
-        now: list[object] = [self._clock()] if self._expires else []
-        rows = await self._reader.fetch(sql, *now, *values, most + 1, table=self._table.name)
-        items = [unpack(row[0]) for row in rows[:most]]
-        if len(rows) <= most and sum([len(row[0]) for row in rows]) < PAGE_BYTES:
+        values.append(most + 1)
+        return Selection(sql, values, most, names)
+
+    async def page(self, selection: Selection) -> Page:
+        sql, values, most, names = selection
+        if self._columns.expires:
+            values.insert(0, self._clock())
+        rows = await self._reader.fetch(sql, *values, table=self._table.name)
+        blobs = [row[0] for row in rows]
+        items = unpack_all(blobs[:most])
+        if len(rows) <= most and sum(map(len, blobs)) < PAGE_BYTES:
             return Page(items, None)
         last, number = items[-1], rows[len(items) - 1][1]
-        end = tuple(number if name is None else last[name] for name in position)
+        end = tuple(number if name is None else last[name] for name in names)
         return Page(items, Cursor(end))  # type: ignore[arg-type]
+
+
+def _beyond(columns: Sequence[str], operator: str, first: int) -> str:
+    """Return the condition of what comes after a position, bound from number ``first`` on."""
+    marks = ", ".join(f"${first + number}" for number in range(len(columns)))
+    return f"({', '.join(columns)}) {operator} ({marks})"

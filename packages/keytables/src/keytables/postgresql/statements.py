@@ -4,11 +4,10 @@ Rule: SQL text is built from declarations only; every value of a request is boun
 the numbers (``row``) of the changes that were made, of those whose guard held.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final
 
-from keytables.bounds import Operator, SortBounds
 from keytables.postgresql.columns import Columns
 from keytables.schema import Index
 
@@ -84,8 +83,6 @@ class TableStatements:
             Change.REPLACE: (*columns.types, "xid"),
             Change.REMOVE: (*self.key_types, "xid", "bigint"),
         }
-        # A table has few shapes of pages; each text is made once.
-        self.page = lru_cache(maxsize=200)(self._page)
 
     def order_of(self, index: Index) -> tuple[str, ...]:
         """Return the columns by which an index sorts the items of a partition."""
@@ -141,8 +138,8 @@ class TableStatements:
 
     # --- pages --------------------------------------------------------------------------------
 
-    def _page(
-        self, conditions: tuple[str, ...], order: tuple[str, ...], descending: bool, limit: int
+    def page(
+        self, conditions: Sequence[str], order: Sequence[str], descending: bool, limit: int
     ) -> str:
         """Return the query of a page: items and row numbers. Its first parameter is the time if
         items expire; number ``limit`` is how many rows. It ends after PAGE_BYTES.
@@ -159,17 +156,6 @@ class TableStatements:
             f"FROM {self.name} {where}ORDER BY {sorting} LIMIT ${limit}) AS page "
             f"WHERE before IS NULL OR before < {PAGE_BYTES} ORDER BY {sorting}"
         )
-
-
-def bounds_sql(column: str, bounds: SortBounds, first: int) -> list[str]:
-    """Return the conditions of a range; its values are bound from number ``first`` on."""
-    conditions = []
-    operator: Operator
-    for operator in (bounds.lower, bounds.upper):
-        if operator:
-            conditions.append(f"{column} {operator} ${first}")
-            first += 1
-    return conditions
 
 
 def _arrays(types: tuple[str, ...], first: int = 1) -> str:

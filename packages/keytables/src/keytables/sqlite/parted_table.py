@@ -5,23 +5,33 @@ Rule: writes to one item are applied in the order submitted, also while its part
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from keytables.checks import check_batch, item_size, key_tuple_check, snapshot
+import msgspec
+
+from keytables.checks import check_batch, item_size, snapshot
 from keytables.completions import CompletionCounter, clone_error
-from keytables.engine import TableHandle, refused_write
-from keytables.errors import KeytablesError, SchemaError, Throttled
-from keytables.expressions import Condition, Returning, Update
-from keytables.schema import Cursor, Page, Range, Table
+from keytables.engine import Query, TableHandle, WriteOptions, refused_write
+from keytables.errors import KeytablesError, Throttled
+from keytables.expressions import Update
+from keytables.schema import Cursor, Index, Page, Table
 from keytables.sqlite.codec import RowCodec
 from keytables.sqlite.database import described
 from keytables.sqlite.layout import part_of
 from keytables.sqlite.statements import Queries, Statements
-from keytables.values import Item, KeyTuple, Scalar, Values
+from keytables.values import Item, KeyTuple, Values
 
 _T = TypeVar("_T")
 
@@ -48,9 +58,9 @@ class PartedTable(TableHandle):
     def __init__(
         self, table: Table, parts: int, open_table: Callable[[int], Awaitable[TableHandle]]
     ) -> None:
-        self.table, self._count, self._open_table = table, parts, open_table
+        super().__init__(table)
+        self._count, self._open_table = parts, open_table
         self._partition, self._key_names = table.partition.name, table.key_names
-        self._key = key_tuple_check(table)
         statements = Statements(table, '""')
         self._codec, self._queries = RowCodec(table, statements.indexed), Queries(statements)
         self._handles: list[TableHandle] = [self._unopened(number) for number in range(parts)]
@@ -84,68 +94,28 @@ class PartedTable(TableHandle):
     def get(self, key: KeyTuple) -> Coroutine[Any, Any, Item | None]:
         return self._of(key[0] if key else None).get(key)
 
-    def put(
-        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
-    ) -> Awaitable[None]:
-        handle = self._of(item.get(self._partition))
-        return handle.put(item, condition=condition, values=values)
+    def _put(self, item: Item, options: WriteOptions | None) -> Awaitable[None]:
+        return self._of(item.get(self._partition))._put(item, options)
 
-    def update(
-        self,
-        key: KeyTuple,
-        update: Update,
-        values: Values | None = None,
-        *,
-        condition: Condition | None = None,
-        returning: Returning = Returning.NOTHING,
+    def _update(
+        self, key: KeyTuple, update: Update, options: WriteOptions
     ) -> Awaitable[Item | None]:
-        handle = self._of(key[0] if key else None)
-        return handle.update(key, update, values, condition=condition, returning=returning)
+        return self._of(key[0])._update(key, update, options)
 
-    def delete(
-        self,
-        key: KeyTuple,
-        *,
-        condition: Condition | None = None,
-        values: Values | None = None,
-        returning: Returning = Returning.NOTHING,
-    ) -> Awaitable[Item | None]:
-        handle = self._of(key[0] if key else None)
-        return handle.delete(key, condition=condition, values=values, returning=returning)
+    def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]:
+        return self._of(key[0])._delete(key, options)
 
-    def query(
-        self,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Coroutine[Any, Any, Page]:
-        return self._of(partition).query(
-            partition, sort=sort, limit=limit, descending=descending, after=after
-        )
+    def _query(self, query: Query) -> Coroutine[Any, Any, Page]:
+        if query.index is None:
+            return self._of(query.partition)._query(query)
+        return self._query_index(query, query.index)
 
     # --- of several parts ---------------------------------------------------------------------
 
-    async def query_index(
-        self,
-        index_name: str,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
+    async def _query_index(self, query: Query, index: Index) -> Page:
         """Every part returns a page; they are merged up to where the shortest of them ends."""
-        index = self.table.index(index_name)
-        pages = await await_all(
-            handle.query_index(
-                index_name, partition, sort=sort, limit=limit, descending=descending, after=after
-            )
-            for handle in self._handles
-        )
+        pages = await await_all(handle._query(query) for handle in self._handles)
+        descending, limit = query.descending, query.limit
         names = self._queries.index_names(index)
         rows = [
             (cast(KeyTuple, tuple(item[name] for name in names)), item)
@@ -181,36 +151,28 @@ class PartedTable(TableHandle):
     async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
         shares: dict[int, list[KeyTuple]] = {}
         for key in keys:
-            checked = self._key(key)
+            checked = self._check_key(key)
             shares.setdefault(part_of(checked[0], self._count), []).append(checked)
         found = await await_all(
             self._handles[part].batch_get(share) for part, share in shares.items()
         )
         return [item for share in found for item in share]
 
-    def batch_write(
-        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
-    ) -> Awaitable[None]:
+    def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
         shares: dict[int, tuple[list[Item], list[KeyTuple]]] = {}
-        puts, deletes = list(puts), list(deletes)
         for item in puts:
             number = part_of(item.get(self._partition), self._count)
             shares.setdefault(number, ([], []))[0].append(item)
         for key in deletes:
-            number = part_of(key[0] if key else None, self._count)
-            shares.setdefault(number, ([], []))[1].append(key)
+            shares.setdefault(part_of(key[0], self._count), ([], []))[1].append(key)
         if len(shares) > 1:
             # Nothing is applied in one part if another one would refuse its share.
             size = len(self._key_names)
-            try:
-                keys = [self._codec.row(item)[:size] for item in puts]
-                check_batch(keys, {self._key(key): None for key in deletes})  # type: ignore[arg-type]
-            except KeytablesError as error:
-                return refused_write(error)
+            check_batch([cast(KeyTuple, self._codec.row(item)[:size]) for item in puts], deletes)
         future = asyncio.get_running_loop().create_future()
         counter = CompletionCounter(future, len(shares))
         for number, (some_puts, some_deletes) in shares.items():
-            written = self._handles[number].batch_write(puts=some_puts, deletes=some_deletes)
+            written = self._handles[number]._batch_write(some_puts, some_deletes)
             asyncio.ensure_future(written).add_done_callback(partial(_complete, counter))
         return future
 
@@ -257,9 +219,8 @@ class _UnopenedTable(TableHandle):
         *,
         on_opened: Callable[[TableHandle], None],
     ) -> None:
-        self.table = table
+        super().__init__(table)
         self._open_table, self._on_opened = open_table, on_opened
-        self._key = key_tuple_check(table)
         self._waiting: deque[_WaitingWrite] = deque()
         self._bytes = 0
         self._opening: asyncio.Task[TableHandle | KeytablesError] | None = None
@@ -289,7 +250,11 @@ class _UnopenedTable(TableHandle):
         if isinstance(found, TableHandle):
             self._on_opened(found)
             for write in waiting:
-                result = asyncio.ensure_future(write.submit(found))
+                result: asyncio.Future[Any]
+                try:
+                    result = asyncio.ensure_future(write.submit(found))
+                except KeytablesError as error:
+                    result = refused_write(error)
                 result.add_done_callback(partial(_pass_on, write.future))
         else:
             for write in waiting:
@@ -315,100 +280,44 @@ class _UnopenedTable(TableHandle):
         return write.future
 
     async def get(self, key: KeyTuple) -> Item | None:
-        checked = self._key(key)
+        checked = self._check_key(key)
         return await (await self._opened()).get(checked)
-
-    def put(
-        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
-    ) -> Awaitable[None]:
-        try:
-            copy, given = _copied(item), _copied(values)
-        except SchemaError as error:
-            return refused_write(error)
-        return self._submit(
-            lambda table: table.put(copy, condition=condition, values=given), _size(copy)
-        )
-
-    def update(
-        self,
-        key: KeyTuple,
-        update: Update,
-        values: Values | None = None,
-        *,
-        condition: Condition | None = None,
-        returning: Returning = Returning.NOTHING,
-    ) -> Awaitable[Item | None]:
-        try:
-            given = _copied(values)
-        except SchemaError as error:
-            return refused_write(error)
-        return self._submit(
-            lambda table: table.update(
-                key, update, given, condition=condition, returning=returning
-            ),
-            item_size(given),
-        )
-
-    def delete(
-        self,
-        key: KeyTuple,
-        *,
-        condition: Condition | None = None,
-        values: Values | None = None,
-        returning: Returning = Returning.NOTHING,
-    ) -> Awaitable[Item | None]:
-        try:
-            given = _copied(values)
-        except SchemaError as error:
-            return refused_write(error)
-        return self._submit(
-            lambda table: table.delete(key, condition=condition, values=given, returning=returning)
-        )
-
-    async def query(
-        self,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        return await (await self._opened()).query(
-            partition, sort=sort, limit=limit, descending=descending, after=after
-        )
-
-    async def query_index(
-        self,
-        index_name: str,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        return await (await self._opened()).query_index(
-            index_name, partition, sort=sort, limit=limit, descending=descending, after=after
-        )
-
-    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
-        return await (await self._opened()).scan(limit=limit, after=after)
 
     async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
         return await (await self._opened()).batch_get(keys)
 
-    def batch_write(
-        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
-    ) -> Awaitable[None]:
-        try:
-            copies = [_copied(item) for item in puts]
-        except SchemaError as error:
-            return refused_write(error)
-        keys = list(deletes)
+    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
+        return await (await self._opened()).scan(limit=limit, after=after)
+
+    async def _query(self, query: Query) -> Page:
+        return await (await self._opened())._query(query)
+
+    def _put(self, item: Item, options: WriteOptions | None) -> Awaitable[None]:
+        copy, kept = _copied(item), _kept(options)
+        return self._submit(lambda table: table._put(copy, kept), _size(copy))
+
+    def _update(
+        self, key: KeyTuple, update: Update, options: WriteOptions
+    ) -> Awaitable[Item | None]:
+        values = _copied(options.values)
+        kept = msgspec.structs.replace(options, values=values)
+        return self._submit(lambda table: table._update(key, update, kept), _size(values))
+
+    def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]:
+        kept = _kept(options)
+        return self._submit(lambda table: table._delete(key, kept))
+
+    def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
+        copies = [_copied(item) for item in puts]
         return self._submit(
-            lambda table: table.batch_write(puts=copies, deletes=keys), sum(map(_size, copies))
+            lambda table: table._batch_write(copies, deletes), sum(map(_size, copies))
         )
+
+
+def _kept(options: WriteOptions | None) -> WriteOptions | None:
+    if options is None:
+        return None
+    return msgspec.structs.replace(options, values=_copied(options.values))
 
 
 def _copied(item: Values | None) -> Item:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from keytables.bounds import Operator, sort_bounds
 from keytables.checks import check_position, index_checks, key_checks
+from keytables.engine import Query
 from keytables.errors import SchemaError
-from keytables.schema import Cursor, Index, Range, Table
-from keytables.values import KeyTuple, Scalar
+from keytables.schema import Cursor, Index, Table
+from keytables.values import KeyTuple
 
 
 class Statements:
@@ -93,7 +94,7 @@ class Statements:
         return " AND ".join(f"{self.columns[key.name]} IS NOT NULL" for key in keys)
 
 
-class Query(NamedTuple):
+class Selection(NamedTuple):
     """A statement and its values. It selects the blob and the columns of the order.
 
     If the table has an expiry, the current time is to be bound before the values.
@@ -119,46 +120,37 @@ class Queries:
         self._index_checks = {index.name: index_checks(index) for index in table.indexes}
         self._partition_sql: dict[tuple[Operator, Operator, bool], str] = {}
 
-    def partition(
-        self, partition: Scalar, sort: Range | None, after: Cursor | None, *, descending: bool
-    ) -> Query:
-        table, checks = self._sql.table, self._key_checks
-        checked = checks[0](partition)
-        bounds = sort_bounds(sort, table.sort, checks[-1])
-        if after is not None:
-            if table.sort is None:
-                raise SchemaError(f"table {table.name!r} has one item in a partition")
-            bounds = bounds.after(*check_position(after, checks[1:]), descending=descending)
-        shape = (bounds.lower, bounds.upper, descending)
-        sql = self._partition_sql.get(shape)
-        if sql is None:
-            sql = self._partition_sql[shape] = self._select_partition(*shape)
-        return Query(sql, (checked, *bounds.values))
-
-    def index(
-        self,
-        index: Index,
-        partition: Scalar,
-        sort: Range | None,
-        after: Cursor | None,
-        *,
-        descending: bool,
-        use_index: bool = True,
-    ) -> Query:
-        """Return the query of one partition of an index.
+    def query(self, query: Query, *, use_index: bool = True) -> Selection:
+        """Return what selects one partition of the table, or of an index.
 
         It fails where that index is missing, unless ``use_index`` is false: it then sorts all rows.
         """
+        if query.index is not None:
+            return self._index(query, query.index, use_index)
+        table, checks, after = self._sql.table, self._key_checks, query.after
+        checked = checks[0](query.partition)
+        bounds = sort_bounds(query.sort, table.sort, checks[-1])
+        if after is not None:
+            if table.sort is None:
+                raise SchemaError(f"table {table.name!r} has one item in a partition")
+            bounds = bounds.after(*check_position(after, checks[1:]), descending=query.descending)
+        shape = (bounds.lower, bounds.upper, query.descending)
+        sql = self._partition_sql.get(shape)
+        if sql is None:
+            sql = self._partition_sql[shape] = self._select_partition(*shape)
+        return Selection(sql, (checked, *bounds.values))
+
+    def _index(self, query: Query, index: Index, use_index: bool) -> Selection:
         sql, checks = self._sql, self._index_checks[index.name]
-        checked = checks[0](partition)
-        bounds = sort_bounds(sort, index.sort, checks[-1])
+        checked, descending = checks[0](query.partition), query.descending
+        bounds = sort_bounds(query.sort, index.sort, checks[-1])
         order, names = sql.index_order(index), self.index_names(index)
         position: KeyTuple = ()
-        if after is not None:
+        if query.after is not None:
             check_of = dict(zip(self._key_names, self._key_checks, strict=True))
             if index.sort is not None:
                 check_of[index.sort.name] = checks[1]
-            position = check_position(after, tuple(check_of[name] for name in names))
+            position = check_position(query.after, tuple(check_of[name] for name in names))
             bounds = bounds.without_start(descending=descending)
         columns, marks = ", ".join(order), ", ".join("?" * len(order))
         direction = " DESC" if descending else ""
@@ -170,14 +162,14 @@ class Queries:
             f"{_compared(order[0], bounds.lower)}{_compared(order[0], bounds.upper)}{further} "
             f"ORDER BY {', '.join(column + direction for column in order)}"
         )
-        return Query(text, (checked, *bounds.values, *position))
+        return Selection(text, (checked, *bounds.values, *position))
 
     def index_names(self, index: Index) -> tuple[str, ...]:
         """Return the attributes by which an index sorts the items of a partition."""
         first = () if index.sort is None else (index.sort.name,)
         return tuple(dict.fromkeys((*first, *self._key_names)))
 
-    def scan(self, after: Cursor | None) -> Query:
+    def scan(self, after: Cursor | None) -> Selection:
         columns, marks = ", ".join(self._sql.keys), ", ".join("?" * len(self._sql.keys))
         position = () if after is None else check_position(after, self._key_checks)
         further = f"({columns}) > ({marks})" if position else "p IS NOT NULL"
@@ -185,7 +177,7 @@ class Queries:
             f"SELECT {self._blob}, {columns} FROM {self._sql.name} "  # noqa: S608
             f"WHERE {further} ORDER BY {columns}"
         )
-        return Query(sql, position)
+        return Selection(sql, position)
 
     def _select_partition(self, lower: Operator, upper: Operator, descending: bool) -> str:
         if self._sql.table.sort is None:

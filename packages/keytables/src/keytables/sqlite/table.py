@@ -5,20 +5,20 @@ unless a write of this process to what it reads is not committed yet.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import lru_cache, partial
 from typing import Final, cast
 
 import apsw
 
-from keytables.checks import check_batch, key_tuple_check
+from keytables.checks import check_batch
 from keytables.completions import CompletionCounter
-from keytables.engine import Clock, TableHandle, refused_write
-from keytables.errors import KeytablesError, SchemaError, Unavailable
-from keytables.expressions import MAX_COMPILED, Change, Condition, Returning, Update, compile_update
+from keytables.engine import Clock, Query, TableHandle, WriteOptions
+from keytables.errors import KeytablesError, Unavailable
+from keytables.expressions import MAX_COMPILED, Change, Update, compile_update
 from keytables.packing import unpack
-from keytables.schema import Cursor, Page, Range, Table
+from keytables.schema import Cursor, Page, Table
 from keytables.sqlite.codec import RowCodec
 from keytables.sqlite.database import Database, MissingIndex, translate
 from keytables.sqlite.locks import FileLock
@@ -36,7 +36,7 @@ from keytables.sqlite.write_queue import (
     UpdateRow,
     WriteQueue,
 )
-from keytables.values import Item, KeyTuple, Scalar, Values
+from keytables.values import Item, KeyTuple
 
 
 class Indexes:
@@ -134,13 +134,12 @@ class SqliteTable(TableHandle):
         indexes: Indexes,
         clock: Clock,
     ) -> None:
-        self.table = table
+        super().__init__(table)
         self.statements = statements
         self._loop = asyncio.get_running_loop()
         self._queue, self._reader, self._indexes, self._clock = queue, reader, indexes, clock
         self._codec = RowCodec(table, statements.indexed)
         self._queries = Queries(statements)
-        self._key = key_tuple_check(table)
         self._sort_column = len(table.key_names) - 1
         self._expires = table.expiry is not None
         self._pending: Pending = {}
@@ -149,119 +148,63 @@ class SqliteTable(TableHandle):
 
     # --- writes -------------------------------------------------------------------------------
 
-    def put(
-        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
-    ) -> Awaitable[None]:
-        try:
-            row = self._codec.row(item)
-            size = len(cast(bytes, row[self._codec.blob_column]))
-            operation: Operation
-            if condition is None:
-                operation = PutRow(
-                    self.table.name,
-                    self._pending,
-                    self.statements.put,
-                    row,
-                    self._sort_column,
-                    size,
-                )
-            else:
-                operation = conditional = ConditionalPutRow(
-                    self._pending,
-                    self.statements,
-                    cast(KeyTuple, row[: self._sort_column + 1]),
-                    size,
-                    clock=self._clock,
-                    condition=condition,
-                    values=values,
-                )
-                conditional.row = row
-        except KeytablesError as error:
-            return refused_write(error)
-        return self._queue.submit(operation)
-
-    def update(
-        self,
-        key: KeyTuple,
-        update: Update,
-        values: Values | None = None,
-        *,
-        condition: Condition | None = None,
-        returning: Returning = Returning.NOTHING,
-    ) -> Awaitable[Item | None]:
-        try:
-            operation = UpdateRow(
-                self._pending,
-                self.statements,
-                self._key(key),
-                _UPDATE_SIZE,
-                clock=self._clock,
-                condition=condition,
-                values=values,
-                returning=returning,
+    def _put(self, item: Item, options: WriteOptions | None) -> Awaitable[None]:
+        row, statements = self._codec.row(item), self.statements
+        blob, column = row[self._codec.blob_column], self._sort_column
+        assert isinstance(blob, bytes)
+        operation: Operation
+        if options is None:
+            operation = PutRow(
+                self.table.name, self._pending, statements.put, row, column, len(blob)
             )
-            operation.codec = self._codec
-            operation.change, operation.creates = self._compile(update)
-        except KeytablesError as error:
-            return refused_write(error)
+        else:
+            key = cast(KeyTuple, row[: column + 1])
+            operation = conditional = ConditionalPutRow(
+                self._pending, statements, key, len(blob), self._clock, options
+            )
+            conditional.row = row
         return self._queue.submit(operation)
 
-    def delete(
-        self,
-        key: KeyTuple,
-        *,
-        condition: Condition | None = None,
-        values: Values | None = None,
-        returning: Returning = Returning.NOTHING,
+    def _update(
+        self, key: KeyTuple, update: Update, options: WriteOptions
     ) -> Awaitable[Item | None]:
-        try:
-            checked = self._key(key)
-            operation: Operation
-            if condition is None and returning is Returning.NOTHING:
-                operation = DeleteRow(
-                    self.table.name,
-                    self._pending,
-                    self.statements.delete,
-                    checked,
-                    self._sort_column,
-                    _DELETE_SIZE,
-                )
-            elif returning is Returning.NEW:
-                raise SchemaError("a delete can return nothing or the old item")
-            else:
-                operation = ConditionalDeleteRow(
-                    self._pending,
-                    self.statements,
-                    checked,
-                    _DELETE_SIZE,
-                    clock=self._clock,
-                    condition=condition,
-                    values=values,
-                    returning=returning,
-                )
-        except KeytablesError as error:
-            return refused_write(error)
+        operation = UpdateRow(
+            self._pending, self.statements, key, _UPDATE_SIZE, self._clock, options
+        )
+        operation.codec = self._codec
+        operation.change, operation.creates = self._compile(update)
         return self._queue.submit(operation)
 
-    def batch_write(
-        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
-    ) -> Awaitable[None]:
-        name, pending, statements = self.table.name, self._pending, self.statements
+    def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]:
+        operation: Operation
+        if options is None:
+            operation = DeleteRow(
+                self.table.name,
+                self._pending,
+                self.statements.delete,
+                key,
+                self._sort_column,
+                _DELETE_SIZE,
+            )
+        else:
+            operation = ConditionalDeleteRow(
+                self._pending, self.statements, key, _DELETE_SIZE, self._clock, options
+            )
+        return self._queue.submit(operation)
+
+    def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
+        name, pending, sql = self.table.name, self._pending, self.statements.put
         column = self._sort_column
+        rows = [self._codec.row(item) for item in puts]
+        check_batch([cast(KeyTuple, row[: column + 1]) for row in rows], deletes)
         operations: list[Operation] = []
-        try:
-            rows = [self._codec.row(item) for item in puts]
-            deleted = {self._key(key): None for key in deletes}
-            check_batch([cast(KeyTuple, row[: column + 1]) for row in rows], deleted)
-        except KeytablesError as error:
-            return refused_write(error)
         for begin in range(0, len(rows), _BATCH_ROWS):
             some = rows[begin : begin + _BATCH_ROWS]
-            operations.append(PutRows(name, pending, statements.put, some, self._codec.blob_column))
-        operations.extend(
-            DeleteRow(name, pending, statements.delete, key, column, _DELETE_SIZE)
-            for key in deleted
-        )
+            operations.append(PutRows(name, pending, sql, some, self._codec.blob_column))
+        operations += [
+            DeleteRow(name, pending, self.statements.delete, key, column, _DELETE_SIZE)
+            for key in deletes
+        ]
         future = self._loop.create_future()
         counter = CompletionCounter(future, len(operations))
         for operation in operations:
@@ -274,7 +217,7 @@ class SqliteTable(TableHandle):
     # --- reads --------------------------------------------------------------------------------
 
     async def get(self, key: KeyTuple) -> Item | None:
-        checked = self._key(key)
+        checked = self._check_key(key)
         if (operation := self._pending.get(checked[0])) is not None:
             await self._queue.wait_for(operation)
         try:
@@ -284,62 +227,32 @@ class SqliteTable(TableHandle):
 
     async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
         items = []
-        for number, key in enumerate({self._key(key): None for key in keys}, 1):
+        for number, key in enumerate({self._check_key(key): None for key in keys}, 1):
             if number % 64 == 0:
                 await asyncio.sleep(0)
             if (item := await self.get(key)) is not None:
                 items.append(item)
         return items
 
-    async def query(
-        self,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        sql, values = self._queries.partition(partition, sort, after, descending=descending)
-        if after is not None:
+    async def _query(self, query: Query) -> Page:
+        index, name = query.index, self.table.name
+        sql, values = self._queries.query(query)
+        if query.after is not None:
             await asyncio.sleep(0)  # lets others run between the pages of a long query
-        if (operation := self._pending.get(values[0])) is not None:
+        if index is not None:
+            await self._wait_for_pending()
+        elif (operation := self._pending.get(values[0])) is not None:
             await self._queue.wait_for(operation)
         if self._expires:
             values = (self._clock(), *values)
-        return await self._reader.page(sql, values, limit, self.table.name)
-
-    async def query_index(
-        self,
-        index_name: str,
-        partition: Scalar,
-        *,
-        sort: Range | None = None,
-        limit: int | None = None,
-        descending: bool = False,
-        after: Cursor | None = None,
-    ) -> Page:
-        index = self.table.index(index_name)
-        select = partial(self._queries.index, index, partition, sort, after, descending=descending)
-        sql, values = select()
-        if after is not None:
-            await asyncio.sleep(0)
-        await self._wait_for_pending()
-        if self._expires:
-            values = (self._clock(), *values)
-        name = self.table.name
+        if index is None:
+            return await self._reader.page(sql, values, query.limit, name)
         try:
-            page = await self._reader.page(sql, values, limit, name)
+            page = await self._reader.page(sql, values, query.limit, name)
         except MissingIndex:
-            sql = select(use_index=False).sql
-            page = await self._reader.page_in_thread(sql, values, limit, name)
-        if not index.keys_only:
-            return page
-        names = {index.partition.name, *self._queries.index_names(index)}
-        return Page(
-            [{name: item[name] for name in item if name in names} for item in page.items],
-            page.cursor,
-        )
+            sql = self._queries.query(query, use_index=False).sql
+            page = await self._reader.page_in_thread(sql, values, query.limit, name)
+        return self.table.projected(page, index)
 
     async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
         sql, values = self._queries.scan(after)
@@ -354,8 +267,8 @@ class SqliteTable(TableHandle):
 
     def _select(self, key: KeyTuple) -> Item | None:
         values = (*key, self._clock()) if self._expires else key
-        blob = self._reader.connection.execute(self.statements.get, values).get
-        return None if blob is None else unpack(cast(bytes, blob))
+        blob: bytes | None = self._reader.connection.execute(self.statements.get, values).get
+        return None if blob is None else unpack(blob)
 
     async def _wait_for_pending(self) -> None:
         """Wait for every write to this table submitted until now."""

@@ -17,6 +17,7 @@ import apsw
 
 from keytables.checks import PLAIN_TYPES, snapshot
 from keytables.completions import Completion, clone_error
+from keytables.engine import WriteOptions
 from keytables.errors import (
     ConditionFailed,
     KeytablesError,
@@ -25,12 +26,12 @@ from keytables.errors import (
     Throttled,
     Unavailable,
 )
-from keytables.expressions import Change, Condition, Returning, compile_condition
+from keytables.expressions import Change, Returning, compile_condition
 from keytables.packing import unpack
 from keytables.sqlite.codec import Row, RowCodec
 from keytables.sqlite.database import described
 from keytables.sqlite.statements import Statements
-from keytables.values import Item, KeyTuple, Scalar, Value, Values
+from keytables.values import Item, KeyTuple, Scalar, Value
 
 _MIN_ROW_SIZE: Final = 400
 """Bytes that a row of a batch counts for at least: smaller rows take as long."""
@@ -168,21 +169,18 @@ class _ConditionalOperation(Operation):
         statements: Statements,
         key: KeyTuple,
         size: int,
-        *,
         clock: Callable[[], float],
-        condition: Condition | None,
-        values: Values | None,
-        returning: Returning = Returning.NOTHING,
+        options: WriteOptions,
     ) -> None:
         self.table, self.pending = statements.table.name, pending
         self.partition, self.size = key[0], size
         self.waiters = self.error = self.result = None
         self.statements, self.key, self.clock = statements, key, clock
+        condition, values, self.returning = options.condition, options.values, options.returning
         self.condition = None if condition is None else compile_condition(condition)
         self.values: dict[str, Value] = dict(values or ())
         if not PLAIN_TYPES.issuperset(map(type, self.values.values())):
             self.values = {name: snapshot(value, name) for name, value in self.values.items()}
-        self.returning = returning
 
     def read(self, cursor: apsw.Cursor) -> tuple[Item | None, bytes | None]:
         """Return the stored item and its blob, unless it is expired. Raises ConditionFailed."""
