@@ -5,8 +5,18 @@ from dataclasses import replace
 import pytest
 
 from channelstats.views.loading import DashboardData
-from channelstats.views.messages import SELECTIONS, selection_of
-from channelstats.views.model import ALL_VIEWS, MESSAGES, VIEWS, Choice, ChoiceError, Kind, Tile
+from channelstats.views.messages import SELECTIONS, emoji_selection, selection_of
+from channelstats.views.model import (
+    ALL_VIEWS,
+    GROUP,
+    MESSAGES,
+    VIEWS,
+    Choice,
+    ChoiceError,
+    Kind,
+    Tile,
+)
+from channelstats.views.newcomers import group_of, is_group
 from channelstats.views.registry import view_of
 from support.channelstats.views import Looked, channels_of, look, people_of, random_workspace
 
@@ -71,7 +81,7 @@ def test_whatever_is_listed_is_in_a_view_that_there_is() -> None:
         assert name in ALL_VIEWS
         if name == MESSAGES:
             assert what in SELECTIONS
-        else:
+        elif name != GROUP:
             tables = look(name, data).tables | look(name, data, person=person).tables
             assert what.partition("/")[0] in tables
 
@@ -92,6 +102,57 @@ def test_an_hour_of_the_heat_map_lists_the_messages_of_that_hour(data: Dashboard
 def test_a_bar_of_waiting_lists_the_threads_that_waited_so_long(data: DashboardData) -> None:
     for row in look("threads", data).rows("first_replies"):
         assert len(listed(data, selection_of(row["first"])).rows("messages")) == row["threads"]
+
+
+def test_an_emoji_lists_the_messages_that_got_it(data: DashboardData) -> None:
+    reactions = data.whole.now.period_messages.reactions
+    for row in look("reactions", data).rows("emoji"):
+        with_it = reactions.filter(emoji=row["emoji"])
+        assert with_it.height == row["count"]
+        rows = listed(data, emoji_selection(row["emoji"])).rows("messages")
+        assert len(rows) == with_it["row"].n_unique()
+        assert all(message["reactions"] for message in rows)
+
+
+def people_in(data: DashboardData, day: str, column: str) -> int:
+    choice = Choice(data.period.start, data.period.last, only=group_of(day, column))
+    assert is_group(choice.only)
+    return len(Looked(view_of(GROUP, data, choice)).rows("people"))
+
+
+@pytest.mark.parametrize("seed", [3, 8, 100])
+def test_a_cell_of_the_cohorts_and_of_the_way_in_lists_its_people(seed: int) -> None:
+    data = random_workspace(seed, 60)
+    found = look("newcomers", data)
+    counted = 0
+    for row in found.rows("ways_in_by_month"):
+        for step in ("joined", "posted", "answered", "regular"):
+            assert people_in(data, row["month"], step) == row[step]
+            counted += row[step]
+    for row in found.rows("cohorts"):
+        for column in found.tables["cohorts"].columns[2:]:
+            share, size = row[column.name], row["newcomers"]
+            if share is not None:
+                assert people_in(data, row["week"], column.name) == round(share * size / 100)
+                assert people_in(data, row["week"], column.title) == round(share * size / 100)
+                counted += size
+    assert counted
+
+
+def test_what_is_no_group_is_refused_and_of_no_day_there_is_nobody(data: DashboardData) -> None:
+    assert people_in(data, "1999-01-01", "posted") == 0
+    assert people_in(data, data.period.start.isoformat(), "week_99") == 0
+    days = data.period.start, data.period.last
+    for name, only in ((GROUP, "monday"), (MESSAGES, "2024-03-10-posted")):
+        with pytest.raises(ChoiceError, match="only: expected"):
+            view_of(name, data, Choice(*days, only=only))
+
+
+def test_where_too_few_posted_a_group_names_nobody(data: DashboardData) -> None:
+    choice = Choice(data.period.start, data.period.last, only="2024-03-10-joined")
+    few = data.whole.now.volume.posters + 1
+    page = view_of(GROUP, data, choice, smallest_group=few)
+    assert page.tables[0].rows.is_empty()
 
 
 def test_the_newest_message_comes_first_and_none_twice(data: DashboardData) -> None:

@@ -766,5 +766,11 @@ async def test_a_number_leads_to_its_rows_and_a_day_to_itself(board: Dashboard) 
     assert "/?from=2024-03-12&to=2024-03-12" in page.links
     hours = [link for link in page.links if re.search(r"only=[a-z]+day-\d\d-00&", link)]
     assert "Messages written on a " in await board.text(hours[0])
+    reactions = Elements(await board.text(f"/reactions?{days}"))
+    assert f"/messages?only=emoji-tada&{days}" in reactions.links
+    newcomers = Elements(await board.text(f"/newcomers?{days}"))
+    [group, *_] = [link for link in newcomers.links if link.startswith("/group?")]
+    assert "Whose first message was in the week from " in await board.text(group)
+    assert await board.status(f"/group?{days}&only=monday-09-00") == 400
     listed = Elements(await board.text(f"/people?{days}"))
     assert f"/people?{days}#table-people" in listed.links

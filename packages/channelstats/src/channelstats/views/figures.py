@@ -591,7 +591,12 @@ DIFFERENT_EMOJI_EACH: Final = _figure(
     lambda of: of.period_messages.reactions.select("slack_uid", "emoji").n_unique(),
     key="emoji",
 )
-TIMES_USED: Final = _column("times_used", "Times", "How often this emoji was used as a reaction.")
+TIMES_USED: Final = _column(
+    "times_used",
+    "Times",
+    "How often this emoji was used as a reaction.",
+    listed="messages/",
+)
 SHARE_OF_REACTIONS: Final = _column(
     "share_of_reactions", "Share", "The share of all reactions.", Kind.PERCENT
 )
@@ -809,17 +814,25 @@ _column(
     "joined",
     "People who joined",
     "They joined their first channel then, as far as Slack posted a message about it.",
+    listed="group/",
 )
-_column("posted", "Of them posted", "Of these, those who have written a message since.")
+_column(
+    "posted",
+    "Of them posted",
+    "Of these, those who have written a message since.",
+    listed="group/",
+)
 OF_THEM_ANSWERED: Final = _column(
     "of_them_answered",
     "Of them answered",
     "Of these, those who got a reply or a reaction by somebody else.",
+    listed="group/",
 )
 _column(
     "regular",
     "Of them regular",
     "Of these, those who have written in at least three different weeks.",
+    listed="group/",
 )
 _column("posted_share", "% posted", "The share of those who joined.", Kind.PERCENT)
 _column("answered_share", "% answered", "The share of those who joined.", Kind.PERCENT)

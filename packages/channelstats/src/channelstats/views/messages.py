@@ -39,8 +39,10 @@ class Selection(NamedTuple):
 def view(request: ViewRequest) -> Page:
     if request.data.inputs.hides_times:
         raise ChoiceError("under pseudonyms no messages are listed")
-    selection = SELECTIONS[request.choice.only]
-    picked = request.listable(selection.pick(request.scope.now))
+    found_by = selection(request.choice.only)
+    if found_by is None:
+        raise ChoiceError("only: expected a selection of messages, like threads or monday-09-00")
+    picked = request.listable(found_by.pick(request.scope.now))
     found = picked.sort("ts", "slack_cid", descending=[True, False]).head(MOST_LISTED)
     rows = found.select(
         message=message_cells("slack_cid", "ts", "thread_ts"),
@@ -55,10 +57,27 @@ def view(request: ViewRequest) -> Page:
     more = f"Only the newest {MOST_LISTED:,} of {picked.height:,} messages are listed."
     titles = {"person": figures.BY, "replies": figures.REPLIES_IN_THREAD}
     return request.page(
-        f"{selection.title}, newest first.",
+        f"{found_by.title}, newest first.",
         Section.of(table("messages", "Messages", rows, titles)),
         notes=(more,) if picked.height > MOST_LISTED else (),
     )
+
+
+_EMOJI: Final = "emoji-"
+"""What a selection of the messages with an emoji begins with; its name follows."""
+
+
+def selection(name: str) -> Selection | None:
+    """The selection of that name; None for none."""
+    if not name.startswith(_EMOJI):
+        return SELECTIONS.get(name)
+    emoji = name.removeprefix(_EMOJI)
+    return Selection(f"Messages with the reaction :{emoji}:", _with_emoji(emoji))
+
+
+def emoji_selection(emoji: str) -> str:
+    """The name of the selection of the messages with an emoji."""
+    return f"{_EMOJI}{emoji}"
 
 
 def selection_of(*labels: str) -> str:
@@ -100,6 +119,14 @@ def _waited(least: float, below: float) -> Pick:
 
 def _never_answered(of: Measures) -> pl.DataFrame:
     return of.messages.filter(IS_HEAD).join(of.waits, on=("slack_cid", "ts"), how="anti")
+
+
+def _with_emoji(emoji: str) -> Pick:
+    def pick(of: Measures) -> pl.DataFrame:
+        reactions = of.period_messages.reactions.filter(pl.col("emoji").cast(pl.String) == emoji)
+        return of.period_messages.messages[reactions["row"].unique(maintain_order=True)]
+
+    return pick
 
 
 def _all() -> Mapping[str, Selection]:

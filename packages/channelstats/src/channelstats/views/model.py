@@ -162,8 +162,8 @@ class Tile(msgspec.Struct, frozen=True):
     otherwise. ``less_is_better`` says what a change means: of waiting, the less the better.
     ``after`` is said after the number, or in its place where there is none: ` of 3`.
     ``about`` says what the title means; ``listed`` is where what is counted can be seen, "" where
-    that is nowhere: `view/table`, of the last days alone `view/table/days`, or
-    `messages/selection`.
+    that is nowhere: `view/table`, of the last days alone `view/table/days`, `messages/selection`,
+    or `group/` for the people of a row's day and the column.
     """
 
     name: str
@@ -355,8 +355,14 @@ PROFILES: Final[Mapping[str, str]] = {PERSON: "Person", CHANNEL: "Channel"}
 """Names of the views of one person or one channel, which is chosen, to their titles."""
 
 MESSAGES: Final = "messages"
-ALL_VIEWS: Final[Mapping[str, str]] = {**VIEWS, **PROFILES, MESSAGES: "Messages"}
-"""And the list of the messages that something counts."""
+GROUP: Final = "group"
+ALL_VIEWS: Final[Mapping[str, str]] = {
+    **VIEWS,
+    **PROFILES,
+    MESSAGES: "Messages",
+    GROUP: "People of a group",
+}
+"""And the lists of the messages and of the people that something counts."""
 
-LISTED_IN: Final[Mapping[str, str]] = {PERSON: "people", CHANNEL: "channels"}
-"""The view that lists what a profile is of."""
+LISTED_IN: Final[Mapping[str, str]] = {PERSON: "people", CHANNEL: "channels", GROUP: "newcomers"}
+"""The view that lists what a profile or a group is of."""

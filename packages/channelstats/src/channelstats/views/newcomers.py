@@ -4,6 +4,7 @@ Rule: somebody is new in the week of their first message anywhere. Weeks are who
 back from the last day; fewer than seven days are seen as the week that ends with them.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
@@ -20,6 +21,7 @@ from channelstats.views import figures
 from channelstats.views.components import (
     BEFORE,
     EVERYONE,
+    message_cells,
     series_table,
     table,
     table_of,
@@ -27,7 +29,16 @@ from channelstats.views.components import (
 )
 from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewRequest
-from channelstats.views.model import Column, Heat, Page, Section, Series, SeriesChart, Table
+from channelstats.views.model import (
+    ChoiceError,
+    Column,
+    Heat,
+    Page,
+    Section,
+    Series,
+    SeriesChart,
+    Table,
+)
 
 _FOUR: Final = MONTH // WEEK
 _MOST_COHORTS: Final = 26
@@ -143,21 +154,32 @@ def _posted(of: Measures, shown_weeks: list[Period]) -> pl.DataFrame:
     return with_point(counted, shown_weeks).select("point", "slack_uid").unique()
 
 
-def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
-    """Of those who began in each of the last weeks, how many posted in each week since; of many
-    weeks four are taken together.
+def _shown_cohorts(request: ViewRequest) -> tuple[int, list[Period]]:
+    """How many weeks each step of the cohorts is, and the weeks that they begin in: of many weeks
+    four are taken together.
     """
-    now = request.scope.now
     each = 1 if request.data.cohorts <= _MOST_COHORTS else _FOUR
     number = request.data.cohorts // each
-    shown_weeks = blocks(now.period.ending_with(number * each * WEEK), each * WEEK)
+    reach = request.scope.now.period.ending_with(number * each * WEEK)
+    return each, blocks(reach, each * WEEK)
+
+
+def _staying(request: ViewRequest, shown_weeks: list[Period]) -> pl.DataFrame:
+    """Who `began` in which of the weeks, and how many weeks `since` then they posted."""
+    now, since = request.scope.now, pl.col("point") - pl.col("began")
     began = with_point(now.first_posts, shown_weeks).select("slack_uid", began="point")
-    since = (pl.col("point") - pl.col("began")).alias("since")
-    staying = began.join(_posted(now, shown_weeks), on="slack_uid")
-    sizes = dict(began.group_by("began").agg(n=pl.len()).iter_rows())
+    return began.join(_posted(now, shown_weeks), on="slack_uid").with_columns(since=since)
+
+
+def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
+    """Of those who began in each of the last weeks, how many posted in each week since."""
+    each, shown_weeks = _shown_cohorts(request)
+    number, staying = len(shown_weeks), _staying(request, shown_weeks)
+    began = with_point(request.scope.now.first_posts, shown_weeks)
+    sizes = dict(began.group_by("point").agg(n=pl.len()).iter_rows())
     found = {
         (week, step): n
-        for week, step, n in staying.group_by("began", since).agg(n=pl.len()).iter_rows()
+        for week, step, n in staying.group_by("began", "since").agg(n=pl.len()).iter_rows()
     }
 
     def cell(week: int, step: int) -> float | None:
@@ -182,7 +204,10 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
         sizes=in_each,
     )
     # week_1; weeks_1_to_4
-    columns = [Figure(title.lower().replace(" ", "_"), title, kind=of.kind) for title in titles]
+    columns = [
+        Figure(title.lower().replace(" ", "_"), title, kind=of.kind, listed="group/")
+        for title in titles
+    ]
     cells = {of.name: [row[step] for row in values] for step, of in enumerate(columns)}
     since_when = "the week" if each == 1 else f"the {each} weeks"
     began_in = figures.BEGAN._replace(title=f"First message in {since_when} from")
@@ -240,6 +265,17 @@ def _steps(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
     """The numbers of each month. Who joins is new if they had not joined a channel nor posted
     before; what they did since counts whenever it was.
     """
+    found = _joined(request, months)
+    counts = found.group_by("point").agg(
+        *(pl.col(name).sum().cast(pl.Int64) for name in _STEPS if name != "joined"),
+        joined=pl.len().cast(pl.Int64),
+    )
+    every = pl.DataFrame({"point": range(len(months))}, {"point": pl.Int64})
+    return every.join(counts, on="point", how="left").fill_null(0).sort("point").select(*_STEPS)
+
+
+def _joined(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
+    """Who joined in which month, the `point`, and whether they came as far as each step."""
     days, first = _reach(request), request.data.measured.first_posts
     measured = request.data.measured_in(request.choice.channel)
     of = measured.measures(days).period_messages
@@ -256,15 +292,75 @@ def _steps(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
     active = with_point(messages, weeks(days)).group_by("slack_uid")
     regular = active.agg(pl.col("point").n_unique()).filter(pl.col("point") >= REGULAR)
     steps = {"posted": messages, "answered": theirs.noticed(messages), "regular": regular}
-    found = with_point(joined, months).with_columns(
+    return with_point(joined, months).with_columns(
         pl.col("slack_uid").is_in(frame["slack_uid"].unique().implode()).alias(name)
         for name, frame in steps.items()
     )
-    counts = found.group_by("point").agg(
-        *(pl.col(name).sum().cast(pl.Int64) for name in steps), joined=pl.len().cast(pl.Int64)
+
+
+# ── the people that a number counts ──────────────────────────────────────────────────────────────
+
+_GROUP: Final = re.compile(r"(\d{4}-\d\d-\d\d)-(joined|posted|answered|regular|weeks?-\d[\w-]*)")
+
+
+def group_of(day: str, column: str) -> str:
+    """The name of the group of people that a column counts in the row of a day."""
+    return f"{day}-{re.sub(r'[ _]', '-', column.lower())}"
+
+
+def is_group(name: str) -> bool:
+    return _GROUP.fullmatch(name) is not None
+
+
+def group(request: ViewRequest) -> Page:
+    """The people that a number of the cohorts or of the way in counts."""
+    named = _GROUP.fullmatch(request.choice.only)
+    if named is None:
+        raise ChoiceError("only: expected a group of people, like 2024-03-10-posted")
+    day, what = named.groups()
+    said, who = _of_step(request, day, what) if what in _STEPS else _of_cohort(request, day, what)
+    first = request.listable(request.data.measured.first_posts).select(
+        "slack_uid", channel="slack_cid", first_message=message_cells("slack_cid", "ts")
     )
-    every = pl.DataFrame({"point": range(len(months))}, {"point": pl.Int64})
-    return every.join(counts, on="point", how="left").fill_null(0).sort("point").select(*_STEPS)
+    rows = (
+        who.unique()
+        .sort("slack_uid")
+        .join(first, on="slack_uid", how="left", maintain_order="left")
+        .select(
+            person="slack_uid",
+            first_message=pl.col("first_message").fill_null(""),
+            channel=pl.col("channel").cast(pl.String).fill_null(""),
+        )
+    )
+    return request.page(said, Section.of(table("people", "People", rows)))
+
+
+def _of_step(request: ViewRequest, day: str, step: str) -> tuple[str, pl.DataFrame]:
+    months = blocks(_reach(request), MONTH)
+    found = _joined(request, months).filter(pl.col("point") == _place(day, months))
+    found = found if step == "joined" else found.filter(step)
+    as_far_as = "" if step == "joined" else f", and came as far as: {_STEPS[step].lower()}"
+    return f"Who joined in the four weeks from {day}{as_far_as}.", found.select("slack_uid")
+
+
+def _of_cohort(request: ViewRequest, day: str, column: str) -> tuple[str, pl.DataFrame]:
+    each, shown_weeks = _shown_cohorts(request)
+    titles = [_weeks_since(at * each + 1, (at + 1) * each) for at in range(len(shown_weeks))]
+    columns = {group_of(day, title): at for at, title in enumerate(titles)}
+    since = columns.get(f"{day}-{column}", -1)
+    found = _staying(request, shown_weeks).filter(
+        (pl.col("began") == _place(day, shown_weeks)) & (pl.col("since") == since)
+    )
+    when = column.replace("-", " ")
+    begin = "week" if each == 1 else f"{each} weeks"
+    said = f"Whose first message was in the {begin} from {day}, and who posted in their {when}."
+    return said, found.select("slack_uid")
+
+
+def _place(day: str, periods: Sequence[Period]) -> int:
+    """Which of the periods begins with that day; -1 for none."""
+    days = [of.start.isoformat() for of in periods]
+    return days.index(day) if day in days else -1
 
 
 def _weeks_since(first: int, last: int) -> str:

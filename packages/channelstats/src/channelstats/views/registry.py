@@ -30,6 +30,7 @@ from channelstats.views.loading import (
 )
 from channelstats.views.model import (
     CHANNEL,
+    GROUP,
     MESSAGES,
     PERSON,
     Choice,
@@ -52,6 +53,7 @@ _VIEWS: Final[Mapping[str, Callable[[ViewRequest], Page]]] = {
     PERSON: person.view,
     CHANNEL: channel.view,
     MESSAGES: messages.view,
+    GROUP: newcomers.group,
 }
 
 

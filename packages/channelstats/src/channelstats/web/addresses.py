@@ -13,8 +13,10 @@ from urllib.parse import parse_qsl
 from channelstats.days import DAY
 from channelstats.render.charts.drawing import Leads
 from channelstats.render.names import Directory
-from channelstats.views.messages import selection_of
+from channelstats.views.figures import COHORTS
+from channelstats.views.messages import emoji_selection, selection_of
 from channelstats.views.model import (
+    GROUP,
     MESSAGES,
     PROFILES,
     VIEWS,
@@ -27,12 +29,13 @@ from channelstats.views.model import (
     Table,
     Tile,
 )
+from channelstats.views.newcomers import group_of
 from channelstats.web.filters import COMPARE, ONLY, Query
 from channelstats.web.table_pages import TablePage
 
 HEADING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.DATE, Kind.TEXT, Kind.MESSAGE)
 """Columns whose cells can name a row."""
-_NAMING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.DATE, Kind.TEXT)
+_NAMING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.DATE, Kind.TEXT, Kind.EMOJI)
 
 Days: TypeAlias = tuple[date, date]
 """The first and the last."""
@@ -87,18 +90,22 @@ class Addresses:
         cells = {of.name: cell for of, cell in zip(page.columns, row, strict=True)}
         if not (column.listed and cells[column.name]):
             return ""
-        subject, texts, days = dict[str, str](), list[str](), None
+        subject, texts, days, only = dict[str, str](), list[str](), None, ""
         for of in _naming(page.columns):
             text = str(cells[of.name])
+            if of.kind is Kind.DATE and column.listed == f"{GROUP}/":
+                return self.link(GROUP, only=group_of(text, column.name))
             if of.kind is Kind.DATE:
                 days = self._days_from(text, page.table.rows[of.name])
             elif of.kind is Kind.TEXT:
                 texts.append(text)
+            elif of.kind is Kind.EMOJI:
+                only = emoji_selection(text)
             elif self.profile(of.kind, text):
                 subject[of.kind] = text
             else:
                 return ""
-        only = selection_of(*texts)
+        only = only or selection_of(*texts)
         if not (subject or days or only):
             return ""
         return self._listed(column.listed, days, only=only, **subject)
@@ -122,8 +129,13 @@ class Addresses:
             only = selection_of(*place)
             return self._listed(f"{MESSAGES}/{only}") if only else ""
 
+        def of_group(place: Sequence[str]) -> str:
+            return self.link(GROUP, only=group_of(*place))
+
         if isinstance(chart, Network):
             return of_person
+        if chart.name == COHORTS.name:
+            return of_group
         is_over_time = isinstance(chart, SeriesChart) and chart.is_over_time
         return of_days if is_over_time else of_messages
 

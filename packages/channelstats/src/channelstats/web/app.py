@@ -50,6 +50,7 @@ from channelstats.tables.marks import MarkState
 from channelstats.views.model import (
     ALL_VIEWS,
     CHANNEL,
+    GROUP,
     LISTED_IN,
     MESSAGES,
     PROFILES,
@@ -81,8 +82,8 @@ from channelstats.web.service import Busy, DashboardService, FirstImport, StoreS
 from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import KeytablesError
 
-_OWN: Final = {CHANNEL: (COMPARE,), MESSAGES: (ONLY,)}
-"""Parameters that one view alone has."""
+_OWN: Final = {CHANNEL: (COMPARE,), MESSAGES: (ONLY,), GROUP: (ONLY,)}
+"""Parameters that some views alone have."""
 
 _LISTED: Final = "listed"
 """Said of an item that was marked: it is listed again."""

@@ -16,8 +16,9 @@ import msgspec
 from channelstats.stats.period import WEEK, Now
 from channelstats.views.channel import MOST_COMPARED
 from channelstats.views.loading import MOST_DAYS
-from channelstats.views.messages import SELECTIONS
+from channelstats.views.messages import selection
 from channelstats.views.model import Choice
+from channelstats.views.newcomers import is_group
 
 PRESETS: Final[Mapping[int, str]] = {1: "Last week", 4: "4 weeks", 12: "12 weeks", 52: "A year"}
 USUAL: Final = 4
@@ -28,7 +29,7 @@ COMPARE: Final = "compare"
 """A channel to draw beside the chosen one; there may be several."""
 
 ONLY: Final = "only"
-"""A selection of messages to list."""
+"""A selection of messages, or a group of people, to list."""
 
 _LONGEST_NAME: Final = 200
 _YEARS: Final = range(2000, 2101)
@@ -111,7 +112,7 @@ def asked(
         raise BadQuery(f"{COMPARE}: expected at most {MOST_COMPARED} channels")
     first, last, weeks = _days(given, now, now.newest if to_newest else now.last)
     channel, person, only = (given.get(name, "") for name in ("channel", "person", ONLY))
-    if only not in SELECTIONS:
+    if selection(only) is None and not is_group(only):
         raise BadQuery(f"{ONLY}: expected a selection, like threads, reacted or monday-09-00")
     return Query(first, last, weeks, channel, person, tuple(compare), only)
 
