@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -101,11 +102,12 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _about(options: argparse.Namespace, settings: Settings, cores: machine.Cores) -> dict[str, str]:
+    free = shutil.disk_usage(settings.data_root).free >> 30
     return {
         **machine.describe(),
         "server core": str(cores.server),
         "load core": str(cores.load),
-        "data": f"{settings.data_root} ({machine.filesystem(settings.data_root)})",
+        "data": f"{settings.data_root} ({machine.filesystem(settings.data_root)}, {free} GB free)",
         "server": shlex.join(
             [*settings.command, *(f"{name}={value}" for name, value in settings.server_options)]
         ),
