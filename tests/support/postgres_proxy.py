@@ -69,8 +69,11 @@ class PostgresProxy:
     breakages: Counter[Breakage] = field(default_factory=Counter)
     broke: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by each request that is refused, lost or left."""
+    requests: int = 0
+    sent: int = 0
+    """Bytes to the server."""
+    received: int = 0
 
-    _count: int = 0
     _listener: asyncio.Server | None = None
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
 
@@ -108,8 +111,8 @@ class PostgresProxy:
             self._tasks.discard(task)
 
     def next_breakage(self) -> Breakage:
-        breakage = self.plan(self._count)
-        self._count += 1
+        breakage = self.plan(self.requests)
+        self.requests += 1
         self.breakages[breakage] += 1
         return breakage
 
@@ -150,6 +153,7 @@ class _Connection:
                         self._proxy.broke.set()
                         raise ConnectionResetError
                 self._server.write(message)
+                self._proxy.sent += len(message)
                 if self._breakage is Breakage.LEFT:
                     await self._server.drain()
                     self._proxy.broke.set()
@@ -179,6 +183,7 @@ class _Connection:
                 if message[:1] == KEY_DATA and self._proxy.foreign_keys:
                     message = message[:5] + (1).to_bytes(4) + message[9:]
                 self._writer.write(message)
+                self._proxy.received += len(message)
                 if message[:1] == READY:
                     is_ready.set()
                     await self._writer.drain()

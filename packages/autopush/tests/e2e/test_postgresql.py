@@ -3,13 +3,14 @@
 import asyncio
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from support.application_server import ApplicationServer
+from support.postgres_proxy import PostgresProxy
 from support.postgres_servers import FAST, USER, PostgresServer, dump_program, postgres
 from support.service import Service, refusal, service
 from support.user_agent import UserAgent
@@ -99,6 +100,43 @@ async def test_a_database_with_few_connections_is_named_at_the_start_and_loses_n
         assert '"needed":20' in line
         reason = 'PostgreSQL has no free connection: too many connections for role "few"'
         assert all(reason in line.replace("\\", "") for line in running.errors)
+
+
+async def test_a_push_and_its_ack_are_one_round_trip_each_and_a_push_to_be_stored_is_four(
+    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
+) -> None:
+    """Printed: what `docs/postgresql.md` says of round trips and bytes."""
+    body, count = b"x" * 1024, 20
+    async with PostgresProxy(postgres().port) as proxy:
+        store = f"{postgres().url(port=proxy.port)}&schema={SCHEMA}_trips"
+        options = ("--store", store, "--direct-delivery", "store-first")
+        async with service(tmp_path / "data", *options) as running:
+            agents.append(agent := await running.connect())
+            _, endpoint = await agent.register()
+
+            async def cost(what: str, act: Callable[[], Awaitable[object]]) -> float:
+                for _ in range(2):  # the second time all statements are prepared
+                    requests, sent, received = proxy.requests, proxy.sent, proxy.received
+                    for _ in range(count):
+                        await act()
+                trips = (proxy.requests - requests) / count
+                sizes = [
+                    (now - then) / count
+                    for now, then in ((proxy.sent, sent), (proxy.received, received))
+                ]
+                print(f"{what}: {trips:.2f} round trips, {sizes[0]:.0f} B out, {sizes[1]:.0f} B in")
+                return trips
+
+            async def delivered() -> None:
+                assert (await sender.push(endpoint, body, ttl=600)).status == 201
+                await agent.ack([await agent.notification()])
+
+            async def stored() -> None:
+                assert (await sender.push(endpoint, body, ttl=600)).status == 201
+
+            assert await cost("pushed, delivered and acked", delivered) < 2.5
+            await agent.close()
+            assert await cost("pushed and stored", stored) < 4.5
 
 
 @pytest.mark.parametrize(
