@@ -82,7 +82,9 @@ def test_whatever_is_listed_is_in_a_view_that_there_is() -> None:
         if name == MESSAGES:
             assert what in SELECTIONS
         elif name != GROUP:
-            tables = look(name, data).tables | look(name, data, person=person).tables
+            of_channel = channel if name == "channel" else ""
+            tables = look(name, data, of_channel, members=(person,)).tables
+            tables |= look(name, data, of_channel, person, members=(person,)).tables
             assert what.partition("/")[0] in tables
 
 
@@ -112,6 +114,20 @@ def test_an_emoji_lists_the_messages_that_got_it(data: DashboardData) -> None:
         rows = listed(data, emoji_selection(row["emoji"])).rows("messages")
         assert len(rows) == with_it["row"].n_unique()
         assert all(message["reactions"] for message in rows)
+
+
+def test_members_are_listed_whether_or_not_they_wrote() -> None:
+    data = random_workspace(100, 60)
+    channel = channels_of(data)[0]
+    wrote = look("channel", data, channel).by("carriers", "person")
+    members = ("UREADS", *wrote)
+    found = look("channel", data, channel, members=members)
+    rows = found.by("members", "person")
+    assert rows.keys() == set(members)
+    assert rows["UREADS"] == {"person": "UREADS", "messages": 0, "words": 0}
+    for uid, row in wrote.items():
+        assert (rows[uid]["messages"], rows[uid]["words"]) == (row["messages"], row["words"])
+    assert "members" not in look("channel", data, channel).tables
 
 
 def people_in(data: DashboardData, day: str, column: str) -> int:

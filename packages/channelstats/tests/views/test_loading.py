@@ -11,12 +11,13 @@ import polars as pl
 import pytest
 
 from channelstats.days import DAY
+from channelstats.privacy import load_pseudonyms
 from channelstats.stats import Options, Period
 from channelstats.stats.period import History
 from channelstats.tables.columns import ID, MESSAGES
 from channelstats.tables.message_row import MessageRow
 from channelstats.views import loading as reading
-from channelstats.views.loading import MOST_DAYS, DashboardData, load
+from channelstats.views.loading import MOST_DAYS, DashboardData, load, load_members
 from channelstats.views.model import VIEWS, Choice, ChoiceError
 from channelstats.views.registry import view_of
 from support.channelstats.house import EXAMPLE, MODERN, House, house
@@ -27,6 +28,20 @@ from support.channelstats.workspace import write_zip
 from support.soak import slow_after
 
 FIRST = date(2024, 3, 10)
+
+
+async def test_the_members_of_a_channel_are_those_read_last(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    chosen, options = Choice(FIRST, FIRST, "CGEN"), Options(MODERN)
+    members = await load_members(empty.tables, chosen, options)
+    assert members == ("UALICE", "UBOB", "UCARA")
+    without = replace(options, excluded_users=frozenset({"bob"}))
+    assert await load_members(empty.tables, chosen, without) == ("UALICE", "UCARA")
+    assert await load_members(empty.tables, Choice(FIRST, FIRST, "CNONE"), options) == ()
+    names = await load_pseudonyms(empty.tables, b"a secret of sixteen")
+    hidden = Choice(FIRST, FIRST, names.identifier("CGEN"))
+    shown = await load_members(empty.tables, hidden, options, names)
+    assert shown == tuple(map(names.identifier, members))
 
 
 @pytest.mark.parametrize("seed", slow_after(2, range(300, 306)))

@@ -772,5 +772,9 @@ async def test_a_number_leads_to_its_rows_and_a_day_to_itself(board: Dashboard) 
     [group, *_] = [link for link in newcomers.links if link.startswith("/group?")]
     assert "Whose first message was in the week from " in await board.text(group)
     assert await board.status(f"/group?{days}&only=monday-09-00") == 400
+    channels = Elements(await board.text(f"/channels?{days}"))
+    members = f"/channel?channel=CGEN&{days}"
+    assert f"{members}#table-members" in channels.links
+    assert 'id="table-members"' in await board.text(members)
     listed = Elements(await board.text(f"/people?{days}"))
     assert f"/people?{days}#table-people" in listed.links

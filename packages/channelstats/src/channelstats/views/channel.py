@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from channelstats.stats.quantities import shown
+from channelstats.stats.quantities import ranked, shown
 from channelstats.stats.rankings import AUTHOR_FIGURES
 from channelstats.views import figures
 from channelstats.views.components import over_time, table, table_of, tiles
@@ -59,6 +59,7 @@ def view(request: ViewRequest) -> Page:
         *compared,
         Section.of(_carriers(request)),
         Section.of(newcomer_table(request).without("channel")),
+        *([Section.of(_members(request))] if request.members else ()),
         tiles=tiles(scope, *_FIGURES),
     )
 
@@ -94,6 +95,18 @@ def _figures_of(scopes: dict[str, Comparison]) -> Table:
     frame = pl.DataFrame({"channel": list(scopes), **columns}, strict=False)
     by_key = {figure.key: figure for figure in _FIGURES}
     return table("compared", "Beside other channels", frame, by_key)
+
+
+def _members(request: ViewRequest) -> Table:
+    """Who is in the channel, the most words first; who wrote none is there too."""
+    wrote = request.scope.now.poster_frame.select(person="slack_uid", messages="m", words="w")
+    rows = (
+        pl.DataFrame({"person": request.members})
+        .join(wrote.with_columns(pl.col("person").cast(pl.String)), on="person", how="left")
+        .with_columns(pl.col("messages", "words").fill_null(0))
+    )
+    about = "Members when the list of members was last read, bots included."
+    return table("members", "Members", ranked(rows, ["words", "messages"], "person"), about=about)
 
 
 def _carriers(request: ViewRequest) -> Table:

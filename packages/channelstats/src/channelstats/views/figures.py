@@ -353,7 +353,11 @@ _column("channel_messages", "Channel's messages", "Messages that everybody wrote
 _column("channel_words", "Channel's words", "Words that everybody wrote in the channel.")
 _column("new", about="Created in this period.", kind=Kind.TEXT)
 _column("private", about="Only its members can read it.", kind=Kind.TEXT)
-_column("members", about="Members when the list of channels was last read.")
+_column(
+    "members",
+    about="Members when the list of channels was last read.",
+    listed="channel/members",
+)
 CHANNELS_JOINED: Final = _column(
     "channels_joined", about="Channels that they joined in this period."
 )

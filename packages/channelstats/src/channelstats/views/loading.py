@@ -30,6 +30,7 @@ from channelstats.stats.quantities import Change, Formula, Quantity
 from channelstats.stats.rankings import known_channels
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
+from channelstats.tables.exclusion import resolve_people
 from channelstats.tables.marks import ItemMark
 from channelstats.tables.messages import Progress
 from channelstats.tables.topics import WeekTopics, left_out_mark
@@ -193,11 +194,7 @@ async def load(
 
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
-    period = period_of(choice, tables)
-    real = choice.channel
-    if names is not None and real:
-        shown = {names.identifier(cid): cid for cid in await tables.channels.all()}
-        real = shown.get(real, real)
+    period, real = period_of(choice, tables), await _real_channel(tables, choice, names)
     needed = max(2 * period.days, period.days + MONTH)
     for days in sorted({max(needed, COHORTS * WEEK), needed}, reverse=True):
         reach = period.ending_with(days)
@@ -225,6 +222,25 @@ async def load(
         f"there are more than {MOST_MESSAGES:,} messages in these days and those they are"
         " compared with: choose fewer days, or a channel"
     )
+
+
+async def _real_channel(tables: Tables, choice: Choice, names: Pseudonyms | None) -> str:
+    """The ID of the chosen channel in the tables."""
+    if names is None or not choice.channel:
+        return choice.channel
+    shown = {names.identifier(cid): cid for cid in await tables.channels.all()}
+    return shown.get(choice.channel, choice.channel)
+
+
+async def load_members(
+    tables: Tables, choice: Choice, options: Options, names: Pseudonyms | None = None
+) -> tuple[str, ...]:
+    """Who is in the chosen channel, as it was read last, but for those who are excluded."""
+    text = await tables.bulk.get(await _real_channel(tables, choice, names)) or ""
+    users = await tables.users.all() if options.excluded_users else {}
+    out = resolve_people(options.excluded_users, users)
+    found = [uid for uid in text.split(",") if uid and uid not in out]
+    return tuple(found if names is None else map(names.identifier, found))
 
 
 def last_topic_week(period: Period, first_weekday: int) -> date:
@@ -278,7 +294,8 @@ def refuse_small(choice: Choice, groups: SmallGroups) -> None:
 
 class ViewRequest:
     """What the view ``name`` was asked for: a choice, and the smallest group that may be shown;
-    ``marks`` are what was said of items of the list of what is to be done.
+    ``marks`` are what was said of items of the list of what is to be done, ``members`` who is in
+    the channel, where that matters.
 
     :raises ChoiceError: the choice is of a group that is too small to be shown
     """
@@ -290,11 +307,13 @@ class ViewRequest:
         choice: Choice,
         smallest_group: int,
         marks: MarkedItems,
+        members: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.data = data
         self.choice = choice
         self.marks = marks
+        self.members = members
         self.smallest_group = smallest_group
         groups = SmallGroups(data.whole.now, smallest_group)
         self.shows, self.listable = groups.shows, groups.listable

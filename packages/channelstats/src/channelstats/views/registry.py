@@ -64,9 +64,10 @@ def view_of(
     *,
     smallest_group: int = 1,
     marks: MarkedItems = NO_MARKS,
+    members: tuple[str, ...] = (),
 ) -> Page:
-    """The page of a view, of a choice of the days that were read. For ``smallest_group`` and
-    ``marks`` see `channelstats.views.loading`.
+    """The page of a view, of a choice of the days that were read. For ``smallest_group``,
+    ``marks`` and ``members`` see `channelstats.views.loading`.
 
     :raises KeyError: there is no view of that name
     :raises ChoiceError: the choice is of other days, or of a group too small to be shown
@@ -74,4 +75,4 @@ def view_of(
     made, period = _VIEWS[name], data.period
     if (choice.first, choice.last) != (period.start, period.last):
         raise ChoiceError(f"days are those from {period.start} to {period.last}")
-    return made(ViewRequest(name, data, choice, smallest_group, marks))
+    return made(ViewRequest(name, data, choice, smallest_group, marks, members))

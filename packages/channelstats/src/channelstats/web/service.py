@@ -27,8 +27,8 @@ from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.marks import ItemMark
 from channelstats.tables.messages import Progress
-from channelstats.views.loading import DashboardData, TooMuch, load, refuse_small
-from channelstats.views.model import Choice, ChoiceError, Page
+from channelstats.views.loading import DashboardData, TooMuch, load, load_members, refuse_small
+from channelstats.views.model import CHANNEL, Choice, ChoiceError, Page
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind, Wanted
@@ -244,12 +244,15 @@ class DashboardService:
         :raises Busy: it takes too long
         """
 
-        marks = await self.tables.marks.all()
+        marks, members = await self.tables.marks.all(), tuple[str, ...]()
         smallest = self.settings.min_group
+        if name == CHANNEL and choice.channel:
+            names = (await self.names(snapshot)).pseudonyms
+            members = await load_members(self.tables, choice, self.settings.options, names)
 
         async def make() -> Page:
             data = await self.read(choice, snapshot)
-            making = partial(view_of, smallest_group=smallest, marks=marks)
+            making = partial(view_of, smallest_group=smallest, marks=marks, members=members)
             async with self._alone if data.is_large else nullcontext():
                 return await asyncio.to_thread(making, name, data, choice)
 
