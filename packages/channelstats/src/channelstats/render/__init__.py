@@ -1,12 +1,10 @@
-"""Views and reports → something to read.
+"""Pages → something to read.
 
-Rule: every form is a pure function of a view or a report and of names; rendering twice gives the
-same twice.
+Rule: every form is a pure function of a page and of names; rendering twice gives the same twice.
 
     reports   every report in every form, by their names; JSON, CSV and Parquet
     text, html, slack: the forms that people read
-    data      views for programs: JSON and CSV
-    feed      what is to be done first, for a feed reader
+    data      pages for programs: JSON, CSV and a feed
     names     what people, channels and emoji are called, where messages are
     words     numbers, dates, changes and goals as words
     charts    charts as SVG

@@ -1,4 +1,4 @@
-"""Pages for programs: JSON and CSV.
+"""Pages for programs: JSON and CSV, and what is to be done first as a feed (Atom, RFC 4287).
 
 Rule: all that is shown is in it, unrounded and whole, with IDs beside names. A text that a
 spreadsheet would run as a formula gets a quote before it in CSV.
@@ -24,8 +24,11 @@ The JSON of a page, whose keys stay as they are within a `schema_version`:
 
 import csv
 import io
+import uuid
 from collections.abc import Iterable
+from datetime import date, datetime, time
 from typing import Final, TypeAlias
+from xml.etree import ElementTree as ET
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -36,7 +39,8 @@ from channelstats.identifiers import seconds
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
 from channelstats.stats.quantities import replaced
-from channelstats.views.model import Kind, Network, Page, Table, Tile
+from channelstats.views.model import TO_DO, Kind, Network, Page, Table, Tile
+from channelstats.views.queue import QUEUE, SHOWN
 
 SCHEMA_VERSION: Final = 1
 
@@ -112,7 +116,7 @@ def csv_of(table: Table, names: Directory, zone: ZoneInfo) -> bytes:
     `…_diff_pct` and `…_state`, as the number itself is there.
     """
 
-    def time(message: str) -> str:
+    def time_of(message: str) -> str:
         return minute_text(seconds(message.split("/")[1]), zone) if message else ""
 
     called = {Kind.PERSON: names.person, Kind.CHANNEL: names.channel}
@@ -126,7 +130,7 @@ def csv_of(table: Table, names: Directory, zone: ZoneInfo) -> bytes:
         if column.kind in called:
             found.append(replaced(cells, called[column.kind]).alias(f"{column.name}_name"))
         if column.kind is Kind.MESSAGE:
-            found.append(replaced(cells, time).alias(f"{column.name}_time"))
+            found.append(replaced(cells, time_of).alias(f"{column.name}_time"))
             found.append(replaced(cells, names.permalink).alias(f"{column.name}_link"))
     return csv_bytes([cells.name for cells in found], zip(*found, strict=True))
 
@@ -142,3 +146,45 @@ def csv_bytes(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> byte
 
 def _harmless(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
+
+
+# ── Atom ─────────────────────────────────────────────────────────────────────────────────────────
+
+_ATOM: Final = "http://www.w3.org/2005/Atom"
+
+
+def atom_of(view: Page, names: Directory, zone: ZoneInfo, here: str) -> bytes:
+    """The first items of the view To do; ``here`` is the address of the dashboard. An entry leads
+    to its message, or to the list where the address of the workspace is not known.
+    """
+    (table,) = (of for of in view.tables if of.name == QUEUE)
+    rows = table.rows.head(SHOWN).to_dicts()
+    address = f"{here}/{TO_DO}"
+    feed = ET.Element("feed", xmlns=_ATOM)
+    _add(feed, "title", table.title)
+    _add(feed, "id", f"{address}.atom")
+    ET.SubElement(feed, "link", rel="self", href=f"{address}.atom")
+    ET.SubElement(feed, "link", rel="alternate", href=address)
+    _add(feed, "updated", _at(view.choice.last.isoformat(), zone))
+    _add(ET.SubElement(feed, "author"), "name", "channelstats")
+    for row in rows:
+        person, channel = names.person(row["person"]), names.called(row["channel"], Kind.CHANNEL)
+        entry = ET.SubElement(feed, "entry")
+        _add(entry, "title", f"{row['action']}: {person} in {channel}")
+        # Where keys are not shown, as they tell times, the same row is the same entry.
+        key = row.get("item") or "/".join(map(str, row.values()))
+        _add(entry, "id", uuid.uuid5(uuid.NAMESPACE_URL, f"{address}#{key}").urn)
+        link = names.permalink(row.get("message", "")) or address
+        ET.SubElement(entry, "link", href=link)
+        _add(entry, "updated", _at(row["date"], zone))
+        _add(entry, "summary", row["reason"])
+    text: str = ET.tostring(feed, encoding="unicode", xml_declaration=True)
+    return text.encode()
+
+
+def _add(parent: ET.Element, name: str, text: str) -> None:
+    ET.SubElement(parent, name).text = text
+
+
+def _at(day: str, zone: ZoneInfo) -> str:
+    return datetime.combine(date.fromisoformat(day), time(), zone).isoformat()

@@ -12,14 +12,13 @@ one is written.
     first_posts    each person's first message, updated while messages come in
     exclusion      messages without those who are excluded; people and dates that are removed
     directory      users and channels, and what is counted of them
-    configuration  counts and their history, names, markers of running work
+    configuration  counts and their history, names, markers of running work, the key of the feed
     text_store     texts of any length: members of channels, stored reports
     slack_analytics  what Slack's own analytics count, of members and of channels
     topics         what many people wrote about in a week
     sent_reports   what was sent where, and who is sending it
     subscriptions  browsers that are notified
     marks          what is done, snoozed or no question of what is to be done
-    feed_key       the key of the feed of what is to be done
 """
 
 from channelstats.tables.store import Tables, Taken

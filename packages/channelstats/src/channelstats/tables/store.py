@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace as replaced
 
 from channelstats.tables.columns import DayFiles
-from channelstats.tables.configuration import Configuration
+from channelstats.tables.configuration import Configuration, FeedKey
 from channelstats.tables.day_versions import DayVersions
 from channelstats.tables.directory import (
     Channels,
@@ -25,7 +25,6 @@ from channelstats.tables.directory import (
     UsersCreated,
     Watermarks,
 )
-from channelstats.tables.feed_key import FeedKey
 from channelstats.tables.items import HASH_KEYS, table
 from channelstats.tables.marks import Marks
 from channelstats.tables.messages import Messages

@@ -38,8 +38,7 @@ from aiohttp import hdrs, web
 
 from channelstats import lookup
 from channelstats.lookup import Names, NotFound
-from channelstats.render.data import csv_of, json_of
-from channelstats.render.feed import atom_of
+from channelstats.render.data import atom_of, csv_of, json_of
 from channelstats.sending.announcing import Announcer, newest_week, subscribed
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
 from channelstats.sending.mail import STOP_PATH, MailServer, is_signed, stop_secret
