@@ -153,7 +153,7 @@ class _Order:
     position: tuple[KeyCheck, ...]
 
 
-class Selection(NamedTuple):
+class PageQuery(NamedTuple):
     """A query ready to be sent. ``values``: the time of reading may come before them; ``most``:
     items of the page; ``names``: see `_Order`.
     """
@@ -205,7 +205,7 @@ class Pages:
         # There are few shapes of queries; the text of each is made once.
         self._sql = lru_cache(maxsize=200)(self._query_sql)
 
-    def query(self, query: Query) -> Selection:
+    def query(self, query: Query) -> PageQuery:
         name = "" if query.index is None else query.index.name
         order = self._orders[name]
         values: list[object] = [order.partition.encode(order.checks[0](query.partition))]
@@ -237,7 +237,7 @@ class Pages:
             number += len(order.columns)
         return self._statements.page(conditions, order.columns, descending, number + 1)
 
-    def scan(self, limit: int | None, after: Cursor | None) -> Selection:
+    def scan(self, limit: int | None, after: Cursor | None) -> PageQuery:
         keys, first = self._statements.keys, self._first
         values: list[object] = []
         conditions: list[str] = []
@@ -249,13 +249,13 @@ class Pages:
 
     def _selection(
         self, sql: str, values: list[object], limit: int | None, names: tuple[str | None, ...]
-    ) -> Selection:
+    ) -> PageQuery:
         check_limit(limit)
         most = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
         values.append(most + 1)
-        return Selection(sql, values, most, names)
+        return PageQuery(sql, values, most, names)
 
-    async def page(self, selection: Selection) -> Page:
+    async def page(self, selection: PageQuery) -> Page:
         sql, values, most, names = selection
         if self._columns.expires:
             values.insert(0, self._clock())
