@@ -164,6 +164,13 @@ async def test_a_role_that_may_only_read_and_write_uses_tables_of_another_one(
         await table.put({"user": "u", "place": "1", "expiry": clock.now + 1})
         clock.advance(1)
         assert await engine.sweep() == 1
+        for name in ("~commits", MESSAGES.name):  # each commit writes to both
+            revoke = f'ON {{schema}}."{name}" FROM worker'
+            await store.execute(f"REVOKE INSERT {revoke}")
+            with pytest.raises(AccessRefused, match=f"permission denied for table {name}"):
+                await table.put({"user": "u", "place": "1"})
+            await store.execute(f"GRANT INSERT {revoke.replace('FROM', 'TO')}")
+        await table.put({"user": "u", "place": "1"})
         await engine.close()
     finally:
         await store.execute("DROP OWNED BY worker")

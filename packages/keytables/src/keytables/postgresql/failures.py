@@ -79,7 +79,9 @@ def _of_server(error: "asyncpg.PostgresError", operation: str, table: str) -> Ke
     if state in _MISSING and table:
         return TableNotFound(table)
     if state == "42501":
-        return AccessRefused(operation or "the statement", table or None, f"{operation} in SQL")
+        # A commit changes several tables, so the reason is what names the one concerned.
+        right = f"{operation} in SQL ({reason})"
+        return AccessRefused(operation or "the statement", table or None, right)
     if state in _DAMAGED:
         return StoreDamaged(text)
     if state == "54000":
