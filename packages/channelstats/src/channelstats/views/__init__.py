@@ -3,7 +3,7 @@
 Rule: a view is a pure function of what was read for a choice of days; people, channels and emoji
 are IDs in it until a page names them.
 
-    model         a view before it has a form
+    model         a page before it has a form: what views, reports and digests are
     slack_counts  what Slack's own analytics say of a period
     loading       what the views of a choice of days are made of, in it and in the days before, and
                   what must not be shown of it
@@ -11,9 +11,9 @@ are IDs in it until a page names them.
     components    tiles, lines and tables of them
     goals         goals and alerts: bounds for the tiles of views
     queue         what is to be done first, with the reason
-    registry      every view by its name
+    registry      the page of every view, by its name
     overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers,
-                  topics: one view each
+                  topics: one view each; newcomers also lists the people that its numbers count
     person, channel: the views of one of them
     messages      the messages that something counts
     report_data   what the reports of a period are built from
