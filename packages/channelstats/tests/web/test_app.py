@@ -752,6 +752,14 @@ async def test_the_start_shows_commands_that_are_understood(empty: House, tmp_pa
         parsers[name].parse_args(words)
 
 
+async def test_who_is_no_member_any_more_is_not_listed_as_one(board: Dashboard) -> None:
+    address, bulk = "/channel.json?channel=CGEN", board.house.tables.bulk
+    for members in ("UALICE,UBOB,UCARA", "UALICE,UCARA"):
+        await bulk.put("CGEN", members)
+        rows = json.loads(await board.text(address))["tables"]["members"]["rows"]
+        assert {row["person"] for row in rows} == set(members.split(","))
+
+
 async def test_a_number_leads_to_its_rows_and_a_day_to_itself(board: Dashboard) -> None:
     days = "from=2024-03-10&to=2024-03-16"
     for name in (*VIEWS, "person", "channel"):

@@ -163,7 +163,7 @@ class DashboardService:
             patience=_PATIENCE,
         )
         self._views: SingleFlightCache[
-            tuple[str, Choice, str, frozenset[tuple[str, ItemMark]]], Page
+            tuple[str, Choice, str, frozenset[tuple[str, ItemMark]], tuple[str, ...]], Page
         ] = SingleFlightCache(_CELLS, weigh=_cells, at_once=_AT_ONCE)
         self._reports: SingleFlightCache[tuple[date, Wanted, str], str] = SingleFlightCache(
             _REPORTS
@@ -256,7 +256,8 @@ class DashboardService:
             async with self._alone if data.is_large else nullcontext():
                 return await asyncio.to_thread(making, name, data, choice)
 
-        key = (name, choice, snapshot.mark, frozenset(marks.items()))
+        # Neither what is marked nor who was forgotten changes the mark of the store.
+        key = (name, choice, snapshot.mark, frozenset(marks.items()), members)
         return await self._views.get(key, make)
 
     async def report(self, choice: Choice, snapshot: StoreSnapshot) -> str:
