@@ -59,3 +59,17 @@ def test_of_a_question_a_flag_is_kept_and_no_text() -> None:
     other = item_of(MessageRow("C1", ts, "U1"), Calendar(UTC))
     assert "question" not in other
     assert frame_of([other])["question"].to_list() == [False]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("?" * 300_000 + "x", id="marks"),
+        pytest.param("a?" * 150_000 + "b", id="words with marks"),
+        pytest.param("x ?" + " " * 300_000 + "x", id="blanks after a mark"),
+        pytest.param("hi " * 100_000, id="hellos"),
+        pytest.param("`" * 300_001, id="code"),
+    ],
+)
+def test_an_endless_text_takes_no_more_time_than_in_proportion(text: str) -> None:
+    assert not asks(text)  # else it would take hours

@@ -10,7 +10,8 @@ _MARKS: Final = "?\uff1f\u061f"
 
 _ASKING: Final = re.compile(
     # A mark at the end of a word; one in an address or a program is followed by something else.
-    rf"""[^\s/<&=][{_MARKS}]+(?=$|[\s!*_~)"'.:\u00bb\u201d\u2019])"""
+    # A row of marks is looked at once, however long it is.
+    rf"""(?<![{_MARKS}])[^\s/<&=][{_MARKS}]++(?=$|[\s!*_~)"'.:\u00bb\u201d\u2019])"""
     # French sets it apart.
     rf"|[ \u00a0\u202f][{_MARKS}]+(?=\s*(?:$|\n))"
 )

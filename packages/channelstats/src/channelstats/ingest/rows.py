@@ -148,6 +148,9 @@ _AHEAD: Final = 86_400
 _MENTION: Final = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>")
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,100}")
 _MOST_REACTIONS: Final = 10_000_000
+_LONGEST_TEXT: Final = 4_000
+"""Characters of a message whose words are counted by what it is about: of an endless one that takes
+more time than in proportion."""
 _MOST_FILES: Final = 99
 _MOST_IN_HUDDLE: Final = 500
 """Slack allows for fewer of both."""
@@ -234,7 +237,7 @@ def take_rows(
             continue
         rows.append(row)
         if topics is not None and message.text:
-            topics.add(row, message.text)
+            topics.add(row, message.text[:_LONGEST_TEXT])
         if message.user_profile is not None and row.slack_uid and not row.is_bot:
             profiles[row.slack_uid] = message.user_profile
     return broken
