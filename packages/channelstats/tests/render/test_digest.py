@@ -96,9 +96,11 @@ def test_a_channel_is_told_about_itself_and_what_to_do_in_it(w2: Week) -> None:
     assert found[-1].endswith("&amp;channel=CDEV|More in the dashboard>")
 
 
-def test_a_silent_channel_is_one_sentence(weeks: dict[str, Week]) -> None:
-    [note] = lines(weeks["silent"], "channel", CDEV)[2:-2]
+def test_a_silent_channel_is_one_sentence_and_to_be_revived(weeks: dict[str, Week]) -> None:
+    note, to_do, revive = lines(weeks["silent"], "channel", CDEV)[2:-2]
     assert note.startswith("Nothing was posted here in this period. The newest message")
+    assert to_do == "To do:"
+    assert revive.startswith(":hourglass: Revive <#CDEV|dev> (")
 
 
 def test_a_person_is_told_what_they_did_and_got_and_nothing_to_do(w2: Week) -> None:

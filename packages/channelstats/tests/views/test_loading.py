@@ -20,6 +20,7 @@ from channelstats.views import loading as reading
 from channelstats.views.loading import MOST_DAYS, DashboardData, load, load_members
 from channelstats.views.model import VIEWS, Choice, ChoiceError
 from channelstats.views.registry import view_of
+from channelstats.views.report_data import load_report_data
 from support.channelstats.house import EXAMPLE, MODERN, House, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
@@ -225,3 +226,27 @@ def test_nobody_is_new_before_four_weeks_of_messages_are_known() -> None:
     week = Period(FIRST, 7, ZoneInfo("UTC"))
     assert not History(FIRST - 27 * DAY, None).knows_newcomers(week)
     assert History(FIRST - 28 * DAY, None).knows_newcomers(week)
+
+
+async def test_a_report_says_the_same_is_to_be_done_as_the_dashboard(empty: House) -> None:
+    """Of two who wrote in eight weeks and in the last two not, one is back since."""
+    weeks = {
+        **{f"UHERE{n}": range(10) for n in range(2)},
+        "UBACK": [-1, *range(2, 10)],
+        "UMISSED": range(2, 10),
+    }
+    said_in, days = Period(FIRST, 7, ZoneInfo("UTC")), 86_400
+    await empty.tables.messages.write(
+        MessageRow("C1", f"{said_in.begin + (3 - 7 * week) * days + n}.000000", uid)
+        for n, (uid, some) in enumerate(weeks.items())
+        for week in some
+    )
+    await empty.tables.messages.close_days()
+    choice = Choice(said_in.start, said_in.last)
+    view = view_of("todo", await load(empty.tables, choice, Options(MODERN)), choice)
+    report = await load_report_data(empty.tables, said_in, Options(MODERN), now=said_in.end)
+    found = report.to_do.filter(action="Write to").to_dicts()
+    assert found == view.tables[0].rows.filter(action="Write to").to_dicts()
+    assert [(row["person"], row["reason"]) for row in found] == [
+        ("UMISSED", "Wrote in 8 of 8 weeks, then for 2 weeks nothing.")
+    ]

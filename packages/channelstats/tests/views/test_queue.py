@@ -104,6 +104,20 @@ def test_who_wrote_in_most_weeks_and_then_not_for_two_is_missed() -> None:
     assert queue({"C1": [*always, *missed]}, users=gone) == []
 
 
+def test_who_or_what_is_back_since_the_period_is_not_listed() -> None:
+    always = weekly("UA", *range(10))
+    missed = weekly("UMISSED", *range(2, 10))
+    heads = [said(-30 + day, "UA") for day in range(6)]
+    answers = [said(-29 + day, "UKNOWS", head) for day, head in enumerate(heads)]
+    talk = [liked(-20 + day, uid, "UFAN") for day in range(3) for uid in ("UA", "UBB")]
+    messages = {"C1": [*always, *missed, *heads, *answers], "C2": talk}
+    found = {row["action"] for row in queue(messages)}
+    assert found == {"Write to", "Find help for", "Revive"}
+    messages["C1"] += [liked(9, "UMISSED", "UFAN"), liked(9, "UKNOWS", "UFAN")]
+    messages["C2"].append(liked(9, "UA", "UFAN"))
+    assert queue(messages) == []
+
+
 def test_nobody_is_missed_while_everybody_is_on_holidays() -> None:
     people = ["UA", "UBB", "UCCC", "UDDDD"]
     everybody = [of for uid in people for of in weekly(uid, *range(2, 10))]

@@ -22,7 +22,7 @@ import polars as pl
 
 from channelstats.counting import Counting
 from channelstats.days import DAY, date_at, midnight
-from channelstats.stats.period import MONTH, History, Period
+from channelstats.stats.period import MONTH, WEEK, History, Period
 from channelstats.tables.columns import IS_HEAD, MESSAGES, joined, narrowed, timestamps
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, FirstPost, User
@@ -41,6 +41,7 @@ LARGE: Final = 2_000_000
 """
 
 _MARGIN: Final = 2 * DAY
+_AFTER: Final = WEEK * DAY + _MARGIN
 """How far the dates of one instant may lie apart: zones reach from -12 to +14 hours."""
 
 
@@ -139,9 +140,11 @@ def _without(found: Mapping[str, _T], excluded: frozenset[str]) -> Mapping[str, 
 
 
 def dates_of(period: Period, reach: Period | None = None) -> tuple[date, date]:
-    """The first and the last date whose messages are read, but for late replies."""
+    """The first and the last date whose messages are read, but for late replies. Beside a
+    ``reach`` those after the period too, up to the end of a week that is not over.
+    """
     first = min(period.previous.start, period.ending_with(MONTH).start, (reach or period).start)
-    return first - _MARGIN, period.last + _MARGIN
+    return first - _MARGIN, period.last + (_AFTER if reach else _MARGIN)
 
 
 async def load_inputs(
@@ -162,9 +165,9 @@ async def load_inputs(
     with ``refresh`` from the rows of messages, whatever is kept of them. ``progress`` is called
     with the dates read, and all.
 
-    ``reach`` are days that end with the period: their messages are read too, and every reply to
-    them. With a ``channel`` no message of another one is read; ``unread`` columns are not. What is
-    `LARGE` is read within ``alone``.
+    ``reach`` are days that end with the period: their messages are read too, every reply to them,
+    and what was written in the week since. With a ``channel`` no message of another one is read;
+    ``unread`` columns are not. What is `LARGE` is read within ``alone``.
 
     :raises TooManyMessages: there are more than ``most`` in these days
     """

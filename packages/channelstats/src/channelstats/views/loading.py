@@ -195,9 +195,7 @@ async def load(
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
     period, real = period_of(choice, tables), await _real_channel(tables, choice, names)
-    needed = max(2 * period.days, period.days + MONTH)
-    for days in sorted({max(needed, COHORTS * WEEK), needed}, reverse=True):
-        reach = period.ending_with(days)
+    for reach in (reach_of(period), period.ending_with(_least(period))):
         try:
             inputs = await load_inputs(
                 tables,
@@ -214,7 +212,7 @@ async def load(
             continue
         if names is not None:
             inputs = (await asyncio.to_thread(hidden_inputs, inputs, names)).inputs
-        cohorts = min(days, max(period.days, COHORTS * WEEK)) // WEEK
+        cohorts = min(reach.days, max(period.days, COHORTS * WEEK)) // WEEK
         slack = await load_slack_counts(tables, period, options, names)
         topics = await load_topics(tables, period, options, first_weekday, names)
         return DashboardData(inputs, period, options, first_weekday, cohorts, slack, topics)
@@ -241,6 +239,18 @@ async def load_members(
     out = resolve_people(options.excluded_users, users)
     found = [uid for uid in text.split(",") if uid and uid not in out]
     return tuple(found if names is None else map(names.identifier, found))
+
+
+def reach_of(period: Period) -> Period:
+    """The days that everything said of a period is made of, but where there are too many messages
+    in them.
+    """
+    return period.ending_with(max(_least(period), COHORTS * WEEK))
+
+
+def _least(period: Period) -> int:
+    """Days that are needed in any case: those compared with, and those before newcomers."""
+    return max(2 * period.days, period.days + MONTH)
 
 
 def last_topic_week(period: Period, first_weekday: int) -> date:

@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import polars as pl
 
 from channelstats.counting import JOINED
-from channelstats.stats.period import WEEK, weeks, with_point
+from channelstats.days import DAY
+from channelstats.stats.period import WEEK, Period, weeks, with_point
 from channelstats.tables.columns import rows_where
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.figures import SINCE
-from channelstats.views.loading import ViewRequest
+from channelstats.views.loading import Comparison, ViewRequest
 from channelstats.views.model import TO_DO, Table
 
 SHOWN: Final = 10
@@ -171,6 +172,7 @@ def _missed(request: ViewRequest) -> pl.DataFrame:
     since = silent.min() if len(silent) == _SILENT else None
     lately = posted.filter(pl.col("point") >= pl.lit(since, pl.Int64))
     missed = active.join(lately, on="slack_uid", how="anti").filter(since is not None)
+    missed = missed.join(_later(request.scope), on="slack_uid", how="anti")
     theirs = counted.select(_OF_MESSAGES).join(missed, on="slack_uid", how="semi")
     return (
         request.listable(_last_of_each(theirs, "slack_uid"))
@@ -199,6 +201,7 @@ def _lone_answerers(request: ViewRequest) -> pl.DataFrame:
             & pl.col("slack_cid").is_in(still.implode())
         )
         .join(request.data.whole.now.messages, on="slack_uid", how="anti")
+        .join(_later(request.data.whole), on="slack_uid", how="anti")
         .pipe(request.listable)
         .sort("theirs", "slack_cid", descending=[True, False])
     )
@@ -210,6 +213,12 @@ def _earlier(request: ViewRequest) -> pl.DataFrame:
     begin = now.period.begin * 1_000_000
     earlier = rows_where(now.period_messages.source.counted, pl.col("ts") < begin)
     return earlier.select(*_OF_MESSAGES, "is_reply", "parent_user_id")
+
+
+def _later(scope: Comparison) -> pl.DataFrame:
+    """Counted messages of the week since the period."""
+    since = Period(scope.now.period.last + DAY, WEEK, scope.now.period.zone)
+    return rows_where(scope.now.period_messages.source.counted, since.covers())
 
 
 def _is_gone(request: ViewRequest) -> pl.Expr:
@@ -249,9 +258,11 @@ def _unwelcome(request: ViewRequest) -> pl.DataFrame:
 
 
 def _fallen_silent(request: ViewRequest) -> pl.DataFrame:
-    """Not those that hardly anybody wrote in."""
-    return silent_channels(request).filter(
-        (pl.col("posters") > 1) & (pl.col("messages") >= _FEWEST_MESSAGES)
+    """Not those that hardly anybody wrote in, nor where somebody wrote since."""
+    return (
+        silent_channels(request)
+        .filter((pl.col("posters") > 1) & (pl.col("messages") >= _FEWEST_MESSAGES))
+        .join(_later(request.scope), on="slack_cid", how="anti")
     )
 
 

@@ -38,7 +38,7 @@ from channelstats.stats.rankings import (
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.figures import Figure
-from channelstats.views.loading import DashboardData, MarkedItems, load_topics
+from channelstats.views.loading import DashboardData, MarkedItems, load_topics, reach_of
 from channelstats.views.model import Choice
 from channelstats.views.registry import view_of
 from channelstats.views.topics import Rising, rising
@@ -279,7 +279,10 @@ async def load_report_data(
     ``names`` all is under pseudonyms. For ``refresh`` see `load_inputs`; ``progress`` is told of
     dates read, and of all.
     """
-    inputs = await load_inputs(tables, period, options, progress, refresh=refresh)
+    # What is to be done is found in as many days as in the dashboard.
+    inputs = await load_inputs(
+        tables, period, options, progress, reach=reach_of(period), refresh=refresh
+    )
     created = await tables.users_created.all()
     hidden, real = None, {cid: cid for cid in inputs.channels}
     if names is not None:
