@@ -195,7 +195,7 @@ async def load(
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
     period, real = period_of(choice, tables), await _real_channel(tables, choice, names)
-    for reach in (reach_of(period), period.ending_with(_least(period))):
+    for reach in dict.fromkeys((reach_of(period), period.ending_with(_least(period)))):
         try:
             inputs = await load_inputs(
                 tables,
