@@ -55,6 +55,14 @@ class Volume(msgspec.Struct, frozen=True):
         return len(self.by_words)
 
     @property
+    def members(self) -> int:
+        """The active accounts that posters are a share of; 0 where no list has them all, as of
+        people of other workspaces.
+        """
+        active = self.counts.active_users
+        return active if active >= self.posters else 0
+
+    @property
     def messages(self) -> int:
         return sum(self.messages_each)
 

@@ -64,7 +64,7 @@ def _on_workspace(of: ReportData) -> Iterator[Line]:
         return Span(of.compared(figure), figure.kind, label)
 
     members: Line = ()
-    if of.now.volume.counts.active_users:
+    if of.now.volume.members:
         members = (", ", compared(figures.POSTING), " of the members")
     yield (compared(figures.POSTERS, "person"), " posted", *members, ".")
     words = compared(figures.WORDS, "word")

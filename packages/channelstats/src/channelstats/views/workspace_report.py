@@ -84,13 +84,13 @@ def workspace_report(
 
 
 def _posters(of: ReportData) -> Tiles:
-    active, of_members, posting = (
-        of.now.volume.counts.active_users,
+    members, of_members, posting = (
+        of.now.volume.members,
         tuple[str | Span, ...](),
         tuple[Tile, ...](),
     )
-    if active:  # else nothing says how many members there are
-        of_members = (" of ", Span(active, Kind.COUNT))
+    if members:  # else nothing says how many there are
+        of_members = (" of ", Span(members, Kind.COUNT))
         posting = (measured_tile(of, figures.POSTING),)
     return Tiles(
         (
