@@ -107,7 +107,11 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
     whole = "people" if rows.height < found.height else ""
     title = "People with the most words" if whole else "This person" if scope.person else "People"
     received = {"reactions": figures.REACTIONS_RECEIVED}
-    return table("people", title, rows, received, bar="words", whole=whole)
+    silent, about = found.filter(m=0).height, ""
+    if silent and not (whole or scope.person):
+        verb = "is somebody" if silent == 1 else f"are {silent:,} people"
+        about = f"Among them {verb} who wrote nothing, and whose threads others replied to."
+    return table("people", title, rows, received, bar="words", whole=whole, about=about)
 
 
 def partner_table(request: ViewRequest) -> Table:
