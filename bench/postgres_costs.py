@@ -183,14 +183,16 @@ async def statements_of(
 async def cost(operation: Operation, lanes: int, times: int) -> float:
     """CPU nanoseconds of one operation."""
 
+    of_each = max(times // lanes, 1)
+
     async def lane(number: int) -> None:
-        for _ in range(times // lanes):
+        for _ in range(of_each):
             await operation(number)
 
     gc.collect()
     before = time.process_time_ns()
     await asyncio.gather(*(lane(number) for number in range(lanes)))
-    return (time.process_time_ns() - before) / (times // lanes * lanes)
+    return (time.process_time_ns() - before) / (of_each * lanes)
 
 
 async def measure(url: str, rounds: int, times: int) -> dict[str, list[tuple[float, float]]]:
