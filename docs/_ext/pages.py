@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from autopush import bridges, cli
+from autopush import bridges
+from autopush.commands import COMMANDS
 from autopush.delivery.bridged import REASONS
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS
@@ -92,7 +93,7 @@ def sample_files() -> str:
 def commands() -> str:
     """The commands of the command line."""
     rows = ["| command | what it does |", "|---|---|"]
-    rows += [f"| `autopush {command.name}` | {command.summary} |" for command in cli.COMMANDS]
+    rows += [f"| `autopush {command.name}` | {command.summary} |" for command in COMMANDS]
     rows.append("| `autoendpoint` | the same as `autopush endpoint` |")
     rows.append("| `endpoint_diagnostic` | the same as `autopush diagnose` |")
     rows.append("| `autokey` | print a new key, for the options `crypto_key` and `auth_key` |")

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from autopush import cli
+from autopush.commands import COMMANDS
 from autopush.settings import OPTIONS
 from autopush.webpush.tokens import new_key
 from support.paths import ROOT
@@ -18,9 +19,9 @@ FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in FILES}
 TEXTS["docs/deployment.md"] = (ROOT / "docs" / "deployment.md").read_text("utf-8")
 
-COMMANDS = {command.name: command for command in cli.COMMANDS}
+BY_NAME = {command.name: command for command in COMMANDS}
 VARIABLES = {
-    name for option in OPTIONS for command in COMMANDS for name in option.variables(command)
+    name for option in OPTIONS for command in BY_NAME for name in option.variables(command)
 }
 OF_OTHERS = {
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"),  # of botocore
@@ -55,11 +56,9 @@ def test_command_lines_are_found() -> None:
 
 @pytest.mark.parametrize(("name", "words"), LINES)
 def test_every_command_line_is_understood(name: str, words: list[str]) -> None:
-    parser = cli.make_parser()
     values = [re.sub(r"^%i$", "8080", word) for word in words]
-    arguments, unknown = parser.parse_known_args(values)
+    _, unknown = cli.make_parser(BY_NAME[values[0]]).parse_known_args(values[1:])
     assert unknown == []
-    assert arguments.command.name == words[0]
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -17,11 +17,11 @@ from bench import report
 from bench.measures import MEASURES
 from docs._ext import month_picture, pages, state_diagram
 
-from autopush import cli
 from autopush.api import request_log
 from autopush.api.push import MAX_WAITING
 from autopush.api.registration import MAX_BODY, MAX_CHANNELS
 from autopush.bridges import stub
+from autopush.commands import COMMANDS
 from autopush.delivery import bridged
 from autopush.delivery.bridge_contract import Router
 from autopush.net import timers
@@ -76,7 +76,7 @@ def test_every_error_number_has_one_anchor_and_its_help(kind: ErrorKind) -> None
 @pytest.mark.parametrize(
     "command",
     [
-        *(f"autopush {c.name}" for c in cli.COMMANDS),
+        *(f"autopush {c.name}" for c in COMMANDS),
         "autoendpoint",
         "autokey",
         "endpoint_diagnostic",

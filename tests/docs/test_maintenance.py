@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from autopush.commands import SHELL_COMMANDS, STORE_COMMANDS, Command
+from autopush.commands import COMMANDS, Command
 from autopush.commands.diagnose import Rule
 from support.paths import ROOT
 
@@ -23,9 +23,8 @@ PAGES = {
 
 def maintain_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False)
-    [maintain] = [command for command in STORE_COMMANDS if command.name == "maintain"]
-    assert maintain.add_arguments is not None
-    maintain.add_arguments(parser)
+    [maintain] = [command for command in COMMANDS if command.name == "maintain"]
+    maintain.line().add_arguments(parser)
     return parser
 
 
@@ -41,14 +40,15 @@ def test_every_flag_is_explained_with_its_default(name: str, default: object) ->
 
 
 @pytest.mark.parametrize(
-    "command", [*STORE_COMMANDS, *SHELL_COMMANDS], ids=lambda command: command.name
+    "command",
+    [command for command in COMMANDS if command.module != "daemons" and not command.of_commands],
+    ids=lambda command: command.name,
 )
 def test_every_command_is_shown_and_its_flags_are_explained(command: Command) -> None:
     page = PAGES.get(command.name, PAGE)
     assert re.search(rf"\$ (sudo (-u autopush )?)?autopush {command.name} ", page)
     parser = argparse.ArgumentParser(add_help=False)
-    assert command.add_arguments is not None
-    command.add_arguments(parser)
+    command.line().add_arguments(parser)
     for flag in parser._option_string_actions:
         assert re.search(rf"`(autopush [a-z ]+)?{flag}\b", page), flag
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from autopush import cli
-from autopush.commands import Command
+from autopush.commands import COMMANDS, CommandLine
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.declaration import DAEMONS, IniFile
 from autopush.settings.value_types import is_fernet_key
@@ -290,7 +290,7 @@ def test_each_daemon_reads_the_files_of_the_original(service: Service, tmp_path:
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert cli.main(words) == 0
     out = capsys.readouterr().out
-    for command in cli.COMMANDS:
+    for command in COMMANDS:
         assert re.search(rf"^ +{command.name}\b", out, re.MULTILINE)
 
 
@@ -337,9 +337,11 @@ def test_a_command_can_have_arguments_and_flags_that_are_no_settings(
         parser.add_argument("whom")
         parser.add_argument("--loud", action="store_true")
 
-    # Under the name of an option.
-    command = Command("maintain", "say hello", hello, (), add_arguments, "WHOM")
-    monkeypatch.setattr(cli, "COMMANDS", (command,))
+    module = ModuleType("autopush.commands.maintain")
+    monkeypatch.setattr(
+        module, "COMMANDS", {"maintain": CommandLine(hello, add_arguments)}, raising=False
+    )
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     assert cli.main(["maintain", "you", "--loud", "--store", ""]) == 5
     assert given == [("maintain", "you", True)]
     assert cli.main(["maintain", "you", "--workers", "2"]) == 2

@@ -15,13 +15,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Final, NoReturn
 
-from autopush.commands import (
-    DAEMON_FILES,
-    SETTINGS_COMMANDS,
-    SHELL_COMMANDS,
-    STORE_COMMANDS,
-    Command,
-)
+from autopush.commands import COMMANDS, Command
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.declaration import DAEMONS, reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
@@ -36,48 +30,22 @@ _FLAG: Final = re.compile(r"--[a-z][a-z-]{0,40}|-[a-z]")
 _HARMLESS: Final = re.compile(r"true|false|yes|no|on|off|[0-9]{1,5}", re.IGNORECASE)
 """Arguments that are no secret: error messages may show them."""
 _WITHOUT_COMMAND: Final = ("-h", "--help", "--version")
-
-
-def _run(settings: Settings, _: argparse.Namespace) -> int:
-    from autopush.service import startup  # noqa: PLC0415 - here, so that `--help` is fast
-
-    return startup.run(settings)
-
-
-COMMANDS: Final = (
-    Command("serve", "run the whole push service on this machine", _run),
-    Command(
-        "connection",
-        "run a connection node of a cluster; `autopush` without a command does so too",
-        _run,
-        DAEMON_FILES["connection"],
-    ),
-    Command(
-        "endpoint",
-        "run an endpoint node of a cluster; `autoendpoint` does so too",
-        _run,
-        DAEMON_FILES["endpoint"],
-    ),
-    *STORE_COMMANDS,
-    *SHELL_COMMANDS,
-    *SETTINGS_COMMANDS,
-)
-
+_BY_NAME: Final = {command.name: command for command in COMMANDS}
 _DEFAULT_COMMAND: Final = "connection"
 """What `autopush` without a command runs, as the original's script does."""
 
 
 def _refuse(
-    parser: argparse.ArgumentParser, command: Command | None, words: Sequence[str], word: str
+    parser: argparse.ArgumentParser, command: Command, words: Sequence[str], word: str
 ) -> NoReturn:
-    """Exit with code 2 and a hint about `word`, an unknown one of `words`."""
+    """Exit with code 2 and a hint about `word`, which is an unknown one of `words`."""
     name = word.partition("=")[0]
-    if name in {known.name for known in COMMANDS}:
+    if name in _BY_NAME:
         parser.error(f"the command comes first: autopush {name} [options]")
     if not _FLAG.fullmatch(name):
         # Most texts could be a key, so they are not shown.
         shown = repr(word) if _HARMLESS.fullmatch(word) else f"one of {len(word)} characters"
-        before = words[words.index(word) - 1].partition("=")[0]
+        before = ["", *words][words.index(word)].partition("=")[0]
         switch = next((row for row in OPTIONS if before in (row.flag, row.off_flag)), None)
         if switch is not None and switch.value_type.is_flag:
             other = switch.off_flag if before == switch.flag else switch.flag
@@ -85,7 +53,7 @@ def _refuse(
         after = f" after {before}" if _FLAG.fullmatch(before) else ""
         parser.error(f"there is an argument too many{after}: {shown}")
     for option in OPTIONS:
-        if name in (option.short, option.flag, option.off_flag) and command is not None:
+        if name in (option.short, option.flag, option.off_flag):
             others = " and ".join(f"`autopush {other}`" for other in option.commands)
             parser.error(f"{name} is an option of {others}, not of `autopush {command.name}`")
     if (reason := reason_for_absence(name.lstrip("-").replace("-", "_"))) is not None:
@@ -95,53 +63,49 @@ def _refuse(
     parser.error(f"unknown flag {name}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
-def make_parser() -> argparse.ArgumentParser:
-    wide = partial(argparse.HelpFormatter, max_help_position=28)
-    parser = argparse.ArgumentParser(
-        prog="autopush",
-        formatter_class=wide,
-        description="A Web Push service you can run yourself.",
-        allow_abbrev=False,
-        epilog="`autopush <command> --help` lists the options of a command.",
-    )
-    parser.add_argument("--version", action="version", version=f"autopush {VERSION}")
+def _parse_name(words: Sequence[str]) -> NoReturn:
+    """Print help or the version, or refuse a command that there is not; exits."""
+    parser = _new_parser("autopush")
+    parser.description = "A Web Push service you can run yourself."
+    parser.epilog = "`autopush <command> --help` lists the options of a command."
     commands = parser.add_subparsers(title="commands", metavar="<command>")
     for command in COMMANDS:
-        words = " ".join(filter(None, ("autopush", command.name, "[options]", command.usage)))
-        sub = commands.add_parser(
-            command.name,
-            help=command.summary,
-            description=command.summary[0].upper() + command.summary[1:] + ".",
-            allow_abbrev=False,
-            usage=words,
-            formatter_class=wide,
-        )
-        sub.set_defaults(command=command, parser=sub)
-        sub.add_argument("--version", action="version", version=f"autopush {VERSION}")
-        if command.add_arguments is not None:
-            command.add_arguments(sub)
-        add_flags(sub, *(command.of_commands or [command.name]), files=command.files)
+        commands.add_parser(command.name, help=command.summary)
+    parser.parse_args(words)
+    raise AssertionError("a command of that name exists")
+
+
+def make_parser(command: Command) -> argparse.ArgumentParser:
+    """The parser of what comes after the command's name."""
+    parser, line = _new_parser(f"autopush {command.name}"), command.line()
+    parser.usage = f"{parser.prog} [options] {line.usage}".rstrip()
+    parser.description = command.summary[0].upper() + command.summary[1:] + "."
+    line.add_arguments(parser)
+    add_flags(parser, *(command.of_commands or [command.name]), files=command.files)
+    return parser
+
+
+def _new_parser(prog: str) -> argparse.ArgumentParser:
+    wide = partial(argparse.HelpFormatter, max_help_position=28)
+    parser = argparse.ArgumentParser(prog, formatter_class=wide, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"autopush {VERSION}")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0 done, 2 wrong usage, 3 the start failed."""
-    parser = make_parser()
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or (words[0].startswith("-") and words[0] not in _WITHOUT_COMMAND):
+        words = [_DEFAULT_COMMAND, *words]
     try:
-        argv = sys.argv[1:] if argv is None else argv
-        flags = [command.text_flags for command in COMMANDS if command.name in argv[:1]]
-        words = with_dashes(argv, *flags)
-        if not words or (words[0].startswith("-") and words[0] not in _WITHOUT_COMMAND):
-            words = [_DEFAULT_COMMAND, *words]
+        command = _BY_NAME.get(words[0]) or _parse_name(words[:1])
+        line, parser = command.line(), make_parser(command)
+        words = with_dashes(words[1:], line.text_flags)
         arguments, unknown = parser.parse_known_args(words)
-        command: Command | None = getattr(arguments, "command", None)
         if unknown:
-            _refuse(getattr(arguments, "parser", parser), command, words, unknown[0])
+            _refuse(parser, command, words, unknown[0])
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 2
-    if command is None:
-        parser.print_help()
-        return 0
     if command.name in DAEMONS:
         # These would end the start; the service unblocks and handles them. Done before there is a
         # thread, as threads inherit the mask.
@@ -149,10 +113,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = Settings()
     try:
         if command.of_commands:
-            return command.run(settings, arguments)
+            return line.run(settings, arguments)
         settings, warnings = load(arguments, command=command.name, files=command.files)
         if command.name in DAEMONS:
-            from autopush.commands.checks import start_problems  # noqa: PLC0415 - as in `_run`
+            # Here, so that `--help` is fast.
+            from autopush.commands.checks import start_problems  # noqa: PLC0415
 
             if problem := next(start_problems(settings, time.time), ""):
                 raise StartupError(problem)
@@ -160,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         log = logs.get("settings")
         for warning in warnings:
             log.warning(warning)
-        return command.run(settings, arguments)
+        return line.run(settings, arguments)
     except StartupError as error:
         logs.print_error(f"autopush: {settings.located(str(error))}")
         return STARTUP_FAILED

@@ -6,7 +6,10 @@ Rule: a token is printed once, by `add` and alone on its line, and can be found 
 import argparse
 import time
 from datetime import UTC, datetime
+from typing import Final
 
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_number
 from autopush.commands.running import (
     INCOMPLETE,
     opened_engine,
@@ -62,3 +65,24 @@ async def _act(accounts: Accounts, arguments: argparse.Namespace) -> None:
 
 def _quota(connections: int) -> str:
     return f"{connections} connections at once" if connections else "no quota"
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    about = (
+        "add: a user, and print its token, which is shown this once and ends the WebSocket URL; "
+        "list: all users; revoke: end a user's sessions, and admit it no more; quota: set "
+        "--connections"
+    )
+    actions = ("add", "list", "revoke", "quota")
+    parser.add_argument("action", choices=actions, metavar="add|list|revoke|quota", help=about)
+    about = "of the user: 1 to 64 of A-Z a-z 0-9 . _ @ -"
+    parser.add_argument("name", metavar="NAME", nargs="?", help=about)
+    group = parser.add_argument_group("What to do")
+    about = "connections that the user may have at once in a worker; 0 sets no limit [default: 0]"
+    add_number(group, "--connections", None, (0, 1_000_000), about)
+
+
+COMMANDS: Final = {"user": CommandLine(run, _add_arguments, "add|list|revoke|quota [NAME]")}

@@ -32,6 +32,8 @@ from typing import Final
 import msgspec
 
 from autopush.clock import Clock
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_number
 from autopush.commands.running import INCOMPLETE, print_error, progress_bar
 from autopush.keys import PURPOSES, key_file, restore_key
 from autopush.service.startup import prepare_data_folder
@@ -346,3 +348,29 @@ def _restore_key(settings: Settings, name: str, saved: Path) -> str:
     if getattr(settings, name):
         text += f"; not in use: {name} is given by {settings.sources[name].of(name)}"
     return text
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_backup_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "where the backup is written, in a new folder named by date and time"
+    parser.add_argument("folder", metavar="FOLDER", help=about)
+    group = parser.add_argument_group("What to do")
+    about = "then remove all backups in FOLDER but the newest N [default: keep all]"
+    add_number(group, "--keep", None, (1, 100_000), about)
+    group.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "a backup: a folder that `autopush backup` has written"
+    parser.add_argument("backup", metavar="BACKUP", help=about)
+    group = parser.add_argument_group("What to do")
+    about = "replace the store that there is now; it is kept in the data folder"
+    group.add_argument("--force", action="store_true", help=about)
+
+
+COMMANDS: Final = {
+    "backup": CommandLine(back_up, _add_backup_arguments, "FOLDER"),
+    "restore": CommandLine(restore, _add_restore_arguments, "BACKUP"),
+}

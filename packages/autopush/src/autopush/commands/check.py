@@ -9,6 +9,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_number
 from autopush.commands.running import (
     INCOMPLETE,
     check_store_exists,
@@ -134,3 +136,16 @@ def _verdict(found: StoreCheck) -> str:
     if found.damage:
         return "damaged"
     return "not damaged" if found.is_complete else "no damage found in the part that was read"
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to do")
+    about = "stop after so many seconds [default: read all of it]"
+    add_number(group, "--timeout", None, (1, 1_000_000), about, "SECONDS")
+    group.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+COMMANDS: Final = {"check": CommandLine(check, _add_arguments)}

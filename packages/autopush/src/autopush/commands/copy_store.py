@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from autopush.commands import CommandLine
 from autopush.commands.running import (
     INCOMPLETE,
     opened_engine,
@@ -130,3 +131,23 @@ async def _run_passes(
             break
         total = 2 * items  # each item is read in both stores
     return tables, seconds
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "copy: all that is in one store into another one, of any kind"
+    parser.add_argument("action", choices=("copy",), metavar="copy", help=about)
+    about = "URL of a store, as the option store has it"
+    parser.add_argument("source", metavar="FROM", help=about)
+    parser.add_argument("target", metavar="TO", help="URL of one that is empty, or missing")
+    group = parser.add_argument_group("What to do")
+    about = "copy beside the running service, until little differs; a run without it finishes"
+    group.add_argument("--online", action="store_true", help=about)
+    about = "replace what is in TO: it then holds what FROM holds, and nothing else"
+    group.add_argument("--into-existing", action="store_true", help=about)
+    group.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+COMMANDS: Final = {"store": CommandLine(copy, _add_arguments, "copy FROM TO")}

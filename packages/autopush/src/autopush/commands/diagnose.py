@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from autopush.bridges.discovery import configured_routers
+from autopush.commands import CommandLine
 from autopush.commands.running import (
     INCOMPLETE,
     check_store_exists,
@@ -510,3 +511,15 @@ def _table_document(table: UserTable, now: float) -> dict[str, object]:
             "has_more": pending.has_more,
         },
     }
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "an endpoint URL of this service; its host does not matter"
+    parser.add_argument("url", metavar="URL", help=about)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+COMMANDS: Final = {"diagnose": CommandLine(diagnose, _add_arguments, "URL")}

@@ -10,7 +10,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple
 
-from autopush.commands import DAEMON_FILES
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_daemon
 from autopush.commands.checks import START_CHECKS, Check, Finding, Findings, Level, Subject, fail
 from autopush.commands.machine_checks import check_capacity, check_disk, check_limits
 from autopush.commands.network_checks import (
@@ -21,10 +22,10 @@ from autopush.commands.network_checks import (
     check_websocket_url,
     look_at_ports,
 )
-from autopush.commands.running import INCOMPLETE, run_until_signal
+from autopush.commands.running import INCOMPLETE, load_for_daemon, run_until_signal
 from autopush.commands.store_checks import check_store
 from autopush.settings import Settings, StartupError
-from autopush.settings.sources import Loaded, load
+from autopush.settings.sources import Loaded
 from autopush.telemetry import logs
 
 CHECKS: Final = (
@@ -50,10 +51,10 @@ class Line(NamedTuple):
 def run(_: Settings, arguments: argparse.Namespace) -> int:
     """Print the findings; returns 1 if a check failed."""
     logs.configure(output="none")
-    command = arguments.daemon or "serve"
     try:
-        loaded = load(arguments, command=command, files=DAEMON_FILES[command])
+        loaded = load_for_daemon(arguments)
     except StartupError as error:
+        command = arguments.daemon or "serve"
         advice = f"`autopush {command}` does not start with it"
         lines = [Line(CHECKS[0].name, fail(str(error), advice))]
         return _report(lines, command, as_json=arguments.json)
@@ -135,3 +136,17 @@ def to_document(lines: Sequence[Line], command: str) -> dict[str, object]:
             for line in lines
         ],
     }
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to check")
+    add_daemon(group, "the command that is to run here")
+    group.add_argument("--json", action="store_true", help="print one JSON object")
+    about = "ask providers of bridges for access tokens; nothing is sent to a device"
+    group.add_argument("--live", action="store_true", help=about)
+
+
+COMMANDS: Final = {"doctor": CommandLine(run, _add_arguments)}

@@ -5,6 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_dry_run
 from autopush.commands.running import opened_engine, run_until_signal
 from autopush.keys import (
     Rotation,
@@ -116,3 +118,24 @@ def _describe(name: str, rotation: Rotation, arguments: argparse.Namespace) -> l
             "running instead, begin with `autopush keys rotate --prepare`."
         )
     return [*lines, f"Back up {rotation.path}."]
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    about = (
+        "rotate: put a new key first; the old ones stay accepted. accept: let the service start "
+        "with a store whose crypto_key is lost; its subscriptions stay lost"
+    )
+    actions = ("rotate", "accept")
+    parser.add_argument("action", choices=actions, metavar="rotate|accept", help=about)
+    names = ("crypto_key", "auth_key")
+    about = "which key [default: crypto_key]"
+    parser.add_argument("name", nargs="?", choices=names, default=names[0], help=about)
+    group = add_dry_run(parser)
+    about = "put the new key last: nodes accept it, and use it after the next rotation"
+    group.add_argument("--prepare", action="store_true", help=about)
+
+
+COMMANDS: Final = {"keys": CommandLine(keys, _add_arguments, "rotate|accept [crypto_key|auth_key]")}

@@ -10,8 +10,11 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
+from typing import Final
 
 from autopush.clock import Clock
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_dry_run, add_number
 from autopush.commands.running import (
     INCOMPLETE,
     STANDARD_INPUT,
@@ -284,3 +287,68 @@ def parse_list(lines: Iterable[str], name: str) -> list[str]:
             )
         found[uaid] = None
     return list(found)
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_maintain_arguments(parser: argparse.ArgumentParser) -> None:
+    group = add_dry_run(parser)
+    group.add_argument("--only", choices=("tables", "users"), help="do one of the two parts")
+    add_number(
+        group, "--keep-months", 2, (2, 1200), "keep message tables of so many months, this included"
+    )
+    for way in ("read", "write"):
+        about = f"{way} units left to a table of an older month, where tables are provisioned"
+        add_number(group, f"--idle-{way}", 5, (1, 1_000_000), about, "UNITS")
+    add_number(
+        group,
+        "--months-ago",
+        2,
+        (1, 1200),
+        "drop user agents that connected last so many calendar months ago or earlier",
+    )
+    add_number(group, "--up-to", 12, (1, 1200), "look back so many months for them")
+    group.add_argument(
+        "--hours-only",
+        action="store_true",
+        help="leave out records whose last_connect names the day; a thirtieth of the reads",
+    )
+    _add_rate(parser)
+
+
+def _add_drop_user_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "a user agent: 32 hex digits, with or without dashes"
+    parser.add_argument("uaids", nargs="+", type=_parse_uaid, metavar="UAID", help=about)
+    add_dry_run(parser)
+
+
+def _add_delete_uaids_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "one UAID a line, # begins a comment; - reads standard input"
+    parser.add_argument("file", metavar="FILE", help=about)
+    add_dry_run(parser)
+    _add_rate(parser)
+
+
+def _add_rate(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("How fast")
+    about = "user agents to drop in a second at most; fewer while the store is busy"
+    add_number(group, "--rate", 100, (1, 1_000_000), about)
+    add_number(group, "--batch-size", 25, (1, 100), "user agents to drop at the same time")
+    group.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _parse_uaid(text: str) -> str:
+    uaid = canonical_uaid(text)
+    if uaid is None:
+        raise argparse.ArgumentTypeError(
+            f"expected 32 hex digits, with or without dashes, got {len(text)} characters"
+        )
+    return uaid
+
+
+COMMANDS: Final = {
+    "maintain": CommandLine(maintain, _add_maintain_arguments),
+    "drop-user": CommandLine(drop_user, _add_drop_user_arguments, "UAID…"),
+    "delete-uaids": CommandLine(delete_uaids, _add_delete_uaids_arguments, "FILE"),
+}

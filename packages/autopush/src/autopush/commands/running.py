@@ -1,8 +1,9 @@
-"""Shared by the one-shot commands: signals, the open store, output, progress.
+"""Shared by the one-shot commands: signals, settings, the open store, output, progress.
 
 Results go to standard output, errors and progress to standard error.
 """
 
+import argparse
 import asyncio
 import os
 import signal
@@ -16,8 +17,10 @@ import uvloop
 from tqdm import tqdm
 
 from autopush.clock import Clock
+from autopush.commands import DAEMON_FILES
 from autopush.service.storage import open_tables
 from autopush.settings import Settings, StartupError
+from autopush.settings.sources import Loaded, load
 from keytables import Engine
 from keytables.stores import SqliteUrl, parse_store
 
@@ -58,6 +61,15 @@ async def _until_signal(work: Coroutine[object, object, int]) -> int:
     except asyncio.CancelledError:
         print_error("stopped; run it again for the rest")
         return 128 + stopped_by
+
+
+# ── Settings ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def load_for_daemon(arguments: argparse.Namespace) -> Loaded:
+    """The settings of the daemon that `--for` names; raises StartupError as `load` does."""
+    command = arguments.daemon or "serve"
+    return load(arguments, command=command, files=DAEMON_FILES[command])
 
 
 # ── Store ─────────────────────────────────────────────────────────────────────────────────────────

@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from autopush.clock import Clock
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_number
 from autopush.commands.running import INCOMPLETE, STANDARD_INPUT, print_error
 from autopush.net.http_client import (
     ClientLimits,
@@ -243,3 +245,44 @@ def describe(answer: HttpResponse) -> list[str]:
     if kind is not None:
         lines.append(kind.help)
     return lines
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "the endpoint URL of a subscription, of any push service"
+    parser.add_argument("endpoint", metavar="ENDPOINT", nargs="?", help=about)
+    group = parser.add_argument_group("The message", "Without one, the push is empty.")
+    message = group.add_mutually_exclusive_group()
+    message.add_argument("--data", metavar="TEXT", help="the message")
+    message.add_argument("--file", metavar="FILE", help="a file with it; - reads standard input")
+    about = "seconds that it may be kept for a user agent that is not connected"
+    add_number(group, "--ttl", 60, (0, 2**31), about, "SECONDS")
+    about = "replaces the message of this topic that still waits"
+    group.add_argument("--topic", type=_parse_ascii, help=about)
+    urgencies = ("very-low", "low", "normal", "high")
+    group.add_argument("--urgency", choices=urgencies, help="how urgent it is")
+    group = parser.add_argument_group("The subscription", "A message is encrypted with its keys.")
+    about = "JSON of it, as JSON.stringify(subscription) gives; it may name the endpoint too"
+    group.add_argument("--subscription", metavar="FILE", help=about)
+    group.add_argument("--p256dh", metavar="KEY", help="its public key, base64url")
+    group.add_argument("--auth", metavar="SECRET", help="its shared secret, base64url")
+    group = parser.add_argument_group("The sender", "VAPID, which v2 endpoints require.")
+    about = "private key: PEM, or 32 bytes in base64url"
+    group.add_argument("--vapid-key", metavar="FILE", help=about)
+    about = "contact of the sender: a mailto: or https: URL; some push services require it"
+    group.add_argument("--vapid-sub", metavar="URL", type=_parse_ascii, help=about)
+
+
+def _parse_ascii(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        raise argparse.ArgumentTypeError("expected printable ASCII characters")
+    return text
+
+
+COMMANDS: Final = {
+    "send": CommandLine(
+        send, _add_arguments, "ENDPOINT", text_flags=("--data", "--topic", "--p256dh", "--auth")
+    )
+}

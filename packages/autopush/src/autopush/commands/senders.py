@@ -3,15 +3,16 @@
 import argparse
 from collections.abc import Iterator
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 
 from autopush.api.senders import PAGE, GoneReport
-from autopush.commands import DAEMON_FILES
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_daemon
 from autopush.commands.network_checks import ProbeFailed, fetch, port_url
-from autopush.commands.running import INCOMPLETE, print_error, run_until_signal
+from autopush.commands.running import INCOMPLETE, load_for_daemon, print_error, run_until_signal
 from autopush.settings import Settings, StartupError
-from autopush.settings.sources import load
 from autopush.telemetry import logs
 from autopush.webpush.syntax import decode_base64url
 
@@ -19,11 +20,10 @@ from autopush.webpush.syntax import decode_base64url
 def run(_defaults: Settings, arguments: argparse.Namespace) -> int:
     """Returns 1 if the service, or one of its workers, does not answer."""
     logs.configure(output="none")
-    command = arguments.daemon or "serve"
-    settings = load(arguments, command=command, files=DAEMON_FILES[command]).settings
+    settings = load_for_daemon(arguments).settings
     purpose = "router" if settings.has_sockets else "metrics"
     if not settings.has_endpoint:
-        raise StartupError(f"`autopush {command}` has no senders")
+        raise StartupError(f"`autopush {settings.command}` has no senders")
     if not (option := settings.listeners.get(purpose)) or not getattr(settings, option):
         raise StartupError(f"{purpose}_port: name the port of the running service")
     return run_until_signal(_run(port_url(settings, purpose, PAGE)))
@@ -55,3 +55,14 @@ def to_lines(report: GoneReport) -> Iterator[str]:
             thumbprint = sha256(decode_base64url(each.key)).hexdigest()[:16]
             name = f"{thumbprint}  {each.key[:12]}…"
         yield f"{name}  {each.sent:>9}  {each.delayed:>9}  {each.refused:>9}"
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to ask")
+    add_daemon(group, "the command that runs here")
+
+
+COMMANDS: Final = {"senders": CommandLine(run, _add_arguments)}

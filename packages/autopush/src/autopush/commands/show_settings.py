@@ -16,13 +16,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from autopush.commands import DAEMON_FILES
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_daemon
 from autopush.commands.checks import start_problems
-from autopush.commands.running import STARTUP_FAILED, print_error
+from autopush.commands.running import STARTUP_FAILED, load_for_daemon, print_error
 from autopush.settings import OPTIONS, Option, Settings, StartupError
 from autopush.settings.declaration import IniFile, Source, show_value
 from autopush.settings.reference import render_sample, render_toml_sample
-from autopush.settings.sources import TOML_FILE, load
+from autopush.settings.sources import TOML_FILE
 from autopush.settings.value_types import Value
 
 SECRET: Final = "(secret)"  # noqa: S105
@@ -39,8 +40,7 @@ def show(_: Settings, arguments: argparse.Namespace) -> int:
         return 0
     if arguments.format:
         raise StartupError("--format is for --sample; for the settings there is --json")
-    daemon = arguments.daemon or "serve"
-    settings, warnings = load(arguments, command=daemon, files=DAEMON_FILES[daemon])
+    settings, warnings = load_for_daemon(arguments)
     for warning in warnings:
         print(f"autopush: warning: {warning}", file=sys.stderr)
     _print((render_json if arguments.json else render_text)(settings))
@@ -146,3 +146,24 @@ def write_samples(folder: str, samples: Mapping[str, str]) -> None:
         except OSError as error:
             raise StartupError(f"cannot write {path}: {error.strerror}") from None
         print(f"wrote {path}")
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to print")
+    add_daemon(group, "the command whose settings they are")
+    group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument(
+        "--sample",
+        metavar="FOLDER",
+        nargs="?",
+        const="-",
+        help="instead, write sample files into FOLDER, or print them: every option commented out",
+    )
+    about = "which sample files: autopush.toml, or the three of the original [default: all]"
+    group.add_argument("--format", choices=("toml", "ini"), help=about)
+
+
+COMMANDS: Final = {"settings": CommandLine(show, _add_arguments)}

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
+from autopush.commands import CommandLine
+from autopush.commands.arguments import add_number
 from autopush.commands.running import INCOMPLETE
 from autopush.service.storage import lock_holding_pids
 from autopush.service.upgrade import START_TIMEOUT, find_next_version
@@ -79,3 +81,15 @@ def _wait_for(look: Callable[[], T], seconds: float) -> T:
     while not (seen := look()) and time.monotonic() < deadline:
         time.sleep(INTERVAL)
     return seen
+
+
+# ── Arguments ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to do")
+    about = "the main process of the service [default: the one that has the store open]"
+    add_number(group, "--pid", None, (2, 2**22), about, "PID")
+
+
+COMMANDS: Final = {"upgrade": CommandLine(upgrade, _add_arguments)}
