@@ -13,8 +13,8 @@ from uuid import uuid4
 import jsonschema
 import yaml
 
+from autopush.keys import node_keys
 from autopush.net.node_auth import CallerSession
-from autopush.service.app import node_keys
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
 from support.application_server import Answer, ApplicationServer, application_server, claims
 from support.node_caller import NodeCaller, node_id_of

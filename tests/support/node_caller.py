@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from autopush.keys import existing_crypto_keys
+from autopush.keys import existing_crypto_keys, node_keys
 from autopush.net.node_auth import REQUEST_HEADER, RESPONSE_HEADER, CallerSession
-from autopush.service.app import node_keys
 from autopush.store.tables import router_table
 from keytables.stores import open_engine
 from support.application_server import Answer, ApplicationServer

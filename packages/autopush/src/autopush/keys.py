@@ -100,6 +100,13 @@ def key_fingerprints(crypto_keys: Sequence[str]) -> tuple[str, ...]:
     return tuple(derive_key(key, "store fingerprint")[:16].hex() for key in crypto_keys)
 
 
+def node_keys(crypto_keys: Sequence[str]) -> tuple[bytes, ...]:
+    """The keys with which nodes prove to each other that they are of one service, one for each
+    crypto key.
+    """
+    return tuple(derive_key(key, "node calls") for key in crypto_keys)
+
+
 def existing_crypto_keys(crypto_key: Sequence[str], data: Path) -> tuple[str, ...]:
     """The configured keys, or those of the file under `data`/keys; none is created.
 

@@ -28,10 +28,9 @@ from autopush.commands.running import (
 )
 from autopush.delivery.connected import Registry
 from autopush.delivery.peers import NodeAnswer, Nodes
-from autopush.keys import existing_crypto_keys, key_file
+from autopush.keys import existing_crypto_keys, key_file, node_keys
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, TlsFileError
-from autopush.service.app import node_keys
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.inspection import UserInspection, UserTable, inspect_user

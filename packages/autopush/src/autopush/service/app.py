@@ -9,7 +9,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ from autopush.delivery.peers import NODE, RELAY, Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
 from autopush.delivery.versions import NEWER, OLDER, OtherVersions
-from autopush.keys import ServiceKeys
+from autopush.keys import ServiceKeys, node_keys
 from autopush.limits import (
     AccountLimits,
     GoneLimits,
@@ -50,10 +50,8 @@ from autopush.limits import (
     TokenBuckets,
     UserAgentLimits,
 )
-from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
-from autopush.net.http_messages import Handler, Limits
-from autopush.net.http_server import HttpServer
-from autopush.net.listener import Listener
+from autopush.net.client_limits import TrustedProxies
+from autopush.net.http_messages import Limits
 from autopush.net.node_auth import Sessions, instance_url, new_instance
 from autopush.net.siblings import (
     PREDECESSOR,
@@ -69,32 +67,24 @@ from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.session import Rules
 from autopush.service.certificates import Certificates
-from autopush.service.listeners import (
-    BACKLOG,
-    PUBLIC,
-    Sockets,
-    connections_allowed,
-    internal_connections_allowed,
-)
+from autopush.service.listeners import Sockets
 from autopush.service.maintenance import Maintenance
+from autopush.service.ports import Ports
 from autopush.service.storage import rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID
-from autopush.telemetry import logs
 from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
 from autopush.telemetry.metric_table import LIMIT_REFUSED, NODE_TIMEOUT, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 from autopush.telemetry.process import DescriptorShortage, ProcessMetrics
 from autopush.webpush.identifiers import IdFactory
-from autopush.webpush.tokens import EndpointTokens, KeyRing, RegistrationSecrets, derive_key
+from autopush.webpush.tokens import EndpointTokens, KeyRing, RegistrationSecrets
 from autopush.webpush.vapid import Verifier
 from keytables import KeytablesError
 from keytables.clock_guard import ClockReading
 
 CACHED_TOKENS: Final = 8192
-NODE_CALLS: Final = "node calls"
-"""The purpose for which the keys of node authentication are derived."""
 MAX_NODE_BODY: Final = 512 * 1024
 MAX_PAGE_BODY: Final = 4096
 NODE_IDLE_TIMEOUT: Final = 3600.0
@@ -107,10 +97,6 @@ REQUESTS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown answers the requests in progress, per port."""
 CHECKS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown repeats pending calls to unresponsive nodes."""
-TLS_SHUTDOWN_TIMEOUT: Final = 5.0
-"""Seconds a client has to answer a TLS close_notify before TCP is closed."""
-
-_log = logs.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +138,11 @@ class Worker:
         self._service = service
         self._settings = settings = service.settings
         self._metrics, self._store, self._clock = metrics, store, clock
-        self._sockets = service.sockets[index]
-        self._next_sockets = service.sockets[(index + 1) % settings.workers]
-        self._http: list[tuple[HttpServer, str]] = []
-        """Servers, and the purposes of their sockets."""
-        self._servers: list[asyncio.Server | Listener] = []
         self._background: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Run from `start` until cancelled."""
         self._tasks: list[asyncio.Task[None]] = []
         self._retirements: list[Callable[[float], Awaitable[None]]] = []
-        """For clients, of the public ports."""
+        """Have user agents and clients connect to the next version, each over that many seconds."""
         self._shutdowns: list[Callable[[], Awaitable[None]]] = []
         """In order: what the endpoint still delivers, the connection node saves."""
         sampled: list[tuple[Metric, Callable[[], float]]] = []
@@ -176,24 +157,33 @@ class Worker:
         self._proxies = TrustedProxies(settings.trusted_networks)
         self._new_user_agents = TokenBuckets(settings.new_user_agents_rate)
         """For every way in which a client can create a record of a user agent."""
-        self._connection_limits = ConnectionLimits(
-            self._proxies,
-            max_connections=connections_allowed(settings.max_tcp_connections),
-            max_per_address=settings.max_connections_per_address,
-            on_refused=self._refusals.add,
-        )
-        """For all public ports together."""
-        self._internal_limits = ConnectionLimits(
-            max_connections=internal_connections_allowed(),
-            on_refused=lambda _, address: self._refusals.add("internal_connections", address),
-        )
         self._accounts: AccountLimits | None = None
         if settings.accounts_required:
             self._accounts = AccountLimits(self._refusals, store.accounts.read)
             self._background.append(self._accounts.run)
-        self._buffered = BufferedBytes(
-            settings.max_buffered_bytes, partial(self._refusals.add, "buffered_bytes")
+
+        # What HTTP callers see
+        self._errors = ErrorResponses(settings.errors_page)
+        self._listed = ListedClients(settings.client_certs) if settings.client_certs else None
+        self._requests = RequestLog(
+            self._tokens,
+            self._errors,
+            store.uaid_hash,
+            ami_id=settings.ami_id,
+            certificate_fields=self._listed.log_fields if self._listed else None,
         )
+        self._ports = Ports(
+            settings,
+            service.certificates,
+            service.sockets[index],
+            service.sockets[(index + 1) % settings.workers],
+            self._wheel,
+            self._proxies,
+            self._refusals,
+            error_response=self._errors.of_protocol,
+            on_crash=self._requests.failed,
+        )
+        self._retirements.append(self._ports.retire)
 
         # Other workers and nodes
         self._placement = Placement(store, index, settings.workers)
@@ -207,7 +197,7 @@ class Worker:
         self._node_keys = node_keys(service.keys.crypto)
         own_id = ""  # without user agents, every node is another one
         if settings.has_sockets:
-            base = settings.node_url(self._sockets["router"].getsockname()[1])
+            base = settings.node_url(self._ports.port_of("router"))
             own_id = instance_url(base, self._instance)
         self._nodes = Nodes(
             own_id,
@@ -223,16 +213,7 @@ class Worker:
             sibling_urls={url: each for each, url in enumerate(service.node_urls) if each != index},
         )
 
-        # What HTTP callers see on every port
-        self._errors = ErrorResponses(settings.errors_page)
-        self._listed = ListedClients(settings.client_certs) if settings.client_certs else None
-        self._requests = RequestLog(
-            self._tokens,
-            self._errors,
-            store.uaid_hash,
-            ami_id=settings.ami_id,
-            certificate_fields=self._listed.log_fields if self._listed else None,
-        )
+        # Pages that several ports have
         routers = router_states(settings) if settings.has_endpoint else None
         self._dockerflow = Dockerflow(
             store, metrics.shared, routers=routers, unused_uaid=self._placement.unused_uaid()
@@ -254,8 +235,8 @@ class Worker:
         if settings.has_sockets:
             self._add_connection_node()
         for purpose, pages in (("metrics", self._pages), ("memory", memory_usage)):
-            if purpose in self._sockets:
-                server = self._serve(purpose, pages, Limits(max_body=MAX_PAGE_BODY))
+            if purpose in self._ports:
+                server = self._ports.serve(purpose, pages, Limits(max_body=MAX_PAGE_BODY))
                 self._shutdowns.append(partial(server.shutdown, REQUESTS_TIMEOUT))
 
         self._background.append(partial(rotate_monthly, store.rotate))
@@ -310,7 +291,7 @@ class Worker:
             self._tokens,
             self._clock,
             self._refusals,
-            self._connection_limits,
+            self._ports.limits,
             rate=settings.receipt_rate,
         )
         push_metrics = PushMetrics(self._metrics)
@@ -398,9 +379,7 @@ class Worker:
                 {"/" + "/".join(BATCH_PATH): MAX_BATCH_BODY} if settings.batch_senders else {}
             ),
         )
-        server = self._serve("endpoint", app, limits)
-        if "proxied" in self._sockets:
-            self._http.append((server, "proxied"))
+        server = self._ports.serve("endpoint", app, limits)
         self._shutdowns += [
             receipts.end_waits,
             partial(server.shutdown, REQUESTS_TIMEOUT),
@@ -444,8 +423,8 @@ class Worker:
             wheel=self._wheel,
             clock=self._clock,
             max_connections=settings.max_connections,
-            connection_limits=self._connection_limits,
-            buffered=self._buffered,
+            connection_limits=self._ports.limits,
+            buffered=self._ports.buffered,
             placement=self._placement,
             accounts=self._accounts,
             broadcasts=broadcasts,
@@ -474,9 +453,9 @@ class Worker:
         left: Callable[[], int] | None = None
         if allowed := settings.max_connections:
             left = lambda: allowed + PAGES_MARGIN - len(registry.sockets)  # noqa: E731
-        websockets = self._serve("websocket", upgrades, Limits(max_body=MAX_PAGE_BODY), left)
+        websockets = self._ports.serve("websocket", upgrades, Limits(max_body=MAX_PAGE_BODY), left)
         websockets.connection_rate = TokenBuckets(settings.connection_rate).take
-        node_api = self._serve(
+        node_api = self._ports.serve(
             "router",
             NodePort(
                 api,
@@ -500,31 +479,6 @@ class Worker:
             poller = BroadcastPoller(source, broadcasts, self._metrics, interval)
             self._background.append(poller.run)
 
-    def _serve(
-        self,
-        purpose: str,
-        handler: Handler,
-        limits: Limits,
-        left: Callable[[], int] | None = None,
-    ) -> HttpServer:
-        """`purpose`: see `Settings.listeners`; `left`: how many more connections it may take."""
-        is_public = purpose in PUBLIC
-        server = HttpServer(
-            handler,
-            limits=replace(limits, head_timeout=self._settings.open_handshake_timeout),
-            wheel=self._wheel,
-            error_response=self._errors.of_protocol,
-            on_crash=self._requests.failed,
-            proxies=self._proxies,
-            connection_limits=self._connection_limits if is_public else self._internal_limits,
-            buffered=self._buffered if is_public else BufferedBytes(),
-            max_connections=left,
-        )
-        self._http.append((server, purpose))
-        if is_public:
-            self._retirements.append(server.retire)
-        return server
-
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self.process.start()
@@ -538,42 +492,11 @@ class Worker:
             self._siblings.start(self._sibling_ports, self._adopt)
             # From the first request on, it is asked for the user agents that it has.
             await self._siblings.wait_for(PREDECESSOR, SILENT_AFTER)
-        for http, purpose in self._http:
-            self._servers.append(await self._listen(http, purpose, self._sockets[purpose]))
-            if self._next_sockets is not self._sockets and purpose in PUBLIC:
-                # Clients that the kernel has given to a worker that stands still have another.
-                shared = self._next_sockets[purpose].dup()
-                self._servers.append(await self._listen(http, purpose, shared))
-
-    async def _listen(
-        self, http: HttpServer, purpose: str, sock: socket.socket
-    ) -> asyncio.Server | Listener:
-        tls, proxied = self._service.certificates.of(purpose), purpose == "proxied"
-        if tls is None and not proxied:
-            loop = asyncio.get_running_loop()
-            return await loop.create_server(http.protocol, sock=sock, backlog=BACKLOG)
-        listener = Listener(
-            sock,
-            http.protocol,
-            self._wheel,
-            tls=tls.context if tls else None,
-            proxied=proxied,
-            handshake_timeout=self._settings.open_handshake_timeout,
-            shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
-            limits=http.connection_limits,
-            connection_rate=http.connection_rate,
-            on_refused=_log_proxy_refused,
-        )
-        listener.start()
-        return listener
+        await self._ports.open()
 
     async def retire(self, seconds: float) -> None:
         """Stop accepting, and have clients connect to the next version over that time."""
-        for server in self._servers:
-            if isinstance(server, Listener):
-                server.stop_accepting()
-            else:
-                server.close()
+        self._ports.stop_accepting()
         self._placement.retire()
         self._nodes.retire()
         retiring: list[Awaitable[None]] = [retire(seconds) for retire in self._retirements]
@@ -588,8 +511,7 @@ class Worker:
 
     async def stop(self) -> None:
         """Stop accepting, answer requests in progress, close WebSockets, save unacked messages."""
-        for server in self._servers:
-            server.close()
+        self._ports.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -604,11 +526,6 @@ class Worker:
             self._siblings.close()
         self._wheel.close()
         self.process.close()
-
-
-def node_keys(crypto_keys: Sequence[str]) -> tuple[bytes, ...]:
-    """The keys of node authentication: one for each crypto key."""
-    return tuple(derive_key(key, NODE_CALLS) for key in crypto_keys)
 
 
 def _exporter(settings: Settings, metrics: Metrics) -> Exporter | None:
@@ -631,7 +548,3 @@ def _refuse_connection(sock: socket.socket, _state: bytes) -> int:
     """Of a worker without WebSockets."""
     sock.close()
     return REFUSED
-
-
-def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:
-    _log.warning("Connections without PROXY header", proxy=proxy, reason=reason, number=number)

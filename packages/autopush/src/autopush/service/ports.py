@@ -1,0 +1,165 @@
+"""The ports of one worker: HTTP servers on the sockets that were bound before it started."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from autopush.limits import LimitRefusals
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
+from autopush.net.http_messages import Handler, Limits, Request, Response
+from autopush.net.http_server import HttpServer
+from autopush.net.listener import Listener
+from autopush.net.timers import TimerWheel
+from autopush.service.certificates import Certificates
+from autopush.service.listeners import (
+    BACKLOG,
+    PUBLIC,
+    Sockets,
+    connections_allowed,
+    internal_connections_allowed,
+    port_of,
+)
+from autopush.settings import Settings
+from autopush.telemetry import logs
+
+TLS_SHUTDOWN_TIMEOUT: Final = 5.0
+"""Seconds a client has to answer a TLS close_notify before TCP is closed."""
+
+_log = logs.get(__name__)
+
+
+class Ports:
+    """`next_sockets`: of the next worker, from whose public ports this one accepts too, so that
+    clients whom the kernel has given to a worker that stands still have another. A purpose is one
+    of `Settings.listeners`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        certificates: Certificates,
+        sockets: Sockets,
+        next_sockets: Sockets,
+        wheel: TimerWheel,
+        proxies: TrustedProxies,
+        refusals: LimitRefusals,
+        *,
+        error_response: Callable[[int, str], Response],
+        on_crash: Callable[[Exception, Request], Response],
+    ) -> None:
+        self._settings = settings
+        self._certificates = certificates
+        self._sockets = sockets
+        self._next_sockets = next_sockets if next_sockets is not sockets else {}
+        self._wheel = wheel
+        self._proxies = proxies
+        self._error_response = error_response
+        self._on_crash = on_crash
+        self.limits = ConnectionLimits(
+            proxies,
+            max_connections=connections_allowed(settings.max_tcp_connections),
+            max_per_address=settings.max_connections_per_address,
+            on_refused=refusals.add,
+        )
+        """Of the connections to all public ports together."""
+        self._internal_limits = ConnectionLimits(
+            max_connections=internal_connections_allowed(),
+            on_refused=lambda _, address: refusals.add("internal_connections", address),
+        )
+        self.buffered = BufferedBytes(
+            settings.max_buffered_bytes, partial(refusals.add, "buffered_bytes")
+        )
+        """What all public ports hold of unfinished messages."""
+        self._servers: list[tuple[HttpServer, str]] = []
+        """Each with the purpose of its socket."""
+        self._public: list[HttpServer] = []
+        self._listeners: list[asyncio.Server | Listener] = []
+
+    def __contains__(self, purpose: str) -> bool:
+        return purpose in self._sockets
+
+    def port_of(self, purpose: str) -> int:
+        return port_of(self._sockets[purpose])
+
+    def serve(
+        self,
+        purpose: str,
+        handler: Handler,
+        limits: Limits,
+        left: Callable[[], int] | None = None,
+    ) -> HttpServer:
+        """Have a handler answer at that port, once it is open. `left`: how many more connections it
+        may take.
+        """
+        is_public = purpose in PUBLIC
+        server = HttpServer(
+            handler,
+            limits=replace(limits, head_timeout=self._settings.open_handshake_timeout),
+            wheel=self._wheel,
+            error_response=self._error_response,
+            on_crash=self._on_crash,
+            proxies=self._proxies,
+            connection_limits=self.limits if is_public else self._internal_limits,
+            buffered=self.buffered if is_public else BufferedBytes(),
+            max_connections=left,
+        )
+        self._servers.append((server, purpose))
+        if purpose == "endpoint" and "proxied" in self._sockets:
+            self._servers.append((server, "proxied"))
+        if is_public:
+            self._public.append(server)
+        return server
+
+    async def open(self) -> None:
+        for server, purpose in self._servers:
+            self._listeners.append(await self._listen(server, purpose, self._sockets[purpose]))
+            if purpose in self._next_sockets and purpose in PUBLIC:
+                shared = self._next_sockets[purpose].dup()
+                self._listeners.append(await self._listen(server, purpose, shared))
+
+    async def _listen(
+        self, server: HttpServer, purpose: str, sock: socket.socket
+    ) -> asyncio.Server | Listener:
+        tls, proxied = self._certificates.of(purpose), purpose == "proxied"
+        if tls is None and not proxied:
+            loop = asyncio.get_running_loop()
+            return await loop.create_server(server.protocol, sock=sock, backlog=BACKLOG)
+        listener = Listener(
+            sock,
+            server.protocol,
+            self._wheel,
+            tls=tls.context if tls else None,
+            proxied=proxied,
+            handshake_timeout=self._settings.open_handshake_timeout,
+            shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
+            limits=server.connection_limits,
+            connection_rate=server.connection_rate,
+            on_refused=_log_proxy_refused,
+        )
+        listener.start()
+        return listener
+
+    def stop_accepting(self) -> None:
+        for listener in self._listeners:
+            if isinstance(listener, Listener):
+                listener.stop_accepting()
+            else:
+                listener.close()
+
+    async def retire(self, seconds: float) -> None:
+        """Have clients of the public ports connect to the next version over that time."""
+        await asyncio.gather(*(server.retire(seconds) for server in self._public))
+
+    def close(self) -> None:
+        """Stop accepting, and end handshakes; what is connected ends by the `shutdown` of its
+        server.
+        """
+        for listener in self._listeners:
+            listener.close()
+
+
+def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:
+    _log.warning("Connections without PROXY header", proxy=proxy, reason=reason, number=number)
