@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 import asyncpg
 
@@ -204,9 +204,12 @@ def each_host(url: str) -> list[str]:
     """Return the URL with one of its hosts each. Given several, asyncpg has one timeout for all of
     them, which a host that is silent would use up.
     """
-    parts = urlsplit(url)
-    login, at, place = parts.netloc.rpartition("@")
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    # By hand: `urlsplit` knows URLs of one host, and refuses an IPv6 address behind another host.
+    scheme, _, rest = url.partition("://")
+    address, _, query = rest.partition("?")
+    authority, slash, database = address.partition("/")
+    login, at, place = authority.rpartition("@")
+    options = dict(parse_qsl(query, keep_blank_values=True))
     named = options.pop("host", "") or os.environ.get("PGHOST", "")
     hosts = (place or quote(named, safe=",:[]")).split(",")
     ports = (options.pop("port", "") or os.environ.get("PGPORT", "")).split(",")
@@ -215,8 +218,9 @@ def each_host(url: str) -> list[str]:
     urls = []
     for host, port in zip(hosts, ports * (len(hosts) // len(ports)), strict=True):
         has_port = not port or ":" in host.rpartition("]")[2]
-        netloc = f"{login}{at}{host}" + ("" if has_port else f":{port}")
-        urls.append(parts._replace(netloc=netloc, query=urlencode(options)).geturl())
+        server = host if has_port else f"{host}:{port}"
+        parameters = f"?{urlencode(options)}" if options else ""
+        urls.append(f"{scheme}://{login}{at}{server}{slash}{database}{parameters}")
     return urls
 
 
