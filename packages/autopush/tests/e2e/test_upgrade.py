@@ -333,7 +333,7 @@ async def test_connections_over_tls_are_closed_over_the_time_of_the_option(
 ) -> None:
     authority = Authority(tmp_path)
     tls = authority.issue(tmp_path).options
-    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "2", *tls])
+    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "5", *tls])
     running.tls = authority.client()
     await running.start()
     agents = [await running.connect() for _ in range(20)]
@@ -345,7 +345,7 @@ async def test_connections_over_tls_are_closed_over_the_time_of_the_option(
 
     pid = await upgraded(running)
     times = sorted(await asyncio.gather(*map(closed, agents)))
-    assert times[-1] - times[0] > 0.5  # expected: 1.8
+    assert times[-1] - times[0] > 0.5  # expected: 4.7; less on a machine that lacks processors
     again = await running.connect()
     await again.close()
     assert await running.ended() == 0
