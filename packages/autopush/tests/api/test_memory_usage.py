@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from autopush.api.status_pages import memory_usage
+from autopush.api.memory_usage import memory_usage
 from autopush.net.http_messages import Request
 
 

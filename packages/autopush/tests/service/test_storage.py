@@ -1,4 +1,4 @@
-"""The store: its tables, what is logged while it is opened and served, its rotation."""
+"""The store: its tables, and what is logged while it is opened."""
 
 import asyncio
 import fcntl
@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ import pytest
 from autopush.clock import Clock
 from autopush.service import storage
 from autopush.service.storage import (
-    StoreWatch,
     divide,
     lock_holders,
     lock_holding_pids,
@@ -26,15 +24,12 @@ from autopush.service.storage import (
     parts_of_worker,
     report_damage,
     report_empty_file,
-    rotate_monthly,
     table_plan,
     try_store,
     with_notice,
 )
 from autopush.settings import Settings, StartupError
 from autopush.store import TablePlan
-from autopush.store.failures import REPORT_INTERVAL, StoreFailures
-from autopush.telemetry.metric_table import MESSAGE_EXPIRED, STORE_EXPIRED
 from keytables import (
     AccessRefused,
     Capacity,
@@ -48,11 +43,9 @@ from keytables import (
 from keytables.sqlite import StoreCheck
 from keytables.sqlite.locks import UsageLock
 from support.clocks import ManualClock
-from support.connection_harness import Harness
 from support.damaged_store import damage_log, leave_unclosed
 from support.data_store import DataStore
 from support.memory_engine import MemoryEngine, MemoryTable
-from support.recorded import recorded
 
 TIMEOUT = 30
 
@@ -205,32 +198,6 @@ async def test_a_url_that_is_not_to_be_shown_is_not_shown(tmp_path: Path) -> Non
         await open_tables(settings, ManualClock())
     assert "geheim" not in str(caught.value)
     assert "http://HOST:PORT" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("error", "level"), [(Throttled("too much"), "warning"), (RuntimeError("a defect"), "error")]
-)
-async def test_a_rotation_that_failed_is_logged_and_tried_again(
-    end_logs: Callable[[], str], error: Exception, level: str
-) -> None:
-    tries = 0
-    succeeded = asyncio.Event()
-
-    async def rotate() -> None:
-        nonlocal tries
-        tries += 1
-        if tries < 3:
-            raise error
-        succeeded.set()
-
-    rotation = asyncio.create_task(rotate_monthly(rotate, interval=0))
-    await asyncio.wait_for(succeeded.wait(), TIMEOUT)
-    rotation.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await rotation
-    lines = end_logs().splitlines()
-    assert len(lines) == 2
-    assert all(f'"level":"{level}"' in line and str(error) in line for line in lines)
 
 
 # ── What is logged while it is opened ─────────────────────────────────────────────────────────────
@@ -466,101 +433,3 @@ def test_locks_of_this_process_and_on_other_files_are_not_named(path: Path) -> N
         assert lock_holders(str(path)) == []
     finally:
         os.close(descriptor)
-
-
-# ── What is logged while it is served ─────────────────────────────────────────────────────────────
-
-TURNS = 20
-
-
-class Watched:
-    """A store that is looked at in each turn of the loop."""
-
-    def __init__(self, harness: Harness, folder: Path, *, reports_disk: bool = True) -> None:
-        self.monotonic = ManualClock()
-        self.failures = StoreFailures(harness.metrics, monotonic=self.monotonic)
-        watch = StoreWatch(
-            harness.store,
-            self.failures,
-            Settings(data=folder, min_free_space=4096),
-            harness.metrics,
-            reports_disk=reports_disk,
-            interval=0,
-        )
-        self.task = asyncio.ensure_future(watch.run())
-
-    async def look(self) -> None:
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-
-    async def end(self) -> None:
-        self.task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await self.task
-
-
-async def test_a_disk_that_becomes_nearly_full_is_one_line_and_its_end_another(
-    harness: Harness, tmp_path: Path, end_logs: Callable[[], str]
-) -> None:
-    watched = Watched(harness, tmp_path)
-    for nearly_full in (False, True, False):
-        harness.engine.nearly_full = nearly_full
-        await watched.look()
-    await watched.end()
-    lines = fields(end_logs())
-    assert [(line["level"], line["message"]) for line in lines] == [
-        ("error", "The disk is nearly full: new messages are refused"),
-        ("info", "The disk has space again: new messages are accepted"),
-    ]
-    for line in lines:
-        assert line["min_free_space"] == 4096
-        assert line["free"] > 0
-        assert line["folder"] == str(tmp_path)
-
-
-async def test_of_several_workers_one_says_so(
-    harness: Harness, tmp_path: Path, end_logs: Callable[[], str]
-) -> None:
-    watched = Watched(harness, tmp_path, reports_disk=False)
-    harness.engine.nearly_full = True
-    await watched.look()
-    await watched.end()
-    assert end_logs() == ""
-
-
-async def test_a_clock_that_was_set_is_one_line(
-    harness: Harness, tmp_path: Path, end_logs: Callable[[], str]
-) -> None:
-    watched = Watched(harness, tmp_path)
-    harness.engine.jump = 2_678_400.0
-    await watched.look()
-    await watched.end()
-    [line] = fields(end_logs())
-    assert (line["level"], line["seconds"]) == ("warning", 2_678_400)
-
-
-async def test_failures_that_were_counted_are_logged_though_no_more_come(
-    harness: Harness, tmp_path: Path, end_logs: Callable[[], str]
-) -> None:
-    watched = Watched(harness, tmp_path)
-    for _ in range(5):
-        watched.failures.note(Unavailable("gone"))
-    watched.monotonic.advance(REPORT_INTERVAL)
-    await watched.look()
-    await watched.end()
-    lines = fields(end_logs())
-    assert [line["failures"] for line in lines] == [1, 4]
-
-
-async def test_what_the_store_removed_as_expired_is_counted_and_messages_apart(
-    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    removed = Counter[str]()
-    monkeypatch.setattr(type(harness.engine), "expired", removed, raising=False)
-    watched = Watched(harness, tmp_path)
-    for added in ({"message": 3}, {"message": 2, "receipt": 7}, {"message_2026_11": 1}, {}):
-        removed.update(added)
-        await watched.look()
-    await watched.end()
-    assert recorded(harness.metrics, MESSAGE_EXPIRED) == 6
-    assert recorded(harness.metrics, STORE_EXPIRED) == 13

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from autopush.settings import OPTIONS
+from autopush.settings.combinations import NEEDED
 from autopush.settings.declaration import IniFile
-from autopush.settings.sources import NEEDED
 from support.setting_sources import SettingSources
 
 FINGERPRINT = ":".join(["0A"] * 32)
@@ -93,7 +93,7 @@ def boto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The `boto.cfg` of the original's docker-compose file, mounted at its place."""
     path = tmp_path / "boto.cfg"
     path.write_text("[Boto]\nis_secure = False\nproxy_port = 8000\nproxy = dynamodb\n")
-    monkeypatch.setattr("autopush.settings.sources.BOTO_FILES", (str(path),))
+    monkeypatch.setattr("autopush.settings.combinations.BOTO_FILES", (str(path),))
     return path
 
 
@@ -127,8 +127,8 @@ def test_a_database_named_in_a_boto_file_is_a_warning(
         assert sources.load(given, command="connection").warnings == ()
     boto.write_bytes(b"\xff")
     assert sources.load(flags, command="connection").warnings == ()
-    monkeypatch.setattr("autopush.settings.sources.BOTO_FILES", (str(boto.parent),))
+    monkeypatch.setattr("autopush.settings.combinations.BOTO_FILES", (str(boto.parent),))
     assert sources.load(flags, command="connection").warnings == ()
-    monkeypatch.setattr("autopush.settings.sources.BOTO_FILES", (str(boto),))
+    monkeypatch.setattr("autopush.settings.combinations.BOTO_FILES", (str(boto),))
     boto.write_text("[Credentials]\naws_access_key_id = x\n")
     assert sources.load(flags, command="connection").warnings == ()

@@ -19,6 +19,7 @@ from autopush.api.batch import PATH as BATCH_PATH
 from autopush.api.batch import BatchHandler
 from autopush.api.forwarding import ENDPOINT, Forwarding
 from autopush.api.matrix import MatrixGateway
+from autopush.api.memory_usage import memory_usage
 from autopush.api.node_ports import NodeApi, NodePort, SiblingPort, UpgradeHandler
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
@@ -27,7 +28,7 @@ from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
 from autopush.api.senders import SENDERS, SendersPage
-from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck, memory_usage
+from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck
 from autopush.bridges.discovery import load_routers, router_states
 from autopush.bridges.udp_wake import load_waker
 from autopush.clock import Clock
@@ -70,7 +71,7 @@ from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets
 from autopush.service.maintenance import Maintenance
 from autopush.service.ports import Ports
-from autopush.service.storage import rotate_monthly
+from autopush.service.store_watch import rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID

@@ -1,4 +1,4 @@
-"""The configured store: opened and tested at the start, then rotated and watched.
+"""The configured store: opened, and tested at the start.
 
 A failure to open it is one line that names the store and holds no secret. A damaged store is served
 as far as it can be read.
@@ -6,32 +6,19 @@ as far as it can be read.
 
 import asyncio
 import os
-import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Collection
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Final, TypeVar
 
 from autopush.clock import Clock
-from autopush.jobs import repeat
 from autopush.keys import ServiceKeys, key_file, key_fingerprints
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
 from autopush.store.copying import unfinished_copy
-from autopush.store.failures import StoreFailures
 from autopush.store.preflight import PreflightFailed, are_keys_known, are_keys_lost, preflight
 from autopush.telemetry import logs
-from autopush.telemetry.metric_table import (
-    MESSAGE_EXPIRED,
-    STORE_COMMITS,
-    STORE_CONNECTION_WAITS,
-    STORE_CONNECTIONS,
-    STORE_EXPIRED,
-    STORE_ROUND_TRIPS,
-    STORE_WRITTEN,
-)
 from autopush.telemetry.metrics import Metrics
 from keytables import (
     Capacity,
@@ -43,12 +30,8 @@ from keytables import (
     Unavailable,
 )
 from keytables.clock_guard import ClockReading
-from keytables.engine import Activity
 from keytables.stores import PostgresUrl, SqliteUrl, open_engine, parse_store
 
-ROTATION_INTERVAL: Final = 60.0
-"""Seconds between two checks of the date."""
-WATCH_INTERVAL: Final = 1.0
 NOTICE_AFTER: Final = 1.0
 """Seconds of waiting for a locked store until it is logged."""
 DAMAGE_ADVICE: Final = (
@@ -63,13 +46,6 @@ DIVISION_ADVICE: Final = (
     "workers wait for each other's writes; the next start tries again, when no other process has "
     "the store open and there is space for a second copy of it"
 )
-ACTIVITY: Final = {
-    "connection_waits": STORE_CONNECTION_WAITS,
-    "round_trips": STORE_ROUND_TRIPS,
-    "commits": STORE_COMMITS,
-    "written": STORE_WRITTEN,
-}
-"""What an engine counts, as metrics."""
 INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
 _MAX_PARTS: Final = 1024
@@ -228,7 +204,7 @@ async def check_keys(
 
 def report_empty_file(settings: Settings) -> None:
     """Warn if the file of an embedded store is empty: it becomes a new store."""
-    path = _sqlite_path(settings)
+    path = sqlite_path(settings)
     if path is None:
         return
     with suppress(OSError):
@@ -244,7 +220,7 @@ def report_empty_file(settings: Settings) -> None:
 
 def report_damage(settings: Settings) -> None:
     """Check an unclosed embedded store, for about `store_check_timeout` seconds; log its damage."""
-    path = _sqlite_path(settings)
+    path = sqlite_path(settings)
     if path is None or not settings.store_check_timeout:
         return
     from keytables.sqlite import check_store  # noqa: PLC0415 - not on DynamoDB
@@ -273,7 +249,7 @@ def parts_of_worker(index: int, workers: int) -> range:
 
 def divide(settings: Settings) -> None:
     """Give an embedded store as many parts as there are workers, unless that is impossible now."""
-    path = _sqlite_path(settings)
+    path = sqlite_path(settings)
     if path is None or not settings.has_sockets:
         return
     from keytables.sqlite import divide_store  # noqa: PLC0415 - not on DynamoDB
@@ -300,7 +276,7 @@ async def with_notice(opening: Awaitable[T], settings: Settings) -> T:
     task = asyncio.ensure_future(opening)
     try:
         await asyncio.wait([task], timeout=NOTICE_AFTER)
-        path = _sqlite_path(settings)
+        path = sqlite_path(settings)
         if not task.done() and path is not None:
             _log.warning(
                 "Waiting for another process that has the store locked",
@@ -310,104 +286,6 @@ async def with_notice(opening: Awaitable[T], settings: Settings) -> T:
         return await task
     finally:
         task.cancel()
-
-
-# ── While it is served ────────────────────────────────────────────────────────────────────────────
-
-
-async def rotate_monthly(
-    rotate: Callable[[], Awaitable[None]], interval: float = ROTATION_INTERVAL
-) -> None:
-    """Call `rotate` every `interval` seconds until cancelled. Failures are logged."""
-
-    async def rotate_or_log() -> None:
-        try:
-            await rotate()
-        except KeytablesError as error:
-            _log.warning("The message table of a month could not be made", reason=str(error))
-
-    await asyncio.sleep(interval)
-    await repeat(rotate_or_log, lambda: interval, "rotate_monthly")
-
-
-class StoreWatch:
-    """Logs and counts what happens to the store while it is served.
-
-    `reports_disk`: for one of the workers, which logs what concerns all: the clock and the disk.
-    """
-
-    def __init__(
-        self,
-        store: PushStore,
-        failures: StoreFailures,
-        settings: Settings,
-        metrics: Metrics,
-        *,
-        reports_disk: bool,
-        interval: float = WATCH_INTERVAL,
-    ) -> None:
-        self._store = store
-        self._failures = failures
-        self._settings = settings
-        self._reports_disk = reports_disk
-        self._interval = interval
-        self._was_nearly_full = False
-        self._clock_was_set = False
-        self._connections = metrics.gauge(STORE_CONNECTIONS)
-        self._counters = {name: metrics.counter(metric) for name, metric in ACTIVITY.items()}
-        self._counted = Activity()
-        self._expired = metrics.counter(STORE_EXPIRED)
-        self._expired_messages = metrics.counter(MESSAGE_EXPIRED)
-        self._counted_expired: Mapping[str, int] = {}
-
-    async def run(self) -> None:
-        await repeat(self._check, lambda: self._interval, "StoreWatch")
-
-    async def _check(self) -> None:
-        self._failures.report()
-        self._count()
-        if self._reports_disk:
-            self._check_clock()
-            self._check_space()
-
-    def _count(self) -> None:
-        expired = dict(self._store.engine.expired)
-        for table, count in expired.items():
-            new = count - self._counted_expired.get(table, 0)
-            self._expired.add(new)
-            if self._store.is_message_table(table):
-                self._expired_messages.add(new)
-        self._counted_expired = expired
-        activity = self._store.engine.activity
-        if activity is None:
-            return
-        self._connections.set(activity.connections)
-        for name, counter in self._counters.items():
-            counter.add(getattr(activity, name) - getattr(self._counted, name))
-        self._counted = replace(activity)
-
-    def _check_clock(self) -> None:
-        jump = self._store.engine.clock_jump
-        if jump and not self._clock_was_set:
-            _log.warning(
-                "The clock was set: expired messages stay on the disk for now", seconds=round(jump)
-            )
-        self._clock_was_set = bool(jump)
-
-    def _check_space(self) -> None:
-        is_nearly_full = self._store.engine.is_nearly_full
-        if is_nearly_full is self._was_nearly_full:
-            return
-        self._was_nearly_full = is_nearly_full
-        fields: dict[str, object] = {"min_free_space": self._settings.min_free_space}
-        path = _sqlite_path(self._settings)
-        if path is not None:
-            folder = Path(path).parent
-            fields["free"], fields["folder"] = shutil.disk_usage(folder).free, str(folder)
-        if is_nearly_full:
-            _log.error("The disk is nearly full: new messages are refused", **fields)
-        else:
-            _log.info("The disk has space again: new messages are accepted", **fields)
 
 
 def lock_holders(path: str) -> list[str]:
@@ -489,6 +367,7 @@ def _capacity(settings: Settings, table: str) -> Capacity | None:
     return None if units is None else Capacity(*units)
 
 
-def _sqlite_path(settings: Settings) -> str | None:
+def sqlite_path(settings: Settings) -> str | None:
+    """The file of an embedded store; None for any other."""
     place = parse_store(settings.store_url)
     return place.path if isinstance(place, SqliteUrl) else None

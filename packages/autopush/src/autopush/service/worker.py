@@ -13,7 +13,8 @@ from autopush.clock import Clock
 from autopush.service.app import ServiceContext, Worker
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import raise_limit
-from autopush.service.storage import StoreWatch, open_store, parts_of_worker
+from autopush.service.storage import open_store, parts_of_worker
+from autopush.service.store_watch import StoreWatch
 from autopush.service.upgrade import ServiceUpgrade
 from autopush.store.failures import StoreFailures
 from autopush.telemetry import logs

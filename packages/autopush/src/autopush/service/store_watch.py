@@ -1,0 +1,135 @@
+"""What is done about the store while it is served: tables of a new month, log lines, metrics."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from autopush.jobs import repeat
+from autopush.service.storage import sqlite_path
+from autopush.settings import Settings
+from autopush.store import PushStore
+from autopush.store.failures import StoreFailures
+from autopush.telemetry import logs
+from autopush.telemetry.metric_table import (
+    MESSAGE_EXPIRED,
+    STORE_COMMITS,
+    STORE_CONNECTION_WAITS,
+    STORE_CONNECTIONS,
+    STORE_EXPIRED,
+    STORE_ROUND_TRIPS,
+    STORE_WRITTEN,
+)
+from autopush.telemetry.metrics import Metrics
+from keytables import KeytablesError
+from keytables.engine import Activity
+
+ROTATION_INTERVAL: Final = 60.0
+"""Seconds between two checks of the date."""
+WATCH_INTERVAL: Final = 1.0
+ACTIVITY: Final = {
+    "connection_waits": STORE_CONNECTION_WAITS,
+    "round_trips": STORE_ROUND_TRIPS,
+    "commits": STORE_COMMITS,
+    "written": STORE_WRITTEN,
+}
+"""What an engine counts, as metrics."""
+
+_log: Final = logs.get(__name__)
+
+
+async def rotate_monthly(
+    rotate: Callable[[], Awaitable[None]], interval: float = ROTATION_INTERVAL
+) -> None:
+    """Call `rotate` every `interval` seconds until cancelled. Failures are logged."""
+
+    async def rotate_or_log() -> None:
+        try:
+            await rotate()
+        except KeytablesError as error:
+            _log.warning("The message table of a month could not be made", reason=str(error))
+
+    await asyncio.sleep(interval)
+    await repeat(rotate_or_log, lambda: interval, "rotate_monthly")
+
+
+class StoreWatch:
+    """Logs and counts what happens to the store while it is served.
+
+    `reports_disk`: for one of the workers, which logs what concerns all: the clock and the disk.
+    """
+
+    def __init__(
+        self,
+        store: PushStore,
+        failures: StoreFailures,
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        reports_disk: bool,
+        interval: float = WATCH_INTERVAL,
+    ) -> None:
+        self._store = store
+        self._failures = failures
+        self._settings = settings
+        self._reports_disk = reports_disk
+        self._interval = interval
+        self._was_nearly_full = False
+        self._clock_was_set = False
+        self._connections = metrics.gauge(STORE_CONNECTIONS)
+        self._counters = {name: metrics.counter(metric) for name, metric in ACTIVITY.items()}
+        self._counted = Activity()
+        self._expired = metrics.counter(STORE_EXPIRED)
+        self._expired_messages = metrics.counter(MESSAGE_EXPIRED)
+        self._counted_expired: Mapping[str, int] = {}
+
+    async def run(self) -> None:
+        await repeat(self._check, lambda: self._interval, "StoreWatch")
+
+    async def _check(self) -> None:
+        self._failures.report()
+        self._count()
+        if self._reports_disk:
+            self._check_clock()
+            self._check_space()
+
+    def _count(self) -> None:
+        expired = dict(self._store.engine.expired)
+        for table, count in expired.items():
+            new = count - self._counted_expired.get(table, 0)
+            self._expired.add(new)
+            if self._store.is_message_table(table):
+                self._expired_messages.add(new)
+        self._counted_expired = expired
+        activity = self._store.engine.activity
+        if activity is None:
+            return
+        self._connections.set(activity.connections)
+        for name, counter in self._counters.items():
+            counter.add(getattr(activity, name) - getattr(self._counted, name))
+        self._counted = replace(activity)
+
+    def _check_clock(self) -> None:
+        jump = self._store.engine.clock_jump
+        if jump and not self._clock_was_set:
+            _log.warning(
+                "The clock was set: expired messages stay on the disk for now", seconds=round(jump)
+            )
+        self._clock_was_set = bool(jump)
+
+    def _check_space(self) -> None:
+        is_nearly_full = self._store.engine.is_nearly_full
+        if is_nearly_full is self._was_nearly_full:
+            return
+        self._was_nearly_full = is_nearly_full
+        fields: dict[str, object] = {"min_free_space": self._settings.min_free_space}
+        path = sqlite_path(self._settings)
+        if path is not None:
+            folder = Path(path).parent
+            fields["free"], fields["folder"] = shutil.disk_usage(folder).free, str(folder)
+        if is_nearly_full:
+            _log.error("The disk is nearly full: new messages are refused", **fields)
+        else:
+            _log.info("The disk has space again: new messages are accepted", **fields)
