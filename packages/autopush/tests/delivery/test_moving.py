@@ -19,7 +19,7 @@ from autopush.delivery.moving import (
     Movers,
 )
 from autopush.delivery.user_agent import MovedUser, UserAgentConnection
-from autopush.net.siblings import REFUSED, Siblings
+from autopush.net.siblings import REFUSED, SUCCESSOR, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.store.messages import row_of
 from autopush.webpush.identifiers import hash_secret
@@ -142,6 +142,17 @@ async def test_a_connection_whose_ack_is_not_deleted_yet_waits() -> None:
     assert connection._export() is None
     harness.registry.acked.on_deleted(agent.uaid, rows)
     assert connection._export() is not None
+
+
+async def test_connections_are_not_sent_to_a_version_with_another_format(
+    end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Siblings, "is_foreign", lambda _, index: index == SUCCESSOR)
+    movers = Movers(Siblings({}, TimerWheel(asyncio.get_running_loop())))
+    connection = cast(UserAgentConnection, object())
+    async with asyncio.timeout(HAND_OVER_TIMEOUT / 2):
+        await movers._hand_over({connection: None})
+    assert "The next version takes over no connections" in end_logs()
 
 
 def test_a_busy_connection_is_tried_again_however_long_the_first_attempts_take(

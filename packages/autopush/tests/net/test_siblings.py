@@ -5,14 +5,16 @@ import os
 import select
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from unittest.mock import patch
 
 import msgspec
 import pytest
 
+import autopush.net.siblings as module
 from autopush.net.http_messages import Request, Response
 from autopush.net.siblings import (
+    FRAMES,
     MAX_PACKET,
     MAX_WAITING,
     PREDECESSOR,
@@ -158,6 +160,92 @@ async def test_a_worker_of_a_version_with_other_frames_counts_as_ended(pair: Pai
     assert not caller.has_started(1)
     with pytest.raises(SiblingNotStarted):
         caller.call(1, PORT, REQUEST)
+
+
+def packed(*frames: Sequence[object]) -> bytes:
+    return b"\xdc" + len(frames).to_bytes(2, "big") + b"".join(map(msgspec.msgpack.encode, frames))
+
+
+def sent_to(end: socket.socket) -> list[list[object]]:
+    """All frames that wait there."""
+    frames: list[list[object]] = []
+    while select.select([end], [], [], 0)[0]:
+        frames += msgspec.msgpack.decode(end.recv(MAX_PACKET))
+    return frames
+
+
+async def test_a_version_with_another_format_is_sent_nothing_until_one_with_ours_follows(
+    pair: Pair,
+) -> None:
+    carried_out = []
+
+    def answer(request: Request) -> Response:
+        carried_out.append(request)
+        return Response(200)
+
+    caller = pair.start(0, answer)
+    (other,) = pair.ends[1].values()
+    started = [5, FRAMES + 1]
+    other.send(packed(started))
+    await caller.wait_for(1, 10)
+    assert caller.is_foreign(1)
+    assert not caller.has_started(1)
+    with pytest.raises(SiblingNotStarted):
+        caller.call(1, PORT, REQUEST)
+    # What looks like a call may mean something else there.
+    other.send(packed([1, 7, time.monotonic() + 60, PORT, "PUT", "/", "", {}, "", b"", b""]))
+    other.send(b"neither")
+    other.send(packed([5, FRAMES]))
+    await heard(caller)
+    assert not caller.is_foreign(1)
+    assert carried_out == []
+    await until(lambda: select.select([other], [], [], 0)[0])
+    assert sent_to(other) == [[5, FRAMES], [8], [4, FRAMES]]
+
+
+@pytest.mark.parametrize("first", [[5], [4], [5, 1], [4, 1]], ids=str)
+async def test_a_version_from_before_the_numbers_has_the_first_format(
+    pair: Pair, first: list[object]
+) -> None:
+    caller = pair.start(0)
+    (other,) = pair.ends[1].values()
+    other.send(packed(first))
+    await caller.wait_for(1, 10)
+    assert caller.has_started(1) == (FRAMES == 1)
+
+
+def test_a_format_with_this_number_stays_as_it_is() -> None:
+    """Fields may be added at the end, with defaults; all else needs another number."""
+    fields = {
+        name: tuple(frame.__struct_fields__)
+        for name, frame in vars(module).items()
+        if isinstance(frame, type) and issubclass(frame, msgspec.Struct) and name != "Request"
+    }
+    assert (FRAMES, fields) == (
+        1,
+        {
+            "_Call": (
+                "number",
+                "expires",
+                "port",
+                "method",
+                "path",
+                "query",
+                "headers",
+                "peer",
+                "body",
+                "certificate",
+            ),
+            "_Answer": ("number", "response"),
+            "Response": ("status", "body", "headers", "content_type", "block"),
+            "_Ping": (),
+            "_Pong": ("frames",),
+            "_Started": ("frames",),
+            "_Connection": ("number", "expires", "state"),
+            "_TooLate": ("number",),
+            "_Ended": (),
+        },
+    )
 
 
 async def test_answers_come_as_they_are_ready(pair: Pair) -> None:

@@ -24,6 +24,7 @@ from autopush.delivery.connected import ConnectedUser
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import MovedUser, UserAgentConnection
 from autopush.net.siblings import (
+    FRAMES,
     REFUSED,
     SUCCESSOR,
     CallTooLarge,
@@ -111,6 +112,13 @@ class Movers:
         loop = asyncio.get_running_loop()
         end, immovable = None, set[UserAgentConnection]()
         while waiting := [each for each in connections if each not in immovable]:
+            if self._siblings.is_foreign(SUCCESSOR):
+                _log.warning(
+                    "The next version takes over no connections, since it knows another format",
+                    frames=FRAMES,
+                    connections=len(waiting),
+                )
+                return
             for first in range(0, len(waiting), AT_ONCE):
                 batch = waiting[first : first + AT_ONCE]
                 moves = await asyncio.gather(*map(self._move_on, batch))

@@ -3,7 +3,8 @@
 Each two workers have a pair of packet sockets, made before the fork, so nothing has to be dialled,
 authenticated or parsed. What one turn of the loop has for a sibling goes in one packet, and so do
 the answers. While an upgrade is under way, each worker has one more sibling: the worker in its
-place in the next version, `SUCCESSOR`, whose own is `PREDECESSOR` there.
+place in the next version, `SUCCESSOR`, whose own is `PREDECESSOR` there. The first frame that each
+sends says which `FRAMES` it knows: to one that knows others, this worker is one that has ended.
 
 A worker that stands still is silent: what waits for it fails, and further calls fail at once until
 it is heard again. One that has taken the place of another drops the calls that its predecessor has
@@ -28,6 +29,10 @@ import msgspec
 from autopush.net.http_messages import Request, Response
 from autopush.net.timers import Timer, TimerWheel
 
+FRAMES: Final = 1
+"""The format of the frames. It changes when one gets another meaning, or fields that are needed;
+then an upgrade between both formats closes connections in place of handing them over.
+"""
 PREDECESSOR: Final = -1
 SUCCESSOR: Final = -2
 """The index of the worker in the same place in the version before and after this one."""
@@ -97,11 +102,11 @@ class _Ping(msgspec.Struct, array_like=True, tag=3, gc=False, frozen=True):
 
 
 class _Pong(msgspec.Struct, array_like=True, tag=4, gc=False, frozen=True):
-    pass
+    frames: int = 1  # of a version that does not say it
 
 
 class _Started(msgspec.Struct, array_like=True, tag=5, gc=False, frozen=True):
-    pass
+    frames: int = 1
 
 
 class _Connection(msgspec.Struct, array_like=True, tag=6, gc=False, frozen=True):
@@ -181,9 +186,13 @@ class Patience:
 
 
 def add_successors(ends: Sequence[dict[int, socket.socket]]) -> list[socket.socket]:
-    """Add to the sockets of each worker one to its `SUCCESSOR`; returns the other ends of them."""
+    """Add to the sockets of each worker one to its `SUCCESSOR`, in place of an earlier one; returns
+    the other ends of them.
+    """
     successors = []
     for own in ends:
+        if (former := own.get(SUCCESSOR)) is not None:
+            former.close()
         own[SUCCESSOR], successor = _pair()
         successors.append(successor)
     return successors
@@ -248,6 +257,11 @@ class Siblings:
         sibling = self._siblings.get(index)
         return sibling is not None and sibling.was_heard
 
+    def is_foreign(self, index: int) -> bool:
+        """Whether it is of a version with other frames, so that nothing can be sent to it."""
+        sibling = self._siblings.get(index)
+        return sibling is not None and sibling.is_foreign
+
     def call(self, index: int, port: str, request: Request) -> Awaitable[Response]:
         """Have a sibling answer a request.
 
@@ -296,7 +310,7 @@ class _Sibling:
         self._ports: Mapping[str, Answering] = {}
         self._adopt: Adopting = _refuse
         self.is_silent = True  # until it is heard
-        self.was_heard = False
+        self.was_heard = self.is_foreign = False
         self.state_known = asyncio.Event()
         self.ended = asyncio.Event()
         self.ended.set()  # it was not heard yet
@@ -317,7 +331,7 @@ class _Sibling:
         self._ports = ports
         # A packet a turn: nearly always there is no other.
         self._loop.add_reader(self._socket, self._receive)
-        self._send(_Started())
+        self._send(_Started(FRAMES))
 
     def call(self, port: str, request: Request) -> Awaitable[Response]:
         number, expires = self._next_call()
@@ -429,19 +443,19 @@ class _Sibling:
             self._on_ended()
             return False
         self._heard_at = self._now()
-        if self.is_silent:
-            self.is_silent, self.was_heard = False, True
-            self.state_known.set()
-            self.ended.clear()
         sockets = _sockets(ancillary) if ancillary else []
         try:
             frames = _decode(memoryview(self._buffer)[:size])
-        except msgspec.DecodeError:  # of a version with other frames: as if it were not there
-            for sock in sockets:
-                sock.close()
-            self._loop.remove_reader(self._socket)
-            self._on_ended()
-            return False
+            is_known = not self.is_silent or self._are_known(frames)
+        except msgspec.DecodeError:
+            is_known = False
+        if not is_known:
+            self._ignore_other_version(sockets)
+            return True
+        if self.is_silent:
+            self.is_silent, self.was_heard, self.is_foreign = False, True, False
+            self.state_known.set()
+            self.ended.clear()
         for frame in frames:
             if isinstance(frame, _Call):
                 self._carry_out(frame)
@@ -452,13 +466,33 @@ class _Sibling:
             elif isinstance(frame, _TooLate):
                 self._fail_call(frame.number)
             elif isinstance(frame, _Ping):
-                self._send(_Pong())
+                self._send(_Pong(FRAMES))
             elif isinstance(frame, _Started):
                 self._fail(SiblingRestarted("it was restarted"))
-                self._send(_Pong())  # it may have dropped our `_Started`
+                self._send(_Pong(FRAMES))  # it may have dropped our `_Started`
             elif isinstance(frame, _Ended):
                 self._on_ended()
         return True
+
+    def _are_known(self, frames: Sequence[_Frame]) -> bool:
+        """Whether they are of a version with `FRAMES`, which the first one says."""
+        for frame in frames:
+            if isinstance(frame, _Started | _Pong):
+                return frame.frames == FRAMES
+        return not self.is_foreign
+
+    def _ignore_other_version(self, sockets: Sequence[socket.socket]) -> None:
+        """Each is for the other as if it had ended. If it fails, another version may follow.
+
+        `sockets`: those that came with a packet.
+        """
+        for sock in sockets:
+            sock.close()
+        if not self.is_foreign:
+            self.is_foreign = True
+            self._outgoing.clear()  # it would misread them
+            report_ended(self._socket)
+            self._on_ended()
 
     def _on_ended(self) -> None:
         self.is_silent, self.was_heard = True, False
