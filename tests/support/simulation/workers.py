@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Awaitable
+from contextlib import suppress
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, cast
 
@@ -101,6 +102,7 @@ class Worker:
         self._ends = {other: end.dup() for other, end in version.ends[index].items()}
         self._sockets: list[socket.socket] = []
         """All connections that it has got."""
+        self._retiring: asyncio.Future[Any] | None = None
         self.context.run(world.loop.create_task, self._start())
 
     def __str__(self) -> str:
@@ -244,11 +246,26 @@ class Worker:
         self.is_accepting = False
         self._placement.retire()
         self._nodes.retire()
-        await asyncio.gather(
+        self._retiring = asyncio.gather(
             self._movers.retire(self.node, self.version.drain),
             asyncio.sleep(SILENT_AFTER),
             self._siblings.wait_for_end(PREDECESSOR, self.version.drain + HAND_OVER_TIMEOUT),
         )
+        with suppress(asyncio.CancelledError):  # it is to stop at once
+            await self._retiring
+        await self._stop()
+
+    def stop(self) -> None:
+        """As on SIGTERM."""
+        if self._retiring is not None:
+            self._retiring.cancel()
+        elif self.is_serving:
+            self.is_accepting = False
+            self.context.run(self.world.loop.create_task, self._stop())
+        else:  # it starts
+            self._end()
+
+    async def _stop(self) -> None:
         self.is_serving = False
         asked = [task for worker, _, task in self.world.asked if worker is self]
         if asked:
@@ -258,7 +275,11 @@ class Worker:
         await self._nodes.finish(5)
         self._nodes.close()
         self._siblings.close()
-        self.world.loop.call_soon(self.kill, context=Context())
+        self.world.loop.call_soon(self._end, context=Context())
+
+    def _end(self) -> None:
+        self.kill()
+        self.version.restart(self)
 
     def kill(self) -> None:
         if self.has_ended:
@@ -303,7 +324,7 @@ class Version:
 
     def restart(self, worker: "Worker") -> None:
         """Put another in the place of one that has ended."""
-        if not (self.is_retired or self.has_ended):
+        if not self.is_retired and self.workers[worker.index] is worker:
             self.instances[worker.index] = self.world.new_instance()
             self.workers[worker.index] = Worker(self, worker.index)
 
@@ -317,6 +338,24 @@ class Version:
     def next_has_failed(self) -> None:
         for sock in self._successors:
             report_ended(sock)
+
+    def main_process_fails(self) -> None:
+        """Its workers stop, and none is put in their places."""
+        self.is_retired = True
+        for sock in self._successors:
+            sock.close()
+        for worker in self.workers:
+            worker.stop()
+
+    def serve_again(self) -> None:
+        """The next version has failed after it was ready: others take the places of the workers."""
+        self.is_retired, self.is_understood = False, True
+        self._successors = add_successors(self.ends)
+        for worker in self.workers:
+            if worker.has_ended:
+                self.restart(worker)
+            else:
+                worker.stop()
 
     def kill(self) -> None:
         for worker in self.workers:

@@ -465,7 +465,8 @@ class World:
         kinds = [self._freeze, self._break_commits, self._slow_down, self._jump]
         if self.store_first:
             kinds.append(self._kill)  # without it a kill may lose what is not acked
-        kinds = [*self.rng.sample(kinds, 2), *self.rng.choice([[], [self._upgrade]])]
+        upgrades = [self._upgrade, self._fail_after_upgrade]
+        kinds = [*self.rng.sample(kinds, 2), *self.rng.choice([[], upgrades[:1], upgrades])]
         while self.loop.time() < end:
             await asyncio.sleep(self.rng.uniform(1, 15))
             await self.rng.choice(kinds)()
@@ -549,6 +550,22 @@ class World:
     async def _take_over(self, old: Version, new: Version) -> None:
         await new.ready.wait()
         old.next_is_ready()
+
+    async def _fail_after_upgrade(self) -> None:
+        """The main process of the next version ends while this one is not at its end."""
+        if len(self.versions) < 2:
+            await self._upgrade()
+        if len(self.versions) < 2:
+            return
+        old, new = self.versions[-2:]
+        await new.ready.wait()
+        await asyncio.sleep(self.rng.choice([0.0, 0.01, 0.1, 2.0]) * self.rng.random())
+        if new is not self.versions[-1] or old.has_ended or new.is_retired or not old.is_retired:
+            return
+        self._note("the next version fails after it was ready")
+        with self._troubled(20):  # workers stop, and others start
+            new.main_process_fails()
+            old.serve_again()
 
     async def _break_commits(self) -> None:
         self._note("commits fail")

@@ -158,6 +158,43 @@ async def upgraded_by_pid(running: Service, pid: int) -> int:
 
 
 @workers
+async def test_a_next_version_that_is_killed_before_this_one_has_ended_is_replaced_by_it(
+    tmp_path: Path, workers: str
+) -> None:
+    authority = Authority(tmp_path)
+    tls = authority.issue(tmp_path).options
+    # They cannot be handed over, so this version is still there.
+    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "600", *tls])
+    running.tls = authority.client()
+    await running.start()
+    agents = [await running.connect() for _ in range(8)]
+    endpoints = [(await agent.register())[1] for agent in agents]
+    async with application_server(tls=authority.client()) as sender:
+        for _ in range(2):  # also after it has come back once
+            following = await upgraded_by_pid(running, running.pid)
+            accepted = []
+            for endpoint in endpoints:
+                answer = await sender.push(endpoint, b"x", ttl=600)
+                assert answer.status == 201
+                accepted.append(answer.message_id)
+            os.kill(following, signal.SIGKILL)
+            await asyncio.gather(*(agent.closed() for agent in agents))  # they are given time to
+            agents = [await running.connect(agent.uaid) for agent in agents]
+            for agent, message_id in zip(agents, accepted, strict=True):
+                while (message := await agent.notification())["version"] != message_id:
+                    await agent.ack([message])
+                await agent.ack([message])
+            assert (await sender.push(endpoints[0], b"x", ttl=600)).status == 201
+            await agents[0].receive(1, ack=True)
+    for agent in agents:
+        await agent.close()
+    assert await running.stop() == 0
+    assert not [
+        line for line in running.errors if "serves again" not in line and "is restarted" not in line
+    ]
+
+
+@workers
 @pytest.mark.parametrize("delivery", ["store-first", "bypass"])
 async def test_in_upgrades_under_load_no_connection_is_closed_and_no_push_refused_or_repeated(
     tmp_path: Path, workers: str, delivery: str

@@ -368,6 +368,39 @@ supervise(start, grace_period=0.3, next=[sys.executable, "-c", ready], drain=0.5
     assert service.process.stderr.read().count(b"did not stop in time") == 2
 
 
+def test_when_the_next_version_fails_while_workers_end_others_take_their_places(run: Run) -> None:
+    service = run(
+        """
+ready = '''import json, os, time
+print("next", os.getpid(), flush=True)
+os.write(json.loads(os.environ["INHERITED_BY_AUTOPUSH"])["ready_pipe"], b"ready")
+time.sleep(600)'''
+
+def start(slot):
+    signal.signal(signal.SIGUSR2, lambda *_: say("retires", slot.index))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])
+    return until_stopped(slot) if slot.index else ends_at_once(slot)
+
+def ends_at_once(slot):  # it has no clients
+    say("worker", slot.index, os.getpid())
+    slot.report_ready()
+    return signal.sigwait([signal.SIGTERM, signal.SIGUSR2]) and 0
+
+supervise(start, next=[sys.executable, "-c", ready], drain=600)
+"""
+    )
+    service.wait_for_ready()
+    service.process.send_signal(signal.SIGUSR2)
+    service.wait_for(lambda lines: service.count("retires", "1") == 1)
+    (following,) = (int(line[1]) for line in service.lines if line[0] == "next")
+    os.kill(following, signal.SIGKILL)
+    service.wait_for(lambda _: all(len(service.pids(index)) == 2 for index in (0, 1)))
+    assert service.count("stopped", "1") == 1
+    code, err = service.end()
+    assert code == 0
+    assert "this version serves again" in err
+
+
 def test_workers_also_restarted_ones_notice_when_the_parent_is_killed(run: Run) -> None:
     service = run("supervise(start, 3)")
     service.wait_for_ready()

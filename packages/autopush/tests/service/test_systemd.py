@@ -130,6 +130,18 @@ def test_after_an_upgrade_the_other_process_is_the_main_one_and_reports(
     assert notifier.due is None
 
 
+def test_after_a_failed_upgrade_this_process_is_the_main_one_again_and_reports(
+    manager: socket.socket, open_manager: Open
+) -> None:
+    notifier = open_manager(WATCHDOG_USEC="20000000")
+    notifier.report_ready(1.0)
+    notifier.report_successor(4711)
+    heard(manager)
+    notifier.report_return(5.0)
+    assert heard(manager) == [f"MAINPID={os.getpid()}\nWATCHDOG=1".encode()]
+    assert notifier.due == 15.0
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_a_service_reports_ready_once_and_alive_until_it_is_frozen(
     tmp_path: Path, manager: socket.socket, workers: int

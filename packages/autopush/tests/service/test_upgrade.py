@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -43,7 +44,51 @@ def test_a_version_that_is_ready_takes_over() -> None:
     assert len(ready) == 1
     assert upgrade.pipe is None
     assert not upgrade.conclude()
+    upgrade.close()
     os.waitpid(ready[0], 0)
+
+
+def ready_then(program: str, failures: list[str]) -> tuple[ServiceUpgrade, int]:
+    """An upgrade to a version that is ready, and its process id."""
+    ready: list[int] = []
+    upgrade = ServiceUpgrade(
+        [],
+        ready.append,
+        lambda: failures.append("failed"),
+        command=[sys.executable, "-c", READY + program],
+    )
+    upgrade.begin(100.0)
+    wait_for(upgrade)
+    assert upgrade.conclude()
+    return upgrade, ready[0]
+
+
+def test_a_version_that_fails_after_it_was_ready_leaves_this_one_serving(
+    end_logs: Callable[[], str],
+) -> None:
+    failures: list[str] = []
+    upgrade, pid = ready_then(HANGS, failures)
+    assert upgrade.successor is not None
+    assert not select.select([upgrade.successor], [], [], 0)[0]
+    os.kill(pid, signal.SIGKILL)
+    assert select.select([upgrade.successor], [], [], PATIENCE)[0]
+    assert upgrade.take_back()
+    assert failures == ["failed"]
+    upgrade.begin(200.0)  # another may be tried
+    assert upgrade.pipe is not None
+    upgrade.close()
+    assert f'"next_pid":{pid}' in (logged := end_logs())
+    assert "signal SIGKILL" in logged
+
+
+def test_a_version_that_was_stopped_after_it_was_ready_stops_the_service() -> None:
+    failures: list[str] = []
+    upgrade, _ = ready_then("", failures)
+    assert upgrade.successor is not None
+    assert select.select([upgrade.successor], [], [], PATIENCE)[0]
+    assert not upgrade.take_back()
+    assert failures == []
+    upgrade.close()
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ class ServiceContext:
     metrics: SharedMetrics
     broadcasts: Mapping[str, str]
     first_reading: ClockReading
-    siblings: Sequence[Mapping[int, socket.socket]] = ()
+    siblings: Sequence[dict[int, socket.socket]] = ()
     node_urls: Sequence[str] = ()
     instances: Sequence[str] = ()
     successors: Sequence[socket.socket] = ()
@@ -510,9 +510,12 @@ class Worker:
             retiring.append(self._siblings.wait_for_end(PREDECESSOR, longest))
         await asyncio.gather(*retiring)
 
-    async def stop(self) -> None:
-        """Stop accepting, answer requests in progress, close WebSockets, save unacked messages."""
-        self._ports.close()
+    async def stop(self, *, keep_sockets: bool = False) -> None:
+        """Stop accepting, answer requests in progress, close WebSockets, save unacked messages.
+
+        `keep_sockets`: clients can still connect, and wait until somebody accepts them.
+        """
+        self._ports.close(keep_sockets=keep_sockets)
         for task in self._tasks:
             task.cancel()
         if self._tasks:

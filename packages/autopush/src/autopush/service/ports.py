@@ -18,6 +18,7 @@ from autopush.service.listeners import (
     BACKLOG,
     PUBLIC,
     Sockets,
+    close,
     connections_allowed,
     internal_connections_allowed,
     port_of,
@@ -115,7 +116,8 @@ class Ports:
 
     async def open(self) -> None:
         for server, purpose in self._servers:
-            self._listeners.append(await self._listen(server, purpose, self._sockets[purpose]))
+            own = self._sockets[purpose].dup()  # each listener closes its own
+            self._listeners.append(await self._listen(server, purpose, own))
             if purpose in self._next_sockets and purpose in PUBLIC:
                 shared = self._next_sockets[purpose].dup()
                 self._listeners.append(await self._listen(server, purpose, shared))
@@ -153,12 +155,14 @@ class Ports:
         """Have clients of the public ports connect to the next version over that time."""
         await asyncio.gather(*(server.retire(seconds) for server in self._public))
 
-    def close(self) -> None:
+    def close(self, *, keep_sockets: bool = False) -> None:
         """Stop accepting, and end handshakes; what is connected ends by the `shutdown` of its
-        server.
+        server. `keep_sockets`: clients can still connect, and wait until somebody accepts them.
         """
         for listener in self._listeners:
             listener.close()
+        if not keep_sockets:
+            close(self._sockets)
 
 
 def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:

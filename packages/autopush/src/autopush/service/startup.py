@@ -35,7 +35,7 @@ from autopush.service.supervisor import (
     WorkerSlot,
 )
 from autopush.service.upgrade import Predecessor, ServiceUpgrade
-from autopush.service.worker import serve
+from autopush.service.worker import SERVE_AGAIN, serve
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES
 from autopush.settings.value_types import url_host
@@ -198,12 +198,27 @@ def _serve(
     service: ServiceContext, manager: ServiceManager, predecessor: Predecessor, stop: StopSignal
 ) -> int:
     settings = service.settings
-    instances = list(service.instances)
-    service = replace(service, instances=instances)
+    metrics = service.metrics
+    instances, successors = list(service.instances), list(service.successors)
+    service = replace(service, instances=instances, successors=successors)
+
+    def on_ended(index: int) -> None:
+        metrics.clear_gauges(index)
+        instances[index] = new_instance()
+
+    def renew_successors() -> None:
+        successors[:] = add_successors(service.siblings)
+
+    def on_upgrade_failed() -> None:
+        manager.report_return(time.monotonic())
+        if settings.workers > 1:  # else the worker of this process still uses the former ones
+            renew_successors()
+
     upgrade = ServiceUpgrade(
         service.sockets,
         manager.report_successor,
-        successors=service.successors,
+        on_upgrade_failed,
+        successors=successors,
         instances=instances,
     )
 
@@ -218,7 +233,15 @@ def _serve(
             manager.report_from(asyncio.get_running_loop())
 
         logs.start_background()
-        return stop.run(serve(service, 0, on_ready, upgrade=upgrade), uvloop.new_event_loop)
+        with closing(upgrade):
+            while True:
+                serving = serve(service, 0, on_ready, upgrade=upgrade)
+                code = stop.run(serving, uvloop.new_event_loop)
+                if code != SERVE_AGAIN:
+                    return code
+                on_ended(0)
+                service.siblings[0].pop(PREDECESSOR, None)  # closed with the former worker
+                renew_successors()
 
     def start(slot: WorkerSlot) -> int:
         _leave_to_others(service, slot.index)
@@ -235,12 +258,6 @@ def _serve(
             logs.print_error(f"autopush: {error}")
             return STARTUP_FAILED
 
-    metrics = service.metrics
-
-    def on_ended(index: int) -> None:
-        metrics.clear_gauges(index)
-        instances[index] = new_instance()
-
     stop.check()
     supervisor = Supervisor(
         start,
@@ -255,7 +272,8 @@ def _serve(
     # Workers share these objects as long as nobody writes to their pages, which a collection does.
     gc.collect()
     gc.freeze()
-    return supervisor.run()
+    with closing(upgrade):
+        return supervisor.run()
 
 
 def read_broadcasts(settings: Settings, stop: StopSignal) -> dict[str, str]:

@@ -156,6 +156,14 @@ class ServiceManager:
         self._send(f"MAINPID={pid}\nWATCHDOG=1".encode())
         self.due = None
 
+    def report_return(self, now: float) -> None:
+        """The successor has failed: this process is the service again. systemd believes a process
+        that is not the main one only with `NotifyAccess=all`.
+        """
+        self._send(f"MAINPID={os.getpid()}\nWATCHDOG=1".encode())
+        if self._interval:
+            self.due = now + self._interval
+
     def report_from(self, loop: asyncio.AbstractEventLoop) -> None:
         """Report as ready, and alive for as long as `loop` runs."""
         self.report_ready(loop.time())
@@ -267,6 +275,8 @@ class Supervisor:
             ends = [process.sentinel for _, process in self._running()]
             if self._upgrade.pipe is not None:
                 ends.append(self._upgrade.pipe)
+            if self._is_draining and self._upgrade.successor is not None:
+                ends.append(self._upgrade.successor)
             events = wait([signals, *pipes, *ends], self._timeout())
             # Signals first: a worker that ended by a signal sent to all is not to be restarted.
             received = _read_signals(signals)
@@ -280,6 +290,12 @@ class Supervisor:
             is_over = self._upgrade.pipe in events or (due is not None and due <= time.monotonic())
             if is_over and self._upgrade.conclude():
                 self._end_workers(0, signal.SIGUSR2, self._drain)
+            elif (
+                self._is_draining
+                and self._upgrade.successor in events
+                and self._upgrade.take_back()
+            ):
+                self._serve_again()
             for worker, process in self._running():
                 if process.sentinel in events:
                     self._ended(worker, process)
@@ -411,6 +427,17 @@ class Supervisor:
         for _, process in self._running():
             if process.pid is not None:
                 os.kill(process.pid, number)
+
+    def _serve_again(self) -> None:
+        """The next version has failed. Workers that have begun to end are replaced by others."""
+        self._exit_code = self._kill_at = None
+        self._is_draining = False
+        now = time.monotonic()
+        for worker in self._workers:
+            if worker.process is None:
+                worker.restarts = Restarts(now)
+            elif worker.process.pid is not None:
+                os.kill(worker.process.pid, signal.SIGTERM)
 
     def _kill(self) -> None:
         self._kill_at = None

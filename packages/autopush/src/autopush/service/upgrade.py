@@ -4,7 +4,8 @@
                   ◀── b"ready" on a pipe, or the end of it ──
 
 Rule: until the next version is ready, this one serves as if nothing had happened. From then on it
-accepts no connections, and ends when it has none.
+accepts no connections, and ends when it has none; but if the main process of the next version
+fails before that, this one serves again.
 """
 
 import asyncio
@@ -91,7 +92,8 @@ class Predecessor:
 class ServiceUpgrade:
     """The start of the next version, one at a time. Times are monotonic.
 
-    `on_ready`: called with the process id of the next version. `successors`, `instances`: of each
+    `on_ready`: called with the process id of the next version. `on_failed`: called when it has
+    failed after that, and this version is to serve again. `successors`, `instances`: of each
     worker, for the worker that takes its place, see `ServiceContext`.
     """
 
@@ -99,6 +101,7 @@ class ServiceUpgrade:
         self,
         listeners: Sequence[Sockets],
         on_ready: Callable[[int], None],
+        on_failed: Callable[[], None] = lambda: None,
         *,
         successors: Sequence[socket.socket] = (),
         instances: Sequence[str] = (),
@@ -106,7 +109,7 @@ class ServiceUpgrade:
         timeout: float = START_TIMEOUT,
     ) -> None:
         self._listeners = listeners
-        self._on_ready = on_ready
+        self._on_ready, self._on_failed = on_ready, on_failed
         self._successors = successors
         self._instances = instances
         self._command = command or [sys.executable, *sys.orig_argv[1:]]
@@ -116,6 +119,10 @@ class ServiceUpgrade:
         """Readable when the next version is ready or has ended; None while none is starting."""
         self.due: float | None = None
         """When to call `conclude` at the latest."""
+        self.successor: int | None = None
+        """Readable when the main process of a next version that was ready has ended, see
+        `take_back`; None before, and where the system cannot tell.
+        """
 
     def begin(self, now: float) -> None:
         """Start the next version, unless that is impossible, which is logged."""
@@ -149,8 +156,15 @@ class ServiceUpgrade:
         self.pipe, self.due = reader, now + self._timeout
         _log.info("Upgrade: the next version is starting", next_pid=self._process.pid)
 
-    def begin_on(self, loop: asyncio.AbstractEventLoop, then: Callable[[], None]) -> None:
-        """As `begin`; calls `then` when the next version is ready."""
+    def begin_on(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        then: Callable[[], None],
+        failed: Callable[[], None],
+    ) -> None:
+        """As `begin`; calls `then` when the next version is ready, and `failed` if it fails after
+        that: this version is to serve again.
+        """
         is_first = self._process is None
         self.begin(loop.time())
         pipe, due = self.pipe, self.due
@@ -162,6 +176,13 @@ class ServiceUpgrade:
             timer.cancel()
             if self.conclude():
                 then()
+                if self.successor is not None:
+                    loop.add_reader(self.successor, take_back, self.successor)
+
+        def take_back(successor: int) -> None:
+            loop.remove_reader(successor)
+            if self.take_back():
+                failed()
 
         loop.add_reader(pipe, conclude)
         timer = loop.call_at(due, conclude)
@@ -182,7 +203,8 @@ class ServiceUpgrade:
                     process.wait(EXIT_TIMEOUT)
                 cause = _cause_of_end(process.returncode)
         if is_ready:
-            process.returncode = 0  # it outlives this process: nobody here waits for it
+            with suppress(OSError):  # the kernel has none, or there is no descriptor left
+                self.successor = os.pidfd_open(process.pid)
             self._close_pipe(pipe)
             for sock in self._successors:  # only the next version is at their ends from now on
                 sock.close()
@@ -192,6 +214,39 @@ class ServiceUpgrade:
         self.cancel()
         _log.error("The upgrade failed; this version goes on", next_pid=process.pid, cause=cause)
         return False
+
+    def take_back(self) -> bool:
+        """Whether this version has to serve again, as the main process of the next one has failed.
+        If that was stopped, exit code 0, the service is to end. To be called when `successor` is
+        readable.
+        """
+        self._forget_successor()
+        process = self._process
+        if process is None:
+            return False
+        code = process.wait()
+        if code == 0:
+            return False
+        self._process = None
+        _log.error(
+            "The next version has failed; this version serves again",
+            next_pid=process.pid,
+            cause=_cause_of_end(code),
+        )
+        self._on_failed()
+        return True
+
+    def close(self) -> None:
+        """End as this version does: kill a next one that is not ready, leave one that is."""
+        self.cancel()
+        self._forget_successor()
+        if self._process is not None:
+            self._process.returncode = 0  # it outlives this process: nobody here waits for it
+
+    def _forget_successor(self) -> None:
+        if self.successor is not None:
+            os.close(self.successor)
+            self.successor = None
 
     def cancel(self) -> None:
         """Kill a next version that is not ready."""

@@ -24,6 +24,10 @@ SHUTDOWN_TIMEOUT: Final = 28.0
 """Seconds until a shutdown is cut short if the store hangs: 2 less than `GRACE_PERIOD`."""
 SHUTDOWN_CUT_SHORT: Final = 1
 """Exit code of a shutdown that was cut short."""
+SERVE_AGAIN: Final = -1
+"""In place of an exit code: the next version has failed before this one has ended, so a worker has
+to serve in this process again.
+"""
 
 _log = logs.get(__name__)
 
@@ -42,7 +46,8 @@ async def serve(
 
     SIGHUP reopens the logs and reloads certificates; `reload` does so before serving. SIGUSR2
     begins the `upgrade`; in one of several workers it says that the next version is ready. Then
-    this one ends when it has no clients, at most `upgrade_drain` seconds later.
+    this one ends when it has no clients, at most `upgrade_drain` seconds later, or with
+    `SERVE_AGAIN`.
     """
     raise_limit()
     loop = asyncio.get_running_loop()
@@ -83,26 +88,34 @@ async def serve(
     gc.set_threshold(50_000, 20, 100)
     worker.process.set_ready(True)  # before the service is announced
     on_ready()
+    failed = asyncio.Event()
     if upgrade is None:
         loop.add_signal_handler(signal.SIGUSR2, retire.set)
     else:
-        loop.add_signal_handler(signal.SIGUSR2, upgrade.begin_on, loop, retire.set)
+        begin = upgrade.begin_on
+        loop.add_signal_handler(signal.SIGUSR2, begin, loop, retire.set, failed.set)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])  # as SIGHUP
-    stopping = loop.create_task(stop.wait())
+    stopping = [loop.create_task(each.wait()) for each in (stop, failed)]
     retiring = loop.create_task(_retire_at(retire, worker, service.settings.upgrade_drain))
-    await asyncio.wait([stopping, retiring], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([*stopping, retiring], return_when=asyncio.FIRST_COMPLETED)
     if retiring.done() and (error := retiring.exception()) is not None:
         _log.exception("The connections could not be handed over", error=error)
     retiring.cancel()
     if upgrade is not None:
         upgrade.cancel()
-    _end_process_after(SHUTDOWN_TIMEOUT)
+    cut_short = _end_process_after(SHUTDOWN_TIMEOUT)
     worker.process.set_ready(False)
     reloads.cancel()
     watching.cancel()
-    await worker.stop()
+    # What the next version listens on too is kept: it may fail until this one has ended.
+    await worker.stop(keep_sockets=not stop.is_set())
     await store.close()
-    return 0
+    if stop.is_set() or not failed.is_set():
+        return 0
+    cut_short.cancel()
+    # Until the next worker handles them: they would end the process.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP, signal.SIGUSR2])
+    return SERVE_AGAIN
 
 
 async def _retire_at(retire: asyncio.Event, worker: Worker, seconds: float) -> None:
@@ -122,11 +135,12 @@ async def _reload(certificates: Certificates, clock: Clock) -> None:
     await asyncio.to_thread(certificates.reload, clock())
 
 
-def _end_process_after(seconds: float) -> None:
+def _end_process_after(seconds: float) -> threading.Timer:
     """End this process even if a thread of the store, or the loop, waits for a stuck disk."""
     timer = threading.Timer(seconds, _end_process)
     timer.daemon = True
     timer.start()
+    return timer
 
 
 def _end_process() -> None:
