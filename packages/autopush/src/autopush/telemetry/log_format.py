@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -19,6 +20,7 @@ REDACTED: Final = "[redacted]"
 SECRET_FIELDS: Final = frozenset(
     {"auth_key", "authorization", "cookie", "crypto_key", "key_hash", "proxy_authorization"}
 )
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _FLATTENED: Final = frozenset({"client_info", "timings"})
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS
 _PRIORITIES: Final = (
@@ -127,14 +129,20 @@ def new_record(name: str, level: int, event: str, **fields: object) -> logging.L
 
 def redact(fields: Mapping[str, object]) -> dict[str, object]:
     """A copy in which fields named like a secret are redacted, at any depth; callers log none."""
-    copy: dict[str, object] = {}
-    for name, value in fields.items():
-        is_secret = str(name).lower().replace("-", "_") in SECRET_FIELDS
-        copy[str(name)] = REDACTED if is_secret else _redacted(value)
-    return copy
+    return {
+        str(name): REDACTED if _is_secret(str(name)) else _redacted(value)
+        for name, value in fields.items()
+    }
+
+
+@lru_cache(maxsize=1024)
+def _is_secret(name: str) -> bool:
+    return name.lower().replace("-", "_") in SECRET_FIELDS
 
 
 def _redacted(value: object) -> object:
+    if type(value) in _SCALARS:  # nearly all; the check for a mapping costs ten times as much
+        return value
     if isinstance(value, Mapping):
         return redact(value)
     return [_redacted(each) for each in value] if isinstance(value, list) else value
