@@ -767,6 +767,41 @@ def test_what_a_caller_left_out_itself_is_counted_too(log_file: Path) -> None:
     assert records(log_file)[-1]["Fields"]["suppressed"] == 5
 
 
+def test_the_fields_of_a_line_that_is_not_written_are_not_collected(log_file: Path) -> None:
+    configure(log_file, level="info", monotonic=ManualClock())
+    collected: list[None] = []
+
+    def fields() -> dict[str, object]:
+        collected.append(None)
+        return {"number": len(collected)}
+
+    for _ in range(FLOOD):
+        logs.get("x").info_with("often", fields)
+    numbers = [record["Fields"]["number"] for record in records(log_file)]
+    assert numbers == list(range(1, LINES_PER_SECOND + 1))
+    assert len(collected) == LINES_PER_SECOND
+    configure(log_file, level="warning")
+    logs.get("x").info_with("another", fields)
+    assert len(collected) == LINES_PER_SECOND
+
+
+def test_of_a_repeated_line_no_record_is_made(
+    log_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[logging.LogRecord] = []
+    make = logging.getLogRecordFactory()
+
+    def noted(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        made.append(make(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(logging, "_logRecordFactory", noted)
+    configure(log_file, level="info", monotonic=ManualClock())
+    for _ in range(FLOOD):
+        logs.get("x").info("often")
+    assert len(made) == LINES_PER_SECOND
+
+
 def test_at_level_debug_every_line_is_written(log_file: Path) -> None:
     configure(log_file, monotonic=ManualClock())
     for _ in range(FLOOD):

@@ -116,37 +116,37 @@ class SessionLog:
         code: int,
     ) -> None:
         """For connections past their hello. `code`: of the close frame, 1006 if there was none."""
-        if not _log.is_informative:
-            return  # without collecting two dozen fields
-        names, counts = client.names, session.counts
-        _log.info(
-            "Session",
-            uaid_hash=self._hash(session.uaid or ""),
-            uaid_reset=session.is_reset,
-            existing_uaid=bool(session.is_existing),
-            connection_type="webpush" if session.simplepush is None else "simplepush",
-            host=client.host,
-            ua_name=names.name,
-            ua_category=names.category,
-            ua_os_family=names.os_family,
-            ua_os_ver=names.os_version,
-            ua_browser_family=names.browser_family,
-            ua_browser_ver=names.browser_version,
-            connection_time=round(seconds, 3),
-            direct_acked=counts.direct_acked,
-            direct_storage=direct_storage,
-            stored_retrieved=counts.stored_retrieved,
-            stored_acked=counts.stored_acked,
-            nacks=counts.nacks,
-            registers=counts.registers,
-            unregisters=counts.unregisters,
-            disconnect_reason=reason,
-            close_code=code,
-        )
+
+        def fields() -> dict[str, object]:
+            names, counts = client.names, session.counts
+            return {
+                "uaid_hash": self._hash(session.uaid or ""),
+                "uaid_reset": session.is_reset,
+                "existing_uaid": bool(session.is_existing),
+                "connection_type": "webpush" if session.simplepush is None else "simplepush",
+                "host": client.host,
+                "ua_name": names.name,
+                "ua_category": names.category,
+                "ua_os_family": names.os_family,
+                "ua_os_ver": names.os_version,
+                "ua_browser_family": names.browser_family,
+                "ua_browser_ver": names.browser_version,
+                "connection_time": round(seconds, 3),
+                "direct_acked": counts.direct_acked,
+                "direct_storage": direct_storage,
+                "stored_retrieved": counts.stored_retrieved,
+                "stored_acked": counts.stored_acked,
+                "nacks": counts.nacks,
+                "registers": counts.registers,
+                "unregisters": counts.unregisters,
+                "disconnect_reason": reason,
+                "close_code": code,
+            }
+
+        _log.info_with("Session", fields)
 
     def _write(self, event: str, uaid: str, fields: Mapping[str, object]) -> None:
-        if _log.is_informative:
-            _log.info(event, uaid_hash=self._hash(uaid), **fields)
+        _log.info_with(event, lambda: {"uaid_hash": self._hash(uaid), **fields})
 
 
 def reason_of_client(code: int) -> str:

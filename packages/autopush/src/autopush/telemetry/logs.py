@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
-from typing import Final
+from typing import ClassVar, Final
 
 from autopush.telemetry.log_format import (
     NAMESPACE,
@@ -67,13 +67,11 @@ class Log:
 
     __slots__ = ("_logger",)
 
+    repeats: "ClassVar[RepeatFilter | None]" = None
+    """That of the handlers, see `configure`; None admits every line."""
+
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-
-    @property
-    def is_informative(self) -> bool:
-        """Whether `info` writes."""
-        return self._logger.isEnabledFor(logging.INFO)
 
     @property
     def is_verbose(self) -> bool:
@@ -87,6 +85,13 @@ class Log:
     def info(self, event: str, /, **fields: object) -> None:
         if self._logger.isEnabledFor(logging.INFO):
             self._emit(logging.INFO, event, fields)
+
+    def info_with(self, event: str, collect: Callable[[], dict[str, object]]) -> None:
+        """As `info`; `collect` returns the fields, and is called only if the line is written."""
+        if self._logger.isEnabledFor(logging.INFO):
+            repeats = self._admit(logging.INFO, event)
+            if repeats is not None:
+                self._write(logging.INFO, event, _add_suppressed(collect(), repeats))
 
     def warning(self, event: str, /, **fields: object) -> None:
         if self._logger.isEnabledFor(logging.WARNING):
@@ -110,12 +115,28 @@ class Log:
         error = fields.pop("exc_info", None)
         if error is True:
             error = sys.exception()
-        exc_info = None
         if isinstance(error, BaseException):
+            self._write(level, event, fields, error)
+            return
+        repeats = self._admit(level, event)
+        if repeats is not None:
+            self._write(level, event, _add_suppressed(fields, repeats))
+
+    def _admit(self, level: int, event: str) -> dict[str, int] | None:
+        """Ask the filter before there is a record: making one costs far more than the answer."""
+        return {} if Log.repeats is None else Log.repeats.admit(self._logger.name, level, event)
+
+    def _write(
+        self, level: int, event: str, fields: dict[str, object], error: BaseException | None = None
+    ) -> None:
+        extra: dict[str, object] = {"fields": fields}
+        exc_info = None
+        if error is None:
+            extra["is_admitted"] = True
+        else:
             exc_info = (type(error), error, error.__traceback__)
         # Not Logger.log: that would walk the stack for the caller's file and line.
         name = self._logger.name
-        extra = {"fields": fields}
         record = self._logger.makeRecord(name, level, "", 0, event, (), exc_info, extra=extra)
         self._logger.handle(record)
 
@@ -202,21 +223,33 @@ class RepeatFilter(logging.Filter):
         self._lines = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
         self._warnings = RepeatLimiter(WARNINGS_PER_SECOND, monotonic=monotonic)
 
+    def admit(
+        self, name: str, level: int, event: str, error: type[BaseException] | None = None
+    ) -> dict[str, int] | None:
+        """As `RepeatLimiter.admit`, for a line of a logger."""
+        if level <= logging.DEBUG:
+            return {}
+        limiter = self._lines if level < logging.WARNING else self._warnings
+        return limiter.admit((name, level, event, error))
+
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno <= logging.DEBUG:
-            return True
         admitted: bool | None = getattr(record, "is_admitted", None)
         if admitted is None:
-            limiter = self._lines if record.levelno < logging.WARNING else self._warnings
             error = record.exc_info[0] if record.exc_info else None
-            text = record.msg if isinstance(record.msg, str) else type(record.msg)
-            count = limiter.admit((record.name, record.levelno, text, error))
-            admitted = record.is_admitted = count is not None
-            if count:
-                fields = getattr(record, "fields", {})
-                suppressed = count["suppressed"] + fields.get("suppressed", 0)
-                record.fields = {**fields, "suppressed": suppressed}
+            text = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+            repeats = self.admit(record.name, record.levelno, text, error)
+            admitted = record.is_admitted = repeats is not None
+            if repeats:
+                record.fields = _add_suppressed(getattr(record, "fields", {}), repeats)
         return admitted
+
+
+def _add_suppressed(fields: dict[str, object], repeats: dict[str, int]) -> dict[str, object]:
+    if not repeats:
+        return fields
+    earlier = fields.get("suppressed")
+    more = earlier if isinstance(earlier, int) else 0
+    return {**fields, "suppressed": repeats["suppressed"] + more}
 
 
 class LineHandler(QueueHandler):
@@ -375,7 +408,8 @@ def configure(
     """Send all logs to `output` (stdout, stderr, none, or a file to append to) and `handlers`.
 
     `human`: text instead of JSON; None: if the output is a terminal. `hostname`: named in records
-    in place of this machine. Handlers without the attribute `has_own_limit` share a `RepeatFilter`.
+    in place of this machine. Handlers without the attribute `has_own_limit` share a `RepeatFilter`;
+    those with it get every record that has an exception, and of others those that are admitted.
     Without `background` no thread is started, so that the process may still fork; see
     `start_background`.
 
@@ -392,6 +426,8 @@ def configure(
         _teardown.callback(library.setLevel, library.level)
         library.setLevel(logging.WARNING)
     repeats = RepeatFilter(monotonic=monotonic)
+    Log.repeats = repeats
+    _teardown.callback(setattr, Log, "repeats", None)
     # The output is closed last: the others report their failures there.
     for each in (handler, *handlers):
         if not getattr(each, "has_own_limit", False):
