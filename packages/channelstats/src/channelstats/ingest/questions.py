@@ -8,13 +8,12 @@ _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _MARKS: Final = "?\uff1f\u061f"
 """Of Latin, Chinese and Arabic script."""
 
-_ASKING: Final = re.compile(
-    # A mark at the end of a word; one in an address or a program is followed by something else.
-    # A row of marks is looked at once, however long it is.
-    rf"""(?<![{_MARKS}])[^\s/<&=][{_MARKS}]++(?=$|[\s!*_~)"'.:\u00bb\u201d\u2019])"""
-    # French sets it apart.
-    rf"|[ \u00a0\u202f][{_MARKS}]+(?=\s*(?:$|\n))"
-)
+_RUN: Final = re.compile(rf"[{_MARKS}]+")
+_NO_WORD: Final = "/<&="
+"""Signs of addresses and programs: a mark behind one ends no word."""
+_WORD_END: Final = re.compile(r"""$|[\s!*_~)"'.:\u00bb\u201d\u2019]""")
+_SPACES: Final = (" ", "\u00a0", "\u202f")
+_LINE_END: Final = re.compile(r"\s*(?:$|\n)")
 
 _OPENERS: Final = {
     "en": "anyone know|anybody know|does any|do any|can any|can some|could any|could some|has any"
@@ -57,9 +56,24 @@ def asks(text: str) -> bool:
     """
     if "`" in text:
         text = _CODE.sub(" ", text)
-    if any(mark in text for mark in _MARKS) and _ASKING.search(text):
+    # Nearly all texts are soon known to have no mark.
+    may_have_marks = "?" in text or not text.isascii()
+    if may_have_marks and any(_ends_question(text, *run.span()) for run in _RUN.finditer(text)):
         return True
     first = text.partition(" ")[0]
     if first[:1] not in "<:" and first.rstrip(",!").lower() not in _FIRST_WORDS:
         return False
     return _OPENING.match(text) is not None
+
+
+def _ends_question(text: str, begin: int, end: int) -> bool:
+    """Whether the question marks from ``begin`` to ``end`` end a word, or stand apart at the end of
+    a line, as French has it. Those in an address or a program have something else around them.
+    """
+    before = text[begin - 1 : begin] if begin else ""
+    if before in _SPACES and _LINE_END.match(text, end):
+        return True
+    is_of_word = before and not before.isspace() and before not in _NO_WORD
+    if is_of_word and begin > 1:
+        is_of_word = text[begin - 2] not in _MARKS  # `?a?`
+    return bool(is_of_word or end - begin > 1) and _WORD_END.match(text, end) is not None

@@ -14,7 +14,7 @@ import asyncio
 import re
 from array import array
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Final, Self
@@ -44,23 +44,22 @@ LONGEST_LINK: Final = 120
 _MOST_WORDS: Final = 1 << 21
 _MOST_USES: Final = 1 << 25
 """Of all weeks of one run; what comes beyond is not counted. 256 MB."""
-_PENDING: Final = 20_000
-"""Messages after which their words are turned into numbers."""
+_PENDING: Final = 1 << 21
+"""Characters of messages after which their words are looked for."""
 _WEEK: Final = 7 * DAY
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _ASCII: Final = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 """What each character becomes where words are taken apart."""
-_NO_WORDS: Final = re.compile(
+_MARKED_UP: Final = (
     r"```.*?(?:```|$)|`[^`\n]*`"  # code
     r"|<[^>]*>|https?://\S+"  # mentions, channels, links
     r"|:[a-z0-9_+'-]+:"  # emoji
-    r"|\S*@\S*",  # mail addresses, mentions that are none
-    re.DOTALL,
 )
+_NO_WORDS: Final = re.compile(_MARKED_UP, re.DOTALL)
+_NO_WORDS_NOR_MAIL: Final = re.compile(rf"{_MARKED_UP}|[^\s@]*+@\S*", re.DOTALL)
+"""The same, mail addresses and mentions that are none; it takes four times as long."""
 _LINK: Final = re.compile(r"<(https?://[^>|\s]+)|(?<!<)\b(https?://[^\s<>|]+)")
-_SIGNS: Final = re.compile(r"[<`:@]")
-"""Without any of them a text is nothing but words."""
 _SLACK: Final = ".slack.com"
 """Links to messages and files are about these alone."""
 
@@ -116,37 +115,33 @@ class TopicCounter:
         self._messages = Counter[int]()
         self._uses = [array("Q") for _ in self._weeks]
         self._words, self._people, self._channels = _Numbers(), _Numbers(), _Numbers()
-        self._pending: dict[tuple[int, str, str], set[str]] = {}
+        self._pending = defaultdict[tuple[int, str, str], list[str]](list)
         self._waiting = 0
 
     def add(self, row: MessageRow, text: str) -> None:
         """Count what somebody wrote in a public channel."""
-        ts = row.ts
-        if not self._begin <= ts < self._end:
-            self._week = bisect_right(self._bounds, ts) - 1
-            if not 0 <= self._week < WEEKS:
-                return
-            self._begin, self._end = self._bounds[self._week : self._week + 2]
+        if not self._begin <= row.ts < self._end:
+            self._week = bisect_right(self._bounds, row.ts) - 1
+            self._begin, self._end = ("", *self._bounds, "~")[self._week + 1 : self._week + 3]
+        if not 0 <= self._week < WEEKS:
+            return
         if not row.slack_uid or row.is_bot or row.subtype not in _WRITTEN:
             return
         self._messages[self._week] += 1
-        key = (self._week, row.slack_uid, row.slack_cid)
-        words = self._pending.get(key)
-        if words is None:
-            words = self._pending[key] = set()
-        words.update(terms(text))
-        self._waiting += 1
+        self._pending[self._week, row.slack_uid, row.slack_cid].append(text)
+        self._waiting += len(text)
         if self._waiting > _PENDING:
             self._number()
 
     def _number(self) -> None:
         """Turn what came into numbers."""
         numbers = self._words
-        for (week, uid, cid), words in self._pending.items():
+        for (week, uid, cid), texts in self._pending.items():
             person, channel = self._people[uid] % _PEOPLE, self._channels[cid] % _CHANNELS
             where = person << _CHANNEL_BITS | channel
             uses = self._uses[week]
             if len(uses) < _MOST_USES // WEEKS:
+                words = terms(texts)
                 if len(numbers) >= _MOST_WORDS:
                     words &= numbers.keys()
                 uses.extend([numbers[of] << _WORD_SHIFT | where for of in words - STOP_WORDS])
@@ -185,31 +180,47 @@ def _kept(uses: pl.Series, left_out: list[int], words: pl.Series, messages: int)
     if left_out:
         each = each.filter(~pl.col("person").is_in(left_out))
     counts = each.group_by("word").agg(pl.col("person").n_unique(), pl.col("channel").n_unique())
-    many = counts.filter(
-        pl.col("person") >= FEWEST_PEOPLE, pl.col("channel") >= FEWEST_CHANNELS
-    ).sort("word")
+    many = counts.filter(pl.col("person") >= FEWEST_PEOPLE, pl.col("channel") >= FEWEST_CHANNELS)
     named = pl.DataFrame({"term": words.gather(many["word"]), "people": many["person"]})
     return WeekTopics(
         messages=messages,
         people=each["person"].n_unique(),
-        terms=dict(named.drop_nulls().iter_rows()),
+        # Numbers of words are others in each run.
+        terms=dict(named.drop_nulls().sort("term").iter_rows()),
     )
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def terms(text: str) -> list[str]:
-    """The words and links of a text, with stop words and words that are too short."""
-    if _SIGNS.search(text) is None:
-        return _words(text)
-    found = _LINK.findall(text) if "http" in text else ()
-    links = [link for pair in found for link in _link(pair[0] or pair[1])]
-    return links + _words(_NO_WORDS.sub(" ", text))
+def terms(texts: Iterable[str]) -> set[str]:
+    """The words and links of texts, with stop words and words that are too short."""
+    found, ascii_texts = set[str](), list[str]()
+    for text in texts:
+        if "<" in text or ":" in text or "`" in text or "@" in text:
+            if "http" in text:
+                for marked, plain in _LINK.findall(text):
+                    found.update(_link(marked or plain))
+            text = (_NO_WORDS_NOR_MAIL if _may_have_mail(text) else _NO_WORDS).sub(" ", text)
+        if text.isascii():
+            ascii_texts.append(text)
+        else:
+            found.update(_words(text))
+    # Most of what is written is ASCII; all of it at once takes a third less time.
+    found.update(_words(" ".join(ascii_texts)))
+    return found
+
+
+def _may_have_mail(text: str) -> bool:
+    """Whether any `@` is of something else than mentions, each of which begins a word."""
+    if "@" not in text:
+        return False
+    mentions = text.count(" <@") + text.startswith("<@")
+    return text.count("@") > mentions or text.rfind(">") < text.rfind("<@")
 
 
 def _words(text: str) -> list[str]:
-    # Most of what is written is ASCII, of which this takes a third of the time.
+    # Of ASCII this takes a third of the time.
     return text.translate(_ASCII).split() if text.isascii() else _WORD.findall(text.lower())
 
 
