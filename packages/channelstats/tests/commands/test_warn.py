@@ -2,7 +2,7 @@
 
 import pytest
 
-from channelstats.commands import DONE
+from channelstats.commands import DONE, WITH_PROBLEMS
 from support.channelstats.called import Capture, called
 from support.channelstats.slack_house import Slack
 
@@ -33,3 +33,12 @@ def test_a_goal_that_is_sure_to_be_missed_is_posted_once(there: Slack, capfd: Ca
     assert warn(there) == DONE
     assert capfd.readouterr().err == ""
     assert len(posted(there)) == 1
+
+
+def test_what_keeps_subscribers_from_being_told_keeps_nothing_from_slack(
+    there: Slack, capfd: Capture
+) -> None:
+    capfd.readouterr()
+    assert warn(there, "--mail-server", "smtp://localhost") == WITH_PROBLEMS
+    assert "nobody is notified: mail_from: expected a value" in capfd.readouterr().err
+    assert posted(there) == [f"Already sure this week: {LINE}"]

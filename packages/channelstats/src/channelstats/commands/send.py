@@ -5,7 +5,7 @@ Rule: what fails costs that report alone, and the exit code says so; what was se
 again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -30,6 +30,7 @@ from channelstats.sending.announcing import (
     WARNED,
     WARNING,
     Announcer,
+    AnnounceResult,
     newest_week,
     subscribed,
     sure_lines,
@@ -78,7 +79,7 @@ async def send_weekly(context: CommandContext) -> int:
         async with context.web_api(Purpose.POST) as api:
             is_stopped = await _send(context, tables, week, api)
         await tables.sent.expire(min(context.today, week.start) - SENT_KEPT)
-        await _announce(context, tables, week)
+        await _tell(context, tables, lambda announcer: announcer.announce(week))
     return NOT_DONE if is_stopped else context.exit_code
 
 
@@ -167,10 +168,14 @@ async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:
     return found
 
 
-async def _announce(context: CommandContext, tables: Tables, week: Period) -> None:
-    """Notify the subscribers of the dashboard."""
+async def _tell(
+    context: CommandContext,
+    tables: Tables,
+    tell: Callable[[Announcer], Awaitable[AnnounceResult]],
+) -> None:
+    """Tell the subscribers of the dashboard something; that nobody can be told ends no command."""
     try:
-        result = await _announcer(context, tables).announce(week)
+        result = await tell(_announcer(context, tables))
     except SettingError as error:
         context.complain(f"nobody is notified: {error}")
         return
@@ -231,11 +236,7 @@ async def warn(context: CommandContext) -> int:
         if context.arguments.dry_run:
             print("".join(f"{line}\n" for line in lines.values()), end="")
             return context.exit_code
-        result = await _announcer(context, tables).warn(week, lines)
-        if result.left:
-            context.complain(result)
-        elif result.notified:
-            context.say(str(result))
+        await _tell(context, tables, lambda announcer: announcer.warn(week, lines))
         if lines and context.settings.report_channel:
             await _post_warnings(context, tables, week, lines)
     return context.exit_code
