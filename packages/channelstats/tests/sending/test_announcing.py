@@ -22,9 +22,9 @@ from channelstats.sending.delivery import ATTEMPTS, LONGEST_WAIT
 from channelstats.sending.push_sender import DEFAULT_CONTACT, vapid_key
 from channelstats.settings import Settings
 from channelstats.stats import Period
-from channelstats.stats.document import document_of
 from channelstats.tables.subscriptions import HELD, Subscription
 from channelstats.views.goals import parse_bound
+from channelstats.views.report_data import ReportData, load_report_data
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.push_service import Answer, Browser, PushService
 from support.clocks import ManualClock
@@ -285,11 +285,11 @@ async def test_a_run_ends_and_leaves_the_rest(desk: Desk) -> None:
 async def test_what_making_the_report_takes_is_not_lost_for_sending(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def made(*given: Any, **how: Any) -> bytes:
+    async def loaded(*given: Any, **how: Any) -> ReportData:
         desk.clock.advance(WHOLE_RUN)
-        return await document_of(*given, **how)
+        return await load_report_data(*given, **how)
 
-    monkeypatch.setattr(announcing, "document_of", made)
+    monkeypatch.setattr(announcing, "load_report_data", loaded)
     await desk.subscribed()
     assert await desk.announce() == AnnounceResult(notified=1)
 

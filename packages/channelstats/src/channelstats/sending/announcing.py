@@ -15,7 +15,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -45,15 +45,14 @@ from channelstats.sending.push_sender import (
 from channelstats.settings import Settings
 from channelstats.slack.rate_limits import Sleep
 from channelstats.stats import Period
-from channelstats.stats.document import document_of
 from channelstats.stats.period import WEEK, last_complete_week
-from channelstats.stats.quantities import Change
+from channelstats.stats.quantities import change, shown
 from channelstats.tables import Tables
 from channelstats.tables.subscriptions import Subscription, announced, failed, warned
 from channelstats.views.digest import digest_of
 from channelstats.views.goals import Measured, decided, measure_week
 from channelstats.views.model import Choice, ChoiceError, Page, Text
-from channelstats.views.report_data import load_report_data
+from channelstats.views.report_data import ReportData, load_report_data
 from channelstats.views.reports import ReportKind, Wanted
 from keytables import Clock, Values
 from keytables.lease import Lease
@@ -112,35 +111,22 @@ class WeekMessage(msgspec.Struct, frozen=True):
     url: str
 
 
-class _Compared(msgspec.Struct):
-    statistics: dict[str, Change]
-
-
-class _Document(msgspec.Struct):
-    """What is read of a document."""
-
-    compared: _Compared
-    channels: dict[str, msgspec.Raw]
-
-
-def message_of(document: bytes, week: Period) -> WeekMessage | None:
-    """The message about a week, from the document of its report; None when there were no messages.
+def message_of(data: ReportData) -> WeekMessage | None:
+    """The message about a week; None when there were no messages.
 
     Rule: it has numbers of the whole workspace and names nobody and nothing: others may see the
     screen that shows it.
     """
-    report = msgspec.json.decode(document, type=_Document)
-    messages = report.compared.statistics["messages"]
-    number = messages["cur"]
-    if not number:
+    week, figures, before = data.period, data.now.statistics, data.before.statistics
+    messages = change(figures["messages"], before["messages"])
+    posters, channels = figures["posters"], data.now.channel_frame.height
+    if not (number := messages["cur"]):
         return None
-    change = change_text(messages)
-    posters = report.compared.statistics["posters"]["cur"]
-    channels = len(report.channels)
+    compared = change_text(messages)
     body = (
         f"{_days(week.start, week.last)}: {number_text(number)} {plural(number, 'message')}"
-        f"{f' ({change})' if change else ''} by {number_text(posters)} "
-        f"{plural(posters, 'person')} in {channels:,} {plural(channels, 'channel')}"
+        f"{f' ({compared})' if compared else ''} by {number_text(shown(posters))} "
+        f"{plural(shown(posters), 'person')} in {channels:,} {plural(channels, 'channel')}"
     )
     url = f"/report?from={week.start.isoformat()}&to={week.last.isoformat()}"
     return WeekMessage(TITLE, body, url)
@@ -156,6 +142,23 @@ def _days(first: date, last: date) -> str:
     """10 to 16 March 2024; 31 March to 6 April 2024."""
     begin = f"{first.day}" if first.month == last.month else f"{first.day} {first:%B}"
     return f"{begin} to {last.day} {last:%B %Y}"
+
+
+def digest_mail(
+    data: ReportData,
+    names: Directory,
+    goals: list[Measured],
+    alerts: list[Measured],
+    help_channel: str,
+) -> Mail:
+    """The mail about a week: the digest of its report, and what became of goals."""
+    page = digest_of(Wanted(ReportKind.GLOBAL, "", "", help_channel, ""), data)
+    if lines := weekly_lines(goals, alerts):
+        said = Text(tuple((line,) for line in lines))
+        page = msgspec.structs.replace(page, lead=(*page.lead, said))
+    week = data.period
+    subject = f"{line_text(page.title, names)}, {_days(week.start, week.last)}"
+    return Mail(subject, text_of(page, names), html_of(page, names), week.start)
 
 
 async def measured_week(
@@ -232,7 +235,7 @@ class News(msgspec.Struct, frozen=True):
 
     topic: str
     message: Callable[[Subscription], WeekMessage]
-    mail: Callable[[], Awaitable[Callable[[Subscription], Mail]]]
+    mail: Callable[[Subscription], Mail]
     lease: Callable[[Subscription], Awaitable[Lease | None]]
     told: Callable[[Subscription], Values]
 
@@ -266,8 +269,14 @@ class Announcer:
         waiting = await self._waiting(lambda one: one.waits_for(week.start), result)
         if not waiting:
             return result
-        document = await document_of(tables, week, settings.options, clock=self._clock)
-        message = await asyncio.to_thread(message_of, document, week)
+        data = await load_report_data(
+            tables,
+            week,
+            settings.options,
+            now=int(self._clock()),
+            smallest_group=settings.min_group,
+        )
+        message = await asyncio.to_thread(message_of, data)
         if message is None:
             return AnnounceResult(is_empty_week=True)
         if dry_run:
@@ -275,15 +284,12 @@ class Announcer:
             return result
         goals, alerts = await measured_week(tables, settings, week)
         message = _with_goals(message, goals, alerts)
-
-        async def mail() -> Callable[[Subscription], Mail]:
-            made = await self._mail(week, goals, alerts)
-            return lambda _: made
-
+        names = await load(tables, settings.slack_name)
+        digest = cache(lambda: digest_mail(data, names, goals, alerts, settings.help_channel))
         news = News(
             topic=TOPIC,
             message=lambda _: message,
-            mail=mail,
+            mail=lambda _: digest(),
             lease=lambda one: subscriptions.lease_if_due(one.endpoint, week.start, self._clock),
             told=lambda _: announced(week.start),
         )
@@ -302,16 +308,13 @@ class Announcer:
             known = one.warned_of(week.start)
             return {bound: line for bound, line in lines.items() if bound not in known}
 
-        def mail_to(one: Subscription) -> Mail:
+        def mail(one: Subscription) -> Mail:
             first, *more = new(one).values()
             subject = f"{WARNING}: {first}{f' and {len(more):,} more' if more else ''}"
             days, before = Choice(week.start, week.last), week.previous
             said = Text(tuple((line,) for line in (first, *more)))
             page = Page(WARNED, (WARNING,), days, (before.start, before.last), lead=(said,))
             return Mail(subject, text_of(page, _NOBODY), html_of(page, _NOBODY), week.start)
-
-        async def mail() -> Callable[[Subscription], Mail]:
-            return mail_to
 
         def message(one: Subscription) -> WeekMessage:
             body = "\n".join(shortened(list(new(one).values()), MAX_LINES))
@@ -353,10 +356,9 @@ class Announcer:
         if mails and self._mail_server is not None:
             folder, clock = self._settings.folder, self._clock
             sender = await asyncio.to_thread(MailSender, self._mail_server, folder, clock)
-            mail_to = await news.mail()
 
             async def send(one: Subscription) -> Answer:
-                return await sender.send(one, await asyncio.to_thread(mail_to, one))
+                return await sender.send(one, await asyncio.to_thread(news.mail, one))
 
             await self._send(mails, news, end, result, send, 1)
         elif mails:
@@ -379,29 +381,6 @@ class Announcer:
                 return sender.send(one, msgspec.json.encode(news.message(one)), news.topic)
 
             await self._send(reachable, news, end, result, send, AT_ONCE)
-
-    async def _mail(self, week: Period, goals: list[Measured], alerts: list[Measured]) -> Mail:
-        """The digest of the report, and what became of goals."""
-        tables, settings = self._tables, self._settings
-        data = await load_report_data(
-            tables,
-            week,
-            settings.options,
-            now=int(self._clock()),
-            smallest_group=settings.min_group,
-        )
-        names = await load(tables, settings.slack_name)
-
-        def made() -> Mail:
-            wanted = Wanted(ReportKind.GLOBAL, "", "", settings.help_channel, "")
-            page = digest_of(wanted, data)
-            if lines := weekly_lines(goals, alerts):
-                told = Text(tuple((line,) for line in lines))
-                page = msgspec.structs.replace(page, lead=(*page.lead, told))
-            subject = f"{line_text(page.title, names)}, {_days(week.start, week.last)}"
-            return Mail(subject, text_of(page, names), html_of(page, names), week.start)
-
-        return await asyncio.to_thread(made)
 
     async def _send(
         self,
