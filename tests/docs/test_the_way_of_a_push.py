@@ -1,4 +1,4 @@
-"""The picture of a push in the page on architecture is what the code does, step by step."""
+"""The ways of a push, an ack and a hello in the page on architecture are what the code does."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ from support.user_agent import UserAgent
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 STEP = re.compile(r"^(?P<module>[a-z_/0-9]+\.py) +(?P<function>[\w.]+)", re.MULTILINE)
-FLOWS = {"push": "The way of a push", "ack": "The way of an ack"}
+FLOWS = {"push": "The way of a push", "ack": "The way of an ack", "hello": "The way of a hello"}
 BESIDE = {
     "net/timers.py",
     "delivery/node.py",
@@ -69,13 +69,14 @@ def traced() -> Iterator[list[Step]]:
 
 @pytest.fixture
 async def flows(tmp_path: Path) -> dict[str, list[Step]]:
-    """What happens at a push to a connected user agent, and at its ack."""
+    """What happens at a push to a connected user agent, at its ack, and at its next hello."""
     service = service_context(tmp_path)
     store = await open_store(service.settings, time.time)
     metrics = service.metrics.of_worker(0)
     worker = Worker(service, 0, metrics, store, time.time)
     await worker.start()
-    agent = await UserAgent.connect(f"ws://127.0.0.1:{service.settings.port}/")
+    url = f"ws://127.0.0.1:{service.settings.port}/"
+    agent = await UserAgent.connect(url)
     await agent.hello()
     _, endpoint = await agent.register()
 
@@ -91,10 +92,22 @@ async def flows(tmp_path: Path) -> dict[str, list[Step]]:
             await agent.ack([notification])
             await agent.send(messageType="unregister")  # refused at once
             await agent.reply()
-    await agent.close()
+        await agent.close()
+        await sender.push(endpoint, b"x" * 100)
+
+    async def come_back() -> UserAgent:
+        returned = await UserAgent.connect(url)
+        await returned.hello(agent.uaid)
+        await returned.notification()
+        return returned
+
+    await (await come_back()).close()  # not acked: it is sent again
+    with traced() as hello:
+        returned = await come_back()
+    await returned.close()
     await worker.stop()
     await store.close()
-    return {"push": push, "ack": ack}
+    return {"push": push, "ack": ack, "hello": hello}
 
 
 @pytest.mark.parametrize("flow", FLOWS)
@@ -107,7 +120,9 @@ async def test_each_step_of_the_picture_happens_in_that_order(
         assert step in calls, f"{step} does not come after the steps above it"
 
 
-@pytest.mark.parametrize(("flow", "beside"), [("push", BESIDE), ("ack", BESIDE | COMMIT)])
+@pytest.mark.parametrize(
+    ("flow", "beside"), [("push", BESIDE), ("ack", BESIDE | COMMIT), ("hello", BESIDE)]
+)
 async def test_every_module_on_the_way_is_in_the_picture(
     flows: dict[str, list[Step]], flow: str, beside: set[str]
 ) -> None:
