@@ -49,24 +49,30 @@ class Unacked(Struct):
 
 
 class Drain(Struct):
-    """The state of running passes; an idle session has none.
-
-    `_least`: the level of urgency from which on this pass sends. `_left`: the highest level found
-    that is left to the next pass. `waiting`: unacked messages of the current page. `too_many`: more
-    messages are stored than one user agent may have unacked.
-    """
+    """The state of a read of all that is stored; a session that reads nothing has none."""
 
     _after: str | None = None
+    """The sort key after which the next page begins; None for the first page."""
     _over: bool = False
+    """Whether the last page of this pass was read."""
     _is_mixed: bool = False
+    """Whether the messages may differ in urgency."""
     _least: int = LEVELS[LOWEST]
+    """The lowest level of urgency that this pass sends."""
     _left: int = NONE_LEFT
+    """The highest level that was found and is left to the next pass."""
     _pointer: int = 0
+    """The read pointer of the original (µs): what is not after it was read there."""
     _completed: set[str] = set()
+    """Versions acked or unsubscribed while a page is read: the page may still have them."""
     _changed: dict[str, bool] = {}
+    """Channels registered (True) or unregistered (False) while a page is read."""
     reading: bool = False
+    """Whether a page is being read."""
     waiting: int = 0
+    """Messages of the current page that are not acked."""
     too_many: bool = False
+    """Whether more messages are stored than one user agent may have."""
 
     def next_page(self) -> ReadStored | None:
         """None when all passes are over."""

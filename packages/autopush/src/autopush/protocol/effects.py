@@ -24,7 +24,7 @@ TRY_AGAIN_LATER: Final = 1013
 PINGED_TOO_OFTEN: Final = 4774
 """Firefox does not reconnect after this code until it has a new channel to register."""
 IDLE: Final = 4774
-"""A device that can be woken need not keep its connection; it does not reconnect by itself."""
+"""The same code, for a device that can be woken: it does not reconnect by itself either."""
 
 REPLACED: Final = "replaced"
 """Reason of a close: the user agent has a newer connection."""
@@ -115,7 +115,7 @@ class ReportNack(Struct, frozen=True):
 
 
 class TimerReason(Enum):
-    IDLE = "the device may have to be woken to be reached: close if it was silent for so long"
+    IDLE = "the device can be woken: close its connection if it has been silent for `wake_timeout`"
     CLOSE = "the hello could not be looked up: close"
     RETRY_READ = "a page of stored messages could not be read: read it again"
     ROTATE = "the user has an old message table: read it to its end, then change tables"
@@ -132,19 +132,21 @@ class SetTimer(Struct, frozen=True):
 
 
 class Identify(Struct, frozen=True):
-    """Look the user agent up and record its connection. Result: `Identified`.
-
-    `min_urgency`: None to leave it as recorded. `broadcasts`: those to subscribe to, as sent.
-    `secret_hash`: of the secret it has sent, "" if none. `wants_secret`: with a new UAID.
-    """
+    """Look the user agent up and record its connection. Result: `Identified`."""
 
     uaid: str | None
+    """None if it has sent none, or a malformed one."""
     min_urgency: str | None = None
+    """None to leave it as recorded."""
     broadcasts: object = None
+    """Those to subscribe to, as sent."""
     is_simplepush: bool = False
     wake_data: Mapping[str, str] | None = None
+    """Where a SimplePush device can be woken."""
     secret_hash: str = ""
+    """The hash of the secret it has sent, "" if it has sent none."""
     wants_secret: bool = False
+    """Whether a new UAID shall have a secret."""
 
 
 class Subscribe(Struct, frozen=True):
@@ -186,35 +188,40 @@ class ChangeTable(Struct, frozen=True):
 
 
 class Identified(Struct, frozen=True):
-    """`connected_at`: ms, as in the router record. `new`: nothing is stored yet, not even the user.
-    `reset`: an old record, dropped once its messages are delivered. `old_table`: of an earlier
-    month. `min_urgency`: as recorded. `secret`: that of a new UAID, None if it has none.
-    """
+    """The user of a hello: the one it has named, or a new one."""
 
     uaid: str
     connected_at: int
+    """Milliseconds, as in the router record."""
     new: bool
+    """Whether the UAID is new: nothing of this user is stored, not even its record."""
     reset: bool = False
+    """Whether its record is of an old version: then it is dropped once its messages are acked."""
     old_table: bool = False
+    """Whether its message table is that of an earlier month."""
     min_urgency: str = LOWEST
+    """As recorded."""
     secret: str | None = None
+    """For the reply, if a new UAID has one."""
 
     def __repr__(self) -> str:  # without its secret
         return f"Identified(new={self.new})"
 
 
 class StoredPage(Struct, frozen=True):
-    """`channels`: all subscriptions, with the first page; and, read after the page, when it has a
-    message for an unknown channel; otherwise None. `read_to`: the read pointer found there (µs).
-    `last`: the sort key to continue after, None on the last page. `urgencies`: those that messages
-    of the user may have besides normal, with the first page.
-    """
+    """Some of a user's stored messages, in the order of delivery."""
 
     messages: Sequence[StoredMessage]
     last: str | None
+    """The sort key to continue after; None on the last page."""
     channels: frozenset[str] | None = None
+    """All subscriptions: with the first page, and with one that has a message for a channel which
+    the user agent is not known to have; then they were read after the page. Else None.
+    """
     read_to: int = 0
+    """The read pointer of the original (µs), with the first page."""
     urgencies: frozenset[str] = frozenset()
+    """What messages of this user may have other than normal, with the first page."""
 
 
 class StoreFailure(Enum):

@@ -1,6 +1,17 @@
 """The session of one user agent, without I/O: frames and store results go in, effects come out.
 
-Each method returns the effects to carry out, in order. Times are epoch seconds.
+Each method returns the effects to carry out, in order (`effects.py`). Times are epoch seconds.
+
+    called for                      methods
+    a frame of the user agent       receive, receive_binary
+    a message to be sent            accept, check_storage
+    what a `StoreRequest` led to    on_result, on_refused, on_failure
+    a timer                         on_timer, on_ping_due, on_hello_timeout
+    the socket                      output_resumed, close, on_closed
+    another process                 export, restore, restored, leave
+
+`states.py` has the states and the transitions between them, `messages.py` the JSON, `drain.py` how
+stored messages are read page by page, `simplepush.py` what differs for SimplePush.
 
 Rule: an accepted message stays in `unacked` until it is acked or the session ends, and `on_closed`
 returns what is left: nothing accepted is lost.
@@ -174,7 +185,9 @@ class Session:
         self.drain: Drain | None = None
         """While stored messages are read or wait for their acks."""
         self._recheck = False
+        """Whether storage has to be read when the user agent can take more."""
         self._table = TableState.CURRENT
+        """Of which month the user's message table is, and whether it has been read to its end."""
         self._last_ping = 0.0
         self._broadcasts = broadcasts.no_subscriptions
 
