@@ -16,11 +16,10 @@ import binascii
 import codecs
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha1
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 # --- the opening handshake ----------------------------------------------------------------------
 
@@ -29,8 +28,7 @@ _VERSION: Final = "13"
 _UPGRADE: Final = (("Upgrade", "websocket"), ("Connection", "Upgrade"))
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeAnswer:
+class HandshakeAnswer(NamedTuple):
     """The answer to an upgrade request: 101, or a refusal whose `reason` says what was expected."""
 
     status: int
