@@ -5,8 +5,8 @@
     user agents   new connections, messages, registrations,  connection_rate, message_rate,
                   new records                                registration_rate, new_user_agents_rate
                   hellos in progress                         HELLOS_IN_PROGRESS
-    senders       pushes to an endpoint, with a key, and     endpoint_rate, sender_rate, gone_rate,
-                  to endpoints that are gone;
+    senders       pushes to an endpoint, with a key, and     endpoint_rate, sender_rate, gone_rate
+                  to endpoints that are gone
                   whether they may send at all, or batches   vapid_required, allowed_senders,
                                                              batch_senders
     both          what is stored for one user agent          max_stored_messages, max_stored_bytes
@@ -230,7 +230,7 @@ class _UserAgentRates:
 ACCOUNTS_INTERVAL: Final = 5.0
 """Seconds between two readings of the accounts, and so until a change counts in every worker."""
 MIN_TOKEN: Final = 32
-"""Characters; a shorter end of a path is none, such as `ws`."""
+"""Characters. A shorter last segment of a path, such as `ws`, is not taken for a token."""
 ACCOUNT_CHALLENGE: Final = (("WWW-Authenticate", 'Bearer realm="autopush"'),)
 
 
@@ -410,7 +410,7 @@ MAX_LISTED: Final = 500
 
 
 class GoneCounts(Struct, kw_only=True):
-    """Messages of a sender, since the start, to endpoints that it was told are gone or unknown."""
+    """A sender's messages since the start to endpoints for which it has had 410 or 404 before."""
 
     sent: int = 0
     delayed: int = 0
@@ -418,14 +418,15 @@ class GoneCounts(Struct, kw_only=True):
 
 
 class GoneLimits:
-    """Limits senders that go on sending to endpoints that they were told are gone (410), or not of
-    this service (404).
+    """Limits senders that keep sending to endpoints for which they have had 410 (gone) or 404 (not
+    of this service).
 
-    The first such answer for an endpoint does not count, so one who drops the subscription is never
-    limited. Above the rate answers come later, above twice the rate they are 429.
+    The first such answer for an endpoint does not count, so a sender that then drops the
+    subscription is never limited. Above the rate answers are delayed, above twice the rate they are
+    429.
 
-    Rule: `key` is one whose signature was verified: otherwise anybody could have another sender
-    limited. Without one each endpoint counts for itself.
+    `key` must be one whose signature was verified: otherwise anybody could have another sender
+    limited. Messages without one are counted by endpoint.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ PUSH_HEADERS: Final = (
     "content-encoding,encryption,crypto-key,ttl,encryption-key,content-type,authorization,"
     "topic,urgency,prefer,link,push-receipt"
 )
-"""What a push may say."""
+"""The request headers of a push, for `Access-Control-Allow-Headers`."""
 
 
 class PushMetrics:
@@ -225,11 +225,11 @@ class PushHandler:
     async def _check_gone(
         self, headers: Mapping[str, str], endpoint: Endpoint | None, token: str
     ) -> None:
-        """Count a push to an endpoint that is gone, or that this service has never made: None.
+        """Count a push to an endpoint that is gone; None: to a token that is not of this service.
 
         :raises PushError: 429/203, its sender ignores too many such answers
         """
-        # A token that is none may be long.
+        # What was sent in place of a token may be long: its hash is remembered.
         named = sha256(token.encode()).digest() if endpoint is None else endpoint.ids
         if self.gone.is_repeated(named):
             key = await self._key(headers, "" if endpoint is None else endpoint.uaid)

@@ -58,6 +58,7 @@ _log = logs.get(__name__)
 
 
 def _stay(_owner: int, _connection: object, _hello: bytes, stay: Callable[[], None]) -> None:
+    """In place of `Movers.move_with_hello` where no other worker could take the connection."""
     stay()
 
 
@@ -155,8 +156,8 @@ class ConnectionNode:
                 await asyncio.sleep(0)
 
     async def drain(self, seconds: float, end: Callable[[ConnectedUser], Awaitable[None]]) -> None:
-        """End every socket at a time of its own in so many seconds, the oldest first: what all do
-        at once, all repeat when they connect again.
+        """Call `end` for every socket, the oldest first, spread at random over so many seconds:
+        what is disconnected together comes back together.
         """
         loop = asyncio.get_running_loop()
         began, users = loop.time(), list(self.registry.sockets)

@@ -100,7 +100,7 @@ class SessionLog:
         self._write("Nack", uaid, fields)
 
     def dropped(self, uaid: str, reason: DropReason) -> None:
-        """Also counted."""
+        """Log and count a deleted user."""
         self._drops[reason].add()
         fields = {"code": _DROP_CODES[reason]} if reason in _DROP_CODES else {}
         self._write("Dropping User", uaid, {"reason": reason.value, **fields})

@@ -96,7 +96,7 @@ class ResponseHandler(Protocol):
     def response_received(
         self, connection: "ClientConnection", status: int, body: bytes, headers: RawHeaders
     ) -> bool:
-        """Handle the response to the oldest request; False if there is none."""
+        """Handle the response to the oldest request; False if no request waits for one."""
 
     def connection_ended(
         self, connection: "ClientConnection", reason: str, *, repeatable: bool

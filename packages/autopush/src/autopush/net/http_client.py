@@ -233,7 +233,7 @@ class _Pool:
     async def acquire(self, newer_than: int) -> PooledConnection:
         """A connection with room; one with a number above `newer_than` if possible.
 
-        :raises HttpError: there is none
+        :raises HttpError: none could be opened
         """
         loop = asyncio.get_running_loop()
         busy_until: float | None = None

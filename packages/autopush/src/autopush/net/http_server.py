@@ -134,7 +134,7 @@ class HttpServer:
         await self._finished(timeout)
 
     async def _finished(self, seconds: float) -> None:
-        """Wait until no connection is open, at most so long."""
+        """Wait up to `seconds` until no connection is open."""
         if self._connections:
             self._drained = asyncio.Event()
             with suppress(TimeoutError):

@@ -189,7 +189,7 @@ class PushStore:
         return sorted(self._tables.values(), key=lambda messages: messages.month)
 
     def is_message_table(self, name: str) -> bool:
-        """Whether it is one, of whichever month."""
+        """Whether a table of that name is a message table, of any month."""
         return name == self.plan.message or Month.parse(self.plan.message, name) is not None
 
     async def is_gone(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What became of messages whose senders want a receipt: one row for each.
+"""The outcome of messages whose senders want a receipt: one row for each.
 
     receipt     partition: the receipt subscription, 32 hex digits
     message     sort key: a hash of the message id
@@ -155,7 +155,7 @@ class Receipts:
         return sum(map(len, self._waiting.values()))
 
     async def changed(self, receipt: str, seconds: float) -> None:
-        """Wait for a write of this process to that subscription, at most so long."""
+        """Wait up to `seconds` for a write of this process to that subscription."""
         event = asyncio.Event()
         if self._is_closed:
             return

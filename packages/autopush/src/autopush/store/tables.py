@@ -59,7 +59,7 @@ def message_table(name: str) -> Table:
 
 
 def receipt_table(name: str) -> Table:
-    """What became of messages whose senders want a receipt."""
+    """The outcome of messages whose senders want a receipt."""
     return Table(name, partition=Key("receipt"), sort=Key("message"), expiry="expiry")
 
 

@@ -24,7 +24,7 @@ MISSING_TTL: Final = (
 )
 
 DECLARATIVE: Final = "application/notification+json"
-"""The content type of declarative web push, the only one of which user agents are told."""
+"""The content type of declarative web push, the only one that is passed to user agents."""
 
 _PARAMETERS: Final = frozenset({"encryption", "crypto-key", "encryption-key"})
 """Headers that say how a body is encrypted; with aes128gcm it says so itself."""
@@ -68,7 +68,7 @@ def check_content(
 
 
 def check_topic(text: str | None) -> str | None:
-    """A topic (RFC 8030, section 5.4); an empty one counts as none.
+    """A topic (RFC 8030, section 5.4); an empty header is treated as absent.
 
     :raises PushError: 400/113
     """
@@ -101,7 +101,7 @@ def check_ttl(text: str | None, max_ttl: int = MAX_TTL) -> int:
 
 
 def check_urgency(text: str) -> str:
-    """The urgency (RFC 8030, section 5.3); an unknown one counts as none, which is normal.
+    """The urgency (RFC 8030, section 5.3); an unknown one is treated as absent: as normal.
 
     :raises PushError: 400/115, more than one
     """

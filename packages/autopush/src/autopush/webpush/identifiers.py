@@ -149,7 +149,7 @@ class SortKey(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_sort_key(text: str) -> SortKey:
-    """:raises ValueError: not the key of a message row; :data:`CHANNELS_ROW` is none"""
+    """:raises ValueError: not the key of a message row, as that of :data:`CHANNELS_ROW`"""
     if text.startswith("02:"):
         time_text, _, channel_id = text[3:].partition(":")
         key = SortKey(MessageKind.TIMESTAMPED, channel_id, sort_time=parse_sort_time(time_text))

@@ -10,7 +10,7 @@ The token of an endpoint URL is the Fernet text, without padding, of
     v1   UAID, 16 bytes | channel id, 16 bytes
     v2   the same | SHA-256 of the application server's public key as sent, 32 bytes
 
-The URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; none counts as v1. SimplePush
+The URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; without one it is v1. SimplePush
 endpoints, ``/spush/v1/``, have v1 tokens. Which sender may use which endpoint is checked by
 :func:`~autopush.webpush.vapid.check_access`. The plaintexts of message ids are in
 :mod:`~autopush.webpush.identifiers`. The registration secret of a UAID is
@@ -354,7 +354,7 @@ _SCHEMES: Final = frozenset({"bearer", "webpush", "vapid"})
 class RegistrationSecrets:
     """``keys``: the option ``auth_key``, newest first.
 
-    :raises ValueError: no key: every secret would be right
+    :raises ValueError: there is no key: every secret would be accepted
     """
 
     __slots__ = ("_keys",)

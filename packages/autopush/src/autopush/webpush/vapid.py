@@ -131,7 +131,7 @@ class AllowedSenders:
 def check_access(endpoint: Endpoint, version: str | None, credentials: Credentials | None) -> None:
     """Check a sender (None: anonymous) against the version in the URL and the key of the endpoint.
 
-    No version counts as ``v1``. Keys are compared in constant time.
+    A URL without a version is of ``v1``. Keys are compared in constant time.
 
     :raises PushError: 404/102, an unknown version or the token of another one; 401/109, a v2
         endpoint without Authorization, or with another key than its own
@@ -208,9 +208,11 @@ class Verifier:
         self._load_key = lru_cache(key_cache_size)(jwt.load_key)
 
     def credentials(self, authorization: str | None, crypto_key: str | None) -> Credentials | None:
-        """None without Authorization. A sender verified before with the same Authorization (and, in
-        draft 1, the same key: the rest of Crypto-Key changes with each message) comes with its
-        claims.
+        """The sender, None without Authorization.
+
+        If the same Authorization was verified before, with its claims. In draft 1, where the key is
+        in Crypto-Key, the key must be the same too; the rest of that header changes with each
+        message.
 
         :raises PushError: 400/110, Crypto-Key cannot be parsed; 401/109, as
             :func:`parse_credentials`
