@@ -44,8 +44,6 @@ def number_of(data: DashboardData, tile: Tile, channel: str = "", person: str = 
         return None
     if tile.name == "reactions_given":
         return sum(int(row["reactions"]) for row in rows)
-    if what == "people" and view == "people":  # who only reacted is among them
-        rows = [row for row in rows if row["messages"]]
     return len(rows)
 
 

@@ -35,6 +35,8 @@ _OF_PERSON: Final = (
     figures.ANSWERS,
 )
 
+_POSTED: Final = pl.col("m") > 0
+
 _PARTNERS: Final = (
     "reactions_from",
     "reacted_to",
@@ -59,6 +61,7 @@ def view(request: ViewRequest) -> Page:
     return request.page(
         "Who writes how much and gets how much back, most words first.",
         Section.of(people_table(request)),
+        *_only_answered(request),
         *counts,
         tiles=(*tiles(scope, *_OF_ALL), *active),
         notes=notes,
@@ -89,10 +92,11 @@ def _slack_counts(request: ViewRequest) -> tuple[list[Tile], list[Section], tupl
 
 
 def people_table(request: ViewRequest, most: int | None = None) -> Table:
-    """Everybody who posted or was answered, or the first so many; or the person chosen."""
+    """Everybody who posted, or the first so many; or the person chosen."""
     scope = request.scope
     everybody = scope.authors
-    found = everybody.filter(slack_uid=scope.person) if scope.person else everybody
+    # As many as the tiles count. Who only got replies is in a table of their own.
+    found = everybody.filter(slack_uid=scope.person) if scope.person else everybody.filter(_POSTED)
     rows = found[:most].select(
         rank="rank",
         person="slack_uid",
@@ -107,11 +111,18 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
     whole = "people" if rows.height < found.height else ""
     title = "People with the most words" if whole else "This person" if scope.person else "People"
     received = {"reactions": figures.REACTIONS_RECEIVED}
-    silent, about = found.filter(m=0).height, ""
-    if silent and not (whole or scope.person):
-        verb = "is somebody" if silent == 1 else f"are {silent:,} people"
-        about = f"Among them {verb} who wrote nothing, and whose threads others replied to."
-    return table("people", title, rows, received, bar="words", whole=whole, about=about)
+    return table("people", title, rows, received, bar="words", whole=whole)
+
+
+def _only_answered(request: ViewRequest) -> list[Section]:
+    """Who wrote nothing, while others replied in threads they started before; if anybody."""
+    rows = request.scope.authors.filter(~_POSTED).select(
+        person="slack_uid", answers="thread_messages", reactions_given="reactions_given"
+    )
+    if rows.is_empty():
+        return []
+    about = "People who wrote nothing in this period, and whose earlier threads others replied to."
+    return [Section.of(table("only_answered", "Only replied to", rows, about=about))]
 
 
 def partner_table(request: ViewRequest) -> Table:
