@@ -25,6 +25,7 @@ from channelstats.slack.rate_limits import Sleep
 from keytables import Clock
 
 _COMMANDS: Final = {command.name: command for command in COMMANDS}
+_OWN_FLAGS: Final = ("-h", "--help", "--version")
 _WIDTH: Final = 22
 _ALIKE: Final = 0.5
 """From which likeness on a command may be what was meant."""
@@ -46,7 +47,10 @@ def main(
     """Run a command; return its exit code. See `CommandContext` for the clocks."""
     _open_closed_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
-    name = make_parser().parse_args(given).command
+    parser = make_parser()
+    if given and given[0].startswith("-") and given[0] not in _OWN_FLAGS:
+        parser.error(f"{given[0]}: options come after the command: channelstats COMMAND {given[0]}")
+    name = parser.parse_args(given).command
     from channelstats.commands import context  # noqa: PLC0415 - here, so that `--help` is fast
 
     words = given[given.index(name) + 1 :]

@@ -371,6 +371,15 @@ def test_an_unknown_command_names_the_nearest_one(name: str, meant: str) -> None
     )
 
 
+def test_an_option_before_the_command_is_named(capfd: Capture) -> None:
+    with pytest.raises(SystemExit, match=str(USAGE)):
+        main(["--data", "folder", "serve"])
+    assert capfd.readouterr().err == (
+        "channelstats: error: --data: options come after the command: channelstats COMMAND --data; "
+        "see channelstats --help\n"
+    )
+
+
 def test_help_lists_every_command(capfd: Capture) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
