@@ -3,7 +3,9 @@
 import pytest
 
 from channelstats.counting import Counting, Profile
+from channelstats.days import DAY
 from channelstats.stats import Inputs, Options
+from channelstats.stats.period import History
 from channelstats.views.loading import DashboardData
 from support.channelstats.inputs import inputs_of
 from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
@@ -11,10 +13,12 @@ from support.channelstats.views import Looked, look
 from support.channelstats.workspace import Raw, Workspace
 
 
-def looked(messages: list[Raw], channel: str = "", person: str = "") -> Looked:
+def looked(
+    messages: list[Raw], channel: str = "", person: str = "", history: History = LONG_AGO
+) -> Looked:
     channels = [{"id": "C1", "name": "one", "created": 1, "members": []}]
     found = inputs_of(Workspace(channels=channels, messages={"C1": messages}))
-    inputs = Inputs(found.messages, {}, found.channels, history=LONG_AGO)
+    inputs = Inputs(found.messages, {}, found.channels, history=history)
     data = DashboardData(inputs, WEEK, Options(Counting(Profile.MODERN)))
     return look("newcomers", data, channel, person)
 
@@ -56,3 +60,13 @@ def test_who_was_there_before_does_not_join(day: int) -> None:
 
 def test_of_a_person_there_are_no_steps() -> None:
     assert "ways_in" not in looked([said(1, "UA")], person="UA").charts
+
+
+def test_of_the_first_week_that_was_read_nobody_can_tell_who_stayed_or_stopped() -> None:
+    messages = [said(-1, "UA"), said(1, "UA"), said(2, "UNEW")]
+    known = looked(messages, history=History(WEEK.start - 7 * DAY, WEEK.last))
+    (week,) = known.rows("weeks")
+    assert (week["both"], week["returning"], week["lapsed"], week["rate"]) == (1, 0, 0, 100)
+    (week,) = looked(messages, history=History(WEEK.start - DAY, WEEK.last)).rows("weeks")
+    assert (week["both"], week["returning"], week["lapsed"], week["rate"]) == (None,) * 4
+    assert week["weekly"] == 2

@@ -47,6 +47,8 @@ Week: TypeAlias = Mapping[str, float | None]
 """The numbers of one week by the keys of their figures."""
 
 _COMINGS: Final = (figures.RETAINED, figures.NEW_IN_WEEK, figures.RETURNING, figures.LAPSED)
+_FROM_WEEK_BEFORE: Final = ("both", "returning", "lapsed", "rate")
+"""What nobody can tell of a week without all messages of the one before it."""
 _ACTIVE: Final = (figures.IN_WEEK, figures.IN_FOUR_WEEKS)
 _OF_WEEK: Final = {
     of.key: of for of in (*_COMINGS, *_ACTIVE, figures.RETENTION, figures.MEMBERS_OF_ALL)
@@ -142,6 +144,8 @@ def _weeks(of: Measures, shown_weeks: list[Period], first: Mapping[str, int]) ->
         four = [who.get(point, set()) for point in range(number - _FOUR + 1, number + 1)]
         *_, then, now = four
         came = comings(now, then, first, week)
+        if not of.history.covers(week.previous):
+            came |= dict.fromkeys(_FROM_WEEK_BEFORE)
         if not of.history.knows_newcomers(week):
             came["new"] = None
         found.append({"weekly": len(now), "monthly": len(set().union(*four)), **came})
