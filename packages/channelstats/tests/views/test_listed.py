@@ -81,7 +81,8 @@ def test_whatever_is_listed_is_in_a_view_that_there_is() -> None:
             assert what in SELECTIONS
         elif name != GROUP:
             of_channel = channel if name == "channel" else ""
-            tables = look(name, data, of_channel, members=(person,)).tables
+            of_person = person if name == "person" else ""
+            tables = look(name, data, of_channel, of_person, members=(person,)).tables
             tables |= look(name, data, of_channel, person, members=(person,)).tables
             assert what.partition("/")[0] in tables
 
@@ -126,6 +127,32 @@ def test_members_are_listed_whether_or_not_they_wrote() -> None:
     for uid, row in wrote.items():
         assert (rows[uid]["messages"], rows[uid]["words"]) == (row["messages"], row["words"])
     assert "members" not in look("channel", data, channel).tables
+
+
+@pytest.mark.parametrize("seed", [3, 8, 100])
+def test_numbers_of_a_person_lead_to_rows_that_add_up_to_them(seed: int) -> None:
+    data = random_workspace(seed, 60)
+    tables = (
+        ("network", "people", "total", "total"),
+        ("reactions", "givers", "reactions", "reactions"),
+    )
+    for view, table, column, summed in tables:
+        found = look(view, data)
+        (listed_in,) = (of.listed for of in found.tables[table].columns if of.name == column)
+        to, _, what = listed_in.partition("/")
+        for row in found.rows(table):
+            rows = look(to, data, person=row["person"]).rows(what)
+            assert sum(of[summed] for of in rows) == row[column], (view, row)
+
+
+@pytest.mark.parametrize("seed", [3, 8, 100])
+def test_the_posters_of_four_weeks_lead_to_these(seed: int) -> None:
+    data = random_workspace(seed, 60)
+    found = look("newcomers", data)
+    (column,) = (of for of in found.tables["weeks"].columns if of.name == "monthly")
+    view, table, days = column.listed.split("/")
+    of_days = replace(data, period=data.period.ending_with(int(days)))
+    assert len(look(view, of_days).rows(table)) == found.rows("weeks")[-1]["monthly"]
 
 
 def people_in(data: DashboardData, day: str, column: str) -> int:

@@ -692,6 +692,13 @@ NETWORK: Final = _column(
     " larger the dot and the thicker the line. Only the strongest are drawn; the tables have more.",
 )
 _column("total", about="Mentions, replies and reactions together.")
+TOTAL_OF_PERSON: Final = _column(
+    "total_of_person",
+    "Total",
+    "Mentions, replies and reactions by this person and to them.",
+    key="total",
+    listed="person/partners",
+)
 _column("mentions")
 _column("reactions_from")
 _column("reacted_to", "Reactions to")
@@ -788,7 +795,10 @@ IN_WEEK: Final = _column(
     "weekly", "In the week", "People who posted in these 7 days.", listed="people/people"
 )
 IN_FOUR_WEEKS: Final = _column(
-    "monthly", "In four weeks", "People who posted in the 28 days that end with this week."
+    "monthly",
+    "In four weeks",
+    "People who posted in the 28 days that end with this week.",
+    listed="people/people/28",
 )
 MEMBERS_OF_ALL: Final = _column(
     "members_of_all",

@@ -12,6 +12,7 @@ import polars as pl
 from channelstats.stats.quantities import ranked
 from channelstats.views import figures
 from channelstats.views.components import table, tiles
+from channelstats.views.figures import TOTAL_OF_PERSON
 from channelstats.views.loading import ViewRequest
 from channelstats.views.model import Edge, Network, Node, Page, Section, Table
 
@@ -44,7 +45,11 @@ def view(request: ViewRequest) -> Page:
         lead,
         Section.of(_network(edges, people)),
         Section.of(_edge_table(request, edges)),
-        Section.of(table("people", "People by interactions", people, bar="total")),
+        Section.of(
+            table(
+                "people", "People by interactions", people, {"total": TOTAL_OF_PERSON}, bar="total"
+            )
+        ),
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
     )
 

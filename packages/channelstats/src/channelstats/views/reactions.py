@@ -81,7 +81,8 @@ def _receivers(request: ViewRequest) -> Table:
 
 
 def _givers(request: ViewRequest) -> Table:
-    return _people("givers", "Most reactions given", counts(request.scope.now.given, "reactor"))
+    found = counts(request.scope.now.given, "reactor")
+    return _people("givers", "Most reactions given", found, figures.REACTIONS_GIVEN)
 
 
 def _partners(request: ViewRequest, group: str, name: str, title: str) -> Table:
