@@ -62,9 +62,17 @@ def test_a_question_that_nobody_answered_is_listed_and_what_is_none_is_not() -> 
 
 
 def test_a_newcomer_is_welcomed_once_whatever_they_asked() -> None:
-    rows = queue({"C1": [said(-40, "UA"), asked(1, "UNEW"), said(2, "UNEW")]})
-    assert [(row["action"], row["person"]) for row in rows] == [("Welcome", "UNEW")]
-    assert rows[0]["reason"] == "New: nobody replied or reacted to 2 messages of theirs."
+    hello, question = said(1, "UNEW"), asked(2, "UNEW")
+    (row,) = queue({"C1": [said(-40, "UA"), hello, said(3, "UNEW")]})
+    assert (row["action"], row["person"]) == ("Welcome", "UNEW")
+    assert row["reason"] == "New: nobody replied or reacted to 2 messages of theirs."
+    assert row["message"] == f"C1/{hello['ts']}/"
+    (row,) = queue({"C1": [said(-40, "UA"), hello], "C2": [question, asked(3, "UNEW")]})
+    assert (row["action"], row["item"]) == ("Welcome", "newcomer UNEW")
+    assert row["reason"] == (
+        "New: nobody replied or reacted to 3 messages of theirs, 2 questions among them."
+    )
+    assert row["message"] == f"C2/{question['ts']}/", "there the answer is waited for"
 
 
 def test_a_newcomer_whose_reply_drew_something_is_not_said_to_be_unanswered() -> None:

@@ -168,7 +168,7 @@ def _to_do(of: ReportData, cid: str) -> Iterator[Line]:
 
 _SIGNS: Final[Mapping[Action, tuple[str, str]]] = {
     Action.ANSWER: ("eyes", "the question"),
-    Action.WELCOME: ("wave", "the first message"),
+    Action.WELCOME: ("wave", "their message"),
     Action.WRITE: ("handshake", "the last message"),
     Action.HELP: ("sos", "the last answer"),
     Action.REVIVE: ("hourglass", "the last message"),

@@ -254,7 +254,16 @@ def _questions(request: ViewRequest) -> pl.DataFrame:
 
 
 def _unwelcome(request: ViewRequest) -> pl.DataFrame:
-    return newcomers(request).filter((pl.col("answered") == 0) & ~_is_gone(request))
+    """Newcomers whom nobody replied or reacted to, and how many `questions` they asked: it leads to
+    the first of these, or else to their first message.
+    """
+    waiting = newcomers(request).filter((pl.col("answered") == 0) & ~_is_gone(request))
+    asked = unanswered(request).filter("question").sort("ts").group_by("slack_uid")
+    first = asked.agg(pl.first("slack_cid", "ts").name.suffix("_asked"), questions=pl.len())
+    return waiting.join(first, on="slack_uid", how="left", maintain_order="left").with_columns(
+        pl.col("questions").fill_null(0).cast(pl.Int64),
+        *(pl.coalesce(f"{name}_asked", name).alias(name) for name in ("slack_cid", "ts")),
+    )
 
 
 def _fallen_silent(request: ViewRequest) -> pl.DataFrame:
@@ -273,6 +282,10 @@ def _many(number: int, one: str) -> str:
 _KINDS: Final[Mapping[str, _Kind]] = {
     "question": _Kind(
         Action.ANSWER,
+def _of_them_questions(number: int) -> str:
+    return f", {_many(number, 'question')} among them" if number else ""
+
+
         _questions,
         lambda row: f"{row['slack_cid']}/{row['ts']}",
         lambda _: "Nobody replied or reacted to this question.",
@@ -282,7 +295,8 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         _unwelcome,
         lambda row: row["slack_uid"],
         lambda row: (
-            f"New: nobody replied or reacted to {_many(row['messages'], 'message')} of theirs."
+            f"New: nobody replied or reacted to {_many(row['messages'], 'message')} of theirs"
+            f"{_of_them_questions(row['questions'])}."
         ),
     ),
     "missed": _Kind(
