@@ -112,3 +112,12 @@ def test_with_a_person_chosen_the_lists_are_about_the_person() -> None:
     assert [row["person"] for row in found["unanswered"]] == ["UA"]
     assert found["lapsed"] == []
     assert "silent" not in found
+
+
+def test_of_those_who_stopped_accounts_that_were_deactivated_are_named_and_come_last() -> None:
+    messages = {"C1": [*(said(-day, "UGONE") for day in (2, 3, 4)), said(-3, "UHERE2")]}
+    found = todo(messages, users={"UGONE": User("UGONE", deleted=True)})["lapsed"]
+    assert [(row["person"], row["messages_before"], row["account"]) for row in found] == [
+        ("UHERE2", 1, ""),
+        ("UGONE", 3, "deactivated"),
+    ]

@@ -865,6 +865,7 @@ _column(
     "Messages in the period before",
     "How much this person wrote before they stopped.",
 )
+_column("account", kind=Kind.TEXT)
 _column("action", "What to do", kind=Kind.TEXT)
 _column("reason", "Why", kind=Kind.TEXT)
 SINCE: Final = _column("since", kind=Kind.DATE)

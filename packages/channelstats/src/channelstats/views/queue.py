@@ -121,14 +121,17 @@ def never_posted(request: ViewRequest) -> pl.DataFrame:
 
 
 def lapsed(request: ViewRequest) -> pl.DataFrame:
-    """The last message of who posted in the period before and not in this one, the most
-    `messages` first.
+    """The last message of who posted in the period before and not in this one, the most `messages`
+    first; those whose account was `deactivated` come last.
     """
     now, before = request.scope.now.messages, request.listable(request.scope.before.messages)
+    users = request.data.inputs.users.items()
+    gone = pl.col("slack_uid").is_in([uid for uid, of in users if of.deleted])
     return (
         _last_of_each(before, "slack_uid")
         .join(now, on="slack_uid", how="anti")
-        .sort("messages", "slack_uid", descending=[True, False])
+        .with_columns(deactivated=gone)
+        .sort("deactivated", "messages", "slack_uid", descending=[False, True, False])
     )
 
 

@@ -6,6 +6,8 @@ Rule: each row leads to the message that it is about.
 
 from typing import Final
 
+import polars as pl
+
 from channelstats.views import figures, queue
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.loading import ViewRequest
@@ -80,7 +82,6 @@ def _lapsed(request: ViewRequest) -> Table:
         message=message_cells("slack_cid", "ts", "thread_ts"),
         channel="slack_cid",
     )
-    about = "They wrote in the period before, and nothing in this one; the most messages first."
     last = {"message": figures.LAST_MESSAGE}
     return table("lapsed", "People who stopped posting", rows, last, about=about)
 
@@ -100,6 +101,11 @@ def _silent(request: ViewRequest) -> Table:
 
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:
+        account=pl.when("deactivated").then(pl.lit("deactivated")).otherwise(pl.lit("")),
+    )
+    about = (
+        "They wrote in the period before, and nothing in this one; the most messages first, and"
+        " accounts that were deactivated last."
     notes = []
     now = request.scope.now
     if not now.history.knows_newcomers(now.period):
