@@ -147,7 +147,10 @@ def test_it_is_said_how_many_have_no_time_zone() -> None:
     assert notes(of_all) == ()
     (some,) = notes({"UA": of_all["UA"], "UB": of_all["UB"]})
     assert some.startswith("1 of 3 people who posted has no known time zone")
-    (none,) = notes({"UA": User("UA", tz="Mars/Olympus")})
+    nowhere = {"UA": User("UA", tz="Mars/Olympus")}
+    (none,) = notes(nowhere)
+    charts = look("hours", workspace(*messages, users=nowhere)).view.sections[:3]
+    assert [of.empty for of in charts] == [none] * 3
     assert none.startswith("Nobody who posted has a known time zone")
 
 

@@ -226,7 +226,7 @@ async def test_days_without_messages_say_so_and_lead_to_others(board: Dashboard)
 
 
 async def test_a_view_without_anything_does_not_lead_to_itself(board: Dashboard) -> None:
-    assert "Nothing in this period" in (text := await board.text("/topics"))
+    assert '<p class="empty">' in (text := await board.text("/topics"))
     assert "There is nothing to show" not in text
     assert "There is nothing to show" in await board.text("/topics?weeks=1")
 

@@ -133,3 +133,38 @@ def test_where_a_table_goes_on_that_is_seen_and_said() -> None:
     assert page.count("<td") == 20
     assert "<span>1\N{EN DASH}20 of 50</span>" in page
     assert "tall" not in page  # no box of its own that scrolls up and down
+
+
+def shown(view: Page, weeks: int = 1) -> str:
+    now = Now(LAST, History(FIRST, LAST), 6)
+    return view_page(view, Visit(Query(FIRST, LAST, weeks), Names({}, {}), now, ZoneInfo("UTC")))
+
+
+def test_a_section_without_rows_says_why() -> None:
+    rows = pl.DataFrame(schema={"words": pl.Int64})
+    table = Table("people", "People", (Column("words", "Words", Kind.COUNT),), rows)
+    section = Section.of(table, empty="Everybody is on holiday.")
+    page = shown(Page("people", ("People",), CHOICE, (FIRST, LAST), sections=(section,)))
+    assert '<p class="empty">Everybody is on holiday.</p>' in page
+
+
+def test_a_page_that_has_nothing_of_the_days_before_is_not_said_to_be_compared_with_them() -> None:
+    for compares in (True, False):
+        page = Page("topics", ("Topics",), CHOICE, (FIRST, LAST), compares=compares)
+        assert ("compared with" in shown(page)) == compares
+        assert "time zone UTC" in shown(page)
+
+
+def test_one_week_is_a_week() -> None:
+    page = shown(Page("people", ("People",), CHOICE, (FIRST, LAST)), weeks=4)
+    assert "so this shows 1 week instead of 4 weeks" in page
+
+
+def test_the_first_rows_of_a_list_lead_to_all_of_it() -> None:
+    for view, text in (("todo", "The whole list"), ("people", "All people")):
+        column = Column("words", "Words", Kind.COUNT)
+        table = Table("some", "Some", (column,), pl.DataFrame({"words": [1]}), whole=view)
+        page = shown(
+            Page("overview", ("All",), CHOICE, (FIRST, LAST), sections=(Section.of(table),))
+        )
+        assert f">{text}</a>" in page

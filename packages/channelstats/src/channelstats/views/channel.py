@@ -23,7 +23,7 @@ from channelstats.views.model import (
     Table,
 )
 from channelstats.views.threads import waiting_times
-from channelstats.views.todo import newcomer_table
+from channelstats.views.todo import newcomer_section
 
 MOST_COMPARED: Final = 4
 
@@ -58,7 +58,7 @@ def view(request: ViewRequest) -> Page:
         waiting_times(request),
         *compared,
         Section.of(_carriers(request)),
-        Section.of(newcomer_table(request).without("channel")),
+        newcomer_section(request, "channel"),
         *([Section.of(_members(request))] if request.members else ()),
         tiles=tiles(scope, *_FIGURES),
     )

@@ -15,7 +15,9 @@ from channelstats.stats.quantities import volume_by
 from channelstats.views import figures
 from channelstats.views.components import compared_series, table, table_of
 from channelstats.views.loading import ViewRequest
-from channelstats.views.model import Heat, Kind, Page, Section, SeriesChart, Table
+from channelstats.views.model import Heat, Kind, Page, Section, SeriesChart
+
+_NO_ZONES: Final = "Nobody who posted has a known time zone, so there are no local times."
 
 HOUR_NAMES: Final = tuple(f"{hour:02d}:00" for hour in HOURS)
 
@@ -44,9 +46,9 @@ def view(request: ViewRequest) -> Page:
     words = [_bars(request, steps, "w", "words", "Words") for steps in (_BY_HOUR, days)]
     return request.page(
         "When people write, by weekday and hour of their own local time.",
-        Section.of(*heat_map(request)),
-        Section.of(by_hour),
-        Section.of(by_weekday),
+        heat_map(request),
+        Section.of(by_hour, empty=_without_zones(request)),
+        Section.of(by_weekday, empty=_without_zones(request)),
         Section.of(table_of("hours", "By hour", {"messages": by_hour, "words": words[0]})),
         Section.of(table_of("weekdays", "By weekday", {"messages": by_weekday, "words": words[1]})),
         notes=zone_notes(request),
@@ -69,7 +71,7 @@ def _bars(
     return SeriesChart("bars", name, title, steps.axis, steps.names, Kind.COUNT, series)
 
 
-def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
+def heat_map(request: ViewRequest) -> Section:
     """Messages by weekday and hour, as a picture and as a table that has the words too."""
     days = _weekdays(request.data.first_weekday)
     messages = request.scope.now.period_messages.with_local_times
@@ -92,18 +94,28 @@ def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
         for hour, (m, w) in zip(HOUR_NAMES, row, strict=True)
     ]
     frame = pl.DataFrame(rows, ["weekday", "hour", "messages", "words"], orient="row")
-    return heat, table(name, title, frame)
+    return Section.of(heat, table(name, title, frame), empty=_without_zones(request))
 
 
 def zone_notes(request: ViewRequest) -> tuple[str, ...]:
     """How many authors are left out of local times."""
-    now = request.scope.now
-    authors = pl.col("slack_uid").filter(pl.col("local_hour").is_null())
-    without = now.period_messages.with_local_times.select(authors.n_unique()).item()
+    without, posters = _authors_without_zone(request), request.scope.now.volume.posters
     if not without:
         return ()
-    if without == now.volume.posters:
-        return ("Nobody who posted has a known time zone, so there are no local times.",)
+    if without == posters:
+        return (_NO_ZONES,)
     have = "has" if without == 1 else "have"
-    who = f"{without:,} of {now.volume.posters:,} people who posted {have} no known time zone"
+    who = f"{without:,} of {posters:,} people who posted {have} no known time zone"
     return (f"{who}: their messages are not counted here.",)
+
+
+def _without_zones(request: ViewRequest) -> str:
+    """What is said in place of a chart that is empty as no author has a time zone; "" otherwise."""
+    without = _authors_without_zone(request)
+    return _NO_ZONES if without and without == request.scope.now.volume.posters else ""
+
+
+def _authors_without_zone(request: ViewRequest) -> int:
+    authors = pl.col("slack_uid").filter(pl.col("local_hour").is_null())
+    messages = request.scope.now.period_messages.with_local_times
+    return int(messages.select(authors.n_unique()).item())

@@ -339,6 +339,7 @@ class ViewRequest:
         *sections: Section,
         tiles: tuple[Tile, ...] = (),
         notes: tuple[str, ...] = (),
+        compares: bool = True,
     ) -> Page:
         """The page of the view, without what must not be shown."""
         period = self.data.period
@@ -347,6 +348,7 @@ class ViewRequest:
             title=(ALL_VIEWS[self.name],),
             choice=self.choice,
             before=(period.previous.start, period.previous.last),
+            compares=compares,
             about=about,
             period=period_text(period.start, period.last),
             lead=(Tiles(tiles),) if tiles else (),

@@ -60,6 +60,7 @@ def view(request: ViewRequest) -> Page:
         f"{found_by.title}, newest first.",
         Section.of(table("messages", "Messages", rows, titles)),
         notes=(more,) if picked.height > MOST_LISTED else (),
+        compares=False,
     )
 
 

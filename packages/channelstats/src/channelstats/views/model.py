@@ -262,8 +262,9 @@ Part: TypeAlias = Text | Tiles | Table | Chart
 
 class Section(msgspec.Struct, frozen=True):
     """What belongs together on a page, such as a chart and the tables of its numbers; ``note``
-    belongs to the title. For Slack: ``silent``, without its title; ``beyond``, left out altogether,
-    as a report there was never so long; the two rules are lines drawn before and after.
+    belongs to the title, ``empty`` is said where there is nothing to show. For Slack: ``silent``,
+    without its title; ``beyond``, left out altogether, as a report there was never so long; the two
+    rules are lines drawn before and after.
     """
 
     title: str
@@ -273,11 +274,13 @@ class Section(msgspec.Struct, frozen=True):
     rule_before: bool = False
     rule_after: bool = False
     note: str = ""
+    empty: str = "Nothing in this period."
 
     @classmethod
-    def of(cls, first: Chart | Table, *others: Table) -> Self:
+    def of(cls, first: Chart | Table, *others: Table, empty: str = "") -> Self:
         """Called like the first part."""
-        return cls(first.title, (first, *others))
+        found = cls(first.title, (first, *others))
+        return msgspec.structs.replace(found, empty=empty) if empty else found
 
     @property
     def chart(self) -> Chart | None:
@@ -294,8 +297,9 @@ class Page(msgspec.Struct, frozen=True):
     layouts of it. ``about`` says in a sentence what it shows, ``period`` of when it is, "" for
     nothing; then come the ``lead``, section after section, and ``notes``.
 
-    ``before`` are the first and the last of the days that are compared with. ``small_channels`` may
-    not be listed, nor chosen. ``dashboard`` is the address of more, "" for none.
+    ``before`` are the first and the last of the days that are compared with; not ``compares``: this
+    page has nothing of them. ``small_channels`` may not be listed, nor chosen. ``dashboard`` is the
+    address of more, "" for none.
     """
 
     name: str
@@ -309,6 +313,7 @@ class Page(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     small_channels: frozenset[str] = frozenset()
     dashboard: str = ""
+    compares: bool = True
 
     @property
     def parts(self) -> Iterator[Part]:

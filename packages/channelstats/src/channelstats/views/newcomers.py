@@ -336,7 +336,7 @@ def group(request: ViewRequest) -> Page:
             channel=pl.col("channel").cast(pl.String).fill_null(""),
         )
     )
-    return request.page(said, Section.of(table("people", "People", rows)))
+    return request.page(said, Section.of(table("people", "People", rows)), compares=False)
 
 
 def _of_step(request: ViewRequest, day: str, step: str) -> tuple[str, pl.DataFrame]:

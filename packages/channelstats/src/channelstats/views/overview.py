@@ -43,9 +43,9 @@ _OF_PERSON: Final = (
 
 def view(request: ViewRequest) -> Page:
     scope = request.scope
-    lines, (heat, heat_table) = over_time(scope, figures.MESSAGES), heat_map(request)
+    lines = over_time(scope, figures.MESSAGES)
     lead = "How much was written, by how many people, where and when, compared with before."
-    first = [Section.of(queue(request, items(request), SHOWN))]
+    first = [queue(request, items(request), SHOWN)]
     if scope.person:
         lead = "What one person wrote and got back, compared with the average person who posted."
         first = []
@@ -53,7 +53,7 @@ def view(request: ViewRequest) -> Page:
         lead,
         *first,
         Section.of(lines, table_of("messages", "Messages", {"messages": lines})),
-        Section.of(heat, heat_table),
+        heat_map(request),
         Section.of(channel_table(request, _TOP).without("files", "joins", "leaves")),
         Section.of(people_table(request, _TOP)),
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),

@@ -19,7 +19,7 @@ from channelstats.tables.columns import rows_where
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.figures import SINCE
 from channelstats.views.loading import Comparison, ViewRequest
-from channelstats.views.model import TO_DO, Table
+from channelstats.views.model import TO_DO, Section, Table
 
 SHOWN: Final = 10
 """Items on top of Overview, in a report, in a feed."""
@@ -282,13 +282,13 @@ def _many(number: int, one: str) -> str:
     return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
-_KINDS: Final[Mapping[str, _Kind]] = {
-    "question": _Kind(
-        Action.ANSWER,
 def _of_them_questions(number: int) -> str:
     return f", {_many(number, 'question')} among them" if number else ""
 
 
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "question": _Kind(
+        Action.ANSWER,
         _questions,
         lambda row: f"{row['slack_cid']}/{row['ts']}",
         lambda _: "Nobody replied or reacted to this question.",
@@ -380,7 +380,7 @@ def is_item(key: str) -> bool:
     return name in _KINDS and _KEY.fullmatch(rest) is not None
 
 
-def queue(request: ViewRequest, rows: pl.DataFrame, most: int = LISTED) -> Table:
+def queue(request: ViewRequest, rows: pl.DataFrame, most: int = LISTED) -> Section:
     """Those of the items that are not marked, the first ``most`` of them."""
     is_marked = pl.col("item").is_in(list(request.marks))
     about = (
@@ -388,7 +388,7 @@ def queue(request: ViewRequest, rows: pl.DataFrame, most: int = LISTED) -> Table
         " nobody answered, regulars and channels that fell silent, people who joined and never"
         " wrote."
     )
-    return table(
+    found = table(
         QUEUE,
         "To do first",
         rows.filter(~is_marked).head(most),
@@ -396,6 +396,7 @@ def queue(request: ViewRequest, rows: pl.DataFrame, most: int = LISTED) -> Table
         whole=TO_DO if most < LISTED else "",
         about=about,
     )
+    return Section.of(found, empty="Nothing is left to do here.")
 
 
 def marked(request: ViewRequest, rows: pl.DataFrame) -> Table:

@@ -13,21 +13,33 @@ from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.loading import ViewRequest
 from channelstats.views.model import Page, Section, Table
 
+_TOO_EARLY: Final = "Not known: too few days before this period were read."
+
 MOST_UNANSWERED: Final = 10_000
 """Unanswered messages in the list. Of long periods there can be millions."""
 
 
 def view(request: ViewRequest) -> Page:
-    found = [newcomer_table(request), _never_posted(request), _lapsed(request)]
+    first, silent = [], []
     if not request.scope.person:
         items = queue.items(request)
-        first, marked = queue.queue(request, items), queue.marked(request, items)
-        found = [first, *((marked,) if marked.rows.height else ()), *found, _silent(request)]
+        first, marked = [queue.queue(request, items)], queue.marked(request, items)
+        if marked.rows.height:
+            first.append(Section.of(marked))
+        silent = [Section.of(_silent(request), empty="No channel fell silent.")]
     return request.page(
         "What to do first, and everybody to welcome or to contact, channels that fell silent,"
         " and messages to answer.",
-        *map(Section.of, found),
-        Section.of(_unanswered(request)),  # the longest of them
+        *first,
+        newcomer_section(request),
+        Section.of(
+            _never_posted(request),
+            empty=_if_known(request, "Everybody who joined in this period has posted."),
+        ),
+        Section.of(_lapsed(request), empty="Everybody who posted before posted again."),
+        *silent,
+        # The longest of them.
+        Section.of(_unanswered(request), empty="Every message got a reply or a reaction."),
         notes=_notes(request),
     )
 
@@ -47,7 +59,8 @@ def _unanswered(request: ViewRequest) -> Table:
     return table("unanswered", "Unanswered messages", rows, about=about)
 
 
-def newcomer_table(request: ViewRequest) -> Table:
+def newcomer_section(request: ViewRequest, *without: str) -> Section:
+    """Who is to be welcomed; ``without`` are columns that are left out."""
     rows = queue.newcomers(request).select(
         person="slack_uid",
         message=message_cells("slack_cid", "ts"),
@@ -57,7 +70,15 @@ def newcomer_table(request: ViewRequest) -> Table:
     )
     about = "Their first message is in this period. Those whom nobody answered yet come first."
     first = {"message": figures.FIRST_MESSAGE}
-    return table("newcomers", "Newcomers to welcome", rows, first, about=about)
+    found = table("newcomers", "Newcomers to welcome", rows, first, about=about)
+    nobody = _if_known(request, "Nobody posted for the first time.")
+    return Section.of(found.without(*without), empty=nobody)
+
+
+def _if_known(request: ViewRequest, nobody: str) -> str:
+    """That there is nobody, where it can be told who is new."""
+    now = request.scope.now
+    return nobody if now.history.knows_newcomers(now.period) else _TOO_EARLY
 
 
 def _never_posted(request: ViewRequest) -> Table:
@@ -81,6 +102,11 @@ def _lapsed(request: ViewRequest) -> Table:
         messages_before="messages",
         message=message_cells("slack_cid", "ts", "thread_ts"),
         channel="slack_cid",
+        account=pl.when("deactivated").then(pl.lit("deactivated")).otherwise(pl.lit("")),
+    )
+    about = (
+        "They wrote in the period before, and nothing in this one; the most messages first, and"
+        " accounts that were deactivated last."
     )
     last = {"message": figures.LAST_MESSAGE}
     return table("lapsed", "People who stopped posting", rows, last, about=about)
@@ -101,11 +127,6 @@ def _silent(request: ViewRequest) -> Table:
 
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:
-        account=pl.when("deactivated").then(pl.lit("deactivated")).otherwise(pl.lit("")),
-    )
-    about = (
-        "They wrote in the period before, and nothing in this one; the most messages first, and"
-        " accounts that were deactivated last."
     notes = []
     now = request.scope.now
     if not now.history.knows_newcomers(now.period):

@@ -61,12 +61,17 @@ def _surprise(of: Rising) -> float:
 
 def view(request: ViewRequest) -> Page:
     week = request.data.topic_week
-    notes = tuple(_notes(request, week))
-    found = [] if notes else rising(request.data.topics, week, request.smallest_group)
-    period = "" if notes else f" The week is {period_text(week, week + _WEEK - DAY)}."
-    if not notes and not found:
-        notes = ("Nothing was used by clearly more people than before.",)
-    return request.page(f"{_LEAD}{period}", *map(Section.of, topic_tables(found)), notes=notes)
+    why_not = _why_not(request, week)
+    found = [] if why_not else rising(request.data.topics, week, request.smallest_group)
+    period = "" if why_not else f" The week is {period_text(week, week + _WEEK - DAY)}."
+    words, links = topic_tables(found)
+    return request.page(
+        f"{_LEAD}{period}",
+        Section.of(words, empty=why_not or "No word was used by clearly more people than before."),
+        Section.of(links, empty=why_not or "No link was used by clearly more people than before."),
+        notes=(why_not,) if why_not else (),
+        compares=False,  # with the eight weeks before, whatever the period is
+    )
 
 
 def topic_tables(found: list[Rising]) -> tuple[Table, Table]:
@@ -102,17 +107,17 @@ def topics_section(found: list[Rising]) -> Section | None:
     return Section("What is talked about", parts, beyond=True, rule_after=True) if parts else None
 
 
-def _notes(request: ViewRequest, week: date) -> list[str]:
-    """Why there is nothing."""
+def _why_not(request: ViewRequest, week: date) -> str:
+    """Why no words are compared; "" where they are."""
     data, choice = request.data, request.choice
     if not data.options.topics:
-        return ["Words are not counted here (count_topics = false)."]
+        return "Words are not counted here (count_topics = false)."
     if data.inputs.hides_times:
-        return ["Words are not shown under pseudonyms: they may tell who wrote them."]
+        return "Words are not shown under pseudonyms: they may tell who wrote them."
     if choice.channel or choice.person:
-        return ["Words are counted of the whole workspace: choose no channel and no person."]
+        return "Words are counted of the whole workspace: choose no channel and no person."
     if week not in data.topics:
-        return ["Words of this week were not counted: each import counts the newest 13 weeks."]
+        return "Words of this week were not counted: each import counts the newest 13 weeks."
     if len(data.topics) == 1:
-        return [f"None of the {TOPIC_WEEKS} weeks before was counted, so nothing can be compared."]
-    return []
+        return f"None of the {TOPIC_WEEKS} weeks before was counted, so nothing can be compared."
+    return ""

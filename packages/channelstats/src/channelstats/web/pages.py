@@ -19,7 +19,7 @@ from channelstats.lookup import Names
 from channelstats.render.charts import drawn
 from channelstats.render.html import delta, emoji, environment, unchanged
 from channelstats.render.text import line_text
-from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
+from channelstats.render.words import NOTHING, date_text, figure_text, goal_state, plural
 from channelstats.stats.period import WEEK, Now, Period
 from channelstats.views.channel import MOST_COMPARED
 from channelstats.views.goals import Bound, measured
@@ -82,6 +82,7 @@ class Card(msgspec.Struct, frozen=True):
     chart: Chart | None
     tables: tuple[Table, ...]
     half: bool
+    empty: str
     folded: bool = True
 
 
@@ -119,6 +120,7 @@ def _render(name: str, **values: object) -> str:
         TO_DO=TO_DO,
         presets=PRESETS,
         span=_span,
+        plural=plural,
         **values,
     )
 
@@ -320,9 +322,10 @@ def _span(first: date, last: date) -> str:
 def _card(section: Section) -> Card:
     chart, tables = section.chart, section.tables
     if chart is not None:
-        return Card(section.title, chart, tables, _is_small(chart))
+        return Card(section.title, chart, tables, _is_small(chart), section.empty)
     is_narrow = all(len(table.columns) <= _SMALL_TABLE for table in tables)
-    return Card(section.title, None, tables, is_narrow, any(map(_is_series, tables)))
+    is_folded = any(map(_is_series, tables))
+    return Card(section.title, None, tables, is_narrow, section.empty, is_folded)
 
 
 def _is_small(chart: Chart) -> bool:
