@@ -19,12 +19,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 import polars as pl
 
-from channelstats.tables.configuration import Configuration
-from channelstats.tables.items import batches, text
+from channelstats.tables.configuration import Configuration, ListedTexts
+from channelstats.tables.items import batches
 from channelstats.tables.text_store import TextStore
-from keytables import Item, Update
 
-_KEY: Final = "slack_analytics"
 _AT_ONCE: Final = 16
 """Texts that are read at once."""
 
@@ -77,42 +75,36 @@ class SlackAnalytics:
     """See the module."""
 
     def __init__(self, configuration: Configuration, bulk: TextStore) -> None:
-        self._configuration, self._bulk = configuration, bulk
+        self._texts = ListedTexts(configuration, bulk, "slack_analytics", "slack")
+        self.version = self._texts.version
 
     async def spans(self, subject: Subject) -> list[DateSpan]:
         """The days that are stored, the earliest first."""
-        return sorted(_digests(await self._configuration.get(_KEY), subject))
-
-    async def version(self) -> str:
-        """Another text whenever something else is stored."""
-        row = await self._configuration.get(_KEY)
-        return _digest(str(sorted((name, str(value)) for name, value in row.items())))
+        return sorted(_spans(await self._texts.listed(), subject))
 
     async def put(self, subject: Subject, span: DateSpan, counts: Counts) -> bool:
         """Store what is counted of a span; return whether anything changed."""
         value = "".join(f"{_line(name, counts[name])}\n" for name in sorted(counts))
-        if text(await self._configuration.get(_KEY), f"{subject} {span}") == _digest(value):
+        if (await self._texts.listed()).get(f"{subject} {span}") == _digest(value):
             return False
         await self._store(subject, span, value)
         return True
 
     async def _store(self, subject: Subject, span: DateSpan, value: str) -> None:
-        await self._bulk.put(_name(subject, span), value)
-        column = f"{subject} {span}"
-        await self._configuration.update(_KEY, Update(set=(column,)), {column: _digest(value)})
+        await self._texts.put(f"{subject} {span}", value, _digest(value))
 
     async def read(self, subject: Subject, spans: Sequence[DateSpan]) -> list[pl.DataFrame]:
         """The counts of each span: `id` and the columns of `COUNTS`."""
-        found: list[str | None] = []
+        found: list[str] = []
         for some in batches(spans, _AT_ONCE):
-            reading = (self._bulk.get(_name(subject, span)) for span in some)
+            reading = (self._texts.get(f"{subject} {span}") for span in some)
             found += await asyncio.gather(*reading)
-        return await asyncio.to_thread(lambda: [_frame(subject, value or "") for value in found])
+        return await asyncio.to_thread(lambda: [_frame(subject, value) for value in found])
 
     async def remove_member(self, uid: str) -> None:
         """Remove every count of a person."""
         for span in await self.spans(Subject.MEMBERS):
-            lines = (await self._bulk.get(_name(Subject.MEMBERS, span)) or "").splitlines()
+            lines = (await self._texts.get(f"{Subject.MEMBERS} {span}")).splitlines()
             left = [line for line in lines if line.partition(",")[0] != uid]
             if len(left) < len(lines):  # whatever the digest says, which a killed run left behind
                 value = "".join(f"{line}\n" for line in left)
@@ -123,21 +115,15 @@ class SlackAnalytics:
         for subject in Subject:
             for span in await self.spans(subject):
                 if span.last < first:
-                    column = f"{subject} {span}"
-                    await self._bulk.delete(_name(subject, span))
-                    await self._configuration.update(_KEY, Update(remove=(column,)), {})
-
-
-def _name(subject: Subject, span: DateSpan) -> str:
-    return f"slack {subject} {span}".replace("-", "")  # `-<digits>` is the end of a piece's name
+                    await self._texts.remove(f"{subject} {span}")
 
 
 def _digest(value: str) -> str:
     return hashlib.sha256(value.encode()).hexdigest()[:_DIGITS]
 
 
-def _digests(row: Item, subject: Subject) -> Iterable[DateSpan]:
-    for column in row:
+def _spans(columns: Iterable[str], subject: Subject) -> Iterable[DateSpan]:
+    for column in columns:
         kind, _, days = column.partition(" ")
         first, _, last = days.partition("/")
         if kind == subject:

@@ -17,12 +17,10 @@ from typing import Final
 import msgspec
 
 from channelstats.days import DAY
-from channelstats.tables.configuration import Configuration
+from channelstats.tables.configuration import Configuration, ListedTexts
 from channelstats.tables.items import struct_of
 from channelstats.tables.text_store import TextStore
-from keytables import Update
 
-_KEY: Final = "topics"
 _WEEK: Final = 7 * DAY
 _DIGITS: Final = 16
 
@@ -58,14 +56,14 @@ class Topics:
     """See the module."""
 
     def __init__(self, configuration: Configuration, bulk: TextStore) -> None:
-        self._configuration, self._bulk = configuration, bulk
+        self._texts = ListedTexts(configuration, bulk, "topics", "topics")
+        self.version = self._texts.version
 
     async def weeks(self) -> dict[date, CountedWeek]:
         """What is stored, by the first day."""
-        row = await self._configuration.get(_KEY)
         return {
             date.fromisoformat(name): struct_of(CountedWeek, value)
-            for name, value in sorted(row.items())
+            for name, value in (await self._texts.listed()).items()
             if isinstance(value, Mapping)
         }
 
@@ -86,10 +84,6 @@ class Topics:
             if week in stored and stored[week].left_out == left_out
         }
 
-    async def version(self) -> str:
-        """Another text whenever something else is stored."""
-        return str(sorted((await self._configuration.get(_KEY)).items()))
-
     async def forget_one(self, weeks: Iterable[date]) -> None:
         """Count somebody out who wrote in these weeks. Nobody knows which words were theirs, so it
         is one person less of each: what is left would be there without them.
@@ -107,26 +101,18 @@ class Topics:
         """Remove the weeks that began before a day."""
         for week in await self.weeks():
             if week < first:
-                await self._bulk.delete(_name(week))
-                await self._configuration.update(_KEY, Update(remove=(week.isoformat(),)), {})
+                await self._texts.remove(week.isoformat())
 
     async def _read(self, week: date, counted: CountedWeek) -> WeekTopics:
-        lines = (await self._bulk.get(_name(week)) or "").splitlines()
+        lines = (await self._texts.get(week.isoformat())).splitlines()
         pairs = (line.partition(" ") for line in lines)
         terms = {term: int(people) for people, _, term in pairs}
         return WeekTopics(counted.messages, counted.people, terms)
 
     async def _store(self, week: date, topics: WeekTopics, left_out: str) -> None:
         text = "".join(f"{people} {term}\n" for term, people in topics.terms.items())
-        await self._bulk.put(_name(week), text)
         counted = CountedWeek(topics.messages, topics.people, left_out)
-        value = msgspec.structs.asdict(counted)
-        column = week.isoformat()
-        await self._configuration.update(_KEY, Update(set=(column,)), {column: value})
-
-
-def _name(week: date) -> str:
-    return f"topics {week:%Y%m%d}"
+        await self._texts.put(week.isoformat(), text, msgspec.structs.asdict(counted))
 
 
 def weeks_of(days: Iterable[date], weeks: Collection[date]) -> set[date]:
