@@ -49,8 +49,8 @@ def channel_called(channels: Mapping[str, Channel], name: str) -> str | None:
 
 
 async def user_id(tables: Tables, name: str) -> str:
-    """The ID of a user: of `U0123`, `@name` or `name`; of user, display and real names. Whoever
-    posted is known by the ID, also where no list has them.
+    """The ID of a user: of `U0123`, `@name` or `name`; of user, display and real names. Authors
+    of messages who are in no list of users are found by ID.
     """
     users, uid = await tables.users.all(), name.upper()
     if is_user_id(uid) and uid not in users and uid in await tables.first_posts.all():
@@ -107,7 +107,7 @@ class Names:
         )
 
     def find_person(self, called: str) -> str:
-        """The ID of whoever is called so.
+        """The ID of the person with this name.
 
         :raises NotFound: nobody, or several
         """

@@ -6,7 +6,7 @@ needs no table; without the secret nobody can find the ID.
 
 Rule: every ID and every name in the columns of messages and in what is known beside them is
 replaced, and texts that nothing is counted from are dropped; numbers and times stay, as figures are
-made from them. Whoever lists messages shows the day alone (`Inputs.hides_times`).
+made from them. Lists of messages show the day alone (`Inputs.hides_times`).
 """
 
 import base64

@@ -36,7 +36,7 @@ def progress_bar(
         disable=quiet or None,  # None: unless it is a terminal
         leave=False,
         ncols=_columns(),
-        nrows=2,  # as not to ask for it; a bar is one line
+        nrows=2,  # a bar is one line; without a number tqdm asks the terminal
         # The clock alone says when to draw, and the time left is by all that was done.
         miniters=0,
         smoothing=0,

@@ -1,6 +1,6 @@
 """Commands that change channels in Slack: create-stats-channel and unarchive.
 
-Rule: what is so already is left alone, so that each can be run again.
+Rule: each can be run again; what is done already is skipped.
 """
 
 from typing import Final

@@ -128,8 +128,8 @@ class CommandContext(msgspec.Struct):
 
     @contextmanager
     def following(self, begin: str, unit: str) -> Iterator[OnEvent]:
-        """What a long run reports its events to: problems become lines, each step has a bar.
-        ``begin`` is shown until there is one. The steps count in ``unit``.
+        """A callback for the events of a long run: it prints a line for each problem and shows a
+        progress bar for each step, counted in ``unit``. ``begin`` is its text until then.
         """
         step, bar = "", self.progress_bar(begin)
 
@@ -183,9 +183,10 @@ class CommandContext(msgspec.Struct):
             await engine.close()
 
     @asynccontextmanager
-    async def taking_in(self) -> AsyncIterator[Tables]:
-        """The tables, created if need be, for one writer of messages. In the end the messages that
-        are older than `retention_days` are removed, and counts of words where there are to be none.
+    async def open_for_import(self) -> AsyncIterator[Tables]:
+        """The tables for an import, created if they are missing; no other import runs meanwhile.
+        At the end messages older than `retention_days` are removed, and counted words if
+        `count_topics` is off.
 
         :raises Taken: another command writes messages
         """
@@ -337,7 +338,7 @@ def run(
             raise
         print("channelstats: terminated; run it again to go on", file=sys.stderr, flush=True)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGTERM)  # so that whoever waits for it sees what ended it
+        signal.raise_signal(signal.SIGTERM)  # so that the parent process sees the signal
     except (Failure, NotFound, Taken, ArchiveRefused, SettingError, KeytablesError) as error:
         print(f"channelstats: {error}", file=sys.stderr)
     except BrokenPipeError:

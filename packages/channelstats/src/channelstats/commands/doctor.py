@@ -85,7 +85,7 @@ _OUTDATED: Final = timedelta(8)
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """Prints a line for each finding: what is so, and where something is wrong, what to do."""
+    """Prints a line for each finding; for a problem the line says what to do."""
 
     context: CommandContext
 

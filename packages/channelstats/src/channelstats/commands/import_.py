@@ -88,7 +88,7 @@ async def import_archive(context: CommandContext, path: Path, options: ImportOpt
     """
     with closing(Export.open(path)) as export:
         _check_workspace(export, options.workspace)
-        async with context.taking_in() as tables:
+        async with context.open_for_import() as tables:
             with context.following("reading the lists", "B") as on_event:
                 result = await ExportImport(
                     export,
@@ -166,7 +166,7 @@ async def import_analytics(context: CommandContext) -> int:
         context.wrong_usage("give both --from and --to, and the first day first")
     span = DateSpan(first, last) if first else None
     found: list[StoredAnalytics] = []
-    async with context.taking_in() as tables:
+    async with context.open_for_import() as tables:
         exclusions = await Exclusions.load(tables, context.settings.exclude_users)
         for path in context.arguments.paths:
             try:
@@ -222,7 +222,7 @@ async def _import_file(
 async def migrate(context: CommandContext) -> int:
     settings = context.settings
 
-    async with _source(context) as source, context.taking_in() as tables:
+    async with _source(context) as source, context.open_for_import() as tables:
         with context.following("reading tables", " read") as on_event:
             result = await Migration(
                 source,

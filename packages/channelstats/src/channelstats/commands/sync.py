@@ -44,7 +44,7 @@ _SHOWN: Final = 10
 )
 async def sync(context: CommandContext) -> int:
     what = context.arguments.what
-    async with context.web_api() as api, context.taking_in() as tables:
+    async with context.web_api() as api, context.open_for_import() as tables:
         with context.following("reading users and channels", "channel") as on_event:
             result = await Sync(
                 api,

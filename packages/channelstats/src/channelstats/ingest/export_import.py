@@ -324,7 +324,7 @@ class ExportImport:
         self._workspaces.update(content.workspaces)
         run.report(content.problems)
         unknown = (user for user in content.authors if user.slack_uid not in self._known)
-        if self._lists_users:  # else whoever wrote is a user, if by the ID alone
+        if self._lists_users:  # else every author is stored, if need be with the ID alone
             unknown = (user for user in unknown if user.name != user.slack_uid)
         await tables.put_users(run.excluded.users(unknown), run.now, replace=False)
         rows: list[MessageRow] = []

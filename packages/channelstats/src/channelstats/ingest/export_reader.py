@@ -186,7 +186,7 @@ def _open(path: str, limits: Limits, topics: TopicCounter | None) -> None:
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     export = Export.open(path, limits)
-    export.problems()  # whoever started the process has reported them
+    export.problems()  # the process that started this one has reported them
     _opened.append(ChannelFiles(export, topics))
 
 

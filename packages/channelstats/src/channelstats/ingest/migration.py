@@ -106,7 +106,7 @@ class _NoTable:
 
 
 async def _opened(engine: Engine, prefix: str, name: str) -> TableHandle:
-    """A table as it was declared by whoever made it."""
+    """A table as the program that made it has declared it."""
     ours = table(prefix, name)
     keys = [Key(_OLDER_KEYS[name])] if name in _OLDER_KEYS else []
     indexes = ((), MESSAGE_INDEXES, _OLDER_INDEXES) if name == "Message" else ((),)
@@ -167,7 +167,7 @@ class Migration:
         self._done("samples of members", await self._put_samples())
         channels = await self._copy_messages()
         for done, cid in enumerate(sorted(channels), 1):
-            # The original did not always say whom a message answers.
+            # The original did not always store the author of the head beside a reply.
             stored = await tables.messages.of_channel(cid, EARLIEST)
             await tables.messages.write(row for row, _ in merge_messages(stored, ()))
             self._done("channels with their threads", done)
@@ -183,7 +183,7 @@ class Migration:
         self._run.on_event(StepProgress(what, read))
 
     async def _find_exclusions(self) -> Mapping[str, User]:
-        """Find out whom and what to leave out; return the users of the other installation."""
+        """Find the excluded people and channels; return the users of the other installation."""
         source, tables = self._source, self._tables
         if digests := await forgotten(source.configuration):
             await add_forgotten(tables.configuration, digests)

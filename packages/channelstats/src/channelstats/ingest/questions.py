@@ -39,7 +39,7 @@ it: `what a day`.
 _HELLOS: Final = "hi|hey|hello|hallo|moin|salut|hola|olá|ciao|hej|cześć"
 
 _OPENING: Final = re.compile(
-    # After whom it is for, or hello.
+    # After mentions and a greeting.
     rf"\s*(?:(?:<[@!][^>]*>|:[^\s:]+:|{_HELLOS})[\s,!]+)*(?:{'|'.join(_OPENERS.values())})",
     re.IGNORECASE,
 )
@@ -47,12 +47,12 @@ _OPENING: Final = re.compile(
 _FIRST_WORDS: Final = frozenset(
     phrase.split()[0] for phrases in _OPENERS.values() for phrase in phrases.split("|")
 ) | frozenset(_HELLOS.split("|"))
-"""Most messages begin with none of them, which is soon found out."""
+"""Checked first, as most messages begin with none of them."""
 
 
 def asks(text: str) -> bool:
-    """Whether somebody who reads it would think of answering; of one that only says so in other
-    words, or in another language and without a mark, it is not known.
+    """Whether a text is a question: by its question mark, or by how it begins. Questions without a
+    mark that begin otherwise, or in another language, are not recognised.
     """
     if "`" in text:
         text = _CODE.sub(" ", text)

@@ -1,9 +1,7 @@
-"""What runs that take data in share: whom they leave out, what they report, and which channels an
-interrupted one had done. Of those over the Web API: what they take in, and what they have done.
+"""Shared by all imports: excluded people, progress events, and checkpoints, by which an interrupted
+run goes on. For those over the Web API also the options and the result.
 
-Rule: an event names channels, files, methods and numbers; never what somebody wrote, never a token.
-
-Rule: days are counted back from now; what is left out by name is left out everywhere.
+Rule: an event has names of channels, files and methods, and numbers; never message text or a token.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
@@ -47,7 +45,7 @@ OnEvent: TypeAlias = Callable[[Event], object]
 
 
 def ignore_event(_: Event) -> None:
-    """For whoever wants the result alone."""
+    """An `OnEvent` that does nothing."""
 
 
 class Run:
@@ -70,7 +68,7 @@ class Run:
             self.on_event(problem)
 
     async def exclude_people(self, listed: Collection[str], users: Mapping[str, User]) -> None:
-        """Leave out those whom a list of names and IDs means among ``users``, and the forgotten."""
+        """Exclude the forgotten, and the ``users`` that a list of names and IDs refers to."""
         self.report(
             Problem(PEOPLE_PLACE, f"nobody is called {name!r}, so nobody is left out by it")
             for name in unknown_people(listed, users)
@@ -153,7 +151,7 @@ class Checkpoint:
         self._noted += 1
 
     async def clear(self) -> None:
-        """The run has come to its end: the next one reads every channel."""
+        """Remove the notes at the end of a run: the next one reads every channel."""
         for key in [key async for key, _ in self._rows()][::-1]:  # what a crash leaves has no gap
             await self._configuration.delete(key)
         self._noted = 0

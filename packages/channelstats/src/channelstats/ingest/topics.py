@@ -6,8 +6,8 @@ is over its counts are in memory, and only there: a word that few people use is 
 as it is nor as a digest, which a dictionary would undo. So each run counts by itself; of two that
 counted the same week the one that saw more messages of it is kept (see `tables.topics`).
 
-Whoever is left out, bots, and names of people are not counted; nor are code, mentions, emoji, mail
-addresses and the words of `stop_words`. Of a link its host and path are kept.
+Messages of excluded people and of bots are not counted, nor are names of people, code, mentions,
+emoji, mail addresses and the words of `stop_words`. Of a link its host and path are kept.
 """
 
 import asyncio

@@ -7,8 +7,8 @@ knows.
     targets      which report goes where
     sender       one report: its lease, its parts, what went wrong
     weekly       every report of a week, and the message on goals and alerts
-    announcing   what every subscriber is told: a new week, and what is sure within one
-    delivery     what an attempt came to, and how often it is made
+    announcing   notifies subscribers of a new week, and of goals that are sure to be missed
+    delivery     outcomes of attempts, and how often they are repeated
     mail         one mail, handed to the operator's server
     push_sender  one message to one push service, signed and encrypted
     endpoints    what a browser gives, and where messages may be sent to

@@ -1,13 +1,13 @@
-"""Tells the subscribers of the dashboard of a new weekly report, and within a week of what is sure
-before it is over: goals that are missed, and alerts.
+"""Notifies the subscribers of the dashboard of a new weekly report, and before a week is over of
+goals that are sure to be missed and of alerts.
 
-Rule: nobody is told of anything twice, nor of a week that was complete when they subscribed.
-Who sends to a subscription holds its lease, for longer than sending takes: of several programs one
-sends, and what a killed one has held is sent later. Should a message go out twice all the same, its
-topic makes one of the two.
+Rule: nobody is notified of anything twice, nor of a week that was complete when they subscribed. A
+run holds the lease of a subscription while it sends to it, so of several programs one sends; if it
+is killed, another one sends when the lease has expired. Where a message is sent twice nevertheless,
+both have the same topic, and the push service keeps one.
 
-A run ends: push services that are busy or silent are asked again a few times and left for the next
-run, and subscriptions that nothing has come through to for a month are removed.
+A run ends: push services that are busy or do not answer are tried a few times and left to the next
+run. Subscriptions that have failed for a month are removed.
 """
 
 import asyncio
@@ -61,12 +61,11 @@ WHOLE_RUN: Final = 600
 """Seconds after which no further subscription is begun."""
 SHORTEST_PAUSE: Final = 3600
 LONGEST_PAUSE: Final = 86_400
-"""Seconds that a failing subscription is left alone for; in between, as long again as it has failed
-already."""
+"""Seconds until a failing subscription is tried again: as long as it has failed, within these."""
 GIVEN_UP: Final = 28 * 86_400
-"""Seconds without a message that came through, after which a subscription is removed."""
+"""Seconds of failure after which a subscription is removed."""
 EVERY: Final = 600
-"""Seconds from one look for a new week to the next."""
+"""Seconds between checks for a new week."""
 
 MAX_LINES: Final = 3
 """Of goals and alerts in a notification; screens show no more."""
@@ -74,7 +73,7 @@ MAX_LINES: Final = 3
 TITLE: Final = "A new weekly report is ready"
 WARNING: Final = "Already sure this week"
 WARNED: Final = "warned"
-"""The kind of what is sent within a week."""
+"""The kind of what is sent before a week is over."""
 
 _NOBODY: Final = Directory()
 
@@ -151,7 +150,7 @@ def digest_mail(
     alerts: list[Measured],
     help_channel: str,
 ) -> Mail:
-    """The mail about a week: the digest of its report, and what became of goals."""
+    """The mail about a week: the digest of its report, goals and alerts."""
     page = digest_of(Wanted(ReportKind.GLOBAL, "", "", help_channel, ""), data)
     if lines := weekly_lines(goals, alerts):
         said = Text(tuple((line,) for line in lines))
@@ -228,9 +227,9 @@ class AnnounceResult(msgspec.Struct):
 
 
 class News(msgspec.Struct, frozen=True):
-    """What every subscriber is told once, of a week. ``topic`` tells it from other news: a push
-    service keeps the last message of each. ``lease`` gives the right to tell one who does not know
-    it, and what ``told`` says is noted of one who does.
+    """What every subscriber is notified of once. Of each ``topic`` a push service keeps the last
+    message. ``lease`` is that of a subscription, None where it needs no notification; ``told`` are
+    the columns of one that was notified.
     """
 
     topic: str
@@ -412,7 +411,7 @@ class Announcer:
         send: Callable[[], Awaitable[Answer]],
         result: AnnounceResult,
     ) -> None:
-        """Send to a subscription, and note what came of it."""
+        """Send to a subscription, and store the outcome."""
         lease = await news.lease(one)
         if lease is None:
             result.held += 1

@@ -1,7 +1,7 @@
-"""What an attempt to send came to, and how often it is made: the same for Slack, browsers and mail.
+"""Outcomes of attempts to send, and how often they are repeated: for Slack, browsers and mail.
 
-Whoever sends holds a lease, makes a few attempts, and notes the outcome where the lease is. There
-are two places, and each has a reason to be the only one for its messages:
+A run that sends holds a lease, makes a few attempts, and stores the outcome in the row of the
+lease. There are two kinds of rows:
 
     what is posted in Slack   the row of the report and its destination (`tables.sent_reports`): it
                               has parts, which another run goes on with

@@ -52,7 +52,7 @@ _POLICY: Final = SMTP.clone(max_line_length=900)
 
 
 class MailServer(msgspec.Struct, frozen=True):
-    """Where mail is handed in, and from whom it is. ``page`` is the address of the dashboard."""
+    """The operator's server with its login, and the sender. ``page`` is the dashboard's address."""
 
     host: str
     port: int

@@ -1,9 +1,9 @@
 """One report on its way to one place.
 
-Rule: whoever sends a report holds its lease, and sees that it is held before each post. It is noted
-before a part is posted that it will be, and after it that it was. What was cut off in between is
-looked for in Slack before it is posted again; where it cannot be looked for, this run does not post
-it again.
+Rule: a run sends a report only while it holds its lease, which is checked before each post. The row
+says before a post which part is tried, and after it that it was posted. A part whose outcome is not
+known is searched for in Slack before it is posted again; if the search fails too, this run does not
+post it again.
 """
 
 import hashlib

@@ -158,7 +158,7 @@ _TROUBLES: Final[dict[type[Exception], str]] = {
     ValueError: "",
     AttributeError: "",  # the client trips over an answer of plain text
 }
-"""What is told of them: the first that fits; "" for the name of the error."""
+"""What is reported of each error, the first match; "" for the name of its class."""
 
 
 # ── calls and listings ───────────────────────────────────────────────────────────────────────────

@@ -1,10 +1,11 @@
 """The methods of the Web API that are used: what is read, channels that are changed, messages and
 files that are posted, and found again.
 
-Rule: what is so already counts as done, so that every change of a channel can be done again.
+Rule: a change that is in effect already counts as success, so every change of a channel can be
+repeated.
 
-Rule: posting is never repeated where it may have been done: whoever posts has to look first, by the
-mark that every message carries where people do not see it.
+Rule: a post that may have succeeded is not repeated: the caller searches for it first, by the mark
+in the metadata of every message, which people do not see.
 """
 
 import re

@@ -89,7 +89,7 @@ class Users:
     async def put(self, users: Iterable[User], known: Container[str] | None = None) -> None:
         """Store users in place of what is stored; an insert_timestamp that is stored stays.
 
-        ``known``: all of whom something may be stored, None for anybody; only their rows are read.
+        ``known``: only of these users there may be a row, which is read first; None: of any.
         """
         for batch in batches(users):
             stored = await self._table.batch_get(
@@ -104,7 +104,7 @@ class Users:
         await self._table.delete((uid,))
 
     async def add(self, users: Iterable[User]) -> None:
-        """Store the users of whom nothing is stored."""
+        """Store the users that have no row yet."""
         for batch in batches(users):
             await asyncio.gather(*map(self._add, batch))
 

@@ -47,7 +47,7 @@ _ID: Final = re.compile(r"[UWB][A-Z0-9]+")
 
 
 def resolve_people(listed: Collection[str], users: Mapping[str, User]) -> frozenset[str]:
-    """The IDs of those whom a list means: by ID, known or not, by user name or by display name."""
+    """The IDs of the people on a list of IDs (known or not), user names and display names."""
     wanted = {entry.removeprefix("@") for entry in listed}
     named = {
         uid for uid, user in users.items() if wanted & {user.user_name, user.display_name} - {""}
@@ -56,7 +56,7 @@ def resolve_people(listed: Collection[str], users: Mapping[str, User]) -> frozen
 
 
 def resolve_channels(listed: Collection[str], channels: Mapping[str, Channel]) -> frozenset[str]:
-    """The IDs of the channels that a list means, by ID or by name."""
+    """The IDs of the channels on a list of IDs and names."""
     wanted = {entry.removeprefix("#") for entry in listed}
     named = {
         cid
@@ -192,8 +192,8 @@ class Exclusions:
     async def load(
         cls, tables: Tables, listed: Collection[str], users: Mapping[str, User] | None = None
     ) -> Self:
-        """Those whom a list of names and IDs means among ``users``, or all that are stored, and the
-        forgotten.
+        """The forgotten, and those of the ``users`` (by default all that are stored) that are on a
+        list of names and IDs.
         """
         people = resolve_people(listed, await tables.users.all() if users is None else users)
         return cls(people, await forgotten(tables.configuration))

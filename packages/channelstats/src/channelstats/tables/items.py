@@ -3,7 +3,7 @@
 Rule: a table of one prefix is called `<prefix>.<Table>`; several instances share one store by it.
 
 Rule: `None`, `""`, `[]` and `{}` are not written; `0` and `false` are. An attribute of an
-unexpected kind, whoever wrote it, reads as if it were absent.
+unexpected type reads as if it were absent.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """Reading and writing the table Message.
 
-Rule: rows are written in batches and read in pages; a row is replaced whole, by its key. Whoever
-writes closes the days it wrote to at its end, see `channelstats.tables.day_versions`.
+Rule: rows are written in batches and read in pages; a row is replaced whole, by its key. A run
+closes the days that it has written to at its end, see `channelstats.tables.day_versions`.
 
 Columns are read from the files of dates where their versions say that they are the same as the
 rows. Where there is none one is made of the rows, unless the date is open, for the version that it

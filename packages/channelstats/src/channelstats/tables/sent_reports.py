@@ -1,7 +1,7 @@
 """What was sent where, in the table Configuration: a row for each report, period and destination.
 
-Rule: a row has one holder at a time: it is a lease too. Whoever sends acquires it first and changes
-it only while it is still theirs; a run that died holds it no longer than its time.
+Rule: a row is a lease too. A run acquires it before it sends and changes it only while it holds it;
+the lease of a killed run expires.
 
     key       sent <kind> <ID of the channel or user, or -> <start>-<days> <ID of the destination>
     edition   which edition of the report; a new one begins when it is sent from its beginning

@@ -1,7 +1,7 @@
-"""The table Subscription: the browsers and mail addresses that are told of a new weekly report.
+"""The table Subscription: browsers and mail addresses that are notified of a new weekly report.
 
-Rule: a row is known by a digest of its endpoint, and only `add` makes one; whatever else is noted
-about a row that is gone meanwhile is dropped. Whoever sends to it holds its lease.
+Rule: the key of a row is a digest of its endpoint, and only `add` creates one; an update of a row
+that was removed meanwhile is dropped. A run that sends to it holds its lease.
 
     endpoint, p256dh, auth  what the browser gave; `mailto:` and an address alone for mail
     vapid                   the public key that it subscribed with: another one cannot send to it
@@ -55,7 +55,7 @@ _IS_UNWARNED: Final = _MAY_BE_TOLD & Attr("warned").absent()
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """A row. The endpoint is a secret: whoever has it can disturb its owner."""
+    """A row. The endpoint is a secret: anyone who knows it can send to its owner."""
 
     endpoint: str
     p256dh: str
@@ -76,11 +76,11 @@ class Subscription(msgspec.Struct, frozen=True):
         return self.endpoint.removeprefix(MAILTO) if self.endpoint.startswith(MAILTO) else ""
 
     def waits_for(self, week: date) -> bool:
-        """Whether they do not know of that week."""
+        """Whether it was not notified of that week."""
         return self.announced < week.isoformat()
 
     def warned_of(self, week: date) -> frozenset[str]:
-        """The bounds that they were told of within that week."""
+        """The bounds that it was warned of in that week."""
         start, *bounds = self.warned.split() or [""]
         return frozenset(bounds if start == week.isoformat() else ())
 
@@ -129,15 +129,15 @@ class Subscriptions:
         await self._table.delete((key,))
 
     async def lease_if_due(self, endpoint: str, week: date, clock: Clock) -> Lease | None:
-        """The right to notify them of a week now, and to note what came of it; None when somebody
-        else is at it, or they know, or are gone. Release it with `announced` or `failed`.
+        """The lease for notifying a subscription of a week; None if another run holds it, or it was
+        notified or removed. Release it with `announced` or `failed`.
         """
         values: Values = {"week": week.isoformat(), "at": int(clock())}
         return await self._lease(endpoint, clock, _IS_DUE, values)
 
     async def lease_to_warn(self, one: Subscription, clock: Clock) -> Lease | None:
-        """The same to tell them of something within a week; None also where they were told of
-        something since ``one`` was read. Release it with `warned` or `failed`.
+        """The same for a warning; None also if another warning was sent since ``one`` was read.
+        Release it with `warned` or `failed`.
         """
         values: Values = {"warned": one.warned, "at": int(clock())}
         same = _IS_AS_WARNED if one.warned else _IS_UNWARNED
@@ -151,19 +151,19 @@ class Subscriptions:
 
 
 def announced(week: date) -> Values:
-    """What is noted of one who knows of a week now."""
+    """The columns of a subscription that was notified of a week."""
     return {"announced": week.isoformat(), "not_before": None, "failing_since": None}
 
 
 def warned(one: Subscription, week: date, bounds: Iterable[str]) -> Values:
-    """What is noted of one who was told of bounds within that week."""
+    """The columns of one that was warned of bounds before the end of that week."""
     told = sorted({*one.warned_of(week), *bounds})
     warned_of = " ".join((week.isoformat(), *told))
     return {"warned": warned_of, "not_before": None, "failing_since": None}
 
 
 def failed(not_before: int, since: int) -> Values:
-    """What is noted of one to whom nothing came through since then; nothing may be sent before."""
+    """The columns of one that has failed since then and may be tried again at ``not_before``."""
     return {"not_before": not_before, "failing_since": since}
 
 
