@@ -191,34 +191,34 @@ class Measures:
         """Messages, not replies, that drew neither a reply nor a reaction by somebody else:
         `slack_cid`, `ts`, `slack_uid`, and whether it is known as a `question`.
         """
-        of = self.period_messages
-        reacted = of.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
-        noticed = pl.concat([of.answered["row"], reacted["row"]]).unique()
-        is_noticed = pl.repeat(False, of.messages.height, eager=True).scatter(noticed, True)
-        top = of.messages.lazy().filter(~pl.col("is_reply") & ~pl.lit(is_noticed))
+        is_noticed = self._is_one_of(self._reacted_to, self.period_messages.answered["row"])
+        top = self.messages.lazy().filter(~pl.col("is_reply") & ~pl.lit(is_noticed))
         return top.select("slack_cid", "ts", "slack_uid", "question").collect()
 
-    def noticed(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """Those of these ``messages`` that somebody else reacted or replied to: to a reply, later
-        in its thread.
-        """
+    @cached_property
+    def noticed(self) -> pl.DataFrame:
+        """Messages that somebody else reacted or replied to: to a reply, later in its thread."""
         of, place = self.period_messages, ("slack_cid", "thread_ts")
-        top_level = messages.filter(~pl.col("is_reply")).join(
-            self.unanswered, on=("slack_cid", "ts"), how="anti"
-        )
-        replies = messages.filter("is_reply")
+        replies = self.messages.select(*place, "ts", "slack_uid", "is_reply").with_row_index("row")
+        replies = replies.filter("is_reply")
         after = of.source.answers.join(replies.select(place).unique(), on=place, how="semi")
-        later = (
-            replies.select(*place, "ts", "slack_uid")
-            .join(after, on=place)
-            .filter(
-                (pl.col("replied_at") > pl.col("ts")) & (pl.col("replier") != pl.col("slack_uid"))
-            )
+        later = replies.join(after, on=place).filter(
+            (pl.col("replied_at") > pl.col("ts")) & (pl.col("replier") != pl.col("slack_uid"))
         )
-        reacted = of.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
-        reacted_to = of.messages[reacted["row"].unique()]
-        noticed = pl.concat([frame.select("slack_cid", "ts") for frame in (later, reacted_to)])
-        return pl.concat([top_level, replies.join(noticed, on=("slack_cid", "ts"), how="semi")])
+        is_noticed = self._is_one_of(self._reacted_to, of.answered["row"], later["row"])
+        return self.messages.filter(is_noticed)
+
+    @cached_property
+    def _reacted_to(self) -> pl.Series:
+        """The rows of messages that somebody else reacted to."""
+        reactions = self.period_messages.reactions.lazy()
+        by_others = reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
+        return by_others.select(pl.col("row").unique()).collect().to_series()
+
+    def _is_one_of(self, *rows: pl.Series) -> pl.Series:
+        """Of each message, whether its row is one of these."""
+        nothing = pl.repeat(False, self.messages.height, eager=True)
+        return nothing.scatter(pl.concat(rows), True)
 
     def posted(self, days: Period) -> pl.Series:
         """Who posted in other days."""

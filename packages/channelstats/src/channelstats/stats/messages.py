@@ -55,6 +55,11 @@ class CountedMessages:
         """All, deleted ones too."""
         self._everybodys = self
 
+    @property
+    def answers(self) -> pl.DataFrame:
+        """Everybody's counted replies: `slack_cid`, `thread_ts`, `replier`, `replied_at`."""
+        return self._everybodys._answers
+
     @cached_property
     def counted(self) -> pl.DataFrame:
         """Counted messages, of whatever time."""
@@ -76,10 +81,9 @@ class CountedMessages:
         return some
 
     @cached_property
-    def answers(self) -> pl.DataFrame:
-        """Everybody's counted replies: `slack_cid`, `thread_ts`, `replier`, `replied_at`."""
+    def _answers(self) -> pl.DataFrame:
         columns = {"replier": "slack_uid", "replied_at": "ts"}
-        found = self._everybodys.counted.lazy().filter("is_reply")
+        found = self.counted.lazy().filter("is_reply")
         return found.select("slack_cid", "thread_ts", **columns).collect()
 
 

@@ -156,6 +156,11 @@ class DashboardData:
         """Everything."""
         return self._compared(self.measured)
 
+    @cached_property
+    def gone(self) -> list[str]:
+        """Whose account is deactivated, or a bot's."""
+        return [uid for uid, of in self.inputs.users.items() if of.deleted or of.is_bot]
+
     @property
     def is_large(self) -> bool:
         """Whether its views take so much memory that they should not be made beside others."""
@@ -332,6 +337,11 @@ class ViewRequest:
             refuse_small(msgspec.structs.replace(choice, channel=channel), groups)
         self.scope: Comparison = data.scope(choice)
         self.slack = SlackCounts() if choice.channel or choice.person else data.slack
+
+    def measures_of(self, people: pl.Series, days: Period) -> Measures:
+        """What these people wrote in other days, in the chosen channel or anywhere."""
+        measured = self.data.measured_in(self.choice.channel)
+        return measured.only(pl.col("slack_uid").is_in(people.implode())).measures(days)
 
     def page(
         self,

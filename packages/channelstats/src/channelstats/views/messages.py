@@ -141,9 +141,7 @@ def _all() -> Mapping[str, Selection]:
             _which(pl.col("parent_user_id") != pl.col("slack_uid")),
         ),
         "answered": Selection("Messages that others replied to", _waited(0, float("inf"))),
-        "noticed": Selection(
-            "Messages that others replied or reacted to", lambda of: of.noticed(of.messages)
-        ),
+        "noticed": Selection("Messages that others replied or reacted to", lambda of: of.noticed),
         "reacted": Selection("Messages with reactions", _which(pl.col(REACTED) > 0)),
         "files": Selection("Messages with files", _which(pl.col("file_count") > 0)),
         "joined": Selection("Messages about joining a channel", _moves(JOINED)),

@@ -291,11 +291,11 @@ def _joined(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
         .join(first.select("slack_uid", first="ts"), on="slack_uid", how="left")
         .filter(pl.col("first").is_null() | (pl.col("first") >= pl.col("ts")))
     )
-    theirs = measured.only(pl.col("slack_uid").is_in(joined["slack_uid"].implode())).measures(days)
+    theirs = request.measures_of(joined["slack_uid"], days)
     messages = theirs.messages
     active = with_point(messages, weeks(days)).group_by("slack_uid")
     regular = active.agg(pl.col("point").n_unique()).filter(pl.col("point") >= REGULAR)
-    steps = {"posted": messages, "answered": theirs.noticed(messages), "regular": regular}
+    steps = {"posted": messages, "answered": theirs.noticed, "regular": regular}
     return with_point(joined, months).with_columns(
         pl.col("slack_uid").is_in(frame["slack_uid"].unique().implode()).alias(name)
         for name, frame in steps.items()

@@ -92,11 +92,11 @@ def newcomers(request: ViewRequest) -> pl.DataFrame:
     first = now.first_posts.filter(now.period.covers()).filter(
         now.history.knows_newcomers(now.period)
     )
-    theirs = now.messages.join(first, on="slack_uid", how="semi")
+    theirs = request.measures_of(first["slack_uid"], now.period)
     return (
         request.listable(first)
-        .join(_counted(theirs, "messages"), on="slack_uid")
-        .join(_counted(now.noticed(theirs), "answered"), on="slack_uid", how="left")
+        .join(_counted(theirs.messages, "messages"), on="slack_uid")
+        .join(_counted(theirs.noticed, "answered"), on="slack_uid", how="left")
         .with_columns(pl.col("answered").fill_null(0))
         .sort(pl.col("answered") > 0, "ts", "slack_uid", descending=[False, True, False])
     )
@@ -226,8 +226,7 @@ def _later(scope: Comparison) -> pl.DataFrame:
 
 def _is_gone(request: ViewRequest) -> pl.Expr:
     """Whether an account is deactivated, or a bot's."""
-    users = request.data.inputs.users.items()
-    return pl.col("slack_uid").is_in([uid for uid, of in users if of.deleted or of.is_bot])
+    return pl.col("slack_uid").is_in(request.data.gone)
 
 
 def _counted(messages: pl.DataFrame, name: str) -> pl.DataFrame:
