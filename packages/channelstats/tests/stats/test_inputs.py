@@ -1,6 +1,7 @@
 """What is read from the tables is enough for the report, and not the whole table."""
 
 import dataclasses
+from collections.abc import AsyncIterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from channelstats.counting import Counting
 from channelstats.stats import Options, Period, report
 from channelstats.stats.inputs import load_inputs
 from channelstats.tables.message_row import MessageRow
+from channelstats.tables.messages import Messages
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, decoded, house
 
 W1 = Period(date(2024, 3, 3), 7, UTC)
@@ -32,6 +34,27 @@ async def test_replies_are_read_however_late_they_came(empty: House) -> None:
         found: Any = decoded(await empty.report(W1, Options(COMPAT)))["new_statistics"]
         assert found["unanswered"] == 0
         assert found["first_reply"]["count"] == 2
+
+
+@pytest.mark.parametrize(("later", "excluded"), [(False, ""), (True, ""), (False, "UBOB")])
+async def test_lists_of_replies_are_read_only_where_they_may_change_a_figure(
+    empty: House, monkeypatch: pytest.MonkeyPatch, later: bool, excluded: str
+) -> None:
+    await empty.take_in(EXAMPLE)
+    if later:
+        await empty.tables.messages.write([MessageRow("CDEV", LATER, "UCARA")])
+    columns: set[str] = set()
+    of_days = Messages.of_days
+
+    def noted(*of: Any, **how: Any) -> AsyncIterator[pl.DataFrame]:
+        columns.update(of[3])
+        return of_days(*of, **how)
+
+    monkeypatch.setattr(Messages, "of_days", noted)
+    options = Options(COMPAT, excluded_users=frozenset({excluded} - {""}))
+    newest = Period(date(2024, 3, 17), 7, UTC)
+    await load_inputs(empty.tables, newest, options)
+    assert ("replies" in columns) is (later or bool(excluded))
 
 
 async def test_what_lies_far_away_is_not_read(empty: House) -> None:

@@ -177,8 +177,12 @@ async def load_inputs(
     channels, followed = context.excluded_channels, reach or period
     bots = frozenset(user.slack_uid for user in context.users.values() if user.is_bot)
     counted = options.counting.counted(bots)
-    wanted = [name for name in MESSAGES.names() if name not in unread]
     first, last = dates_of(period, reach)
+    # Reading the lists of replies is a third of the cost: they are left out where no reply can be
+    # later than the days that are read, nor by somebody who is excluded.
+    with_replies = refresh or bool(people) or await messages.versions.may_follow(last)
+    left_out = {*unread, *(() if with_replies else REPLIES)}
+    wanted = [name for name in MESSAGES.names() if name not in left_out]
     held = Period(first + DAY, (last - first).days - 1, period.zone)
     parts = _Parts(counted, lambda frame: frame_without(frame, people, channels), most)
     late: list[str] = []
@@ -186,7 +190,8 @@ async def load_inputs(
     of_days = messages.of_days(first, last, wanted, progress=progress, refresh=refresh, only=only)
     async with AsyncExitStack() as stack:
         async for frame in of_days:
-            late += await asyncio.to_thread(_later_replies, frame, followed, held)
+            if with_replies:
+                late += await asyncio.to_thread(_later_replies, frame, followed, held)
             await asyncio.to_thread(parts.add, frame)
             if alone is not None and parts.number > LARGE:
                 await stack.enter_async_context(alone)

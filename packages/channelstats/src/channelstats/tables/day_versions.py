@@ -82,6 +82,11 @@ class DayVersions:
         """Those of every date, in order; None where rows may be older than versions."""
         return dict(sorted((await self.all()).items())) if await self._has_all_rows() else None
 
+    async def may_follow(self, last: date) -> bool:
+        """Whether there may be rows of later dates."""
+        known = await self.of_all_rows()
+        return known is None or any(day > last.isoformat() for day in known)
+
     async def opened(self) -> dict[str, frozenset[str]]:
         """The dates that are open, and the runs that opened them."""
         return {day: runs for row in await self._rows() for day, runs in _runs(row).items()}
