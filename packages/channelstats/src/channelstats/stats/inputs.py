@@ -236,9 +236,9 @@ class _Parts:
         if self._most is not None and self.number > self._most:
             raise TooManyMessages
         frame = narrowed(self._without(frame).drop(REPLIES, strict=False))
-        counting, others = frame.filter(self._counted), frame.filter(~self._counted)
-        self._counting.append(counting)
-        self._others.append(others)
+        counts = frame.select(self._counted).to_series()
+        self._counting.append(frame if counts.all() else frame.filter(counts))
+        self._others.append(frame.filter(~counts))
 
     def joined(self) -> pl.DataFrame:
         """All of them: those that count by time, then the others by time."""

@@ -17,7 +17,6 @@ from typing import Final, Self
 import msgspec
 import polars as pl
 
-from channelstats.identifiers import microseconds
 from channelstats.stats.activity import Activity
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.interactions import GROUPS, Interactions
@@ -31,7 +30,7 @@ from channelstats.stats.quantities import (
     ratio,
 )
 from channelstats.stats.rankings import all_authors, all_channels, channel_authors
-from channelstats.tables.columns import ID, rows_where
+from channelstats.tables.columns import ID, micros, rows_where
 from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.first_posts import earliest
 
@@ -287,12 +286,16 @@ class MeasuredInputs:
         if found is None:
             return earliest(counted.counted)
         dropped = counted.bots if counted.counting.drops_bots else frozenset()
-        rows = [
-            (uid, microseconds(post.message_id), post.slack_cid)
-            for uid, post in found.items()
-            if uid not in dropped
-        ]
-        return pl.DataFrame(rows, _FIRST_POSTS, orient="row")
+        posts = pl.DataFrame(
+            {
+                "slack_uid": list(found),
+                "ts": [post.message_id for post in found.values()],
+                "slack_cid": [post.slack_cid for post in found.values()],
+            },
+            dict.fromkeys(_FIRST_POSTS, pl.String),
+        )
+        posts = posts.filter(~pl.col("slack_uid").is_in(list(dropped)))
+        return posts.with_columns(micros("ts")).cast(_FIRST_POSTS)
 
     def only(self, chosen: pl.Expr) -> Self:
         """Of some of the messages and first posts."""
