@@ -150,6 +150,11 @@ class LocalTimes:
         numbers = {clock: number for number, clock in enumerate(clocks)}
         rows = [(uid, tz, numbers[clock]) for uid, tz, clock in people]
         self._people = pl.DataFrame(rows, _USERS, orient="row")
+        # The row of each person, at the number that stands for the ID in every column of IDs: to
+        # look there takes a tenth of the time of a join.
+        codes = self._people["slack_uid"].to_physical()
+        nobody = pl.repeat(None, int(codes.max() or 0) + 1, dtype=pl.UInt32, eager=True)
+        self._rows = nobody.scatter(codes, range(self._people.height))
         self._clocks = len(clocks)
         # The few instants at which any clock changes, and of each in turn what every clock shows.
         instants = sorted({since for of in clocks.values() for since, _ in of})
@@ -168,13 +173,13 @@ class LocalTimes:
         return messages.hstack(pl.concat(map(self._steps, parts)))
 
     def _steps(self, messages: pl.DataFrame) -> pl.DataFrame:
-        authors = messages.select("slack_uid")
-        people = authors.join(self._people, on="slack_uid", how="left", maintain_order="left")
+        rows = self._rows.gather(messages["slack_uid"].to_physical(), null_on_oob=True)
+        tz, clock = (self._people[name].gather(rows) for name in ("tz", "clock"))
         at = messages["ts"] // 1_000_000
         instant = self._instants.search_sorted(at, side="right").cast(pl.Int64) - 1
-        local = at + self._offsets.gather(instant * self._clocks + people["clock"])
+        local = at + self._offsets.gather(instant * self._clocks + clock)
         return pl.select(
-            people["tz"],
+            tz,
             local_weekday=weekday(pl.lit(local)).cast(pl.Int8),
             local_hour=hour(pl.lit(local)).cast(pl.Int8),
         )
