@@ -45,13 +45,14 @@ from autopush.telemetry.metric_table import (
 )
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, Header, PushError
-from autopush.webpush.headers import check_content
+from autopush.webpush.headers import Content, check_content
 from autopush.webpush.identifiers import IdFactory, microseconds_of
 from autopush.webpush.notification import MAX_VERSION, Notification, VersionUpdate
 from autopush.webpush.tokens import (
     Endpoint,
     EndpointTokens,
     KeyRing,
+    ReceiptSubscription,
     new_message_id,
     parse_message_id,
 )
@@ -152,6 +153,7 @@ class PushHandler:
                 headers, request.body, max_ttl=self.max_ttl, max_data=self.max_data
             )
             if credentials is not None:
+                # Last, as a new signature costs more than everything before.
                 claims = credentials.claims or await self._signatures.verify(
                     credentials, endpoint.uaid
                 )
@@ -161,30 +163,8 @@ class PushHandler:
             receipt = None
             if "prefer" in headers:
                 receipt = await self.receipts.requested(headers, endpoint, credentials)
-            topic, order = content.topic, self.ids.next()
-            message_id = new_message_id(
-                self.ring,
-                endpoint.uaid,
-                endpoint.channel_id,
-                topic,
-                order,
-                "" if receipt is None else receipt.id,
-            )
-            notification = Notification(
-                uaid=endpoint.uaid,
-                channel_id=endpoint.channel_id,
-                version=message_id,
-                ttl=content.ttl,
-                timestamp=int(self.clock()),
-                topic=topic,
-                data=content.data,
-                headers=content.headers,
-                sort_time=order if topic is None else None,
-                topic_order=0 if topic is None else microseconds_of(order),
-                urgency=content.urgency,
-            )
-            if receipt is not None:
-                notification.has_receipt = True
+            order = self.ids.next()
+            notification = self._notification(endpoint, content, order, receipt)
             if line is not None:
                 line.validated()
             if isinstance(recipient, BridgedUser):
@@ -207,7 +187,7 @@ class PushHandler:
         if receipt is not None:
             links = await self.receipts.accepted(
                 receipt,
-                parse_message_id(self.ring, message_id),
+                parse_message_id(self.ring, notification.version),
                 microseconds_of(order) // 1000,
                 content.ttl,
                 result,
@@ -221,6 +201,36 @@ class PushHandler:
         if line is not None:
             line.write(result, router_type_of(recipient))
         return response
+
+    def _notification(
+        self, endpoint: Endpoint, content: Content, order: int, receipt: ReceiptSubscription | None
+    ) -> Notification:
+        """The message of a push that has passed all checks. `order`: a time of its own, from
+        `IdFactory`.
+        """
+        topic = content.topic
+        version = new_message_id(
+            self.ring,
+            endpoint.uaid,
+            endpoint.channel_id,
+            topic,
+            order,
+            "" if receipt is None else receipt.id,
+        )
+        return Notification(
+            uaid=endpoint.uaid,
+            channel_id=endpoint.channel_id,
+            version=version,
+            ttl=content.ttl,
+            timestamp=int(self.clock()),
+            topic=topic,
+            data=content.data,
+            headers=content.headers,
+            sort_time=order if topic is None else None,
+            topic_order=0 if topic is None else microseconds_of(order),
+            urgency=content.urgency,
+            has_receipt=receipt is not None,
+        )
 
     async def _check_gone(
         self, headers: Mapping[str, str], endpoint: Endpoint | None, token: str
