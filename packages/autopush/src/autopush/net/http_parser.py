@@ -232,15 +232,7 @@ class RequestParser:
         limits = self._limits
         if limits.larger_bodies:
             self._max_body = limits.larger_bodies.get(path, limits.max_body)
-        has_body = False
-        if "content-length" in headers:
-            has_body = self._body_follows(headers["content-length"])
-        elif "transfer-encoding" in headers:
-            has_body = True
-            if http10:
-                self._reject(400, "Transfer-Encoding in HTTP/1.0")
-            if headers["transfer-encoding"].lower() != "chunked":
-                self._reject(501, "the only transfer coding is chunked")
+        has_body = self._body_follows(headers, http10)
         if "expect" in headers and not http10:
             if headers["expect"].lower() != "100-continue":
                 self._reject(417, "the only expectation is 100-continue")
@@ -308,14 +300,23 @@ class RequestParser:
             headers["host"] = host  # RFC 9112 section 3.2.2: it takes precedence
         return path
 
-    def _body_follows(self, content_length: str) -> bool:
-        try:
-            length = int(content_length)
-        except ValueError:  # thousands of digits; httptools lets nothing else pass
-            self._reject(400, "unreadable Content-Length")
-        if length > self._max_body:
-            self._reject(413, "body too large")
-        return length > 0
+    def _body_follows(self, headers: dict[str, str], http10: bool) -> bool:
+        """Whether a body follows the head; its length is checked as far as the head says it."""
+        if "content-length" in headers:
+            try:
+                length = int(headers["content-length"])
+            except ValueError:  # thousands of digits; httptools lets nothing else pass
+                self._reject(400, "unreadable Content-Length")
+            if length > self._max_body:
+                self._reject(413, "body too large")
+            return length > 0
+        if "transfer-encoding" not in headers:
+            return False
+        if http10:
+            self._reject(400, "Transfer-Encoding in HTTP/1.0")
+        if headers["transfer-encoding"].lower() != "chunked":
+            self._reject(501, "the only transfer coding is chunked")
+        return True
 
     def _check_head_size(self, headers: dict[str, str]) -> None:
         """Check a head that spans slices; the result does not depend on the slicing."""
