@@ -224,19 +224,35 @@ async def test_a_unix_socket_is_a_host(secured: Secured) -> None:
     assert "there is no such socket" in await refusal(f"postgresql://{USER}@%2Fmissing/postgres")
 
 
+@pytest.mark.parametrize(("mode", "name"), [("verify-full", "sslrootcert"), ("require", "sslcert")])
+async def test_a_file_that_is_missing_is_named(secured: Secured, mode: str, name: str) -> None:
+    url = secured.url(f"sslmode={mode}&{name}=/missing.pem")
+    assert f"{name}: there is no file /missing.pem" in await refusal(url)
+
+
+async def test_a_port_that_is_no_number_is_named_without_the_url() -> None:
+    refused = await refusal(f"postgresql://{USER}:hidden@127.0.0.1:hidden/postgres")
+    assert refused == "cannot connect to PostgreSQL: the port is not a number"
+
+
 # --- what the server limits -----------------------------------------------------------------------
 
 
 async def test_too_few_connections_are_named(
     secured: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the start, and if only one is left, with the first read."""
+    """At the start, and if only one is left, with the first read. Nothing is created with one."""
     monkeypatch.setattr(connections, "WAIT_TIMEOUT", 0.2)
     await secured.execute("CREATE ROLE limited LOGIN CONNECTION LIMIT 1 PASSWORD 'hidden'")
     await secured.execute("CREATE SCHEMA limited AUTHORIZATION limited")
     url = secured.url("schema=limited", user="limited:hidden")
-    engine = await open_engine(url)
     expected = 'PostgreSQL has no free connection: too many connections for role "limited"'
+    assert (await refusal(url)).startswith(expected)
+    await secured.execute("DO $$ BEGIN ASSERT to_regclass('limited.\"~format\"') IS NULL; END $$")
+    await secured.execute("ALTER ROLE limited CONNECTION LIMIT 2")
+    await opens(url)
+    await secured.execute("ALTER ROLE limited CONNECTION LIMIT 1")
+    engine = await open_engine(url)
     try:
         with pytest.raises(Throttled, match=expected):
             await engine.ensure_table(MESSAGES)

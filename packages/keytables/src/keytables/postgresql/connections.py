@@ -168,7 +168,7 @@ class Connector:
                 max_cacheable_statement_size=0,
             )
         except Exception as error:  # noqa: BLE001 - translated
-            failure = _connect_failure(error)
+            failure = _connect_failure(error, url)
             # The text of an error about the URL may repeat parts of it, and would be logged.
             raise failure from (error if isinstance(failure, ConnectionLost) else None)
         try:
@@ -230,14 +230,26 @@ _POOLER: Final = (
 )
 
 
+def _missing_file(url: str) -> str:
+    """What is missing, if libpq's ``sslrootcert=FILE`` or the like is."""
+    options = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
+    for name in ("sslrootcert", "sslcert", "sslkey", "sslcrl"):
+        file = options.get(name) or os.environ.get(f"PG{name.upper()}", "")
+        if file and not os.path.exists(file):
+            return f"{name}: there is no file {file}"
+    return "there is no such socket"
+
+
 def _configuration(error: ValueError) -> str:
     text = str(error).partition("\n")[0]
+    if "invalid literal for int()" in text:
+        return "cannot connect to PostgreSQL: the port is not a number"
     known = ("`sslmode`", "`sslnegotiation`", "root certificate", "certificate", "TLS version")
     shown = text if any(word in text for word in known) else "a parameter has a wrong value"
     return f"cannot connect to PostgreSQL: {shown}"
 
 
-def _connect_failure(error: Exception) -> KeytablesError:
+def _connect_failure(error: Exception, url: str) -> KeytablesError:
     text = str(error).partition("\n")[0]
     if isinstance(error, ssl.SSLCertVerificationError):
         return Unavailable(f"the certificate of PostgreSQL is refused: {error.verify_message}")
@@ -256,10 +268,7 @@ def _connect_failure(error: Exception) -> KeytablesError:
     if isinstance(error, TimeoutError):
         return ConnectionLost("PostgreSQL did not answer in time")
     if isinstance(error, FileNotFoundError):
-        return ConnectionLost(
-            "cannot connect to PostgreSQL: there is no such socket, or the file of sslrootcert, "
-            "sslcert or sslkey is missing"
-        )
+        return ConnectionLost(f"cannot connect to PostgreSQL: {_missing_file(url)}")
     if isinstance(error, OSError):
         return ConnectionLost(f"cannot connect to PostgreSQL: {error}")
     return ConnectionLost(f"cannot connect to PostgreSQL: {type(error).__name__}")

@@ -108,7 +108,7 @@ class PostgresEngine(Engine):
         connector = Connector(url, settings or {}, connect_timeout)
         session = await connector.connect()
         try:
-            await _create_store(session, schema, quoted)
+            await _create_store(connector, session, schema, quoted)
         except BaseException:
             session.terminate()
             raise
@@ -271,11 +271,13 @@ class PostgresEngine(Engine):
         return 0
 
 
-async def _create_store(session: Session, schema: str, quoted: str) -> None:
+async def _create_store(connector: Connector, session: Session, schema: str, quoted: str) -> None:
     """Create the schema and what the engine keeps there. Raises Unavailable."""
     try:
         version = await _stored_format(session, schema, quoted)
         if version is None:
+            # Writes and reads need one each: with one alone nothing is begun that could not end.
+            await (await connector.connect()).close()
             async with session.transaction():
                 await session.fetch("SELECT pg_advisory_xact_lock($1)", _LOCK)
                 if await _stored_format(session, schema, quoted) is None:
