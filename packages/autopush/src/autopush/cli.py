@@ -16,14 +16,13 @@ from functools import partial
 from typing import Final, NoReturn
 
 from autopush.commands import COMMANDS, Command
-from autopush.settings import OPTIONS, Settings, StartupError
+from autopush.settings import OPTIONS, STARTUP_FAILED, Settings, StartupError
 from autopush.settings.declaration import DAEMONS, reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
 from autopush.telemetry import logs
 from autopush.telemetry.log_handlers import open_crash_reports, open_stream
 from autopush.version import VERSION
 
-STARTUP_FAILED: Final = 3
 INTERRUPTED: Final = 130
 """What shells report for a program that Ctrl-C ended."""
 _FLAG: Final = re.compile(r"--[a-z][a-z-]{0,40}|-[a-z]")
@@ -127,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             log.warning(warning)
         return line.run(settings, arguments)
     except StartupError as error:
-        logs.print_error(f"autopush: {settings.located(str(error))}")
+        logs.print_error(settings.located(str(error)))
         return STARTUP_FAILED
     except KeyboardInterrupt:  # before there was a signal handler
         return INTERRUPTED

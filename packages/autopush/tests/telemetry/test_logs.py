@@ -605,7 +605,7 @@ for write in (log.critical, log.error, log.warning, log.info, log.debug):
 log.exception("failed", error=ValueError("first\\nsecond"))
 os.dup2(1, 2)
 logs.shutdown()
-logs.print_error("autopush: it does not start")
+logs.print_error("it does not start")
 """
 
 
@@ -630,7 +630,7 @@ def test_a_variable_of_the_journal_for_another_output_changes_nothing(
     logs.print_error("reason")
     out, err = capfd.readouterr()
     assert out.startswith("20")
-    assert err == "reason\n"
+    assert err == "autopush: reason\n"
 
 
 def test_only_the_output_has_priorities_and_not_a_delivery_stream(

@@ -38,7 +38,7 @@ from msgspec import Struct
 from autopush.bridges.gcm import create_legacy_fcm, sender_id
 from autopush.bridges.oauth import Grant, TokenCache
 from autopush.bridges.payload import bridge_ttl, check_token, device_token, limited_data
-from autopush.bridges.provider import Provider, Reply, refused, retry_after, retry_headers
+from autopush.bridges.provider import Provider, Reply, overloaded, refused, retry_headers
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.net.http_client import ClientLimits, HttpClient, client_tls
@@ -116,9 +116,7 @@ class ServiceAccount:
 
     def _read(self, reply: Reply) -> Grant:
         if reply.status in (429, 503):
-            raise RouterError.retry_after(
-                retry_after(reply.headers, self._clock()), "The bridge of this device is overloaded"
-            )
+            raise overloaded(reply, self._clock())
         if 400 <= reply.status < 500:
             raise refused()
         text, seconds = reply.document.get("access_token"), reply.document.get("expires_in")
@@ -251,9 +249,7 @@ class FcmRouter(Router):
         ):
             return RouterError.unregistered()
         if status in (429, 503) or reason in ("QUOTA_EXCEEDED", "UNAVAILABLE"):
-            return RouterError.retry_after(
-                retry_after(reply.headers, self._clock()), "The bridge of this device is overloaded"
-            )
+            return overloaded(reply, self._clock())
         _log.warning(
             "FCM did not take a message",
             application=app_id,
@@ -261,12 +257,8 @@ class FcmRouter(Router):
             reason=reason if reason in _KNOWN else "unknown",
         )
         if status in (401, 403):
-            return RouterError(
-                Errno.BRIDGE_REFUSED,
-                "The bridge does not accept the credentials of this service",
-                # These two concern one device and must not stop messages to others.
-                is_outage=reason not in ("SENDER_ID_MISMATCH", "THIRD_PARTY_AUTH_ERROR"),
-            )
+            # These two concern one device and must not stop messages to others.
+            return refused(is_outage=reason not in ("SENDER_ID_MISMATCH", "THIRD_PARTY_AUTH_ERROR"))
         if 400 <= status < 500 and reason:
             return RouterError(Errno.UNKNOWN, "The bridge did not take the message", status=502)
         return RouterError(

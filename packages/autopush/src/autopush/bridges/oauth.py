@@ -11,11 +11,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from autopush.bridges.provider import Reply
+from autopush.bridges.provider import Reply, timed_out
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterError
 from autopush.telemetry import logs
-from autopush.webpush.errors import Errno
 
 AHEAD: Final = 300.0
 """Seconds before expiry at which a token is replaced; less for lifetimes under 20 minutes."""
@@ -102,11 +101,7 @@ class TokenCache:
             async with asyncio.timeout(FETCH_TIMEOUT):
                 grant = await self._fetch()
         except TimeoutError:
-            return self._failed(
-                RouterError(
-                    Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
-                )
-            )
+            return self._failed(timed_out())
         except RouterError as error:
             return self._failed(error)
         finally:

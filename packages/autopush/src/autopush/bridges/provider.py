@@ -108,8 +108,7 @@ class Provider:
             text = f"{self._name} busy, please retry" if self._name else BUSY
             raise RouterError.retry_after(BUSY_RETRY, text) from None
         except HttpTimeoutError:
-            text = "The bridge did not answer in time"
-            raise RouterError(Errno.BRIDGE_TIMEOUT, text, is_outage=True) from None
+            raise timed_out() from None
         except HttpError as error:
             if self._name:
                 _log.warning(
@@ -154,12 +153,24 @@ def unreachable() -> RouterError:
     )
 
 
-def refused() -> RouterError:
+def timed_out() -> RouterError:
+    """For a request without a reply in time."""
+    return RouterError(Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True)
+
+
+def refused(*, is_outage: bool = True) -> RouterError:
     """For a request whose credentials the provider does not accept."""
     return RouterError(
         Errno.BRIDGE_REFUSED,
         "The bridge does not accept the credentials of this service",
-        is_outage=True,
+        is_outage=is_outage,
+    )
+
+
+def overloaded(reply: Reply, now: float) -> RouterError:
+    """For a request that the provider wants later."""
+    return RouterError.retry_after(
+        retry_after(reply.headers, now), "The bridge of this device is overloaded"
     )
 
 

@@ -13,13 +13,13 @@ from autopush.commands.arguments import add_number
 from autopush.commands.running import (
     INCOMPLETE,
     opened_engine,
-    print_error,
     run_until_signal,
 )
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.accounts import AccountError, Accounts
 from autopush.store.tables import router_table
+from autopush.telemetry import logs
 from keytables import KeytablesError
 
 
@@ -39,7 +39,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace) -> int:
                 router = await engine.open_table(table)
             await _act(Accounts(router, time.time), arguments)
         except AccountError as error:
-            print_error(str(error))
+            logs.print_error(str(error))
             return INCOMPLETE
         except KeytablesError as error:
             raise StartupError(f"the store {settings.store_place}: {error}") from error

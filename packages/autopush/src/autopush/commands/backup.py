@@ -34,11 +34,12 @@ import msgspec
 from autopush.clock import Clock
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_number
-from autopush.commands.running import INCOMPLETE, print_error, progress_bar
+from autopush.commands.running import INCOMPLETE, progress_bar
 from autopush.keys import PURPOSES, key_file, restore_key
-from autopush.service.startup import prepare_data_folder
+from autopush.service.data_folder import prepare_data_folder
 from autopush.settings import Settings, StartupError
 from autopush.settings.options import STORE_FILE
+from autopush.telemetry import logs
 from autopush.version import VERSION
 from keytables import KeytablesError
 from keytables.sqlite.copies import check_copy, copy_store, replace_store
@@ -94,12 +95,12 @@ def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
             print(f"wrote {backup}: {_describe(manifest)}; checked; {seconds:.1f} s", flush=True)
         for key in sorted(PURPOSES):
             if f"keys/{key}" not in manifest.files and (key == "crypto_key" or settings.auth_key):
-                print_error(f"the backup has no {key}: {_place_of(settings, key)}")
+                logs.print_error(f"the backup has no {key}: {_place_of(settings, key)}")
         if arguments.keep is not None:
             try:
                 _remove_old(folder, backup, arguments.keep, quiet=arguments.quiet)
             except OSError as error:
-                print_error(f"cannot remove an old backup: {_reason(error)}")
+                logs.print_error(f"cannot remove an old backup: {_reason(error)}")
                 return INCOMPLETE
     return 0
 

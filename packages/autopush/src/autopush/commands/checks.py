@@ -20,6 +20,7 @@ from autopush.clock import Clock
 from autopush.keys import existing_keys, key_file
 from autopush.net.tls import ServerTls
 from autopush.service.certificates import Certificates
+from autopush.service.data_folder import check_folder
 from autopush.service.listeners import check_address
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.version import VERSION, how_to_install
@@ -173,18 +174,15 @@ def check_data_folder(subject: Subject) -> Iterator[Finding]:
     settings, folder = subject.settings, subject.settings.data
     if not settings.needs_data_folder:
         yield ok("not needed: the store and all keys are elsewhere")
-    elif not folder.exists():
-        if folder.is_symlink():
-            raise StartupError(f"data: {folder} is a dangling link to {folder.readlink()}")
+        return
+    if not (folder.exists() or folder.is_symlink()):
         parent = existing_folder(folder)
         if not os.access(parent, os.W_OK | os.X_OK):
             raise StartupError(f"data: {folder} cannot be created in {parent} by this user")
         yield ok(f"{folder} will be created at the first start")
-    elif not folder.is_dir():
-        raise StartupError(f"data: {folder} is not a folder")
-    elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise StartupError(f"data: {folder} may not be written by this user")
-    elif (mode := folder.stat().st_mode & 0o777) & _OTHERS:
+        return
+    check_folder(folder)
+    if (mode := folder.stat().st_mode & 0o777) & _OTHERS:
         yield warn(f"{folder} is open to other users (mode {mode:o})", f"chmod 700 {folder}")
     else:
         yield ok(f"{folder}, mode {mode:o}")

@@ -10,14 +10,14 @@ from autopush.commands import CommandLine
 from autopush.commands.running import (
     INCOMPLETE,
     opened_engine,
-    print_error,
     progress_bar,
     run_until_signal,
 )
-from autopush.service.startup import prepare_data_folder
+from autopush.service.data_folder import prepare_data_folder
 from autopush.service.storage import lock_holders, table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.copying import CopiedTable, CopyRefused, StoreCopy, check_source
+from autopush.telemetry import logs
 from keytables import KeytablesError
 from keytables.stores import SqliteUrl, parse_store
 
@@ -75,7 +75,7 @@ async def _copy(source: Settings, target: Settings, arguments: argparse.Namespac
     except CopyRefused as error:
         raise StartupError(str(error)) from None
     except KeytablesError as error:
-        print_error(f"the copy is not finished: {error}; run it again for the rest")
+        logs.print_error(f"the copy is not finished: {error}; run it again for the rest")
         return INCOMPLETE
     if arguments.online:
         different = sum(table.written + table.removed for table in tables)
@@ -87,7 +87,7 @@ async def _copy(source: Settings, target: Settings, arguments: argparse.Namespac
         )
         return 0
     if not is_equal:
-        print_error(
+        logs.print_error(
             f"{source.store_place} changed during each of {MAX_PASSES} passes: stop what writes to "
             "it, then run it again; or copy with --online first"
         )

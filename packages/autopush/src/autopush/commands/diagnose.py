@@ -23,7 +23,6 @@ from autopush.commands.running import (
     INCOMPLETE,
     check_store_exists,
     opened_engine,
-    print_error,
     run_until_signal,
 )
 from autopush.delivery.connected import Registry
@@ -35,6 +34,7 @@ from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.inspection import UserInspection, UserTable, inspect_user
 from autopush.store.users import CONNECTING, SIMPLEPUSH
+from autopush.telemetry import logs
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import unshared_metrics
 from autopush.webpush.errors import PushError
@@ -288,7 +288,7 @@ def diagnose(settings: Settings, arguments: argparse.Namespace) -> int:
     """Returns 1 if the URL is no endpoint of this service, its user is gone or the store failed."""
     url = parse_endpoint_url(arguments.url)
     if url is None:
-        print_error(NO_ENDPOINT)
+        logs.print_error(NO_ENDPOINT)
         return INCOMPLETE
     if not (settings.crypto_key or key_file(settings.data, "crypto_key").exists()):
         check_store_exists(settings)  # the clearer message for a wrong data folder
@@ -315,7 +315,7 @@ async def _diagnose(
         try:
             user = await _inspect(settings, endpoint, now)
         except KeytablesError as error:
-            print_error(f"the store {settings.store_place} failed: {error}")
+            logs.print_error(f"the store {settings.store_place} failed: {error}")
             return INCOMPLETE
         node = None if user is None else await _ask_node(settings, keys, user)
         facts = Facts(url=url, endpoint=endpoint, user=user, node=node, bridges=facts.bridges)
@@ -325,9 +325,9 @@ async def _diagnose(
     else:
         print("\n".join(to_lines(report)))
     if endpoint is None:
-        print_error(INVALID_TOKEN)
+        logs.print_error(INVALID_TOKEN)
     elif facts.user is None:
-        print_error(NOT_FOUND)
+        logs.print_error(NOT_FOUND)
     else:
         return 0
     return INCOMPLETE

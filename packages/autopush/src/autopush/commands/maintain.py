@@ -19,7 +19,6 @@ from autopush.commands.running import (
     INCOMPLETE,
     STANDARD_INPUT,
     opened_engine,
-    print_error,
     progress_bar,
     run_until_signal,
 )
@@ -45,6 +44,7 @@ from autopush.store.rotation import (
 )
 from autopush.store.tables import Month
 from autopush.store.users import connect_keys, connect_keys_of_day
+from autopush.telemetry import logs
 from autopush.webpush.identifiers import canonical_uaid
 from keytables import Capacity, Engine, KeytablesError
 
@@ -84,10 +84,10 @@ class Output:
                         dropped += batch.dropped
                         bar.update(batch.checked)
         except KeytablesError as error:
-            print_error(f"{dropped:,} dropped, then: {error}; run it again for the rest")
+            logs.print_error(f"{dropped:,} dropped, then: {error}; run it again for the rest")
             return RemovalStep(looked_at, dropped), False
         except asyncio.CancelledError:
-            print_error(f"{dropped:,} dropped so far")
+            logs.print_error(f"{dropped:,} dropped so far")
             raise
         return RemovalStep(looked_at, dropped), True
 
@@ -141,7 +141,7 @@ class _Maintenance:
             try:
                 await apply_step(engine, step)
             except KeytablesError as error:
-                print_error(f"could not {_step_text(step)}: {error}")
+                logs.print_error(f"could not {_step_text(step)}: {error}")
                 is_complete = False
             else:
                 self._output.print(f"tables: {_step_text(step)}: done")
@@ -159,7 +159,7 @@ class _Maintenance:
             keys = _connect_keys(months, hours_only=arguments.hours_only)
             found = await find_old_users(removal, keys, limiter=limiter)
         except KeytablesError as error:
-            print_error(f"could not count user agents {seen}: {error}")
+            logs.print_error(f"could not count user agents {seen}: {error}")
             return False
         total = sum(found.values())
         if arguments.dry_run:
@@ -217,7 +217,7 @@ async def _drop_user(settings: Settings, uaids: list[str], *, dry_run: bool) -> 
             try:
                 described = await removal.describe(uaid)
                 if described is None:
-                    print_error(f"{uaid} has no record")
+                    logs.print_error(f"{uaid} has no record")
                     code = INCOMPLETE
                     continue
                 batches = maintenance.delete_uaids(
@@ -226,7 +226,7 @@ async def _drop_user(settings: Settings, uaids: list[str], *, dry_run: bool) -> 
                 async for _ in batches:
                     print(f"{verb} {uaid}: {_record_text(described)}", flush=True)
             except KeytablesError as error:
-                print_error(f"could not drop {uaid}: {error}")
+                logs.print_error(f"could not drop {uaid}: {error}")
                 code = INCOMPLETE
     return code
 

@@ -7,7 +7,6 @@ import argparse
 import asyncio
 import os
 import signal
-import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -21,13 +20,12 @@ from autopush.commands import DAEMON_FILES
 from autopush.service.storage import open_tables
 from autopush.settings import Settings, StartupError
 from autopush.settings.sources import Loaded, load
+from autopush.telemetry import logs
 from keytables import Engine
 from keytables.stores import SqliteUrl, parse_store
 
 INCOMPLETE: Final = 1
 """Exit code: something is left to do or failed."""
-STARTUP_FAILED: Final = 3
-"""Exit code: a command or the service cannot start."""
 STANDARD_INPUT: Final = "-"
 """A file argument that means standard input."""
 
@@ -59,7 +57,7 @@ async def _until_signal(work: Coroutine[object, object, int]) -> int:
     try:
         return await task
     except asyncio.CancelledError:
-        print_error("stopped; run it again for the rest")
+        logs.print_error("stopped; run it again for the rest")
         return 128 + stopped_by
 
 
@@ -101,10 +99,6 @@ def check_store_exists(settings: Settings) -> None:
 
 
 # ── Output ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def print_error(text: str) -> None:
-    print(f"autopush: {text}", file=sys.stderr, flush=True)
 
 
 def progress_bar(total: int | None, unit: str, *, quiet: bool = False) -> "tqdm[NoReturn]":

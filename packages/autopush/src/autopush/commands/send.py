@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from autopush.clock import Clock
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_number
-from autopush.commands.running import INCOMPLETE, STANDARD_INPUT, print_error
+from autopush.commands.running import INCOMPLETE, STANDARD_INPUT
 from autopush.net.http_client import (
     ClientLimits,
     HttpClient,
@@ -30,6 +30,7 @@ from autopush.net.http_client import (
     client_tls,
 )
 from autopush.settings import Settings, StartupError
+from autopush.telemetry import logs
 from autopush.webpush.encryption import CONTENT_ENCODING, SubscriptionKeys, encrypt
 from autopush.webpush.errors import ERRORS, reason_phrase
 from autopush.webpush.syntax import decode_base64url
@@ -76,9 +77,9 @@ def send(_: Settings, arguments: argparse.Namespace) -> int:
     try:
         answer = asyncio.run(post(request))
     except HttpTimeoutError:
-        print_error(f"no answer from {request.url.netloc} in {TIMEOUT:g} seconds")
+        logs.print_error(f"no answer from {request.url.netloc} in {TIMEOUT:g} seconds")
     except HttpError as error:
-        print_error(f"cannot send to {request.url.netloc}: {error}")
+        logs.print_error(f"cannot send to {request.url.netloc}: {error}")
     else:
         for line in describe(answer):
             # The response is untrusted: it must not control the terminal.

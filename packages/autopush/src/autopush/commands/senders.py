@@ -11,7 +11,7 @@ from autopush.api.senders import PAGE, GoneReport
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_daemon
 from autopush.commands.network_checks import ProbeFailed, fetch, port_url
-from autopush.commands.running import INCOMPLETE, load_for_daemon, print_error, run_until_signal
+from autopush.commands.running import INCOMPLETE, load_for_daemon, run_until_signal
 from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
 from autopush.webpush.syntax import decode_base64url
@@ -33,17 +33,19 @@ async def _run(url: str) -> int:
     try:
         answer = await fetch(url, verify=False)
     except ProbeFailed as failure:
-        print_error(f"{url}: {failure}")
+        logs.print_error(f"{url}: {failure}")
         return INCOMPLETE
     try:
         report = msgspec.json.decode(answer.body, type=GoneReport)
     except (msgspec.MsgspecError, RecursionError):
-        print_error(f"{url}: status {answer.status}, and no report")
+        logs.print_error(f"{url}: status {answer.status}, and no report")
         return INCOMPLETE
     print("\n".join(to_lines(report)))
     if report.answered == report.workers:
         return 0
-    print_error(f"{report.workers - report.answered} of {report.workers} workers did not answer")
+    logs.print_error(
+        f"{report.workers - report.answered} of {report.workers} workers did not answer"
+    )
     return INCOMPLETE
 
 

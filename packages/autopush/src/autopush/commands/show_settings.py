@@ -19,12 +19,13 @@ from typing import Final
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_daemon
 from autopush.commands.checks import start_problems
-from autopush.commands.running import STARTUP_FAILED, load_for_daemon, print_error
-from autopush.settings import OPTIONS, Option, Settings, StartupError
+from autopush.commands.running import load_for_daemon
+from autopush.settings import OPTIONS, STARTUP_FAILED, Option, Settings, StartupError
 from autopush.settings.declaration import IniFile, Source, show_value
 from autopush.settings.reference import render_sample, render_toml_sample
 from autopush.settings.sources import TOML_FILE
 from autopush.settings.value_types import Value
+from autopush.telemetry import logs
 
 SECRET: Final = "(secret)"  # noqa: S105
 VALUE_WIDTH: Final = 44
@@ -46,7 +47,7 @@ def show(_: Settings, arguments: argparse.Namespace) -> int:
     _print((render_json if arguments.json else render_text)(settings))
     problems = list(start_problems(settings, time.time))
     for problem in problems:
-        print_error(problem)
+        logs.print_error(problem)
     return STARTUP_FAILED if problems else 0
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from autopush.net.listener import enable_keepalive, limit_send_buffer
 from autopush.settings import Settings, StartupError
+from autopush.settings.addresses import LOOPBACK
 
 BACKLOG: Final = 65_535
 """Connections that may wait to be accepted, per socket, as far as `net.core.somaxconn` allows. What
@@ -32,8 +33,6 @@ RESERVED_PART: Final = 10
 """One in so many descriptors is kept from clients: for the store, logs, nodes, bridges, pages."""
 MAX_INTERNAL: Final = 4096
 """Connections to the internal ports of a worker. Each other worker has up to nine."""
-
-_LOOPBACK: Final = "127.0.0.1"
 
 
 def bind(settings: Settings, inherited: Sequence[Sockets] = ()) -> tuple[Settings, list[Sockets]]:
@@ -61,7 +60,7 @@ def bind(settings: Settings, inherited: Sequence[Sockets] = ()) -> tuple[Setting
                 numbers = [port, *settings.worker_router_ports]
             else:
                 # What is read at the latter is for debugging alone.
-                host = _LOOPBACK if purpose == "memory" else settings.host
+                host = LOOPBACK if purpose == "memory" else settings.host
                 numbers = [port] * settings.workers
             sockets = [each[purpose] for each in inherited if purpose in each]
             if sockets and all(map(partial(_listens_at, host), numbers, sockets)):

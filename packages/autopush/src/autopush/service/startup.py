@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
@@ -25,18 +24,13 @@ from autopush.net.node_auth import new_instance
 from autopush.net.siblings import PREDECESSOR, add_successors, socket_pairs
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
+from autopush.service.data_folder import prepare_data_folder
 from autopush.service.listeners import PUBLIC, bind, close, port_of
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
-from autopush.service.supervisor import (
-    STARTUP_FAILED,
-    ServiceManager,
-    Supervisor,
-    Watchdog,
-    WorkerSlot,
-)
+from autopush.service.supervisor import ServiceManager, Supervisor, Watchdog, WorkerSlot
 from autopush.service.upgrade import Predecessor, ServiceUpgrade
 from autopush.service.worker import SERVE_AGAIN, serve
-from autopush.settings import Settings, StartupError
+from autopush.settings import STARTUP_FAILED, Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES
 from autopush.settings.value_types import url_host
 from autopush.telemetry import logs
@@ -255,7 +249,7 @@ def _serve(
             )
             return stop.run(serving, uvloop.new_event_loop)
         except StartupError as error:
-            logs.print_error(f"autopush: {error}")
+            logs.print_error(str(error))
             return STARTUP_FAILED
 
     stop.check()
@@ -293,21 +287,6 @@ def read_broadcasts(settings: Settings, stop: StopSignal) -> dict[str, str]:
         return stop.run(Megaphone(url, settings.megaphone_api_token).fetch())
     except PollError as error:
         raise StartupError(f"megaphone_api_url: {url}: {error}") from None
-
-
-def prepare_data_folder(folder: Path) -> None:
-    """Create the folder, for its owner only, unless it exists.
-
-    :raises StartupError: it cannot be made, is not a folder, or may not be written
-    """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except FileExistsError:
-        raise StartupError(f"data: {folder} is not a folder") from None
-    except OSError as error:
-        raise StartupError(f"data: cannot make {folder}: {error.strerror}") from None
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise StartupError(f"data: {folder} may not be written by this user")
 
 
 def announce(settings: Settings) -> None:

@@ -19,11 +19,10 @@ from multiprocessing.context import ForkProcess
 from typing import Final
 
 from autopush.service.upgrade import ServiceUpgrade
+from autopush.settings import STARTUP_FAILED
 from autopush.telemetry import logs
 from keytables.retries import Backoff
 
-STARTUP_FAILED: Final = 3
-"""Exit code of a worker that would fail however often it is started."""
 HEALTHY_AFTER: Final = 5.0
 """Seconds after which the end of a worker is no failed start."""
 GRACE_PERIOD: Final = 30.0

@@ -9,7 +9,7 @@ sources      reads files, environment variables and flags, and merges them
 reference    the table written out: sample files and the page of the documentation
 """
 
-from autopush.settings.declaration import Option, StartupError
+from autopush.settings.declaration import STARTUP_FAILED, Option, StartupError
 from autopush.settings.options import OPTIONS, Settings
 
-__all__ = ["OPTIONS", "Option", "Settings", "StartupError"]
+__all__ = ["OPTIONS", "STARTUP_FAILED", "Option", "Settings", "StartupError"]

@@ -103,6 +103,10 @@ _VALUE_TYPES: Final = {bool: BOOLEAN, bool | None: BOOLEAN, str: TEXT, Path: FOL
 """For fields without a `ValueType`."""
 
 
+STARTUP_FAILED: Final = 3
+"""Exit code of a program that a `StartupError` ended."""
+
+
 class StartupError(Exception):
     """The service cannot start; the text is one line for the operator and holds no secret."""
 

@@ -470,7 +470,8 @@ def reopen() -> None:
 
 
 def print_error(text: str) -> None:
-    """Print on standard error why a program does not start; in systemd's journal, as an error."""
+    """Print an error of a command on standard error; in systemd's journal with its priority."""
+    text = f"{NAMESPACE}: {text}"
     if is_journal(_DESCRIPTORS["stderr"]):
         text = with_priority(text, logging.ERROR)
     print(text, file=sys.stderr, flush=True)
