@@ -24,9 +24,9 @@ from autopush.settings.reference import (
 )
 from autopush.settings.sources import TOML_FILE
 from autopush.telemetry import metric_table
-from autopush.telemetry.exporters import prometheus_name
 from autopush.telemetry.metric_table import BRIDGE_REASONS, METRICS
 from autopush.telemetry.metrics import Kind, Metric
+from autopush.telemetry.prometheus import prometheus_name
 from autopush.webpush.errors import ERRORS, reason_phrase
 
 from . import channelstats_parts, month_picture, state_diagram

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from autopush.telemetry.exporters import prometheus_name
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import Kind
+from autopush.telemetry.prometheus import prometheus_name
 from support.paths import ROOT
 
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "autopush.json").read_text("utf-8"))

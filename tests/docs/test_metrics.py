@@ -9,9 +9,9 @@ import yaml
 from docs._ext import pages
 from prometheus_client.parser import text_string_to_metric_families
 
-from autopush.telemetry.exporters import prometheus_text
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import Kind, SharedMetrics
+from autopush.telemetry.prometheus import prometheus_text
 from support.paths import ROOT
 
 PAGE = pages.fill((ROOT / "docs" / "metrics.md").read_text("utf-8"))

@@ -25,7 +25,8 @@ from autopush.service.supervisor import (
 HEADER = """
 import mmap, os, select, signal, sys, time
 from autopush.service import supervisor
-from autopush.service.supervisor import CONFIRM_AFTER, ServiceManager, Watchdog
+from autopush.service.supervisor import CONFIRM_AFTER, Watchdog
+from autopush.service.systemd import ServiceManager
 from autopush.service.upgrade import ServiceUpgrade
 from autopush.telemetry import logs
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.service.supervisor import ServiceManager
+from autopush.service.systemd import ServiceManager
 from support.fake_loop import FakeLoop
 from support.service import service
 

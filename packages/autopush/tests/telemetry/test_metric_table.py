@@ -8,9 +8,9 @@ import pytest
 from autopush.delivery.bridged import REASONS
 from autopush.settings import OPTIONS
 from autopush.telemetry import metric_table
-from autopush.telemetry.exporters import prometheus_name
 from autopush.telemetry.metric_table import BRIDGE_REASONS, BRIDGES, METRICS, REFUSED_CODES
 from autopush.telemetry.metrics import Kind, Metric
+from autopush.telemetry.prometheus import prometheus_name
 from autopush.webpush.errors import ERRORS
 from support.paths import PACKAGES
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from autopush.telemetry.exporters import prometheus_name, prometheus_text
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import Kind, Metric, SharedMetrics
+from autopush.telemetry.prometheus import prometheus_name, prometheus_text
 
 COUNTER = Metric("some.bytes.read", Kind.COUNTER, "how much", {"of": ("a", 'b"\\')}, unit="bytes")
 GAUGE = Metric("a.gauge", Kind.GAUGE, "now\nand here")

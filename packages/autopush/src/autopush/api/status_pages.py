@@ -24,10 +24,10 @@ from autopush.store import PushStore
 from autopush.store.failures import StoreHealth
 from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry import logs
-from autopush.telemetry.exporters import PROMETHEUS_TYPE, prometheus_text
 from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import SharedMetrics
 from autopush.telemetry.process import ready_workers
+from autopush.telemetry.prometheus import PROMETHEUS_TYPE, prometheus_text
 from autopush.version import VERSION
 from autopush.webpush.errors import Errno, PushError
 

@@ -27,7 +27,8 @@ from autopush.service.certificates import Certificates
 from autopush.service.data_folder import prepare_data_folder
 from autopush.service.listeners import PUBLIC, bind, close, port_of
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
-from autopush.service.supervisor import ServiceManager, Supervisor, Watchdog, WorkerSlot
+from autopush.service.supervisor import Supervisor, Watchdog, WorkerSlot
+from autopush.service.systemd import ServiceManager
 from autopush.service.upgrade import Predecessor, ServiceUpgrade
 from autopush.service.worker import SERVE_AGAIN, serve
 from autopush.settings import STARTUP_FAILED, Settings, StartupError

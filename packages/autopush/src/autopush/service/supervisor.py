@@ -4,20 +4,19 @@ Rule: the parent has no threads, no event loop and no state of the service, and 
 signal, a worker or a restart is due.
 """
 
-import asyncio
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Final
 
+from autopush.service.systemd import ServiceManager
 from autopush.service.upgrade import ServiceUpgrade
 from autopush.settings import STARTUP_FAILED
 from autopush.telemetry import logs
@@ -116,71 +115,6 @@ class Watchdog:
                 frozen[index] = now - last
         self.due = min(dues, default=None)
         return frozen
-
-
-class ServiceManager:
-    """Tells systemd that the service is ready and alive (sd_notify(3)); sends nothing without the
-    variables of a unit of `Type=notify`.
-
-    The keep-alive comes from the event loop or the supervisor: a thread would go on if these froze.
-    """
-
-    def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
-        address = variables.get("NOTIFY_SOCKET", "")
-        self._address = "\0" + address[1:] if address.startswith("@") else address
-        limit = variables.get("WATCHDOG_USEC", "")
-        is_meant = variables.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
-        self._interval = int(limit) / 2e6 if address and is_meant and limit.isdecimal() else 0.0
-        # Kept open: later there may be no free file descriptor.
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if address else None
-        if self._socket is not None:
-            self._socket.setblocking(False)
-        self.due: float | None = None
-        """When the next keep-alive is due, None if systemd expects none."""
-
-    def report_ready(self, now: float) -> None:
-        """`now`: monotonic, as all times here."""
-        self._send(b"READY=1")
-        if self._interval:
-            self.due = now
-
-    def report_alive(self, now: float) -> None:
-        """Send a keep-alive if one is due: twice in each timeout of systemd."""
-        if self.due is not None and now >= self.due:
-            self._send(b"WATCHDOG=1")
-            self.due = now + self._interval
-
-    def report_successor(self, pid: int) -> None:
-        """From now on another process is the service: it reports, and this one does not."""
-        self._send(f"MAINPID={pid}\nWATCHDOG=1".encode())
-        self.due = None
-
-    def report_return(self, now: float) -> None:
-        """The successor has failed: this process is the service again. systemd believes a process
-        that is not the main one only with `NotifyAccess=all`.
-        """
-        self._send(f"MAINPID={os.getpid()}\nWATCHDOG=1".encode())
-        if self._interval:
-            self.due = now + self._interval
-
-    def report_from(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Report as ready, and alive for as long as `loop` runs."""
-        self.report_ready(loop.time())
-        self._report_alive_from(loop)
-
-    def _report_alive_from(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.report_alive(loop.time())
-        if self.due is not None:
-            loop.call_at(self.due, self._report_alive_from, loop)
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-
-    def _send(self, state: bytes) -> None:
-        if self._socket is not None:
-            with suppress(OSError):  # systemd is gone or does not read
-                self._socket.sendto(state, self._address)
 
 
 class _WorkerProcess:

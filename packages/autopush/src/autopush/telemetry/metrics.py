@@ -19,6 +19,8 @@ from itertools import product
 from math import prod
 from typing import Final, TypeVar
 
+NAMESPACE: Final = "autopush"
+"""First part of the name of every metric, for all exporters."""
 OTHER: Final = "other"
 """A label's value for unlisted values, if the metric declares it."""
 
