@@ -188,7 +188,7 @@ def _create(path: Path, key: str) -> bool:
     text = f"{about}\n{key}\n"
     # Written under another name and linked: other processes see no file or a whole one.
     with _draft(path, text) as draft:
-        _give_away(path.parent.parent, draft, path.parent)
+        _set_owner(path.parent.parent, draft, path.parent)
         try:
             os.link(draft, path)
         except FileExistsError:
@@ -249,12 +249,12 @@ def restore_key(saved: Path, path: Path) -> bool:
 
 def _place(path: Path, text: str, owned_like: Path) -> None:
     with _draft(path, text) as draft:
-        _give_away(owned_like, draft, path.parent)
+        _set_owner(owned_like, draft, path.parent)
         draft.rename(path)
     _sync_folder(path.parent)
 
 
-def _give_away(owned_like: Path, *names: Path) -> None:
+def _set_owner(owned_like: Path, *names: Path) -> None:
     if os.geteuid() == 0:  # the service may run as another user, who owns the data folder
         owner = owned_like.stat()
         for name in names:

@@ -1,4 +1,4 @@
-"""Receipts: what became of a message, asked by its sender."""
+"""Receipts: the outcome of a message, asked by its sender."""
 
 import asyncio
 import json

@@ -10,11 +10,11 @@ import pytest
 
 from autopush.commands import machine_checks
 from autopush.commands.machine_checks import (
+    capacity_limits,
     check_capacity,
     check_disk,
     check_limits,
     file_system,
-    rooms_for_user_agents,
 )
 from autopush.settings import Settings
 from support.checks import findings
@@ -146,7 +146,7 @@ async def test_the_first_limit_says_how_many_user_agents_a_machine_can_hold(
     system()
     [(level, text)] = await findings(check_capacity, Settings(workers=2))
     assert (level, text.partition(":")[0]) == ("OK", "room for 36,000 user agents")
-    rooms = {of: number for number, of, _ in rooms_for_user_agents(2)}
+    rooms = {of: number for number, of, _ in capacity_limits(2)}
     assert rooms["open files of the workers"] == 36_000  # a tenth is for other purposes
     assert rooms["open files of the system"] == 1_997_000
     assert rooms["a page of TCP buffers each"] == 380_000

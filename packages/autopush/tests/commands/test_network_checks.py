@@ -23,8 +23,8 @@ from autopush.commands.network_checks import (
     check_websocket_url,
     clock_urls,
     fetch,
+    find_port_uses,
     judge_clock,
-    look_at_ports,
     service_version,
 )
 from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
@@ -57,10 +57,10 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_free_ports_are_well() -> None:
     settings = Settings(command="endpoint", port=unused_port())
-    assert await look_at_ports(settings) == {"endpoint": PortUse.FREE}
+    assert await find_port_uses(settings) == {"endpoint": PortUse.FREE}
     examined = subject(settings, ports={"endpoint": PortUse.FREE})
     assert await findings(check_ports, examined) == [("OK", f"port {settings.port}: free")]
-    assert await look_at_ports(Settings(command="endpoint", port=0)) == {}
+    assert await find_port_uses(Settings(command="endpoint", port=0)) == {}
     examined = subject(Settings(command="endpoint", port=0))
     assert await findings(check_ports, examined) == [("OK", "port 0: any free port")]
 
@@ -72,23 +72,23 @@ async def test_free_ports_are_well() -> None:
 async def test_who_listens_is_recognised_by_its_status(response: bytes, use: PortUse) -> None:
     async with answering(response) as server:
         settings = Settings(command="endpoint", port=server.port)
-        assert await look_at_ports(settings) == {"endpoint": use}
+        assert await find_port_uses(settings) == {"endpoint": use}
 
 
 @pytest.mark.usefixtures("short")
 async def test_a_program_that_does_not_answer_is_another_one(occupied: int) -> None:
     settings = Settings(command="endpoint", port=occupied)
-    assert await look_at_ports(settings) == {"endpoint": PortUse.OTHER}
+    assert await find_port_uses(settings) == {"endpoint": PortUse.OTHER}
 
 
 @pytest.mark.usefixtures("short")
 async def test_a_port_that_cannot_be_asked_is_ours_when_another_one_is(occupied: int) -> None:
     silent = {"proxied": PortUse.OTHER, "endpoint": PortUse.FREE}
     settings = Settings(command="endpoint", port=unused_port(), proxy_protocol_port=occupied)
-    assert await look_at_ports(settings) == silent
+    assert await find_port_uses(settings) == silent
     async with answering(OURS) as server:
         settings = Settings(command="endpoint", port=server.port, proxy_protocol_port=occupied)
-        assert set((await look_at_ports(settings)).values()) == {PortUse.OURS}
+        assert set((await find_port_uses(settings)).values()) == {PortUse.OURS}
 
 
 async def test_an_address_of_another_machine_and_a_forbidden_port_are_recognised(
@@ -96,7 +96,7 @@ async def test_an_address_of_another_machine_and_a_forbidden_port_are_recognised
 ) -> None:
     for host in ("192.0.2.1", "no-such-host.invalid", "a" * 64 + ".example"):
         settings = Settings(command="endpoint", host=host, port=unused_port())
-        assert await look_at_ports(settings) == {"endpoint": PortUse.NO_ADDRESS}
+        assert await find_port_uses(settings) == {"endpoint": PortUse.NO_ADDRESS}
 
     class Refusing(socket.socket):
         def bind(self, _: object, /) -> None:
@@ -104,7 +104,7 @@ async def test_an_address_of_another_machine_and_a_forbidden_port_are_recognised
 
     monkeypatch.setattr(socket, "socket", Refusing)
     settings = Settings(command="endpoint", port=80)
-    assert await look_at_ports(settings) == {"endpoint": PortUse.FORBIDDEN}
+    assert await find_port_uses(settings) == {"endpoint": PortUse.FORBIDDEN}
 
 
 @pytest.mark.parametrize(

@@ -34,24 +34,24 @@ MAX_BODY: Final = 4 * 1024 * 1024
 LINE_BYTES: Final = 16_384
 """The longest line without its body."""
 MAX_UNDER_WAY: Final = 64
-"""Messages of a batch that wait for the store, another worker or a provider at once."""
-EACH_TURN: Final = 16
-"""Messages of a batch that are begun in one turn of the event loop: less than a millisecond."""
+"""Messages of a batch in progress at once: each waits for the store, a worker or a provider."""
+STARTED_TOGETHER: Final = 16
+"""Messages of a batch started in one iteration of the event loop, in less than a millisecond."""
 MAX_BATCHES: Final = 4
-"""Batches under way in a worker; further ones are refused."""
+"""Batches in progress in a worker; further ones are refused."""
 
-_TAKEN: Final = frozenset(PUSH_HEADERS.split(","))
-"""Headers of a message; others are ignored."""
-_TOLD: Final = {
+_MESSAGE_HEADERS: Final = frozenset(PUSH_HEADERS.split(","))
+"""Headers that a message may have; others are ignored."""
+_RESULT_HEADERS: Final = {
     spelling: name
     for name in ("link", "location", "retry-after", "ttl")
     for spelling in (name, name.title(), name.upper())
 }
-"""Headers of the answer that stand in a result, as they are spelled."""
+"""Headers of a response that its result repeats: each spelling, and the name in the result."""
 
 
 class _Message(msgspec.Struct, gc=False):
-    """`headers`: as sent, for those of most messages of a batch are the same."""
+    """`headers`: not decoded, since most messages of a batch have the same ones."""
 
     endpoint: str
     headers: msgspec.Raw = msgspec.Raw(b"{}")
@@ -125,7 +125,7 @@ class BatchHandler:
         """The results, in the order of the messages. `push`: answers those of other workers."""
         results: list[bytes] = []
         reader = LineReader(request, authorization, self._max_line)
-        # Split as they are sent: at once it would take long.
+        # Split while they are sent: to split all at once would block the event loop.
         lines = (line for line in BytesIO(request.body) if not line.isspace())
 
         async def push_lines() -> None:
@@ -163,12 +163,12 @@ class BatchHandler:
 
 
 class Pace:
-    """Lets the tasks of a batch begin `EACH_TURN` messages together in a turn of the event loop.
+    """Lets the tasks of a batch start `STARTED_TOGETHER` messages in each iteration of the loop.
 
-    A task that has not to wait for its message goes on with the next one, so one task may be enough
-    for all. Where the first messages of a turn have to wait, more tasks begin some in the next.
+    A task whose message is answered without waiting continues with the next one, so one task may be
+    enough for all. If tasks wait, more of them are started in the next iteration.
 
-    `start`: starts a task, of which there are `MAX_UNDER_WAY` at most.
+    `start`: starts a task; there are at most `MAX_UNDER_WAY`.
     """
 
     def __init__(self, start: Callable[[], object]) -> None:
@@ -182,15 +182,15 @@ class Pace:
         self._over = asyncio.Event()
 
     async def run(self) -> None:
-        """Until the last message is begun."""
+        """Run until the last message is started."""
         self._on_turn()
         try:
             await self._over.wait()
-        finally:  # if this is cancelled, nothing more is begun
+        finally:  # also if this is cancelled
             self.end()
 
     async def next(self) -> bool:
-        """Wait until a message may be begun; False if there is none."""
+        """Wait until a message may be started; False if there is none."""
         while not self._left and not self._is_over:
             future = self._loop.create_future()
             self._waiting.append(future)
@@ -201,7 +201,7 @@ class Pace:
         return not self._is_over
 
     def end(self) -> None:
-        """No further message is begun."""
+        """Let no further message start."""
         self._is_over = True
         self._over.set()
         while self._waiting:
@@ -212,8 +212,8 @@ class Pace:
         if self._is_over:
             return
         if self._left:
-            self._woken = min(2 * self._woken, EACH_TURN)
-        self._left = EACH_TURN
+            self._woken = min(2 * self._woken, STARTED_TOGETHER)
+        self._left = STARTED_TOGETHER
         for _ in range(self._woken):
             if self._waiting:
                 self._wake()
@@ -274,16 +274,16 @@ def _headers_of(sent: bytes) -> Iterator[tuple[str, str]]:
         text = str(value)
         if not (text.isascii() and text.isprintable()):
             raise PushError.invalid(Errno.MALFORMED_BODY, "headers: expected printable ASCII")
-        if (key := name.lower()) in _TAKEN:
+        if (key := name.lower()) in _MESSAGE_HEADERS:
             yield key, text
 
 
 def result_line(response: Response) -> bytes:
-    """What became of one message, as a line of JSON."""
+    """The outcome of one message, as a line of JSON."""
     result: dict[str, object] = {"status": response.status}
     for header, value in response.headers:
         # Two Link headers become one, as in RFC 9110 section 5.3.
-        if (name := _TOLD.get(header)) is not None:
+        if (name := _RESULT_HEADERS.get(header)) is not None:
             result[name] = f"{result[name]}, {value}" if name in result else value
     if response.status >= 400 and response.content_type == "application/json":
         document = orjson.loads(response.body)

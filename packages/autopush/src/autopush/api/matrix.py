@@ -30,10 +30,10 @@ MAX_ID: Final = 255
 TTL: Final = "86400"
 """Seconds; for as long homeservers themselves repeat what they could not send."""
 COUNTS_TOPIC: Final = "matrix-counts"
-"""Of notifications without an event: of those that wait, the last tells all."""
+"""Of notifications without an event: they have totals, so the newest replaces those that wait."""
 
 REJECTED: Final = frozenset({401, 404, 410})
-"""The endpoint is gone, is none of this service, or is for the owner of a VAPID key alone."""
+"""The endpoint is gone, not of this service, or restricted to the owner of a VAPID key."""
 
 
 class MatrixNotification(NamedTuple):
@@ -75,11 +75,11 @@ class MatrixGateway:
             elif answer.status == 429 or answer.status >= 500:
                 result = "retry"
                 retries.append(answer)
-            else:  # repeated, it would be refused again, and hold up those behind it
+            else:  # to be sent again, it would be refused again, and delay all that follow
                 result = "dropped"
             self._counters[result].add()
         if retries:
-            # Devices that have it get it again: the answer can name none.
+            # Devices that got it get it twice: the response cannot name single devices.
             raise _retry_later(retries)
         return responses.json(200, {"rejected": rejected})
 

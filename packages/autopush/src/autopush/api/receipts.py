@@ -1,12 +1,12 @@
-"""Receipts: what became of a message, for its sender (RFC 8030 sections 5.1, 6.2 and 6.3).
+"""Receipts: the outcome of a message, for its sender (RFC 8030 sections 5.1, 6.2 and 6.3).
 
     POST /wpush/…   with `Prefer: respond-async`: 202, and a link to a receipt subscription
     GET /r/{token}  the receipts of a subscription; with `Prefer: wait=N` as soon as there is a new
                     one, with `Accept: text/event-stream` each as an event
     GET /m/{id}     the state of one message
 
-Whoever has the address of a subscription or the id of a message may ask, as with the deletion of a
-message. The standard answers with HTTP/2 server push, which no client has any more.
+Anyone who has the URL of a subscription or the id of a message may ask, as anyone may delete a
+message by its id. The standard answers with HTTP/2 server push, which no client has any more.
 
 Rule: an outcome is known at once in the process that wrote it, and after `POLL_INTERVAL` in others:
 every waiting request reads the store. So the number of them is bounded, and that is their cost.
@@ -50,7 +50,7 @@ LONGEST_STREAM: Final = 3600.0
 """Seconds after which a client of a stream has to connect again."""
 POLL_INTERVAL: Final = 1.0
 GONE_INTERVAL: Final = 10.0
-"""Seconds between two looks whether a message without an outcome is still stored."""
+"""Seconds between two checks whether a message without an outcome is still stored."""
 KEEPALIVE_INTERVAL: Final = 15.0
 MAX_WAITING: Final = 1000
 """Requests and streams that wait in one worker."""
@@ -168,7 +168,7 @@ class ReceiptHandler:
         if message.receipt and self._receipts is not None:
             receipt = await self._receipts.find(message)
             if receipt is not None:
-                return await self._settled(receipt, looks_for_message=True)
+                return await self._settled(receipt, check_message=True)
         stored = await self._store.find(message)
         if stored is None:
             return {"state": "unknown"}
@@ -178,12 +178,12 @@ class ReceiptHandler:
             received = microseconds_of(message.sort_time) // 1000
         return {"state": "expired" if is_expired else "stored", "times": {"received": received}}
 
-    async def _settled(self, receipt: Receipt, *, looks_for_message: bool) -> dict[str, object]:
+    async def _settled(self, receipt: Receipt, *, check_message: bool) -> dict[str, object]:
         now = self._clock()
         outcome = receipt.outcome(now)
         # Later it has expired in its table, but may be on its way.
         is_kept = "stored" in receipt.times and now < receipt.deadline - GRACE
-        if outcome is Outcome.PENDING and looks_for_message and is_kept:
+        if outcome is Outcome.PENDING and check_message and is_kept:
             message = parse_message_id(self._tokens.ring, receipt.version)
             if await self._store.is_deleted(message):
                 # It may have been acked and deleted since its receipt was read.
@@ -220,7 +220,7 @@ class ReceiptHandler:
             if receipts is None:
                 raise ValueError("no receipts here")
             subscription = ReceiptSubscription.of_token(self._tokens.ring, token)
-            documents = await self._documents(subscription.id, looks_for_messages=True)
+            documents = await self._documents(subscription.id, check_messages=True)
             if not documents:
                 raise ValueError("all have expired")
         except ValueError:
@@ -264,22 +264,22 @@ class ReceiptHandler:
         """The receipts, as soon as some are not those that the client knows."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        looks_at = loop.time() + GONE_INTERVAL
+        check_at = loop.time() + GONE_INTERVAL
         while (left := until - loop.time()) > 0 and not receipts.is_closed:
             await receipts.changed(identifier, min(left, self._poll_interval))
-            looks = loop.time() >= looks_at
-            if looks:
-                looks_at += GONE_INTERVAL
+            is_due = loop.time() >= check_at
+            if is_due:
+                check_at += GONE_INTERVAL
             with suppress(KeytablesError):  # the next read may succeed
-                documents = await self._documents(identifier, looks_for_messages=looks)
+                documents = await self._documents(identifier, check_messages=is_due)
             if _has_news(documents, known):
                 break
         return documents
 
-    async def _documents(self, identifier: str, *, looks_for_messages: bool) -> "Documents":
-        """Those of a subscription. A message that is gone is pending, unless it is looked for."""
+    async def _documents(self, identifier: str, *, check_messages: bool) -> "Documents":
+        """Those of a subscription; one without its message is pending unless messages are checked."""
         found = await cast(Receipts, self._receipts).of_subscription(identifier)
-        return [await self._settled(each, looks_for_message=looks_for_messages) for each in found]
+        return [await self._settled(each, check_message=check_messages) for each in found]
 
     # ── streams ──────────────────────────────────────────────────────────────────────────────────
 
@@ -287,17 +287,17 @@ class ReceiptHandler:
         """Write each outcome once to a stream, until its client leaves."""
         self._streams.add(stream)
         loop = asyncio.get_running_loop()
-        until, looks_at = loop.time() + LONGEST_STREAM, 0.0
+        until, check_at = loop.time() + LONGEST_STREAM, 0.0
         alive_until = loop.time() + KEEPALIVE_INTERVAL
         sent: set[object] = set()
         try:
             while loop.time() < until and not receipts.is_closed:
                 now = loop.time()
-                looks = now >= looks_at
-                if looks:
-                    looks_at = now + GONE_INTERVAL
+                is_due = now >= check_at
+                if is_due:
+                    check_at = now + GONE_INTERVAL
                 with suppress(KeytablesError):  # the next read may succeed
-                    for document in await self._documents(identifier, looks_for_messages=looks):
+                    for document in await self._documents(identifier, check_messages=is_due):
                         if _is_final(document) and document["message"] not in sent:
                             sent.add(document["message"])
                             stream.write(b"data: " + orjson.dumps(document) + b"\n\n")

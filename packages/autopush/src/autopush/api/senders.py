@@ -1,4 +1,4 @@
-"""`/senders`: who goes on sending to endpoints that are gone, summed over the workers."""
+"""`/senders`: senders that keep sending to endpoints that are gone, summed over the workers."""
 
 import asyncio
 from collections.abc import Iterable, Sequence

@@ -20,7 +20,7 @@ from autopush.commands.network_checks import (
     check_endpoint_url,
     check_ports,
     check_websocket_url,
-    look_at_ports,
+    find_port_uses,
 )
 from autopush.commands.running import INCOMPLETE, load_for_daemon, run_until_signal
 from autopush.commands.store_checks import check_store
@@ -62,7 +62,7 @@ def run(_: Settings, arguments: argparse.Namespace) -> int:
 
 
 async def _run(loaded: Loaded, arguments: argparse.Namespace) -> int:
-    ports = await look_at_ports(loaded.settings)
+    ports = await find_port_uses(loaded.settings)
     subject = Subject(loaded.settings, time.time, loaded.warnings, ports, arguments.live)
     lines = []
     async for line in examine(subject, CHECKS):

@@ -126,8 +126,8 @@ def check_limits(subject: Subject) -> Iterator[Finding]:
             yield ok(shown)
 
 
-class Room(NamedTuple):
-    """For how many user agents something suffices."""
+class CapacityLimit(NamedTuple):
+    """`user_agents`: how many something suffices for; `of`: what it is."""
 
     user_agents: int
     of: str
@@ -137,13 +137,13 @@ class Room(NamedTuple):
 def check_capacity(subject: Subject) -> Iterator[Finding]:
     """How many user agents this machine can hold, and which limit comes first."""
     settings = subject.settings
-    rooms = sorted(rooms_for_user_agents(settings.workers)) if settings.has_sockets else []
-    if not rooms:
+    limits = sorted(capacity_limits(settings.workers)) if settings.has_sockets else []
+    if not limits:
         yield ok("no WebSockets, or no limit is known")
         return
-    shown = "; ".join(f"{of} {number:,}" for number, of, _ in rooms)
+    shown = "; ".join(f"{of} {number:,}" for number, of, _ in limits)
     wanted = settings.max_connections * settings.workers
-    least, _, advice = rooms[0]
+    least, _, advice = limits[0]
     if least < wanted:
         found = f"max_connections of all workers is {wanted:,}, and there is less room: {shown}"
         yield warn(found, advice)
@@ -151,22 +151,24 @@ def check_capacity(subject: Subject) -> Iterator[Finding]:
         yield ok(f"room for {least:,} user agents: {shown}")
 
 
-def rooms_for_user_agents(workers: int) -> Iterator[Room]:
+def capacity_limits(workers: int) -> Iterator[CapacityLimit]:
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != resource.RLIM_INFINITY:
         advice = "Raise LimitNOFILE, or have more workers"
-        yield Room(workers * client_files(files), "open files of the workers", advice)
+        yield CapacityLimit(workers * client_files(files), "open files of the workers", advice)
     if (memory := _available_memory()) is not None:
-        room = max(0, memory - workers * WORKER_BYTES) // (PROCESS_BYTES + KERNEL_BYTES)
-        yield Room(room, "memory", "Lower max_connections, or have more memory")
+        user_agents = max(0, memory - workers * WORKER_BYTES) // (PROCESS_BYTES + KERNEL_BYTES)
+        yield CapacityLimit(user_agents, "memory", "Lower max_connections, or have more memory")
     if system := _numbers(FILES):
-        yield Room(system[2] - system[0], "open files of the system", "Raise sysctl fs.file-max")
+        yield CapacityLimit(
+            system[2] - system[0], "open files of the system", "Raise sysctl fs.file-max"
+        )
     if buffers := _numbers(TCP_MEMORY):
         advice = "Raise sysctl net.ipv4.tcp_mem"
-        yield Room(buffers[1], "a page of TCP buffers each", advice)
+        yield CapacityLimit(buffers[1], "a page of TCP buffers each", advice)
     if (tracked := _numbers(TRACKED)) and tracked[0] and (most := _numbers(MOST_TRACKED)):
         advice = "Raise sysctl net.netfilter.nf_conntrack_max, or do not track these ports"
-        yield Room(most[0] - tracked[0], "table of the firewall", advice)
+        yield CapacityLimit(most[0] - tracked[0], "table of the firewall", advice)
 
 
 def _available_memory() -> int | None:

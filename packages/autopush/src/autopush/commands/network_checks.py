@@ -93,10 +93,10 @@ _ADVICE: Final = {
 }
 
 
-async def look_at_ports(settings: Settings) -> dict[str, PortUse]:
+async def find_port_uses(settings: Settings) -> dict[str, PortUse]:
     """Who listens on each port of the command, by purpose."""
     purposes = [name for name, option in settings.listeners.items() if getattr(settings, option)]
-    uses = await asyncio.gather(*(_look_at(settings, purpose) for purpose in purposes))
+    uses = await asyncio.gather(*(_port_use(settings, purpose) for purpose in purposes))
     found = dict(zip(purposes, uses, strict=True))
     is_running = PortUse.OURS in uses or PortUse.OTHER_VERSION in uses
     for purpose in _SILENT:
@@ -134,7 +134,7 @@ def check_ports(subject: Subject) -> Iterator[Finding]:
         yield warn(found, "Set router_host to the address that nodes call")
 
 
-async def _look_at(settings: Settings, purpose: str) -> PortUse:
+async def _port_use(settings: Settings, purpose: str) -> PortUse:
     port = getattr(settings, settings.listeners[purpose])
     use = _try_to_bind(_host(settings, purpose), port)
     if use is not PortUse.OTHER or purpose in _SILENT:

@@ -1,4 +1,4 @@
-"""`autopush senders`: who goes on sending to endpoints that are gone, as the service says it."""
+"""`autopush senders`: senders that keep sending to endpoints that are gone, by `/senders`."""
 
 import argparse
 from collections.abc import Iterator

@@ -61,7 +61,7 @@ async def check_store(subject: Subject) -> AsyncIterator[Finding]:
         yield fail(settings.located(str(error)), "Correct the option store, or what it names")
     except KeytablesError as error:
         found = f"the store {settings.store_place} failed: {error}"
-        yield fail(found, "Look into the log of the database")
+        yield fail(found, "See the log of the database")
 
 
 def _file_state(path: str) -> "StoreCheck | None":

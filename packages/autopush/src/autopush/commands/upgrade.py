@@ -1,4 +1,4 @@
-"""The command `upgrade`: has a running service start its next version, and says how that ended."""
+"""`autopush upgrade`: makes a running service start its next version, and prints the outcome."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from keytables.stores import SqliteUrl, parse_store
 BEGIN_TIMEOUT: Final = 10.0
 """Seconds until the service has started the process of its next version."""
 INTERVAL: Final = 0.05
-"""Seconds between two looks at the processes."""
+"""Seconds between two checks of the processes."""
 
 T = TypeVar("T")
 
@@ -75,12 +75,12 @@ def _command_line(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def _wait_for(look: Callable[[], T], seconds: float) -> T:
-    """What `look` returns, as soon as it is true, or after that time."""
+def _wait_for(check: Callable[[], T], seconds: float) -> T:
+    """What `check` returns, as soon as it is true, or after that time."""
     deadline = time.monotonic() + seconds
-    while not (seen := look()) and time.monotonic() < deadline:
+    while not (found := check()) and time.monotonic() < deadline:
         time.sleep(INTERVAL)
-    return seen
+    return found
 
 
 # ── Arguments ─────────────────────────────────────────────────────────────────────────────────────

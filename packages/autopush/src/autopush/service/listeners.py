@@ -59,7 +59,7 @@ def bind(settings: Settings, inherited: Sequence[Sockets] = ()) -> tuple[Setting
                 host = settings.router_address
                 numbers = [port, *settings.worker_router_ports]
             else:
-                # What is read at the latter is for debugging alone.
+                # The report on memory is for debugging on this machine.
                 host = LOOPBACK if purpose == "memory" else settings.host
                 numbers = [port] * settings.workers
             sockets = [each[purpose] for each in inherited if purpose in each]

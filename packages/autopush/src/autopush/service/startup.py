@@ -239,7 +239,7 @@ def _serve(
                 renew_successors()
 
     def start(slot: WorkerSlot) -> int:
-        _leave_to_others(service, slot.index)
+        _close_unused(service, slot.index)
         try:
             serving = serve(
                 service,
@@ -363,7 +363,7 @@ def announce_routers(routers: Mapping[str, Router]) -> None:
             _log.warning(router.start_warning, router=name)
 
 
-def _leave_to_others(service: ServiceContext, index: int) -> None:
+def _close_unused(service: ServiceContext, index: int) -> None:
     """Close what this worker has inherited and does not use."""
     for number, pairs in enumerate(service.siblings):
         if number != index:

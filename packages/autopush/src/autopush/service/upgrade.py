@@ -259,7 +259,8 @@ class ServiceUpgrade:
         self._process = None
         for sock in self._successors:
             report_ended(sock)
-        self._close_pipe(pipe)  # at last: `NextVersion.runs` is right from then on
+        # Last: when the pipe is gone, `NextVersion.runs` must be right.
+        self._close_pipe(pipe)
 
     def _close_pipe(self, pipe: int) -> None:
         self.pipe = self.due = None
