@@ -277,7 +277,7 @@ class ReceiptHandler:
         return documents
 
     async def _documents(self, identifier: str, *, check_messages: bool) -> "Documents":
-        """Those of a subscription; one without its message is pending unless messages are checked."""
+        """Of a subscription. With `check_messages` a message that is gone is no longer pending."""
         found = await cast(Receipts, self._receipts).of_subscription(identifier)
         return [await self._settled(each, check_message=check_messages) for each in found]
 

@@ -9,7 +9,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -53,6 +53,7 @@ from autopush.limits import (
 )
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Limits
+from autopush.net.http_server import HttpServer
 from autopush.net.node_auth import Sessions, instance_url, new_instance
 from autopush.net.siblings import (
     PREDECESSOR,
@@ -320,66 +321,59 @@ class Worker:
             block=headers.push,
             receipts=receipts,
         )
+        simplepushes = SimplePushHandler(
+            tokens=self._tokens,
+            limits=push_limits,
+            router=router,
+            clock=self._clock,
+            metrics=push_metrics,
+            requests=self._requests,
+            max_data=settings.max_data,
+            block=headers.simplepush,
+        )
+        registration = RegistrationHandler(
+            routers=bridges.routers,
+            store=store,
+            nodes=self._nodes,
+            placement=self._placement,
+            tokens=self._tokens,
+            secrets=RegistrationSecrets(self._service.keys.auth),
+            metrics=self._metrics,
+            proxies=self._proxies,
+            new_user_agents=self._new_user_agents,
+            changes_rate=settings.registration_rate,
+            refusals=self._refusals,
+            accounts=self._accounts,
+        )
+        pages = Pages(
+            endpoint_url=settings.public_endpoint_url, websocket_url=settings.public_websocket_url
+        )
+        matrix = batches = None
+        limits = Limits(max_body=max(65_536, 2 * settings.max_data))
+        if settings.has_matrix_gateway:
+            matrix = MatrixGateway(self._metrics, max_data=settings.max_data)
+        if senders := settings.batch_senders:
+            batches = BatchHandler(senders, pushes, self._requests, self._refusals, forwarding)
+            limits = replace(limits, larger_bodies={"/" + "/".join(BATCH_PATH): MAX_BATCH_BODY})
         app = EndpointApp(
             push=pushes,
-            simplepush=SimplePushHandler(
-                tokens=self._tokens,
-                limits=push_limits,
-                router=router,
-                clock=self._clock,
-                metrics=push_metrics,
-                requests=self._requests,
-                max_data=settings.max_data,
-                block=headers.simplepush,
-            ),
+            simplepush=simplepushes,
             receipts=receipts,
             delete=DeleteHandler(store, push_limits, self._ring, headers.delete),
-            registration=RegistrationHandler(
-                routers=bridges.routers,
-                store=store,
-                nodes=self._nodes,
-                placement=self._placement,
-                tokens=self._tokens,
-                secrets=RegistrationSecrets(self._service.keys.auth),
-                metrics=self._metrics,
-                proxies=self._proxies,
-                new_user_agents=self._new_user_agents,
-                changes_rate=settings.registration_rate,
-                refusals=self._refusals,
-                accounts=self._accounts,
-            ),
+            registration=registration,
             dockerflow=self._dockerflow,
             log_check=self._log_check,
-            pages=Pages(
-                endpoint_url=settings.public_endpoint_url,
-                websocket_url=settings.public_websocket_url,
-            ),
+            pages=pages,
             requests=self._requests,
             headers=headers,
             clients=self._listed,
             websocket_url=settings.public_websocket_url,
             max_requests=settings.max_requests,
             forwarding=forwarding,
-            matrix=(
-                MatrixGateway(self._metrics, max_data=settings.max_data)
-                if settings.has_matrix_gateway
-                else None
-            ),
-            batches=(
-                BatchHandler(
-                    settings.batch_senders, pushes, self._requests, self._refusals, forwarding
-                )
-                if settings.batch_senders
-                else None
-            ),
+            matrix=matrix,
+            batches=batches,
         )
         self._sibling_ports[ENDPOINT] = app.respond_here
-        limits = Limits(
-            max_body=max(65_536, 2 * settings.max_data),
-            larger_bodies=(
-                {"/" + "/".join(BATCH_PATH): MAX_BATCH_BODY} if settings.batch_senders else {}
-            ),
-        )
         server = self._ports.serve("endpoint", app, limits)
         self._shutdowns += [
             receipts.end_waits,
@@ -397,30 +391,32 @@ class Worker:
             max_names=settings.max_broadcasts,
             refused=self._metrics.counter(LIMIT_REFUSED, limit="broadcasts"),
         )
+        rules = Rules(
+            max_unacked=settings.max_unacked,
+            msg_limit=settings.msg_limit,
+            hello_timeout=settings.hello_timeout,
+            auto_ping_interval=settings.ping_interval,
+            auto_ping_timeout=settings.auto_ping_timeout,
+            close_timeout=settings.close_handshake_timeout,
+            env=settings.env,
+            simplepush=not settings.disable_simplepush,
+            wake_timeout=settings.wake_timeout,
+            more_info=f"{settings.errors_page}#{WEBSOCKET_ANCHOR}",
+        )
+        limits = UserAgentLimits(
+            self._refusals,
+            self._new_user_agents,
+            message_rate=settings.message_rate,
+            registration_rate=settings.registration_rate,
+        )
         node = ConnectionNode(
             store=self._store,
             metrics=self._metrics,
             nodes=self._nodes,
             registry=registry,
             tokens=self._tokens,
-            rules=Rules(
-                max_unacked=settings.max_unacked,
-                msg_limit=settings.msg_limit,
-                hello_timeout=settings.hello_timeout,
-                auto_ping_interval=settings.ping_interval,
-                auto_ping_timeout=settings.auto_ping_timeout,
-                close_timeout=settings.close_handshake_timeout,
-                env=settings.env,
-                simplepush=not settings.disable_simplepush,
-                wake_timeout=settings.wake_timeout,
-                more_info=f"{settings.errors_page}#{WEBSOCKET_ANCHOR}",
-            ),
-            limits=UserAgentLimits(
-                self._refusals,
-                self._new_user_agents,
-                message_rate=settings.message_rate,
-                registration_rate=settings.registration_rate,
-            ),
+            rules=rules,
+            limits=limits,
             wheel=self._wheel,
             clock=self._clock,
             max_connections=settings.max_connections,
@@ -436,12 +432,6 @@ class Worker:
             self._adopt = partial(movers.adopt, node)
             self._retirements.append(partial(movers.retire, node))
             self._shutdowns.append(movers.finish)
-        api = NodeApi(registry, self._ring, OtherVersions(self._siblings))
-        self._sibling_ports[NODE] = SiblingPort(api, instance_url("", self._instance))
-        self._sibling_ports[RELAY] = self._nodes.relay
-        for port, direction in ((OLDER, PREDECESSOR), (NEWER, SUCCESSOR)):
-            others = OtherVersions(self._siblings, (direction,))
-            self._sibling_ports[port] = SiblingPort(NodeApi(registry, self._ring, others))
         upgrades = UpgradeHandler(
             node,
             self._dockerflow,
@@ -451,21 +441,18 @@ class Worker:
             settings.public_websocket_url,
             f"{settings.public_endpoint_url}/",
         )
-        left: Callable[[], int] | None = None
-        if allowed := settings.max_connections:
-            left = lambda: allowed + PAGES_MARGIN - len(registry.sockets)  # noqa: E731
-        websockets = self._ports.serve("websocket", upgrades, Limits(max_body=MAX_PAGE_BODY), left)
-        websockets.connection_rate = TokenBuckets(settings.connection_rate).take
-        node_api = self._ports.serve(
-            "router",
-            NodePort(
-                api,
-                Sessions(self._node_keys, self._instance),
-                self._pages,
-                self._errors,
-            ),
-            Limits(max_body=MAX_NODE_BODY, idle_timeout=NODE_IDLE_TIMEOUT),
+
+        def left() -> int:
+            return settings.max_connections + PAGES_MARGIN - len(registry.sockets)
+
+        websockets = self._ports.serve(
+            "websocket",
+            upgrades,
+            Limits(max_body=MAX_PAGE_BODY),
+            left if settings.max_connections else None,
         )
+        websockets.connection_rate = TokenBuckets(settings.connection_rate).take
+        node_api = self._add_node_api()
         self._shutdowns += [
             partial(node.shutdown, SOCKETS_TIMEOUT),
             partial(websockets.shutdown, 0),
@@ -479,6 +466,22 @@ class Worker:
             interval = settings.megaphone_poll_interval
             poller = BroadcastPoller(source, broadcasts, self._metrics, interval)
             self._background.append(poller.run)
+
+    def _add_node_api(self) -> HttpServer:
+        """Answer calls of other nodes, workers and versions."""
+        api = NodeApi(self._registry, self._ring, OtherVersions(self._siblings))
+        self._sibling_ports[NODE] = SiblingPort(api, instance_url("", self._instance))
+        self._sibling_ports[RELAY] = self._nodes.relay
+        for port, direction in ((OLDER, PREDECESSOR), (NEWER, SUCCESSOR)):
+            others = OtherVersions(self._siblings, (direction,))
+            of_version = NodeApi(self._registry, self._ring, others)
+            self._sibling_ports[port] = SiblingPort(of_version)
+        sessions = Sessions(self._node_keys, self._instance)
+        return self._ports.serve(
+            "router",
+            NodePort(api, sessions, self._pages, self._errors),
+            Limits(max_body=MAX_NODE_BODY, idle_timeout=NODE_IDLE_TIMEOUT),
+        )
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
