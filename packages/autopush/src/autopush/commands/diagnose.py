@@ -310,15 +310,17 @@ async def _diagnose(
     as_json: bool,
 ) -> int:
     now = time.time()
-    facts = Facts(url=url, endpoint=endpoint, bridges=configured_routers(settings))
+    user = node = None
     if endpoint is not None:
         try:
             user = await _inspect(settings, endpoint, now)
         except KeytablesError as error:
             logs.print_error(f"the store {settings.store_place} failed: {error}")
             return INCOMPLETE
-        node = None if user is None else await _ask_node(settings, keys, user)
-        facts = Facts(url=url, endpoint=endpoint, user=user, node=node, bridges=facts.bridges)
+        if user is not None:
+            node = await _ask_node(settings, keys, user)
+    bridges = configured_routers(settings)
+    facts = Facts(url=url, endpoint=endpoint, user=user, node=node, bridges=bridges)
     report = Report(facts, judge(facts), now)
     if as_json:
         print(json.dumps(to_document(report), indent=2))
