@@ -178,7 +178,7 @@ MECHANISMS = {
     ),
     "reader of settings files": Mechanism(
         r"import (tomllib|configparser)(\..*)?",
-        {"autopush.settings.sources": "", "channelstats.settings.sources": "the other service"},
+        {"autopush.settings.files": "", "channelstats.settings.sources": "the other service"},
     ),
 }
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.declaration import ALL_COMMANDS, SHELL_TOOLS, IniFile
-from autopush.settings.sources import toml_entries
+from autopush.settings.files import toml_entries
 from support.setting_sources import SettingSources
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="

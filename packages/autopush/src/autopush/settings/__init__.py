@@ -5,6 +5,7 @@ declaration  what a row says of an option; the variables and obsolete options of
 value_types  how the text of a value is parsed
 addresses    host names as this machine resolves them
 combinations options that exclude, require or override each other
+files        the syntax of ini and TOML files
 sources      reads files, environment variables and flags, and merges them
 reference    the table written out: sample files and the page of the documentation
 """
