@@ -9,13 +9,13 @@ from calendar import monthrange
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from autopush.clock import Clock
 from autopush.store.tables import Hasher, Month
-from autopush.webpush.urgency import LOWEST, known_urgency
+from autopush.webpush.urgency import LEVELS, LOWEST
 from keytables import (
     Attr,
     Condition,
@@ -135,33 +135,41 @@ def _year_and_month(hour: int) -> str:
     return datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y%m")
 
 
+_ATTRIBUTES: Final[Mapping[str, type]] = {
+    "router_type": str,
+    "connected_at": int,
+    "node_id": str,
+    "current_month": str,
+    "curmonth": str,
+    "last_connect": int,
+    "record_version": int,
+    "moved_from": str,
+    "router_data": dict,
+    "critical_failure": str,
+    "wake_data": dict,
+    "min_urgency": str,
+    "secret_hash": str,
+}
+"""The attributes of a row that are read; one of another type is treated as absent."""
+
+
 def parse_record(uaid: str, item: Item) -> UserRecord | None:
     """The record in a row, None if it lacks a required attribute."""
-    router_type, connected_at = item.get("router_type"), item.get("connected_at")
-    if not isinstance(router_type, str) or not isinstance(connected_at, int):
+    found: dict[str, Any] = {
+        name: value for name, value in item.items() if type(value) is _ATTRIBUTES.get(name)
+    }
+    if "router_type" not in found or "connected_at" not in found:
         return None
-    node_id = item.get("node_id")
-    month = item.get("current_month", item.get("curmonth"))
-    access, version = item.get("last_connect"), item.get("record_version")
-    moved_from, router_data = item.get("moved_from"), item.get("router_data")
-    failure, wake_data = item.get("critical_failure"), item.get("wake_data")
-    secret_hash = item.get("secret_hash")
-    wake = wake_data.get("data") if isinstance(wake_data, dict) else None
-    return UserRecord(
-        uaid,
-        router_type,
-        connected_at,
-        node_id if isinstance(node_id, str) else None,
-        month if isinstance(month, str) else None,
-        access if isinstance(access, int) else None,
-        version if isinstance(version, int) else 0,
-        moved_from if isinstance(moved_from, str) else None,
-        router_data if isinstance(router_data, dict) else None,
-        failure if isinstance(failure, str) else None,
-        wake if isinstance(wake, dict) and router_type == SIMPLEPUSH else None,
-        known_urgency(item.get("min_urgency")) or LOWEST,
-        secret_hash if isinstance(secret_hash, str) else "",
-    )
+    if "curmonth" in found:  # as the documentation of the original names it
+        month = found.pop("curmonth")
+        found.setdefault("current_month", month)
+    if "wake_data" in found:
+        wake = found.pop("wake_data").get("data")
+        if isinstance(wake, dict) and found["router_type"] == SIMPLEPUSH:
+            found["wake_data"] = wake
+    if "min_urgency" in found and found["min_urgency"] not in LEVELS:
+        del found["min_urgency"]  # of a later version
+    return UserRecord(uaid, **found)
 
 
 class Users:
