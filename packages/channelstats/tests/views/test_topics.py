@@ -70,7 +70,9 @@ def test_the_view_has_words_and_links_apart() -> None:
     looked = look("topics", data(weeks({"harvest": 9, "example.org/a": 8}, {"harvest": 1})))
     assert looked.rows("words") == [{"term": "harvest", "used_by": 9, "usual": 1.0}]
     assert looked.rows("links") == [{"term": "example.org/a", "used_by": 8, "usual": 0.0}]
-    assert "Sunday 10 March 2024" in looked.view.about
+    # With the tables, as a phone does not show what the whole page is about.
+    for of in looked.tables.values():
+        assert of.about == "The week of Sunday 10 March 2024 to Saturday 16 March 2024."
 
 
 def test_of_a_longer_period_it_is_the_last_week_that_ends_in_it() -> None:

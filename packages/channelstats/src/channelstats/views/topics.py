@@ -63,10 +63,10 @@ def view(request: ViewRequest) -> Page:
     week = request.data.topic_week
     why_not = _why_not(request, week)
     found = [] if why_not else rising(request.data.topics, week, request.smallest_group)
-    period = "" if why_not else f" The week is {period_text(week, week + _WEEK - DAY)}."
-    words, links = topic_tables(found)
+    about = "" if why_not else f"The week of {period_text(week, week + _WEEK - DAY)}."
+    words, links = topic_tables(found, about)
     return request.page(
-        f"{_LEAD}{period}",
+        _LEAD,
         Section.of(words, empty=why_not or "No word was used by clearly more people than before."),
         Section.of(links, empty=why_not or "No link was used by clearly more people than before."),
         notes=(why_not,) if why_not else (),
@@ -74,14 +74,14 @@ def view(request: ViewRequest) -> Page:
     )
 
 
-def topic_tables(found: list[Rising]) -> tuple[Table, Table]:
-    """Words, and links: those have a dot in their host."""
+def topic_tables(found: list[Rising], about: str = "") -> tuple[Table, Table]:
+    """Words, and links: those have a dot in their host. ``about`` says of which week."""
     words, links = (
         [of for of in found if ("." in of.term) is is_link][:SHOWN] for is_link in (False, True)
     )
     return (
-        _table("words", "Words that rise", figures.WORD, words),
-        _table("links", "Links that rise", figures.LINK, links),
+        _table("words", "Words that rise", figures.WORD, words, about),
+        _table("links", "Links that rise", figures.LINK, links, about),
     )
 
 
@@ -90,7 +90,7 @@ def topic_frame(found: list[Rising]) -> pl.DataFrame:
     return pl.DataFrame(found, schema, orient="row")
 
 
-def _table(name: str, title: str, term: Figure, found: list[Rising]) -> Table:
+def _table(name: str, title: str, term: Figure, found: list[Rising], about: str) -> Table:
     return table(
         name,
         title,
@@ -98,6 +98,7 @@ def _table(name: str, title: str, term: Figure, found: list[Rising]) -> Table:
         {"term": term},
         bar="used_by",
         line="{}|: {} people|, usually {}",
+        about=about,
     )
 
 
