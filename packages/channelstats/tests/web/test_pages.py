@@ -168,3 +168,15 @@ def test_the_first_rows_of_a_list_lead_to_all_of_it() -> None:
             Page("overview", ("All",), CHOICE, (FIRST, LAST), sections=(Section.of(table),))
         )
         assert f">{text}</a>" in page
+
+
+@pytest.mark.parametrize(("view", "is_first"), [("todo", True), ("threads", False)])
+def test_why_messages_are_not_linked_is_said_first_where_something_is_to_be_done(
+    view: str, *, is_first: bool
+) -> None:
+    rows = pl.DataFrame({"message": ["C1/1710061200.000100/"]})
+    table = Table("some", "Some", (Column("message", "Message", Kind.MESSAGE),), rows)
+    page = shown(Page(view, (view,), CHOICE, (FIRST, LAST), sections=(Section.of(table),)))
+    assert page.count("Messages are not linked") == 1
+    is_before = page.index("Messages are not linked") < page.index('class="cards"')
+    assert is_before == is_first
