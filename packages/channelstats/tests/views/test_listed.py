@@ -155,6 +155,13 @@ def test_the_posters_of_four_weeks_lead_to_these(seed: int) -> None:
     assert len(look(view, of_days).rows(table)) == found.rows("weeks")[-1]["monthly"]
 
 
+def test_a_list_says_in_the_page_of_what_it_is(data: DashboardData) -> None:
+    assert listed(data, "reacted").tables["messages"].title == "Messages with reactions"
+    choice = Choice(data.period.start, data.period.last, only="2024-03-10-joined")
+    (people,) = view_of(GROUP, data, choice).tables
+    assert people.about == "Who joined in the four weeks from 2024-03-10."
+
+
 def people_in(data: DashboardData, day: str, column: str) -> int:
     choice = Choice(data.period.start, data.period.last, only=group_of(day, column))
     assert is_group(choice.only)

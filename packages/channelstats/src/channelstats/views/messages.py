@@ -58,7 +58,8 @@ def view(request: ViewRequest) -> Page:
     titles = {"person": figures.BY, "replies": figures.REPLIES_IN_THREAD}
     return request.page(
         f"{found_by.title}, newest first.",
-        Section.of(table("messages", "Messages", rows, titles)),
+        # Which ones is in the title of the table, as a phone shows no sentence about the page.
+        Section.of(table("messages", found_by.title, rows, titles)),
         notes=(more,) if picked.height > MOST_LISTED else (),
         compares=False,
     )

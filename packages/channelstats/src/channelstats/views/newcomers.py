@@ -336,7 +336,8 @@ def group(request: ViewRequest) -> Page:
             channel=pl.col("channel").cast(pl.String).fill_null(""),
         )
     )
-    return request.page(said, Section.of(table("people", "People", rows)), compares=False)
+    people = table("people", "People", rows, about=said)
+    return request.page("The people that a number counts.", Section.of(people), compares=False)
 
 
 def _of_step(request: ViewRequest, day: str, step: str) -> tuple[str, pl.DataFrame]:
