@@ -17,7 +17,7 @@ from channelstats.tables.columns import MESSAGES
 from channelstats.views import goals
 from channelstats.views.loading import DashboardData
 from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportKind, Wanted
+from channelstats.views.reports import ReportKind, ReportRequest
 
 EXPLAINED: Final = {
     "import-export": "getting-started.md#import-it",
@@ -97,7 +97,7 @@ def tables() -> str:
     }
     for kind, name in kinds.items():
         parts += ["", f"### Tables of a {name} report", "", "| table | columns |", "|---|---|"]
-        frames = frames_of(Wanted(kind), ReportData(nothing, made_at=0), Directory())
+        frames = frames_of(ReportRequest(kind), ReportData(nothing, made_at=0), Directory())
         for table, frame in frames.items():
             columns = " ".join(f"`{column}`" for column in frame.columns)
             parts.append(f"| `{table}` | {columns} |")

@@ -13,7 +13,7 @@ from channelstats.stats import Options, Period
 from channelstats.stats.document import document_of
 from channelstats.views.loading import DashboardData
 from channelstats.views.report_data import ReportData, load_report_data
-from channelstats.views.reports import ReportKind, Wanted
+from channelstats.views.reports import ReportKind, ReportRequest
 from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, house
 from support.clocks import ManualClock
 
@@ -40,7 +40,7 @@ class Week:
         smallest_group: int = 1,
     ) -> tuple[str, dict[str, bytes]]:
         """The name of a report and its files."""
-        wanted, data = Wanted(ReportKind(kind), subject), self.data
+        wanted, data = ReportRequest(ReportKind(kind), subject), self.data
         if smallest_group != data.smallest_group:
             data = replace(data, smallest_group=smallest_group)
         if names is not None:

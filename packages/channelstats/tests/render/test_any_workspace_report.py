@@ -15,7 +15,7 @@ from channelstats.render.reports import Form, render, shown_subject
 from channelstats.render.slack import MOST_BLOCKS, MOST_CHARACTERS, characters_of
 from channelstats.stats import Options, Period
 from channelstats.views.report_data import load_report_data
-from channelstats.views.reports import ReportKind, Wanted
+from channelstats.views.reports import ReportKind, ReportRequest
 from support.channelstats.house import UTC, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import write_zip
@@ -41,11 +41,11 @@ async def test_every_report_can_be_rendered(seed: int, tmp_path: Path) -> None:
         real = await of(counted=counted)
         hidden = await of(names=pseudonyms, smallest_group=2)
     people = [*sorted(known.people)[:2], "UNOBODY"]
-    wanted = [Wanted(ReportKind.GLOBAL), Wanted(ReportKind.BRIEF)]
+    wanted = [ReportRequest(ReportKind.GLOBAL), ReportRequest(ReportKind.BRIEF)]
     wanted += [
-        Wanted(ReportKind.CHANNEL, cid) for cid in [*sorted(workspace.messages)[:2], "CNONE"]
+        ReportRequest(ReportKind.CHANNEL, cid) for cid in [*sorted(workspace.messages)[:2], "CNONE"]
     ]
-    wanted += [Wanted(ReportKind.USER, uid) for uid in people]
+    wanted += [ReportRequest(ReportKind.USER, uid) for uid in people]
     for one in wanted:
         for form in Form:
             for directory, data in ((known, real), (Directory(), real), (known, hidden)):

@@ -16,7 +16,7 @@ from channelstats.stats import Options
 from channelstats.stats.quantities import Quantity, change, not_compared
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Kind
-from channelstats.views.reports import ReportKind, Wanted
+from channelstats.views.reports import ReportKind, ReportRequest
 from support.channelstats.house import House
 from support.channelstats.weeks import Week
 from support.channelstats.weeks import hidden as under_pseudonyms
@@ -35,7 +35,7 @@ def modern(week: Week) -> Week:
 
 def lines(week: Week, kind: str, subject: str = "", *, smallest: int = 1) -> list[str]:
     """The post, line by line."""
-    wanted = Wanted(ReportKind(kind), subject, "stats-optin", "general", DASHBOARD)
+    wanted = ReportRequest(ReportKind(kind), subject, "stats-optin", "general", DASHBOARD)
     data = replace(modern(week).data, smallest_group=smallest)
     blocks = content_of(wanted, data, week.directory).blocks
     texts = [json.loads(json.dumps(block))["text"]["text"] for block in blocks]
@@ -136,14 +136,14 @@ async def test_under_pseudonyms_nothing_real_is_said_and_nothing_is_linked(
 ) -> None:
     names = await load_pseudonyms(empty.tables, b"a secret of sixteen")
     data = under_pseudonyms(modern(w2).data, names)
-    shown = shown_subject(Wanted(ReportKind.GLOBAL, dashboard_url=DASHBOARD), names)
+    shown = shown_subject(ReportRequest(ReportKind.GLOBAL, dashboard_url=DASHBOARD), names)
     text = render(shown, data, w2.directory, Form.SLACK)[""].decode()
     assert "UALICE" not in text
     assert "https:" not in text
 
 
 def test_without_its_address_the_dashboard_is_not_linked(w2: Week) -> None:
-    content = content_of(Wanted(ReportKind.GLOBAL), modern(w2).data, Directory())
+    content = content_of(ReportRequest(ReportKind.GLOBAL), modern(w2).data, Directory())
     assert "dashboard" not in json.dumps(content.blocks)
 
 

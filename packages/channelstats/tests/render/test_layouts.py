@@ -13,7 +13,7 @@ from channelstats.render.text import text_of
 from channelstats.views.model import VIEWS, Page
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportKind, Wanted, report_on
+from channelstats.views.reports import ReportKind, ReportRequest, report_on
 from support.channelstats.views import everything, people_of, random_workspace
 
 NAMES = Directory(slack_name="example")
@@ -26,7 +26,7 @@ def views() -> list[Page]:
 
 def reports() -> list[Page]:
     of = ReportData(DATA, made_at=0)
-    wanted = [Wanted(ReportKind.GLOBAL), Wanted(ReportKind.USER, people_of(DATA)[0])]
+    wanted = [ReportRequest(ReportKind.GLOBAL), ReportRequest(ReportKind.USER, people_of(DATA)[0])]
     return [report_on(one, of) for one in wanted]
 
 

@@ -11,7 +11,7 @@ from channelstats.stats import Options, Period
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Tiles
 from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportKind, Wanted, report_on
+from channelstats.views.reports import ReportKind, ReportRequest, report_on
 from support.channelstats.house import MODERN, UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import look
@@ -83,7 +83,7 @@ def test_of_a_channel_where_nobody_came_or_went_nothing_is_drawn(data: Dashboard
 
 
 def test_the_report_of_a_channel_and_its_table_have_them(data: DashboardData) -> None:
-    of, wanted = ReportData(data, made_at=0), Wanted(ReportKind.CHANNEL, "C1")
+    of, wanted = ReportData(data, made_at=0), ReportRequest(ReportKind.CHANNEL, "C1")
     [section] = [part for part in report_on(wanted, of).sections if part.beyond]
     [tiles] = section.parts
     assert isinstance(tiles, Tiles)

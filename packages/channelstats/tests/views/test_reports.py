@@ -12,7 +12,7 @@ from channelstats.render.reports import frames_of
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Page, Text
 from channelstats.views.report_data import Partition, ReportData
-from channelstats.views.reports import GROUPS, ReportKind, Wanted, report_on
+from channelstats.views.reports import GROUPS, ReportKind, ReportRequest, report_on
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def rows(made: Page, name: str) -> list[tuple[Any, ...]]:
 
 
 def test_the_workspace(of: ReportData, document: Any) -> None:
-    made = report_on(Wanted(ReportKind.GLOBAL), of)
+    made = report_on(ReportRequest(ReportKind.GLOBAL), of)
     compared, found = document["compared"], tiles(made)
     for name, change in compared["statistics"].items():
         key = name.replace(" ", "_")
@@ -62,7 +62,7 @@ def test_the_workspace(of: ReportData, document: Any) -> None:
 
 def test_every_channel(of: ReportData, document: Any) -> None:
     for cid, figures in document["compared"]["channels"].items():
-        made = report_on(Wanted(ReportKind.CHANNEL, cid), of)
+        made = report_on(ReportRequest(ReportKind.CHANNEL, cid), of)
         found, enriched = tiles(made), document["enriched_channel"][cid]
         names = {
             "messages": "messages",
@@ -83,7 +83,7 @@ def test_every_channel(of: ReportData, document: Any) -> None:
 
 def test_everybody(of: ReportData, document: Any) -> None:
     for uid, own in document["enriched_user"].items():
-        made = report_on(Wanted(ReportKind.USER, uid), of)
+        made = report_on(ReportRequest(ReportKind.USER, uid), of)
         compared = document["compared"]["users"].get(uid)
         for name in GROUPS:
             assert rows(made, name) == list(own[name].items())[:10]
@@ -103,7 +103,7 @@ def test_everybody(of: ReportData, document: Any) -> None:
 
 
 def test_the_tables_for_programs(of: ReportData, document: Any) -> None:
-    frames = frames_of(Wanted(ReportKind.GLOBAL), of, Directory())
+    frames = frames_of(ReportRequest(ReportKind.GLOBAL), of, Directory())
     channels = frames["channels"].select("channel_id", "messages", "words").rows()
     assert channels == [(cid, *size) for cid, size in document["channels"].items()]
     people = frames["people"].select("person_id", "percent_of_words").rows()
@@ -132,6 +132,6 @@ def test_a_channel_of_a_small_group_is_not_said_to_be_silent(
 ) -> None:
     for cid, posters in of.groups.posters.items():
         small = ReportData(data, smallest_group=posters + 1, made_at=0)
-        made = report_on(Wanted(ReportKind.CHANNEL, cid), small)
+        made = report_on(ReportRequest(ReportKind.CHANNEL, cid), small)
         expected = f"Fewer than {posters + 1} people posted here, so no figures are shown."
         assert (made.lead, made.sections) == ((Text(((expected,),)),), ())

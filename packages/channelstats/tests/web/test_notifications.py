@@ -17,7 +17,7 @@ from channelstats.settings import Settings, load
 from channelstats.tables.subscriptions import Subscription
 from channelstats.web import app as dashboard
 from channelstats.web import auth
-from channelstats.web.app import LARGEST, Dashboard, is_here, what_went_wrong
+from channelstats.web.app import LARGEST, Dashboard, error_middleware, is_local_request
 from channelstats.web.auth import Authenticator
 from channelstats.web.service import DashboardService
 from support.channelstats.house import EXAMPLE, NOW, House
@@ -36,7 +36,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def client(empty: House, settings: Settings) -> AsyncIterator[Client]:
-    app = web.Application(middlewares=[what_went_wrong], client_max_size=LARGEST)
+    app = web.Application(middlewares=[error_middleware], client_max_size=LARGEST)
     clock = ManualClock(NOW)
     service = DashboardService(empty.tables, settings, clock=clock)
     app.add_routes(Dashboard(service, Authenticator(None, clock)).routes())
@@ -183,7 +183,7 @@ def test_a_page_was_opened_here_when_its_name_and_its_visitor_are_here(
     transport = Mock()
     transport.get_extra_info.side_effect = {"peername": peer}.get
     request = make_mocked_request("POST", PLACE, {"Host": host}, transport=transport)
-    assert is_here(request) is expected
+    assert is_local_request(request) is expected
 
 
 async def test_a_private_address_is_refused_unless_the_operator_named_it(client: Client) -> None:

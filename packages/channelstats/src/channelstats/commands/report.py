@@ -47,7 +47,7 @@ from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
 from channelstats.views.report_data import ReportData, load_report_data
-from channelstats.views.reports import ReportKind, Wanted
+from channelstats.views.reports import ReportKind, ReportRequest
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
 _PERIOD_FLAGS: Final = ("week", "first", "last", "days")
@@ -61,8 +61,8 @@ class ReportInput(msgspec.Struct, frozen=True):
     ``shown`` the one that is shown.
     """
 
-    wanted: Wanted
-    shown: Wanted
+    wanted: ReportRequest
+    shown: ReportRequest
     data: ReportData
     directory: Directory
 
@@ -140,7 +140,7 @@ async def report(context: CommandContext) -> int:
             names = await load_pseudonyms(tables, pseudonym_secret(settings))
         if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
             period = await _newest_period(context, tables, period)
-        wanted = Wanted(
+        wanted = ReportRequest(
             kind,
             subject,
             settings.optin_channel,
@@ -208,7 +208,7 @@ async def _subject(context: CommandContext, tables: Tables, kind: ReportKind) ->
 async def _input(
     context: CommandContext,
     tables: Tables,
-    wanted: Wanted,
+    wanted: ReportRequest,
     period: Period,
     names: Pseudonyms | None,
 ) -> ReportInput:

@@ -35,7 +35,7 @@ from channelstats.stats.quantities import beside, change, replaced
 from channelstats.tables.columns import ID, timestamps
 from channelstats.views.components import message_cells
 from channelstats.views.report_data import ReportData
-from channelstats.views.reports import GROUPS, ReportKind, Wanted, report_on
+from channelstats.views.reports import GROUPS, ReportKind, ReportRequest, report_on
 from channelstats.views.topics import topic_frame
 
 Files: TypeAlias = dict[str, bytes]
@@ -51,7 +51,7 @@ class Form(StrEnum):
     PARQUET = "parquet"
 
 
-def render(wanted: Wanted, of: ReportData, known: Directory, form: Form) -> Files:
+def render(wanted: ReportRequest, of: ReportData, known: Directory, form: Form) -> Files:
     """The files of a report."""
     if form is Form.JSON:
         return {"": json_of_report(of.document, wanted)}
@@ -72,11 +72,11 @@ def shown_names(of: ReportData, known: Directory) -> Directory:
     return known if of.hidden is None else Directory.of_hidden(of.hidden)
 
 
-def shown_subject(wanted: Wanted, names: Pseudonyms | None) -> Wanted:
+def shown_subject(wanted: ReportRequest, names: Pseudonyms | None) -> ReportRequest:
     """The same report by the ID that is shown. Under pseudonyms it names no channel of its own."""
     if names is None:
         return wanted
-    return Wanted(wanted.kind, names.identifier(wanted.subject))
+    return ReportRequest(wanted.kind, names.identifier(wanted.subject))
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────
@@ -100,7 +100,7 @@ _PARTS: Final[Mapping[ReportKind, tuple[str, ...]]] = {
 _Parts: TypeAlias = dict[str, msgspec.Raw]
 
 
-def json_of_report(document: bytes, wanted: Wanted) -> bytes:
+def json_of_report(document: bytes, wanted: ReportRequest) -> bytes:
     """The document of a period, or the part of it that a report is about."""
     found: object = msgspec.Raw(document)
     if wanted.kind in _PARTS:
@@ -146,7 +146,7 @@ def _parquet(frame: pl.DataFrame) -> bytes:
     return file.getvalue()
 
 
-def frames_of(wanted: Wanted, of: ReportData, names: Directory) -> dict[str, pl.DataFrame]:
+def frames_of(wanted: ReportRequest, of: ReportData, names: Directory) -> dict[str, pl.DataFrame]:
     """The tables by name: of everything, or of what is about one channel or one person."""
     found = {name: make(of) for name, make in _TABLES.get(wanted.kind, _WORKSPACE).items()}
     about = {ReportKind.CHANNEL: "channel_id", ReportKind.USER: "person_id"}

@@ -33,7 +33,7 @@ from channelstats.views.model import (
     Tiles,
 )
 from channelstats.views.report_data import ReportData
-from channelstats.views.reports import Wanted, report_on
+from channelstats.views.reports import ReportRequest, report_on
 
 SlackBlock: TypeAlias = dict[str, object]
 NumberText: TypeAlias = Callable[[Change, Kind, str], str]
@@ -216,7 +216,7 @@ class Content(msgspec.Struct, frozen=True):
         }
 
 
-def content_of(wanted: Wanted, of: ReportData, names: Directory) -> Content:
+def content_of(wanted: ReportRequest, of: ReportData, names: Directory) -> Content:
     """What is said of a report: all of it under the profile compat, else its digest."""
     if of.data.options.counting.profile is Profile.COMPAT:
         return as_content(report_on(wanted, of), names, compat_number)

@@ -53,7 +53,7 @@ from channelstats.views.digest import digest_of
 from channelstats.views.goals import Measured, decided, measure_week
 from channelstats.views.model import Choice, ChoiceError, Page, Text
 from channelstats.views.report_data import ReportData, load_report_data
-from channelstats.views.reports import ReportKind, Wanted
+from channelstats.views.reports import ReportKind, ReportRequest
 from keytables import Clock, Values
 from keytables.lease import Lease
 
@@ -151,7 +151,7 @@ def digest_mail(
     help_channel: str,
 ) -> Mail:
     """The mail about a week: the digest of its report, goals and alerts."""
-    page = digest_of(Wanted(ReportKind.GLOBAL, "", "", help_channel, ""), data)
+    page = digest_of(ReportRequest(ReportKind.GLOBAL, "", "", help_channel, ""), data)
     if lines := weekly_lines(goals, alerts):
         said = Text(tuple((line,) for line in lines))
         page = msgspec.structs.replace(page, lead=(*page.lead, said))

@@ -23,7 +23,7 @@ from channelstats.tables.sent_reports import SentKey
 from channelstats.views.goals import Measured, measure_week
 from channelstats.views.model import ChoiceError
 from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportKind, Wanted
+from channelstats.views.reports import ReportKind, ReportRequest
 
 LINK, GOALS = "link", "goals"
 """The kinds of the message that links to a channel report, and of that on goals and alerts."""
@@ -114,7 +114,7 @@ class WeeklyRun:
 
     async def _send(self, target: Target, links: str) -> None:
         settings = self._settings
-        wanted = Wanted(
+        wanted = ReportRequest(
             target.kind,
             target.subject,
             settings.optin_channel,

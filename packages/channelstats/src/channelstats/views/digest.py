@@ -18,7 +18,7 @@ from channelstats.views.queue import Action
 from channelstats.views.report_data import MOVED, SIZES, ReportData
 from channelstats.views.reports import (
     ReportKind,
-    Wanted,
+    ReportRequest,
     page_of,
     silence_note,
     why_you_get_this,
@@ -36,7 +36,7 @@ _RECEIVED: Final[Mapping[str, str]] = {
 }
 
 
-def digest_of(wanted: Wanted, of: ReportData) -> Page:
+def digest_of(wanted: ReportRequest, of: ReportData) -> Page:
     """The sentences, what there is to do, and whom to ask; ``of`` serves for many."""
     is_own, why = wanted.kind is ReportKind.USER, tuple[str | Span, ...]()
     note = coverage_note(of)

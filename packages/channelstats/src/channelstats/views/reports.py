@@ -65,7 +65,7 @@ class ReportKind(StrEnum):
     USER = "user"
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ReportRequest(msgspec.Struct, frozen=True):
     """A report: of which kind and, for a channel or a user, on which ID. Whoever joins
     ``optin_channel`` gets reports on themselves; in ``help_channel`` people may ask;
     ``dashboard_url`` is where the dashboard is.
@@ -83,7 +83,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return f"{self.kind}-{self.subject}" if self.subject else str(self.kind)
 
 
-def title_of(wanted: Wanted) -> Line:
+def title_of(wanted: ReportRequest) -> Line:
     if wanted.kind is ReportKind.CHANNEL:
         return ("Report on ", Span(wanted.subject, Kind.CHANNEL))
     if wanted.kind is ReportKind.USER:
@@ -92,7 +92,7 @@ def title_of(wanted: Wanted) -> Line:
 
 
 def page_of(
-    wanted: Wanted,
+    wanted: ReportRequest,
     of: ReportData,
     lead: tuple[Part, ...],
     sections: tuple[Section, ...] = (),
@@ -118,7 +118,7 @@ def page_of(
     )
 
 
-def report_on(wanted: Wanted, of: ReportData) -> Page:
+def report_on(wanted: ReportRequest, of: ReportData) -> Page:
     """The whole report; ``of`` serves for many."""
     if wanted.kind is ReportKind.CHANNEL:
         return page_of(wanted, of, *_on_channel(of, wanted))
@@ -139,7 +139,9 @@ def silence_note(of: ReportData, cid: str) -> str:
     return f"Nothing was posted here in this period. {newest_text(of)}".strip()
 
 
-def _on_channel(of: ReportData, wanted: Wanted) -> tuple[tuple[Part, ...], tuple[Section, ...]]:
+def _on_channel(
+    of: ReportData, wanted: ReportRequest
+) -> tuple[tuple[Part, ...], tuple[Section, ...]]:
     cid, help_channel = wanted.subject, wanted.help_channel
     for figures in of.of_channel("figures", cid).iter_rows(named=True):
         return coverage_note(of), _channel_sections(of, cid, figures, help_channel)
@@ -190,7 +192,7 @@ def _channel_sections(
 # ── a person ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _on_user(of: ReportData, wanted: Wanted) -> tuple[Section, ...]:
+def _on_user(of: ReportData, wanted: ReportRequest) -> tuple[Section, ...]:
     uid = wanted.subject
     figures = next(of.of_person("figures", uid).iter_rows(named=True), None)
     period = Text(((period_text(of.period.start, of.period.last),),))

@@ -256,7 +256,7 @@ class Dashboard:
         service, body = self._service, await _json_of(request)
         hosts = service.settings.push_hosts
         try:
-            given = subscription_of(body, from_here=is_here(request), own_hosts=hosts)
+            given = subscription_of(body, from_here=is_local_request(request), own_hosts=hosts)
         except ValueError as error:
             raise BadQuery(str(error)) from None
         subscriptions = service.tables.subscriptions
@@ -362,7 +362,7 @@ async def _json_of(request: web.Request) -> bytes:
     return await body_of(request, "application/json")
 
 
-def is_here(request: web.Request) -> bool:
+def is_local_request(request: web.Request) -> bool:
     """Whether the page was opened on the machine that this program runs on."""
     peer = request.transport.get_extra_info("peername") if request.transport else None
     here = isinstance(peer, tuple) and is_loopback(str(peer[0]))
@@ -384,7 +384,7 @@ async def _file(request: web.Request) -> web.Response:
 
 
 @web.middleware
-async def what_went_wrong(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def error_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Says it in the form that was asked for; what nobody foresaw is logged."""
     try:
         return await handler(request)
@@ -430,7 +430,9 @@ def make_app(
     ``service``.
     """
     gate = AuthMiddleware(guard)
-    app = web.Application(middlewares=[gate.pass_through, what_went_wrong], client_max_size=LARGEST)
+    app = web.Application(
+        middlewares=[gate.pass_through, error_middleware], client_max_size=LARGEST
+    )
     app.add_routes(gate.routes())
     app.add_routes(Dashboard(service, guard).routes())
     announcer = Announcer(

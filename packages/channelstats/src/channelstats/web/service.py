@@ -31,7 +31,7 @@ from channelstats.views.loading import DashboardData, TooMuch, load, load_member
 from channelstats.views.model import CHANNEL, Choice, ChoiceError, Page
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import load_report_data
-from channelstats.views.reports import ReportKind, Wanted
+from channelstats.views.reports import ReportKind, ReportRequest
 from keytables import Clock
 
 K = TypeVar("K", bound=Hashable)
@@ -165,7 +165,7 @@ class DashboardService:
         self._views: SingleFlightCache[
             tuple[str, Choice, str, frozenset[tuple[str, ItemMark]], tuple[str, ...]], Page
         ] = SingleFlightCache(_CELLS, weigh=_cells, at_once=_AT_ONCE)
-        self._reports: SingleFlightCache[tuple[date, Wanted, str], str] = SingleFlightCache(
+        self._reports: SingleFlightCache[tuple[date, ReportRequest, str], str] = SingleFlightCache(
             _REPORTS
         )
 
@@ -272,7 +272,7 @@ class DashboardService:
         if choice.person:  # it is about what the person wrote anywhere, whatever channel is chosen
             kind, choice = ReportKind.USER, Choice(choice.first, choice.last, person=choice.person)
         optin_channel = "" if self.is_anonymous else self.settings.optin_channel
-        wanted = Wanted(kind, choice.person or choice.channel, optin_channel)
+        wanted = ReportRequest(kind, choice.person or choice.channel, optin_channel)
         names = await self.names(snapshot)
         making = partial(self._rendered, start, wanted, choice, names)
         return await self._reports.get((start, wanted, snapshot.mark), making)
@@ -297,7 +297,9 @@ class DashboardService:
         making = partial(Names, users, channels, slack_name=slack_name, out=out)
         return await asyncio.to_thread(making, pseudonyms=pseudonyms)
 
-    async def _rendered(self, start: date, wanted: Wanted, choice: Choice, names: Names) -> str:
+    async def _rendered(
+        self, start: date, wanted: ReportRequest, choice: Choice, names: Names
+    ) -> str:
         settings = self.settings
         data = await load_report_data(
             self.tables,
