@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.application_server import application_server
+from support.certificates import Authority
 from support.paths import ROOT
 from support.service import READY, Service
 from support.soak import SOAK
@@ -22,14 +23,14 @@ WATCHDOG = 8
 """Seconds; the unit has more, which no test should wait for."""
 
 
-def of_user(unit: str, output: Path) -> str:
+def of_user(unit: str, output: Path, options: str = "--upgrade-drain 1") -> str:
     """The unit, as the manager of a user can run it: without another user and without a sandbox."""
     command = f"{sys.executable} -m autopush.cli"
     text, _, _ = unit.partition("DynamicUser=yes\n")
     text = text.replace("/opt/autopush/.venv/bin/autopush", command)
     text, changed = re.subn(
         r"(?m)^(ExecStart=.*)$",
-        r"\1 --port 0 --endpoint-port 0 --router-port 0 --upgrade-drain 1",
+        rf"\1 --port 0 --endpoint-port 0 --router-port 0 {options}",
         text,
     )
     assert changed == 1
@@ -81,5 +82,49 @@ async def test_a_reload_upgrades_and_a_service_that_stands_still_is_started_agai
         await until(lambda: manager.property(UNIT, "ActiveState") == "active")
         assert int(manager.property(UNIT, "MainPID")) not in (first, second)
         await agent.close()
+        manager.systemctl("stop", UNIT)
+        assert manager.property(UNIT, "Result") == "success"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SOAK, reason="a systemd of its own is started by make chaos alone")
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_after_a_version_that_fails_the_former_one_is_the_main_process_again(
+    tmp_path: Path, workers: str
+) -> None:
+    manager, output = UserManager(tmp_path), tmp_path / "output"
+    authority = Authority(tmp_path)
+    tls = " ".join(authority.issue(tmp_path).options)
+    unit = (ROOT / "deploy" / "systemd" / UNIT).read_text()
+    # Connections over TLS stay, and so does this version.
+    text = of_user(unit, output, f"--upgrade-drain 600 {tls}")
+    (manager.units / UNIT).write_text(text + f"Environment=WORKERS={workers}\n")
+    with manager.running():
+        manager.systemctl("start", UNIT)
+        match = READY.search(output.read_text())
+        assert match
+        running = Service(tmp_path, [])
+        running.websocket, running.tls = match["ws"], authority.client()
+        first = int(manager.property(UNIT, "MainPID"))
+        agents = [await running.connect() for _ in range(4)]
+        manager.systemctl("reload", UNIT)
+        second = int(manager.property(UNIT, "MainPID"))
+        assert second != first
+        os.kill(second, signal.SIGKILL)
+        await until(lambda: int(manager.property(UNIT, "MainPID")) == first)
+        again = [await running.connect(agent.uaid) for agent in agents]
+        heard = {manager.property(UNIT, "WatchdogTimestampMonotonic")}
+
+        def was_heard_twice() -> bool:
+            heard.add(manager.property(UNIT, "WatchdogTimestampMonotonic"))
+            return len(heard) > 2
+
+        await until(was_heard_twice)  # it says that it is alive
+        assert manager.property(UNIT, "ActiveState") == "active"
+        assert manager.property(UNIT, "NRestarts") == "0"
+        assert int(manager.property(UNIT, "MainPID")) == first
+        for agent in (*agents, *again):
+            await agent.close()
         manager.systemctl("stop", UNIT)
         assert manager.property(UNIT, "Result") == "success"
