@@ -82,6 +82,24 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Have each process begin the collection at another folder and module.
+
+    The first that imports a test module rewrites its assertions and caches the bytecode. In the
+    same order all would do so for every module at the same time.
+    """
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is not None and report.passed and isinstance(collector, pytest.Directory):
+        number = int(worker["workerid"].removeprefix("gw"))
+        start = number * len(report.result) // worker["workercount"]
+        report.result = [*report.result[start:], *report.result[:start]]
+    return report
+
+
 def declared_limit(item: pytest.Item) -> float:
     """Seconds that a test may take, if it declares more than others have."""
     marker = item.get_closest_marker("timeout")
@@ -94,7 +112,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     share is costly to start.
     """
     modules: dict[Path, list[pytest.Item]] = {}
-    for item in items:
+    # Sorted, since each process collects them in an order of its own.
+    for item in sorted(items, key=lambda item: item.path):
         modules.setdefault(item.path, []).append(item)
     order = list(modules.values())
     seed: int | None = config.getoption("--shuffle")
