@@ -1,6 +1,7 @@
 """Settings loaded from ini files of a test's own, and from given flags and variables only."""
 
 import argparse
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,14 @@ def _flag(name: str, text: str) -> str:
     if option.value_type.is_flag:
         return {"true": option.flag, "false": option.off_flag}[text]
     return f"{option.flag}={text}"
+
+
+@functools.cache
+def _parser(command: str, files: Sequence[IniFile]) -> argparse.ArgumentParser:
+    """Of the flags of that command; making it takes ten times as long as parsing does."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_flags(parser, command, files=files)
+    return parser
 
 
 class SettingSources:
@@ -49,10 +58,8 @@ class SettingSources:
         words = [_flag(name, text) for name, texts in (flags or {}).items() for text in texts]
         words += [f"--config-{file}={path}" for file, path in (named or {}).items()]
         words += [f"--config={toml}"] if toml else []
-        parser = argparse.ArgumentParser(allow_abbrev=False)
-        add_flags(parser, command, files=files)
         return load(
-            parser.parse_args(words),
+            _parser(command, tuple(files)).parse_args(words),
             {"XDG_DATA_HOME": str(self.folder), **(environ or {})},
             command=command,
             files=files,

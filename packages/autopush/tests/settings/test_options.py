@@ -17,6 +17,8 @@ from keytables.stores import parse_store
 from support.senders import Sender
 from support.setting_sources import SettingSources
 
+HINTS = typing.get_type_hints(Settings)
+DEFAULTS = Settings()
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 
 
@@ -42,8 +44,8 @@ def runtime_types(hint: object) -> tuple[type, ...]:
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_a_default_has_the_type_of_its_field(option: Option) -> None:
-    hint = typing.get_type_hints(Settings)[option.name]
-    default = getattr(Settings(), option.name)
+    hint = HINTS[option.name]
+    default = getattr(DEFAULTS, option.name)
     if typing.get_origin(hint) is tuple:
         assert default == ()
     else:
@@ -93,10 +95,10 @@ def test_every_source_sets_every_option_to_a_value_of_the_fields_type(
     path.unlink()
     sources.write_toml("weak", f"{option.name} = {json.dumps(text)}\n")
     given.append(sources.load({}, needed))
-    hint = typing.get_type_hints(Settings)[option.name]
+    hint = HINTS[option.name]
     for loaded in given:
         value = getattr(loaded.settings, option.name)
-        assert value != getattr(Settings(), option.name)
+        assert value != getattr(DEFAULTS, option.name)
         if typing.get_origin(hint) is tuple:
             assert value == (text,)
         else:

@@ -15,6 +15,8 @@ from autopush.settings.reference import (
 from autopush.settings.sources import Loaded
 from support.setting_sources import SettingSources
 
+REFERENCE = render_reference()
+TOML_SAMPLE = render_toml_sample()
 SAMPLES = {file: render_sample(file) for file in IniFile}
 OPTION_LINES = [
     (file, line.removeprefix("#"))
@@ -28,7 +30,7 @@ OPTION_LINES = [
 def test_an_option_has_a_row_with_its_flag_and_variables(option: Option) -> None:
     [row] = [
         line
-        for line in render_reference().splitlines()
+        for line in REFERENCE.splitlines()
         if line.startswith(f"| [**`{option.name}`**]{{#{option_anchor(option.name)}}}<br>")
     ]
     assert option.flag in row
@@ -50,7 +52,7 @@ def defaults(sources: SettingSources) -> Loaded:
 def test_sample_files_as_they_are_change_nothing(sources: SettingSources) -> None:
     for file, text in SAMPLES.items():
         sources.write("weak", text, file)
-    sources.write_toml("weak", render_toml_sample())
+    sources.write_toml("weak", TOML_SAMPLE)
     assert sources.load() == defaults(sources)
 
 
@@ -69,7 +71,7 @@ def test_a_line_of_a_sample_file_without_its_comment_sign_states_the_default(
 def test_a_line_of_the_toml_sample_without_its_comment_sign_states_the_default(
     sources: SettingSources, option: Option
 ) -> None:
-    text, changed = re.subn(rf"(?m)^#{option.name} = ", f"{option.name} = ", render_toml_sample())
+    text, changed = re.subn(rf"(?m)^#{option.name} = ", f"{option.name} = ", TOML_SAMPLE)
     assert changed == 1
     sources.write_toml("weak", text)
     assert sources.load() == defaults(sources)
@@ -78,7 +80,7 @@ def test_a_line_of_the_toml_sample_without_its_comment_sign_states_the_default(
 def test_the_whole_toml_sample_without_comment_signs_states_the_defaults(
     sources: SettingSources,
 ) -> None:
-    sources.write_toml("weak", re.sub(r"(?m)^#(?=[a-z])", "", render_toml_sample()))
+    sources.write_toml("weak", re.sub(r"(?m)^#(?=[a-z])", "", TOML_SAMPLE))
     loaded = sources.load()
     assert loaded == defaults(sources)
     given = {option.name for option in OPTIONS if not option.default_text}
