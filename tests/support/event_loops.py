@@ -1,12 +1,14 @@
 """Event loops of tests: which ones coroutine tests run on, one in a thread, and none at all.
 
 A conftest imports the hook: modules below it that say `BOTH_LOOPS = True` then run their coroutine
-tests on asyncio and on uvloop.
+tests on asyncio and on uvloop. If it imports `collect_what_is_left`, a module whose tests leave a
+transport open fails.
 """
 
 import asyncio
+import gc
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
 import pytest
@@ -23,6 +25,18 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> F
     if getattr(item.module, "BOTH_LOOPS", False):
         factories["uvloop"] = uvloop.new_event_loop
     return factories
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collect_what_is_left() -> Iterator[None]:
+    """Collect what the tests of a module left, so that its last test fails for an open transport.
+
+    Otherwise a later test of any module does, whenever the collector finds it. What still exists is
+    frozen, so that the next module pays only for its own objects.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 T = TypeVar("T")

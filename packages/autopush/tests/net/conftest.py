@@ -1,5 +1,7 @@
-"""Modules that say `BOTH_LOOPS = True` run their coroutine tests on asyncio and on uvloop."""
+"""Modules that say `BOTH_LOOPS = True` run their coroutine tests on asyncio and on uvloop; what the
+tests of a module leave open fails it.
+"""
 
-from support.event_loops import pytest_asyncio_loop_factories
+from support.event_loops import collect_what_is_left, pytest_asyncio_loop_factories
 
-__all__ = ["pytest_asyncio_loop_factories"]
+__all__ = ["collect_what_is_left", "pytest_asyncio_loop_factories"]
