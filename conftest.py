@@ -17,8 +17,9 @@ from hypothesis import settings
 pytest_plugins = ["support.chromium"]
 """For its fixture `browser`."""
 
-# On a machine that is busy any example may take long.
-settings.register_profile("untimed", deadline=None)
+# On a machine that is busy any example may take long. 100 examples are Hypothesis's own number.
+EXAMPLES = 100 if os.environ.get("CI") else 50
+settings.register_profile("untimed", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("untimed")
 
 # A run starts hundreds of processes; without bytecode each would compile the packages again.
