@@ -12,6 +12,7 @@ from support.application_server import ApplicationServer
 from support.cluster import CREDENTIALS, cluster, new_store
 from support.postgres_servers import postgres
 from support.service import Service, autopush, service
+from support.soak import slow
 from support.user_agent import UserAgent
 
 REQUIRED = ("--accounts-required", "--log-level", "debug")
@@ -61,7 +62,7 @@ async def unknown(running: Service, token: str) -> None:
             pass
 
 
-@pytest.fixture(params=["1", "2"], ids=["a worker", "two workers"])
+@pytest.fixture(params=[slow("1", name="a worker"), pytest.param("2", id="two workers")])
 async def running(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Service]:
     async with service(tmp_path, *REQUIRED, "--workers", request.param) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Batches over real connections, with one worker and with several."""
+"""Batches over real connections, to user agents of two workers."""
 
 import asyncio
 import json
@@ -11,6 +11,7 @@ from autopush.webpush.syntax import encode_base64url
 from support.application_server import application_server, claims
 from support.senders import Sender
 from support.service import Service, service
+from support.soak import slow
 from support.stores import store_of
 
 
@@ -25,15 +26,11 @@ async def announce(running: Service, path: str, authorization: str, size: int) -
     return status
 
 
-@pytest.mark.parametrize(
-    ("store", "workers"), [("embedded", 1), ("embedded", 2), ("dynamodb", 2), ("postgresql", 2)]
-)
-async def test_a_batch_reaches_user_agents_of_all_workers(
-    tmp_path: Path, store: str, workers: int
-) -> None:
+@pytest.mark.parametrize("store", ["embedded", slow("dynamodb"), slow("postgresql")])
+async def test_a_batch_reaches_user_agents_of_all_workers(tmp_path: Path, store: str) -> None:
     sender = Sender()
     place, variables = store_of(store, "batches")
-    options = (*place, "--batch-senders", sender.key_text, "--workers", str(workers))
+    options = (*place, "--batch-senders", sender.key_text, "--workers", "2")
     async with (
         service(tmp_path, *options, **variables) as running,
         application_server() as server,

@@ -19,7 +19,6 @@ from support.application_server import ApplicationServer, application_server
 from support.node_caller import NodeCaller
 from support.raw_client import raw_client
 from support.service import Service, running_service
-from support.soak import slow
 from support.traffic import Subscriber, TrafficLedger, send, send_for_ever
 from support.user_agent import Message, UserAgent
 
@@ -34,15 +33,15 @@ PAUSE = 0.06
 """Seconds without a message that a user agent takes for a reason to ack what it has."""
 
 MODES = ("store-first", "bypass")
-LESS_APART = {("1", "store-first"), ("2", "bypass")}
-"""Numbers of workers with modes that each are also part of another pair; left to `make slow`."""
+WORKERS_AND_MODES = [("1", "bypass"), ("2", "store-first")]
+"""Each number of workers and each mode once."""
 PATIENT = ("--request-timeout", "20")
 """Of nodes on a busy machine, none of which is to count as unresponsive: what such a node was given
 may be sent again.
 """
 either_delivery = pytest.mark.parametrize(
     "running",
-    [("--direct-delivery", MODES[0]), slow(("--direct-delivery", MODES[1]))],
+    [("--direct-delivery", mode) for mode in MODES],
     indirect=True,
     ids=MODES,
 )
@@ -518,13 +517,11 @@ class ReconnectingAgent:
 @pytest.mark.parametrize(
     "running",
     [
-        (slow if both in LESS_APART else pytest.param)(
-            ("--workers", both[0], "--direct-delivery", both[1], *PATIENT)
-        )
-        for both in itertools.product("12", MODES)
+        ("--workers", workers, "--direct-delivery", mode, *PATIENT)
+        for workers, mode in WORKERS_AND_MODES
     ],
     indirect=True,
-    ids=[f"{mode}, workers {workers}" for workers, mode in itertools.product("12", MODES)],
+    ids=[f"{mode}, workers {workers}" for workers, mode in WORKERS_AND_MODES],
 )
 async def test_a_reconnect_loop_loses_nothing_and_repeats_nothing_that_was_acked(
     running: Service,
@@ -562,13 +559,7 @@ async def one_after_the_other(endpoint: str, ledger: TrafficLedger) -> None:
 # ── the end ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("workers", "mode"),
-    [
-        (slow if both in LESS_APART else pytest.param)(*both)
-        for both in itertools.product("12", MODES)
-    ],
-)
+@pytest.mark.parametrize(("workers", "mode"), WORKERS_AND_MODES)
 async def test_sigterm_in_traffic_says_going_away_and_loses_nothing(
     tmp_path: Path, mode: str, workers: str
 ) -> None:

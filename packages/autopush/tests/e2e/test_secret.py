@@ -2,20 +2,15 @@
 
 from pathlib import Path
 
-import pytest
-
 from support.application_server import ApplicationServer
 from support.service import service
-from support.stores import store_of
 from support.user_agent import UserAgent
 
 
-@pytest.mark.parametrize("name", ["embedded", "dynamodb", "postgresql"])
 async def test_a_uaid_with_a_secret_is_its_user_agents_over_workers_and_restarts(
-    tmp_path: Path, sender: ApplicationServer, name: str
+    tmp_path: Path, sender: ApplicationServer
 ) -> None:
-    options, variables = store_of(name, "secret")
-    async with service(tmp_path, *options, "--workers", "2", **variables) as running:
+    async with service(tmp_path, "--workers", "2") as running:
         agent = await UserAgent.connect(running.websocket)
         secret = (await agent.hello(secret=True))["secret"]
         _, endpoint = await agent.register()

@@ -21,13 +21,14 @@ from autopush.settings.value_types import is_auth_key, is_fernet_key
 from support.application_server import application_server
 from support.megaphone_server import megaphone_server
 from support.service import READY, Service, clean_environment, running_service, service
+from support.soak import slow
 from support.user_agent import UserAgent
 
 TIMEOUT = 30
 STARTUP_FAILED = 3
 ANY_PORTS = ("--port", "0", "--endpoint-port", "0", "--router-port", "0")
 
-some_workers = pytest.mark.parametrize("workers", ["1", "2"])
+some_workers = pytest.mark.parametrize("workers", [slow("1"), "2"])
 
 
 def start(

@@ -2,20 +2,15 @@
 
 from pathlib import Path
 
-import pytest
-
 from support.application_server import ApplicationServer
 from support.service import service
-from support.stores import store_of
 from support.user_agent import Message, UserAgent
 
 
-@pytest.mark.parametrize("name", ["embedded", "dynamodb", "postgresql"])
 async def test_a_filter_holds_over_workers_reconnects_and_restarts(
-    tmp_path: Path, sender: ApplicationServer, name: str
+    tmp_path: Path, sender: ApplicationServer
 ) -> None:
-    options, variables = store_of(name, "urgency")
-    async with service(tmp_path, *options, "--workers", "2", **variables) as running:
+    async with service(tmp_path, "--workers", "2") as running:
         agent = await running.connect()
         _, endpoint = await agent.register()
         await agent.send(messageType="urgency", min="normal")
