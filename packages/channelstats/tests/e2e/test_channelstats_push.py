@@ -244,7 +244,8 @@ def test_a_dashboard_that_runs_announces_by_itself(visitor: Visitor, site: Dashb
     site.start()
     assert visitor.shown_notification() == ["A new weekly report is ready", SECOND_WEEK]
     visitor.click_notification()
-    assert "1 knew already" in site.folder.run("notify")
+    # It may be shown before the dashboard has noted that: "being notified by another run" then.
+    assert "0 subscribers notified" in site.folder.run("notify")
 
 
 @pytest.mark.slow
