@@ -49,8 +49,8 @@ _log = logs.get("request")
 
 
 class RequestLog:
-    """Writes the lines of one worker and makes error responses. A line is built only when written,
-    so that it costs a successful push nothing.
+    """Writes the lines of one worker and makes error responses. A line is built only if it is
+    written: it costs a successful push nothing.
 
     `hash_uaid`: replaces a UAID in logs; `ami_id`: the image of this machine, or empty;
     `certificate_fields`: log fields of a client's certificate.

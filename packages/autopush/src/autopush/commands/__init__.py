@@ -108,10 +108,10 @@ COMMANDS: Final = (
         "replace the running service by the version installed now, without refusing a connection",
         "upgrade",
     ),
-    Command("check", "read the whole store, and say what of it is damaged and what to do", "check"),
+    Command("check", "read the whole store, and report what is damaged and what to do", "check"),
     Command("send", "send one push, signed and encrypted", "send", ()),
     Command(
-        "keys", "rotate a key that is kept in the data folder, or go on after one was lost", "keys"
+        "keys", "rotate a key that is kept in the data folder, or give up one that is lost", "keys"
     ),
     Command(
         "settings",
@@ -127,7 +127,7 @@ COMMANDS: Final = (
     ),
     Command(
         "senders",
-        "print which senders go on sending to endpoints that are gone, as the running service says",
+        "print which senders keep sending to endpoints that are gone, by the running service",
         "senders",
         of_commands=DAEMONS,
     ),

@@ -77,8 +77,9 @@ def load_for_daemon(arguments: argparse.Namespace) -> Loaded:
 async def opened_engine(
     settings: Settings, clock: Clock, *, may_create: bool = False
 ) -> AsyncIterator[Engine]:
-    """The engine of the configured store; raises StartupError if an embedded one is missing, unless
-    it may be created.
+    """The engine of the configured store.
+
+    :raises StartupError: an embedded store is missing, and is not to be created
     """
     if not may_create:
         check_store_exists(settings)

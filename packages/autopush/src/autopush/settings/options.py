@@ -375,8 +375,8 @@ class Settings:
     )
     max_tcp_connections: Count = LIMITS.option(
         0,
-        "connections of clients to one worker at once, on all its public ports, whatever they are "
-        "for; 0 takes what the limit on open files leaves",
+        "connections of clients to one worker at once, on all its public ports together; 0 takes "
+        "what the limit on open files leaves",
     )
     max_connections_per_address: Count = LIMITS.option(
         2000,
@@ -639,8 +639,8 @@ class Settings:
     )
     maintenance: bool | None = STORAGE.of(*NODES).option(
         None,
-        "have the service itself, slowly, delete what user agents left that did not return; it is "
-        "what `autopush maintain` does",
+        "let the service itself slowly delete what user agents have left that did not return, as "
+        "`autopush maintain` does",
         default_text="on, but off on DynamoDB",
         effective=lambda settings: settings.maintains,
     )

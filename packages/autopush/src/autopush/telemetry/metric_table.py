@@ -393,7 +393,7 @@ STORE_EXPIRED: Final = _counter(
     "store.expired", "expired items that were removed from the embedded store or PostgreSQL"
 )
 
-# ── Messages, by what became of them ──────────────────────────────────────────────────────────────
+# ── Messages by their state ───────────────────────────────────────────────────────────────────────
 
 STATES: Final = (
     "received",
