@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
 from functools import cached_property
-from typing import Final, Self
+from typing import Final, Self, cast
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -153,7 +153,8 @@ class LocalTimes:
         # The row of each person, at the number that stands for the ID in every column of IDs: to
         # look there takes a tenth of the time of a join.
         codes = self._people["slack_uid"].to_physical()
-        nobody = pl.repeat(None, int(codes.max() or 0) + 1, dtype=pl.UInt32, eager=True)
+        highest = cast("int | None", codes.max())
+        nobody = pl.Series([None], dtype=pl.UInt32).new_from_index(0, (highest or 0) + 1)
         self._rows = nobody.scatter(codes, range(self._people.height))
         self._clocks = len(clocks)
         # The few instants at which any clock changes, and of each in turn what every clock shows.
