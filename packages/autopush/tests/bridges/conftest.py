@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from support.certificates import self_signed
+from support.event_loops import collect_what_is_left
+
+__all__ = ["collect_what_is_left"]
 
 
 @pytest.fixture(scope="session")

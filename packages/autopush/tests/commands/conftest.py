@@ -7,7 +7,10 @@ import pytest
 
 from autopush import cli
 from support.data_store import DataStore, Run
+from support.event_loops import collect_what_is_left
 from support.service import clean_environment
+
+__all__ = ["collect_what_is_left"]
 
 
 @pytest.fixture
