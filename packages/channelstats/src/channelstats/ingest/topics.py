@@ -43,7 +43,7 @@ SHORTEST_WORD, LONGEST_WORD = 3, 30
 LONGEST_LINK: Final = 120
 _MOST_WORDS: Final = 1 << 21
 _MOST_USES: Final = 1 << 25
-"""Of all weeks of one run; what comes beyond is not counted. 256 MB."""
+"""Of all weeks of one run; what comes beyond is not counted. About 200 MB."""
 _PENDING: Final = 1 << 21
 """Characters of messages after which their words are looked for."""
 _WEEK: Final = 7 * DAY
@@ -62,14 +62,6 @@ _NO_WORDS_NOR_MAIL: Final = re.compile(rf"{_MARKED_UP}|[^\s@]*+@\S*", re.DOTALL)
 _LINK: Final = re.compile(r"<(https?://[^>|\s]+)|(?<!<)\b(https?://[^\s<>|]+)")
 _SLACK: Final = ".slack.com"
 """Links to messages and files are about these alone."""
-
-# A use is one number: which word, by whom, in which channel. Where there are more people or
-# channels than bits, some share a number, and what is counted is less than there is.
-_CHANNEL_BITS: Final = 17
-_PERSON_BITS: Final = 21
-_CHANNELS: Final = 1 << _CHANNEL_BITS
-_PEOPLE: Final = 1 << _PERSON_BITS
-_WORD_SHIFT: Final = _CHANNEL_BITS + _PERSON_BITS
 
 _WRITTEN: Final = frozenset({"", *PEOPLE_SUBTYPES})
 
@@ -113,7 +105,7 @@ class TopicCounter:
         self._bounds = [f"{midnight(day, zone):010d}.000000" for day in ends]
         self._week, self._begin, self._end = -1, "", ""
         self._messages = Counter[int]()
-        self._uses = [array("Q") for _ in self._weeks]
+        self._uses = [_Uses() for _ in self._weeks]
         self._words, self._people, self._channels = _Numbers(), _Numbers(), _Numbers()
         self._pending = defaultdict[tuple[int, str, str], list[str]](list)
         self._waiting = 0
@@ -137,28 +129,26 @@ class TopicCounter:
         """Turn what came into numbers."""
         numbers = self._words
         for (week, uid, cid), texts in self._pending.items():
-            person, channel = self._people[uid] % _PEOPLE, self._channels[cid] % _CHANNELS
-            where = person << _CHANNEL_BITS | channel
             uses = self._uses[week]
-            if len(uses) < _MOST_USES // WEEKS:
-                words = terms(texts)
+            if len(uses.words) < _MOST_USES // WEEKS:
+                words = terms(texts) - STOP_WORDS
                 if len(numbers) >= _MOST_WORDS:
                     words &= numbers.keys()
-                uses.extend([numbers[of] << _WORD_SHIFT | where for of in words - STOP_WORDS])
+                found = map(numbers.__getitem__, words)
+                uses.add(found, self._people[uid], self._channels[cid])
         self._pending.clear()
         self._waiting = 0
 
     def result(self, out: NotCounted) -> dict[date, WeekTopics]:
         """What is kept of each week."""
         self._number()
-        people = [at % _PEOPLE for uid, at in self._people.items() if uid in out]
+        people = [number for uid, number in self._people.items() if uid in out]
         words = [word if _is_fit(word) and word not in out.names else None for word in self._words]
         known = pl.Series("term", words, pl.String)
         found = {}
         for number, week in enumerate(self._weeks):
             if messages := self._messages[number]:
-                uses = pl.Series("use", self._uses[number], pl.UInt64)
-                found[week] = _kept(uses, people, known, messages)
+                found[week] = _kept(self._uses[number].frame(), people, known, messages)
         return found
 
 
@@ -170,13 +160,33 @@ class _Numbers(dict[str, int]):
         return number
 
 
-def _kept(uses: pl.Series, left_out: list[int], words: pl.Series, messages: int) -> WeekTopics:
-    use = pl.col("use")
-    each = uses.to_frame().select(
-        word=use // (1 << _WORD_SHIFT),
-        person=use // _CHANNELS % _PEOPLE,
-        channel=use % _CHANNELS,
-    )
+class _Uses:
+    """The words of a week, by their numbers: some of each person in a channel, one after the other.
+    ``sizes`` says how many.
+    """
+
+    def __init__(self) -> None:
+        self.words, self.sizes = array("I"), array("I")
+        self.people, self.channels = array("I"), array("I")
+
+    def add(self, words: Iterable[int], person: int, channel: int) -> None:
+        before = len(self.words)
+        self.words.extend(words)
+        if size := len(self.words) - before:
+            self.sizes.append(size)
+            self.people.append(person)
+            self.channels.append(channel)
+
+    def frame(self) -> pl.DataFrame:
+        """A row for each word: `word`, `person`, `channel`."""
+        each = {"person": self.people, "channel": self.channels, "size": self.sizes}
+        groups = pl.DataFrame(each, schema=dict.fromkeys(each, pl.UInt32))
+        words = pl.Series("word", self.words, pl.UInt32)
+        who_and_where = pl.col("person", "channel").repeat_by("size").explode()
+        return groups.select(who_and_where).with_columns(words)
+
+
+def _kept(each: pl.DataFrame, left_out: list[int], words: pl.Series, messages: int) -> WeekTopics:
     if left_out:
         each = each.filter(~pl.col("person").is_in(left_out))
     counts = each.group_by("word").agg(pl.col("person").n_unique(), pl.col("channel").n_unique())
