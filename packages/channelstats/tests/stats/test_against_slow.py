@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channelstats.counting import Counting, Profile
-from channelstats.stats import report
+from channelstats.stats import messages, report
 from support.channelstats import slow
 from support.channelstats.house import decoded, house
 from support.channelstats.inputs import inputs_of, wanted
@@ -55,6 +55,20 @@ def test_the_report_is_that_of_the_definitions(seed: int) -> None:
     expected = slow.document(workspace, of)
     assert set(found) >= OURS
     check({name: found[name] for name in found if name not in OURS}, expected)
+
+
+@pytest.mark.parametrize("seed", slow_after(4, range(200, 260)))
+@pytest.mark.parametrize("at_once", [1, 7])
+def test_messages_are_looked_at_in_parts_as_all_together(
+    seed: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    of = settings(rng)
+    inputs = inputs_of(Maker(rng, of).workspace(60))
+    period, options = wanted(of)
+    together = report(inputs, period, options, generated_at=0)
+    monkeypatch.setattr(messages, "_AT_ONCE", at_once)
+    assert report(inputs, period, options, generated_at=0) == together
 
 
 @pytest.mark.parametrize("seed", slow_after(1, range(1000, 1012)))

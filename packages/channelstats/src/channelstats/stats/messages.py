@@ -93,7 +93,9 @@ _STEP: Final = 5 * 86_400
 """Seconds between two looks at a clock: since 2000 it was nowhere changed twice within that."""
 
 _AT_ONCE: Final = 500_000
-"""Messages whose local times are taken together, which needs ten times their memory."""
+"""Messages whose local times are taken together, and whose answers are looked for together: either
+needs several times their memory.
+"""
 
 _USERS: Final = pl.Schema({"slack_uid": ID, "tz": ID, "clock": pl.Int64()})
 
@@ -263,14 +265,19 @@ class PeriodMessages:
         `messages`, `slack_cid`, `ts`, whether it `is_head`, and the time of the first such reply,
         `replied_at`.
         """
+        some = self.messages.select("slack_cid", "ts", "slack_uid", "is_reply", is_head=IS_HEAD)
+        some = some.with_row_index("row")
+        parts = list(some.iter_slices(_AT_ONCE)) or [some]
+        return pl.concat(map(self._answered, parts))
+
+    def _answered(self, some: pl.DataFrame) -> pl.DataFrame:
         answers = self.source.answers.lazy().rename({"slack_cid": "in_channel", "thread_ts": "ts"})
+        in_time = pl.col("ts").is_between(some["ts"].min(), some["ts"].max())
         return (
-            self.messages.lazy()
-            .select("slack_cid", "ts", "slack_uid", "is_reply", is_head=IS_HEAD)
-            .with_row_index("row")
+            some.lazy()
             .filter(~pl.col("is_reply"))
             # Hardly two messages are of one time, so this takes less than by both.
-            .join(answers.filter(self.period.covers()), on="ts")
+            .join(answers.filter(in_time), on="ts")
             .filter(pl.col("in_channel") == pl.col("slack_cid"))
             .filter(pl.col("replier") != pl.col("slack_uid"))
             .group_by("row")
