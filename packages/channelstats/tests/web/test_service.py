@@ -63,6 +63,27 @@ async def test_days_are_read_once_for_every_view_and_every_choice_within(
     assert reads == [WEEK]
 
 
+async def test_people_and_channels_are_read_once_for_every_period(
+    service: DashboardService, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = 0
+
+    def noted(*arguments: Any) -> Any:
+        nonlocal number
+        number += 1
+        return inputs.load_context(*arguments)
+
+    monkeypatch.setattr(module, "load_context", noted)
+    snapshot = await service.snapshot()
+    for weeks in (1, 2):
+        choice = Choice(WEEK.last - timedelta(7 * weeks - 1), WEEK.last)
+        await service.view("volume", choice, snapshot)
+        assert number == 1
+    clock.advance(3600)  # somebody without messages may be forgotten meanwhile
+    await service.view("volume", Choice(WEEK.first, WEEK.first), snapshot)
+    assert number == 2
+
+
 async def test_periods_that_are_asked_for_at_once_do_not_wait_for_one_another(
     service: DashboardService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ import polars as pl
 from channelstats.days import DAY, SUNDAY, period_text, week_of
 from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.stats import Inputs, Options, Period, quantities
-from channelstats.stats.inputs import LARGE, TooManyMessages, load_inputs
+from channelstats.stats.inputs import LARGE, ReportContext, TooManyMessages, load_inputs
 from channelstats.stats.measures import MeasuredInputs, Measures, SmallGroups
 from channelstats.stats.period import MONTH, WEEK
 from channelstats.stats.quantities import Change, Formula, Quantity
@@ -190,12 +190,14 @@ async def load(
     *,
     first_weekday: int = SUNDAY,
     names: Pseudonyms | None = None,
+    context: ReportContext | None = None,
     progress: Progress | None = None,
     alone: AbstractAsyncContextManager[None] | None = None,
 ) -> DashboardData:
-    """Read what the days of a choice and as many before are made of; with ``names`` all under
-    pseudonyms. ``progress`` is called with the dates read, and all. Of a choice with a channel no
-    message of another one is read. For ``alone`` see `load_inputs`.
+    """Read what the days of a choice and as many before are made of, beside a ``context`` that was
+    read before; with ``names`` all under pseudonyms. ``progress`` is called with the dates read,
+    and all. Of a choice with a channel no message of another one is read. For ``alone`` see
+    `load_inputs`.
 
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
@@ -207,6 +209,7 @@ async def load(
                 period,
                 options,
                 progress,
+                context=context,
                 reach=reach,
                 most=MOST_MESSAGES,
                 channel=real,

@@ -21,7 +21,7 @@ from channelstats.privacy import hidden_channels, hidden_users, load_pseudonyms
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.stats import Period
-from channelstats.stats.inputs import history_of
+from channelstats.stats.inputs import ReportContext, history_of, load_context
 from channelstats.stats.period import WEEK, History
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
@@ -156,6 +156,7 @@ class DashboardService:
         """Held by whoever has much in memory beside what is kept."""
         self._history: SingleFlightCache[str, History] = SingleFlightCache(1)
         self._names: SingleFlightCache[str, Names] = SingleFlightCache(1)
+        self._context: SingleFlightCache[str, ReportContext] = SingleFlightCache(1)
         self._data: SingleFlightCache[tuple[Choice, str], DashboardData] = SingleFlightCache(
             _MESSAGES,
             weigh=lambda data: data.inputs.messages.height,
@@ -178,7 +179,8 @@ class DashboardService:
         return date_at(int(self.clock()), self.tables.zone)
 
     async def close(self) -> None:
-        for kept in (self._reports, self._views, self._data, self._names, self._history):
+        people = self._names, self._context, self._history
+        for kept in (self._reports, self._views, self._data, *people):
             await kept.close()
 
     async def snapshot(self) -> StoreSnapshot:
@@ -208,8 +210,11 @@ class DashboardService:
 
     async def names(self, snapshot: StoreSnapshot) -> Names:
         """Who is who."""
-        # Somebody without messages may be forgotten, which no mark tells.
-        return await self._names.get(f"{snapshot.mark} {self._now(_NAMES)}", self._read_names)
+        return await self._names.get(self._mark_of_people(snapshot), self._read_names)
+
+    def _mark_of_people(self, snapshot: StoreSnapshot) -> str:
+        # Somebody without messages may be forgotten, which no mark of the store tells.
+        return f"{snapshot.mark} {self._now(_NAMES)}"
 
     async def read(
         self, choice: Choice, snapshot: StoreSnapshot, progress: Progress | None = None
@@ -226,8 +231,13 @@ class DashboardService:
             alone=self._alone,
         )
 
+        async def load_days(days: Choice) -> DashboardData:
+            reading = partial(load_context, self.tables, self.settings.options)
+            context = await self._context.get(self._mark_of_people(snapshot), reading)
+            return await loading(choice=days, context=context)
+
         async def read(days: Choice) -> DashboardData:
-            return await self._data.get((days, snapshot.mark), partial(loading, choice=days))
+            return await self._data.get((days, snapshot.mark), partial(load_days, days))
 
         try:
             return await read(Choice(choice.first, choice.last))
