@@ -416,6 +416,18 @@ async def test_a_version_that_does_not_start_leaves_the_old_one_serving(
         await stop(pid)
 
 
+def test_a_process_that_is_no_service_gets_no_signal() -> None:
+    other = subprocess.Popen(["sleep", "600"])
+    try:
+        refused = upgrade("--pid", str(other.pid))
+        assert refused.returncode == 3
+        assert f"process {other.pid} is not the main process of a service" in refused.stderr
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
 def test_an_upgrade_of_no_service_is_refused(tmp_path: Path) -> None:
     refused = upgrade("--data", str(tmp_path))
     assert refused.returncode == 3

@@ -27,6 +27,8 @@ T = TypeVar("T")
 def upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
     """:raises StartupError: there is no such service"""
     pid = arguments.pid or _main_process(settings)
+    if not _takes_signal(pid):
+        raise StartupError(f"process {pid} is not the main process of a service")
     try:
         os.kill(pid, signal.SIGUSR2)
     except ProcessLookupError:
@@ -43,6 +45,18 @@ def upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
         return 0
     print("The next version did not start; the service goes on as before. Its log says why.")
     return INCOMPLETE
+
+
+def _takes_signal(pid: int) -> bool:
+    """Whether SIGUSR2 is handled there, or waits until it is: it would end any other process. True
+    of one that does not exist.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return True
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    return any(int(fields[name], 16) >> (signal.SIGUSR2 - 1) & 1 for name in ("SigCgt", "SigBlk"))
 
 
 def _main_process(settings: Settings) -> int:
