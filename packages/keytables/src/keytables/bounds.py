@@ -1,7 +1,8 @@
 """The range of a query as bounds that a database compares with the sort key."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from keytables.checks import KeyCheck, check_bound, check_range
 from keytables.schema import Key, Range
@@ -13,8 +14,7 @@ Operator: TypeAlias = Literal["", ">", ">=", "<", "<="]
 _LAST_CHARACTER = 0x10FFFF
 
 
-@dataclass(frozen=True, slots=True)
-class SortBounds:
+class SortBounds(msgspec.Struct, frozen=True, gc=False):
     lower: Operator = ""
     low: Scalar = 0
     upper: Operator = ""

@@ -103,6 +103,8 @@ def expiry_time(value: object, name: str) -> float | None:
     """Return when an item expires (None: never), by its attribute ``name``. Raises SchemaError."""
     if value is None:
         return None
+    if type(value) is int and 0 < value < _INT64:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SchemaError(f"expiry {name!r}: expected a number, got {type(value).__name__}")
     if value >= _INT64:
@@ -182,6 +184,17 @@ def snapshot(value: object, name: str, depth: int = 1) -> Value:
     if isinstance(value, int):
         return int(value)
     raise SchemaError(f"{name!r}: a {kind.__name__} cannot be stored")
+
+
+def snapshot_all(values: Mapping[str, Value] | None) -> dict[str, Value]:
+    """Return a copy of an item, or of values of parameters, that later changes do not reach.
+
+    Raises SchemaError.
+    """
+    return {
+        name: value if type(value) in PLAIN_TYPES else snapshot(value, name)
+        for name, value in (values or {}).items()
+    }
 
 
 def _check_float(value: float, what: str) -> None:

@@ -52,19 +52,13 @@ def pack(item: Item) -> bytes:
     """Return the blob of an item. Raises SchemaError and ItemTooLarge."""
     if "" in item:
         check_names(item)
-    encoded: dict[str, object] | None = None
-    if not PLAIN_TYPES.issuperset(map(type, item.values())):
-        for name, value in item.items():
-            if type(value) not in PLAIN_TYPES and not _is_plain_map(value):
-                if encoded is None:
-                    encoded = dict(item)
-                checked = snapshot(value, name)
-                if checked == frozenset():
-                    del encoded[name]
-                else:
-                    encoded[name] = _encodable(checked)
+    encoded: object = item
+    for value in item.values():
+        if type(value) not in PLAIN_TYPES and not _is_plain_map(value):
+            encoded = _encodable({name: snapshot(value, name) for name, value in item.items()})
+            break
     try:
-        blob = _encode(item if encoded is None else encoded)
+        blob = _encode(encoded)
     except OverflowError:
         raise SchemaError("an integer of the item is not within 64 bits") from None
     except UnicodeEncodeError:
@@ -85,12 +79,13 @@ def _is_plain_map(value: Value) -> bool:
 
 
 def _encodable(value: Value) -> object:
+    """Return a checked value as it is encoded: sets as extensions, an item without empty ones."""
     if type(value) in PLAIN_TYPES:
         return value
     if isinstance(value, frozenset):
         return msgspec.msgpack.Ext(_SET, _encode(sorted(value)))
     if isinstance(value, dict):
-        return {key: _encodable(member) for key, member in value.items()}
+        return {key: _encodable(member) for key, member in value.items() if member != frozenset()}
     if isinstance(value, list):
         return [_encodable(member) for member in value]
     return value

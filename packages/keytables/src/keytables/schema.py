@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+import msgspec
+
 from keytables.errors import SchemaError
 from keytables.values import Item, KeyTuple, Scalar
 
@@ -113,6 +115,24 @@ class Table:
                 return index
         raise SchemaError(f"table {self.name!r} has no index {name!r}")
 
+    def is_same(self, other: "Table") -> bool:
+        """Whether two declarations are equal apart from the order of their indexes."""
+        return (self.name, self.partition, self.sort, self.expiry, set(self.indexes)) == (
+            other.name,
+            other.partition,
+            other.sort,
+            other.expiry,
+            set(other.indexes),
+        )
+
+    def check_stored(self, stored: "Table") -> None:
+        """Raise SchemaError unless the table is stored with this declaration."""
+        if not self.is_same(stored):
+            raise SchemaError(
+                f"table {self.name!r} exists with other keys, indexes or expiry: "
+                f"{stored} instead of {self}"
+            )
+
     def projected(self, page: "Page", index: Index) -> "Page":
         """Return a page of whole items as the index holds them."""
         if not index.keys_only:
@@ -136,8 +156,11 @@ class Capacity:
             raise SchemaError("a capacity is at least 1 read and 1 write")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+# The arguments and results of queries are structs of msgspec: a query makes several, and a frozen
+# dataclass costs ten times as much.
+
+
+class Range(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """At most one lower and one upper bound of sort keys; or a prefix, of text or bytes."""
 
     gt: Scalar | None = None
@@ -156,15 +179,13 @@ class Range:
             raise SchemaError("a prefix range takes no other bound")
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(msgspec.Struct, frozen=True, gc=False):
     """Where a page ended. Opaque; stays valid while items change, and in other processes."""
 
     position: KeyTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """One page of results. Pass ``cursor`` as ``after`` to continue; ``None``: this is the last.
 
     Any page may hold fewer items than its ``limit``, even none: engines bound its bytes too.

@@ -9,8 +9,7 @@ a thread.
     engine         opens one file, creates and drops tables
     catalog        the tables of a file, and their declarations
     table          one table: its writes and reads, and its indexes during a bulk load
-    codec          items as rows
-    statements     the SQL of a table: its schema, single rows, queries
+    statements     a table in SQL: its schema, items as rows, single rows, queries
     write_queue    the kinds of writes, and those submitted, in order, until they are completed
     writer         group commit: transactions of queued writes, and the thread that commits them
     checkpoint     the log copied into the file

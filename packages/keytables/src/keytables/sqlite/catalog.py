@@ -54,12 +54,3 @@ def add(cursor: apsw.Cursor, table: Table) -> Entry:
 
 def remove(cursor: apsw.Cursor, entry: Entry) -> None:
     cursor.execute("DELETE FROM catalog WHERE id = ?", (entry.number,))
-
-
-def is_same(stored: Table, declared: Table) -> bool:
-    """Whether two declarations are equal apart from the order of their indexes."""
-    return (stored.partition, stored.sort, stored.expiry) == (
-        declared.partition,
-        declared.sort,
-        declared.expiry,
-    ) and set(stored.indexes) == set(declared.indexes)

@@ -19,7 +19,6 @@ import apsw
 from keytables.errors import StorageFull, Unavailable
 from keytables.schema import Table
 from keytables.sqlite import catalog
-from keytables.sqlite.codec import Row
 from keytables.sqlite.database import (
     Part,
     StoreLocked,
@@ -41,6 +40,7 @@ from keytables.sqlite.layout import (
 )
 from keytables.sqlite.locks import UsageLock, open_lock_file
 from keytables.sqlite.space import RESERVE, free_space
+from keytables.sqlite.statements import Row
 
 OnProgress = Callable[[int, int], None]
 """Called with the pages read and all pages; what it raises ends the work."""
@@ -133,7 +133,7 @@ def copy_rows(
             for name in catalog.names(source):
                 entry = catalog.find(source, name)
                 assert entry is not None
-                if not catalog.is_same(tables.setdefault(name, entry.table), entry.table):
+                if not tables.setdefault(name, entry.table).is_same(entry.table):
                     raise Unavailable(f"table {name!r} is not declared alike in all parts")
         for table in tables.values():
             for copy in copies:

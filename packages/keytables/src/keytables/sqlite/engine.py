@@ -15,7 +15,7 @@ import apsw
 
 from keytables.clock_guard import ClockGuard, ClockReading
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
-from keytables.errors import KeytablesError, SchemaError
+from keytables.errors import KeytablesError
 from keytables.failures import FailureReports
 from keytables.schema import Capacity, Table
 from keytables.sqlite import catalog
@@ -163,11 +163,7 @@ class SqliteEngine(Engine):
         entry = self._find(table.name)
         if entry is None:
             return None
-        if not catalog.is_same(entry.table, table):
-            raise SchemaError(
-                f"table {table.name!r} exists with other keys, indexes or expiry: "
-                f"{entry.table} instead of {table}"
-            )
+        table.check_stored(entry.table)
         handle = self._handles.get(table.name)
         if handle is None or handle.statements.name != entry.sql_name:
             handle = self._handles[table.name] = SqliteTable(

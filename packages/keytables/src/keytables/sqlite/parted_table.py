@@ -21,17 +21,16 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from keytables.checks import check_batch, item_size, snapshot
-from keytables.completions import CompletionCounter, clone_error
+from keytables.checks import check_batch, item_size, snapshot_all
+from keytables.completions import clone_error
 from keytables.engine import Query, TableHandle, WriteOptions, refused_write
 from keytables.errors import KeytablesError, Throttled
 from keytables.expressions import Update
 from keytables.schema import Cursor, Index, Page, Table
-from keytables.sqlite.codec import RowCodec
 from keytables.sqlite.database import described
 from keytables.sqlite.layout import part_of
-from keytables.sqlite.statements import Queries, Statements
-from keytables.values import Item, KeyTuple, Values
+from keytables.sqlite.statements import Queries, RowCodec, Statements
+from keytables.values import Item, KeyTuple
 
 _T = TypeVar("_T")
 
@@ -169,12 +168,11 @@ class PartedTable(TableHandle):
             # Nothing is applied in one part if another one would refuse its share.
             size = len(self._key_names)
             check_batch([cast(KeyTuple, self._codec.row(item)[:size]) for item in puts], deletes)
-        future = asyncio.get_running_loop().create_future()
-        counter = CompletionCounter(future, len(shares))
-        for number, (some_puts, some_deletes) in shares.items():
-            written = self._handles[number]._batch_write(some_puts, some_deletes)
-            asyncio.ensure_future(written).add_done_callback(partial(_complete, counter))
-        return future
+        writes = [
+            self._handles[number]._batch_write(some_puts, some_deletes)
+            for number, (some_puts, some_deletes) in shares.items()
+        ]
+        return writes[0] if len(writes) == 1 else asyncio.ensure_future(_all_done(writes))
 
     @asynccontextmanager
     async def _loading(self) -> AsyncIterator[None]:
@@ -187,13 +185,8 @@ class PartedTable(TableHandle):
         return self._loading()
 
 
-def _complete(counter: CompletionCounter, written: "asyncio.Future[None]") -> None:
-    error = written.exception()
-    if error is None:
-        counter.set_result(None)
-    else:
-        assert isinstance(error, Exception)
-        counter.set_exception(error)
+async def _all_done(writes: Iterable[Awaitable[None]]) -> None:
+    await await_all(writes)
 
 
 @dataclass(slots=True)
@@ -293,13 +286,13 @@ class _UnopenedTable(TableHandle):
         return await (await self._opened())._query(query)
 
     def _put(self, item: Item, options: WriteOptions | None) -> Awaitable[None]:
-        copy, kept = _copied(item), _kept(options)
+        copy, kept = snapshot_all(item), _kept(options)
         return self._submit(lambda table: table._put(copy, kept), _size(copy))
 
     def _update(
         self, key: KeyTuple, update: Update, options: WriteOptions
     ) -> Awaitable[Item | None]:
-        values = _copied(options.values)
+        values = snapshot_all(options.values)
         kept = msgspec.structs.replace(options, values=values)
         return self._submit(lambda table: table._update(key, update, kept), _size(values))
 
@@ -308,7 +301,7 @@ class _UnopenedTable(TableHandle):
         return self._submit(lambda table: table._delete(key, kept))
 
     def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
-        copies = [_copied(item) for item in puts]
+        copies = [snapshot_all(item) for item in puts]
         return self._submit(
             lambda table: table._batch_write(copies, deletes), sum(map(_size, copies))
         )
@@ -317,12 +310,7 @@ class _UnopenedTable(TableHandle):
 def _kept(options: WriteOptions | None) -> WriteOptions | None:
     if options is None:
         return None
-    return msgspec.structs.replace(options, values=_copied(options.values))
-
-
-def _copied(item: Values | None) -> Item:
-    """Return a copy that later changes do not reach. Raises SchemaError."""
-    return {name: snapshot(value, name) for name, value in (item or {}).items()}
+    return msgspec.structs.replace(options, values=snapshot_all(options.values))
 
 
 def _size(item: Item) -> int:

@@ -16,11 +16,11 @@ import apsw
 from keytables.checks import check_limit
 from keytables.errors import KeytablesError, StoreClosed
 from keytables.failures import FailureReports
-from keytables.packing import unpack
+from keytables.packing import unpack_all
 from keytables.schema import Cursor, Page
-from keytables.sqlite.codec import Row
 from keytables.sqlite.database import translate
-from keytables.values import Item, KeyTuple
+from keytables.sqlite.statements import Row
+from keytables.values import KeyTuple
 
 _T = TypeVar("_T")
 
@@ -133,19 +133,23 @@ def _page_rows(limit: int | None) -> int:
 
 
 def _collect(connection: apsw.Connection, sql: str, values: KeyTuple, limit: int) -> Page:
-    items: list[Item] = []
+    blobs: list[bytes] = []
     size = 0
     last: Row = ()
     cursor = connection.execute(sql, values)
     for examined, row in enumerate(cursor):
-        blob = row[0]
-        is_full = len(items) >= limit or size >= _PAGE_BYTES
-        if examined >= _PAGE_ROWS or (is_full and blob is not None):
-            cursor.close()  # ends the read transaction
-            return Page(items, Cursor(cast(KeyTuple, last[1:])))
-        if blob is not None:
-            assert isinstance(blob, bytes)
-            items.append(unpack(blob))
+        blob: bytes | None = row[0]
+        if examined == _PAGE_ROWS:
+            break
+        if blob is None:
+            limit += 1
+        elif examined >= limit or size >= _PAGE_BYTES:
+            break
+        else:
+            blobs.append(blob)
             size += len(blob)
         last = row
-    return Page(items, None)
+    else:
+        return Page(unpack_all(blobs), None)
+    cursor.close()  # ends the read transaction
+    return Page(unpack_all(blobs), Cursor(cast(KeyTuple, last[1:])))

@@ -1,4 +1,4 @@
-"""The SQL of one table: its schema, and the statements for single rows.
+"""One table in SQL: its schema, its items as rows, the statements for single rows, and queries.
 
 Rule: SQL text is built from declarations only; every value of a request is bound.
 
@@ -9,14 +9,18 @@ key: 4 KB items would lie in its inner pages. Key columns have no declared type,
 text, numbers and bytes as they are; it compares text by UTF-8 bytes, numbers by value.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from keytables.bounds import Operator, sort_bounds
-from keytables.checks import check_position, index_checks, key_checks
+from keytables.checks import check_position, expiry_time, index_checks, key_check, key_checks
 from keytables.engine import Query
 from keytables.errors import SchemaError
-from keytables.schema import Cursor, Index, Table
-from keytables.values import KeyTuple
+from keytables.packing import pack
+from keytables.schema import Cursor, Index, Key, Table
+from keytables.values import MAX_SORT_KEY, Item, KeyTuple
+
+Row: TypeAlias = tuple[str | int | float | bytes | None, ...]
+"""The values of a row, in the order of ``Statements.put``."""
 
 
 class Statements:
@@ -92,6 +96,32 @@ class Statements:
         """Return the expression that is true for the rows of an index."""
         keys = (index.partition,) if index.sort is None else (index.partition, index.sort)
         return " AND ".join(f"{self.columns[key.name]} IS NOT NULL" for key in keys)
+
+
+class RowCodec:
+    """``indexed``: indexed attributes with their own column. ``blob_column``: index in a row."""
+
+    def __init__(self, table: Table, indexed: tuple[Key, ...]) -> None:
+        self._first, *others = zip(table.key_names, key_checks(table), strict=True)
+        self._second = others[0] if others else None
+        self._indexed = tuple((key.name, key_check(key, MAX_SORT_KEY)) for key in indexed)
+        self._expiry = table.expiry
+        self.blob_column = len(table.key_names) + (table.expiry is not None)
+
+    def row(self, item: Item) -> Row:
+        """Return the row of an item. Raises SchemaError and ItemTooLarge."""
+        name, check = self._first
+        row: list[str | int | float | bytes | None] = [check(item.get(name))]
+        if self._second is not None:
+            name, check = self._second
+            row.append(check(item.get(name)))
+        blob = pack(item)
+        if self._expiry is not None:
+            row.append(expiry_time(item.get(self._expiry), self._expiry))
+        row.append(blob)
+        if self._indexed:
+            row += [check(item[name]) if name in item else None for name, check in self._indexed]
+        return tuple(row)
 
 
 class Selection(NamedTuple):

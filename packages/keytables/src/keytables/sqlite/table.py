@@ -19,11 +19,10 @@ from keytables.errors import KeytablesError, Unavailable
 from keytables.expressions import MAX_COMPILED, Change, Update, compile_update
 from keytables.packing import unpack
 from keytables.schema import Cursor, Page, Table
-from keytables.sqlite.codec import RowCodec
 from keytables.sqlite.database import Database, MissingIndex, translate
 from keytables.sqlite.locks import FileLock
 from keytables.sqlite.reader import Reader
-from keytables.sqlite.statements import Queries, Statements
+from keytables.sqlite.statements import Queries, RowCodec, Statements
 from keytables.sqlite.write_queue import (
     ConditionalDeleteRow,
     ConditionalPutRow,

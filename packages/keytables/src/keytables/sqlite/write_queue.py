@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import apsw
 
-from keytables.checks import PLAIN_TYPES, snapshot
+from keytables.checks import snapshot_all
 from keytables.completions import Completion, clone_error
 from keytables.engine import WriteOptions
 from keytables.errors import (
@@ -28,10 +28,9 @@ from keytables.errors import (
 )
 from keytables.expressions import Change, Returning, compile_condition
 from keytables.packing import unpack
-from keytables.sqlite.codec import Row, RowCodec
 from keytables.sqlite.database import described
-from keytables.sqlite.statements import Statements
-from keytables.values import Item, KeyTuple, Scalar, Value
+from keytables.sqlite.statements import Row, RowCodec, Statements
+from keytables.values import Item, KeyTuple, Scalar
 
 _MIN_ROW_SIZE: Final = 400
 """Bytes that a row of a batch counts for at least: smaller rows take as long."""
@@ -178,9 +177,7 @@ class _ConditionalOperation(Operation):
         self.statements, self.key, self.clock = statements, key, clock
         condition, values, self.returning = options.condition, options.values, options.returning
         self.condition = None if condition is None else compile_condition(condition)
-        self.values: dict[str, Value] = dict(values or ())
-        if not PLAIN_TYPES.issuperset(map(type, self.values.values())):
-            self.values = {name: snapshot(value, name) for name, value in self.values.items()}
+        self.values = snapshot_all(values)
 
     def read(self, cursor: apsw.Cursor) -> tuple[Item | None, bytes | None]:
         """Return the stored item and its blob, unless it is expired. Raises ConditionFailed."""
