@@ -1,10 +1,12 @@
-"""Delays between attempts, and the circuit breaker."""
+"""Delays between attempts, attempts until a deadline, and the circuit breaker."""
 
+import asyncio
 import random
 
 import pytest
 
-from keytables.retries import Backoff, CircuitBreaker
+from keytables import Throttled
+from keytables.retries import Attempts, Backoff, CircuitBreaker
 from support.clocks import ManualClock
 
 
@@ -26,6 +28,20 @@ def test_delays_are_spread_over_the_whole_range() -> None:
     assert min(delays) < 0.01
     assert max(delays) > 0.99
     assert 0.45 < sum(delays) / 1000 < 0.55
+
+
+def test_without_a_limit_of_attempts_the_deadline_ends_them() -> None:
+    attempts = Attempts(Backoff(0.5, 8.0, jitter=0.0), deadline=100.0)
+    assert [attempts.next_delay(0.0) for _ in range(2000)][-1] == 8.0
+    assert attempts.next_delay(91.9) == 8.0
+    assert attempts.next_delay(92.0) is None
+
+
+async def test_waiting_raises_the_given_error_when_it_is_too_late() -> None:
+    now = asyncio.get_running_loop().time()
+    await Attempts(Backoff(0.0, 0.0), now + 60).wait(Throttled("late"))
+    with pytest.raises(Throttled, match="late"):
+        await Attempts(Backoff(0.0, 0.0), now).wait(Throttled("late"))
 
 
 class Circuit:

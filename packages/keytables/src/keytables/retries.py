@@ -1,13 +1,18 @@
-"""Backoff between attempts, and a circuit breaker.
+"""Backoff between attempts, attempts until a deadline, and a circuit breaker.
 
-Both only compute: the caller makes the attempts, and sleeps on its event loop, timer or thread.
+They only compute: the caller makes the attempts, and sleeps on its event loop, timer or thread.
 """
 
+import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from keytables.engine import Clock
+
+MIN_REMAINING: Final = 0.05
+"""Seconds that must be left before a deadline for another attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,31 @@ class Backoff:
         # The exponent is bounded, as a float is: a loop may fail for months.
         bound = min(self.first * 2.0 ** min(failures - 1, 64), self.longest)
         return bound * (1.0 - self.jitter + self.jitter * self.random())
+
+
+class Attempts:
+    """Attempts until ``deadline``, a time of the event loop; at most ``most`` of them."""
+
+    __slots__ = ("_backoff", "_failures", "_most", "deadline")
+
+    def __init__(self, backoff: Backoff, deadline: float, *, most: int | None = None) -> None:
+        self._backoff, self.deadline, self._most = backoff, deadline, most
+        self._failures = 0
+
+    def next_delay(self, now: float) -> float | None:
+        """Count a failure, and return the seconds until the next attempt; None: there is none."""
+        self._failures += 1
+        if self._most is not None and self._failures >= self._most:
+            return None
+        delay = self._backoff.delay(self._failures)
+        return None if now + delay + MIN_REMAINING > self.deadline else delay
+
+    async def wait(self, too_late: Exception) -> None:
+        """Sleep until the next attempt; raises ``too_late`` if there is no more."""
+        delay = self.next_delay(asyncio.get_running_loop().time())
+        if delay is None:
+            raise too_late
+        await asyncio.sleep(delay)
 
 
 class CircuitBreaker:

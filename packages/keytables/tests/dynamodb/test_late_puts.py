@@ -10,7 +10,7 @@ from keytables.dynamodb.table import (
     DynamoTable,
     UnsettledPuts,
 )
-from keytables.dynamodb.table_client import TableClient
+from keytables.dynamodb.table_client import StoreClient, TableClient
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 from keytables.failures import FailureReports
 from support.clocks import ManualClock
@@ -28,7 +28,7 @@ KEY = ("u",)
 
 def open_table(client: FakeApiClient) -> DynamoTable:
     table_client = TableClient(
-        client, TABLE, "things", ManualClock(1000.0), RetryPolicy(), FailureReports()
+        StoreClient(client, FailureReports()), TABLE, ManualClock(1000.0), RetryPolicy()
     )
     return DynamoTable(table_client, WriteSequencer(InFlightLimit()), UnsettledPuts())
 

@@ -15,7 +15,7 @@ from keytables.dynamodb.queries import (
     read_page,
 )
 from keytables.dynamodb.retries import RetryPolicy
-from keytables.dynamodb.table_client import TableClient
+from keytables.dynamodb.table_client import StoreClient, TableClient
 from keytables.failures import FailureReports
 from support.clocks import ManualClock
 from support.fake_api_client import FakeApiClient
@@ -106,7 +106,7 @@ def response(*items: dict[str, Any], more: bool = False) -> dict[str, Any]:
 
 async def page(client: FakeApiClient, limit: int | None = None, **options: Any) -> Page:
     table = TableClient(
-        client, TABLE, "x.things", ManualClock(NOW), RetryPolicy(), FailureReports()
+        StoreClient(client, FailureReports(), "x."), TABLE, ManualClock(NOW), RetryPolicy()
     )
     head = b'{"TableName":"x.things"'
     request = PageRequest(operation="Query", head=head, position=("place",), **options)

@@ -1,6 +1,5 @@
 """Which errors are retried, when, and how a call ends."""
 
-import asyncio
 import gc
 import weakref
 from collections.abc import Callable
@@ -9,8 +8,6 @@ import pytest
 
 from keytables.dynamodb.connections import HttpResponse, NotSent, PoolExhausted, ResponseLost
 from keytables.dynamodb.retries import (
-    MIN_REMAINING,
-    Attempts,
     ErrorKind,
     ErrorResponse,
     RetryPolicy,
@@ -19,7 +16,7 @@ from keytables.dynamodb.retries import (
     read_error,
 )
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
-from keytables.retries import Backoff
+from keytables.retries import MIN_REMAINING, Backoff
 
 POLICY = RetryPolicy()
 
@@ -86,23 +83,6 @@ def test_a_response_without_a_code_is_classified_by_its_status(
 def test_a_failure_with_an_unknown_code_is_ambiguous() -> None:
     assert kind_of(b'{"__type":"x#Odd"}', 500) is ErrorKind.AMBIGUOUS
     assert kind_of(b'{"__type":"x#ThrottlingException"}', 503) is ErrorKind.THROTTLED
-
-
-# --- attempts until a deadline -------------------------------------------------------------------
-
-
-def test_without_a_limit_of_attempts_the_deadline_ends_them() -> None:
-    attempts = Attempts(Backoff(0.5, 8.0, jitter=0.0), deadline=100.0)
-    assert [attempts.next_delay(0.0) for _ in range(2000)][-1] == 8.0
-    assert attempts.next_delay(91.9) == 8.0
-    assert attempts.next_delay(92.0) is None
-
-
-async def test_waiting_raises_the_given_error_when_it_is_too_late() -> None:
-    now = asyncio.get_running_loop().time()
-    await Attempts(Backoff(0.0, 0.0), now + 60).wait(Throttled("late"))
-    with pytest.raises(Throttled, match="late"):
-        await Attempts(Backoff(0.0, 0.0), now).wait(Throttled("late"))
 
 
 # --- one call -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from keytables import Key, Table, Throttled
 from keytables.dynamodb.retries import RetryPolicy
-from keytables.dynamodb.table_client import MAX_BATCH_BYTES, TableClient
+from keytables.dynamodb.table_client import MAX_BATCH_BYTES, StoreClient, TableClient
 from keytables.failures import FailureReports
 from keytables.retries import Backoff
 from support.clocks import ManualClock
@@ -22,7 +22,7 @@ NO_TIME = RetryPolicy(batch_timeout=0.0)
 
 
 def table(client: FakeApiClient, retries: RetryPolicy = IMMEDIATELY) -> TableClient:
-    return TableClient(client, TABLE, "x.things", ManualClock(), retries, FailureReports())
+    return TableClient(StoreClient(client, FailureReports(), "x."), TABLE, ManualClock(), retries)
 
 
 def put(number: int) -> dict[str, Any]:

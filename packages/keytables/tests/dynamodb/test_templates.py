@@ -36,7 +36,7 @@ def request(
     returning: Returning = Returning.NOTHING,
 ) -> dict[str, Any]:
     template = WriteTemplate(table, "t.name", condition, update, returning, checks=CHECKS)
-    found: dict[str, Any] = orjson.loads(template.bind(values).request(KEY).at(7.5))
+    found: dict[str, Any] = orjson.loads(template.bind(values).request(KEY, 7.5))
     assert found.pop("TableName") == "t.name"
     assert found.pop("Key") == {"user": {"S": "u"}}
     return found
@@ -84,9 +84,9 @@ def test_condition_and_update_share_their_parameters() -> None:
 
 def test_the_time_is_given_when_the_request_is_sent() -> None:
     template = WriteTemplate(EXPIRING, "t", Attr("a").exists(), checks={})
-    sent = template.bind(None).request(KEY)
+    bound = template.bind(None)
     for now in (7.5, 8):
-        values = orjson.loads(sent.at(now))["ExpressionAttributeValues"]
+        values = orjson.loads(bound.request(KEY, now))["ExpressionAttributeValues"]
         assert values == {":now": {"N": str(now)}, ":zero": {"N": "0"}}
 
 

@@ -12,7 +12,7 @@ from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 U1, U2, V1 = ("u", "1"), ("u", "2"), ("v", "1")
 
 
-class Database:
+class StoreClient:
     """Writes that complete when the test says so."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ async def run_scheduled() -> None:
 
 
 async def test_writes_of_one_item_follow_each_other(sequencer: WriteSequencer) -> None:
-    database = Database()
+    database = StoreClient()
     writes = [sequencer.submit((U1,), 1, database.write(name)) for name in "abc"]
     await run_scheduled()
     assert database.begun == ["a"]
@@ -58,7 +58,7 @@ async def test_writes_of_one_item_follow_each_other(sequencer: WriteSequencer) -
 
 
 async def test_writes_of_different_items_run_at_the_same_time(sequencer: WriteSequencer) -> None:
-    database = Database()
+    database = StoreClient()
     writes = [sequencer.submit((key,), 1, database.write(key[1] + key[0])) for key in (U1, U2, V1)]
     await run_scheduled()
     assert database.begun == ["1u", "2u", "1v"]
@@ -67,7 +67,7 @@ async def test_writes_of_different_items_run_at_the_same_time(sequencer: WriteSe
 
 
 async def test_a_failure_does_not_stop_the_next_write(sequencer: WriteSequencer) -> None:
-    database = Database()
+    database = StoreClient()
     first = sequencer.submit((U1,), 1, database.write("a"))
     second = sequencer.submit((U1,), 1, database.write("b"))
     await run_scheduled()
@@ -81,7 +81,7 @@ async def test_a_failure_does_not_stop_the_next_write(sequencer: WriteSequencer)
 async def test_a_batch_waits_for_each_of_its_items_and_they_for_it(
     sequencer: WriteSequencer,
 ) -> None:
-    database = Database()
+    database = StoreClient()
     before = sequencer.submit((U1,), 1, database.write("before"))
     batch = sequencer.submit((U1, V1), 2, database.write("batch"))
     after = sequencer.submit((V1,), 1, database.write("after"))
@@ -96,7 +96,7 @@ async def test_a_batch_waits_for_each_of_its_items_and_they_for_it(
 
 
 async def test_cancelling_the_wait_does_not_cancel_the_write(sequencer: WriteSequencer) -> None:
-    database = Database()
+    database = StoreClient()
     write = sequencer.submit((U1,), 1, database.write("a"))
     write.cancel()
     await run_scheduled()
@@ -113,7 +113,7 @@ async def test_a_failure_is_logged_unless_its_wait_was_cancelled(sequencer: Writ
     asyncio.get_running_loop().set_exception_handler(
         lambda loop, context: logged.append(context["exception"])
     )
-    database = Database()
+    database = StoreClient()
     cancelled = sequencer.submit((U1,), 1, database.write("cancelled"))
     ignored = sequencer.submit((U2,), 1, database.write("ignored"))
     cancelled.cancel()
@@ -146,7 +146,7 @@ async def test_a_failure_keeps_nothing_alive_but_itself(sequencer: WriteSequence
 async def test_a_write_that_ends_with_its_loop_ends_the_wait_for_it(
     sequencer: WriteSequencer,
 ) -> None:
-    database = Database()
+    database = StoreClient()
     before = asyncio.all_tasks()
     write = sequencer.submit((U1,), 1, database.write("a"))
     await run_scheduled()
@@ -161,7 +161,7 @@ async def test_a_write_that_ends_with_its_loop_ends_the_wait_for_it(
 
 
 async def test_a_write_that_waited_too_long_is_not_sent() -> None:
-    sequencer, database = WriteSequencer(InFlightLimit(max_wait=-1.0)), Database()
+    sequencer, database = WriteSequencer(InFlightLimit(max_wait=-1.0)), StoreClient()
     writes = [sequencer.submit((U1,), 1, database.write(name)) for name in "abc"]
     database.complete("a")
     assert await writes[0] == "a"
@@ -185,7 +185,7 @@ async def test_a_read_waits_for_earlier_writes_to_what_it_reads(
     wait: Callable[[WriteSequencer], Awaitable[None]],
     waits_for: set[str],
 ) -> None:
-    database = Database()
+    database = StoreClient()
     names: dict[str, KeyTuple] = {"u1": U1, "u2": U2, "v1": V1}
     writes = {
         name: sequencer.submit((key,), 1, database.write(name)) for name, key in names.items()
@@ -215,7 +215,7 @@ async def test_complete_writes_are_not_waited_for(sequencer: WriteSequencer) -> 
 
 
 async def test_writes_above_the_limit_are_throttled_until_some_complete() -> None:
-    sequencer, database = WriteSequencer(InFlightLimit(max_writes=2)), Database()
+    sequencer, database = WriteSequencer(InFlightLimit(max_writes=2)), StoreClient()
     first = sequencer.submit((U1,), 1, database.write("a"))
     second = sequencer.submit((U1,), 1, database.write("b"))
     with pytest.raises(Throttled):
@@ -228,7 +228,7 @@ async def test_writes_above_the_limit_are_throttled_until_some_complete() -> Non
 
 
 async def test_bytes_are_limited_too_but_one_large_write_is_allowed() -> None:
-    sequencer, database = WriteSequencer(InFlightLimit(max_bytes=10)), Database()
+    sequencer, database = WriteSequencer(InFlightLimit(max_bytes=10)), StoreClient()
     first = sequencer.submit((U1,), 1000, database.write("a"))
     with pytest.raises(Throttled):
         sequencer.submit((U2,), 1, database.write("b"))
@@ -237,7 +237,7 @@ async def test_bytes_are_limited_too_but_one_large_write_is_allowed() -> None:
 
 
 async def test_the_limit_is_shared_by_all_tables_of_an_engine() -> None:
-    limit, database = InFlightLimit(max_writes=1), Database()
+    limit, database = InFlightLimit(max_writes=1), StoreClient()
     first = WriteSequencer(limit).submit((U1,), 1, database.write("a"))
     with pytest.raises(Throttled):
         WriteSequencer(limit).submit((U1,), 1, database.write("b"))
@@ -250,4 +250,4 @@ async def test_no_write_begins_once_the_limit_is_closed() -> None:
     limit.close()
     sequencer = WriteSequencer(limit)
     with pytest.raises(Unavailable):
-        sequencer.submit((U1,), 1, Database().write("a"))
+        sequencer.submit((U1,), 1, StoreClient().write("a"))

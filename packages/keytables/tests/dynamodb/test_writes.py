@@ -23,7 +23,7 @@ from keytables import (
 )
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.table import DynamoTable, UnsettledPuts
-from keytables.dynamodb.table_client import TableClient
+from keytables.dynamodb.table_client import StoreClient, TableClient
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 from keytables.failures import FailureReports
 from support.clocks import ManualClock
@@ -42,7 +42,7 @@ EXISTS, ABSENT = Attr("user").exists(), Attr("user").absent()
 
 def open_table(client: FakeApiClient, table: Table = EXPIRING) -> DynamoTable:
     table_client = TableClient(
-        client, table, "x.things", ManualClock(NOW), RetryPolicy(), FailureReports()
+        StoreClient(client, FailureReports(), "x."), table, ManualClock(NOW), RetryPolicy()
     )
     return DynamoTable(table_client, WriteSequencer(InFlightLimit()), UnsettledPuts())
 

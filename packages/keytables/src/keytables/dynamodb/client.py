@@ -27,7 +27,6 @@ from keytables.dynamodb.connections import (
 )
 from keytables.dynamodb.retries import (
     CALL_TIMEOUT,
-    MIN_REMAINING,
     ErrorKind,
     RetryPolicy,
     RetryState,
@@ -43,6 +42,7 @@ from keytables.dynamodb.signing import (
 )
 from keytables.engine import Clock
 from keytables.errors import Unavailable
+from keytables.retries import MIN_REMAINING
 
 OPEN_TIMEOUT: Final = 60.0
 """Seconds for finding credentials and endpoint."""

@@ -8,11 +8,11 @@ to do that is enough.
 import asyncio
 import re
 import time
+from collections.abc import Container
 from typing import Final, Self
 
-from keytables.dynamodb.client import ApiClient, ApiResponse, Client
+from keytables.dynamodb.client import ApiClient, Client
 from keytables.dynamodb.codec import dumps
-from keytables.dynamodb.connections import PoolExhausted
 from keytables.dynamodb.descriptions import (
     CreateTableResponse,
     DescribeTableResponse,
@@ -23,25 +23,25 @@ from keytables.dynamodb.descriptions import (
     creation_request,
     decode_response,
 )
-from keytables.dynamodb.retries import CALL_TIMEOUT, Attempts, RetryPolicy, ServiceError
+from keytables.dynamodb.retries import RetryPolicy, ServiceError
 from keytables.dynamodb.table import (
     SETTLE_TIME,
     SETTLE_TIME_OF_ALTERNATOR,
     DynamoTable,
     UnsettledPuts,
 )
-from keytables.dynamodb.table_client import CONDITION_FAILED, TableClient, to_keytables_error
+from keytables.dynamodb.table_client import StoreClient, TableClient, to_keytables_error
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import (
     AccessRefused,
-    KeytablesError,
     SchemaError,
     TableNotFound,
     Throttled,
     Unavailable,
 )
 from keytables.failures import FailureReports
+from keytables.retries import Attempts
 from keytables.schema import Capacity, Table
 
 MAX_WAITING_CALLS: Final = 10_000
@@ -56,6 +56,8 @@ _NOT_FOUND: Final = "ResourceNotFoundException"
 _IN_USE: Final = "ResourceInUseException"
 _TOO_MANY: Final = "LimitExceededException"
 _UNKNOWN_OPERATION: Final = "UnknownOperationException"
+_INVALID: Final = "ValidationException"
+_TIME_TO_LIVE: Final = (_UNKNOWN_OPERATION, _INVALID, _IN_USE, _TOO_MANY)
 _TRANSIENT_STATUSES: Final = ("CREATING", "UPDATING", "DELETING", "ACTIVE")
 
 
@@ -77,10 +79,8 @@ class DynamoEngine(Engine):
         retries: RetryPolicy | None = None,
         on_failure: OnFailure | None = None,
     ) -> None:
-        self._failures = FailureReports(on_failure)
-        self._client = ReportingClient(client, self._failures)
-        self._clock = clock
-        self._prefix, self._alternator = prefix, alternator
+        self._store = StoreClient(client, FailureReports(on_failure), prefix)
+        self._clock, self._alternator = clock, alternator
         self._retries = retries or RetryPolicy()
         self._limit = InFlightLimit()
         self._sequencers: dict[str, WriteSequencer] = {}
@@ -120,7 +120,7 @@ class DynamoEngine(Engine):
         return self._handle(table)
 
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
-        name = self._prefix + table.name
+        name = self._store.prefix + table.name
         if not _NAME.fullmatch(name):
             raise SchemaError(
                 f"table name {name!r}: expected 3 to 255 of letters, digits, '_', '-', '.'"
@@ -152,13 +152,11 @@ class DynamoEngine(Engine):
         too_late = Unavailable(f"table {name!r} is not deleted in time")
         while True:
             try:
-                await self._call("DeleteTable", name)
+                await self._call("DeleteTable", name, expected=(_NOT_FOUND, _IN_USE, _TOO_MANY))
                 break
             except ServiceError as error:
                 if error.code == _NOT_FOUND:
                     return
-                if error.code not in (_IN_USE, _TOO_MANY):
-                    raise to_keytables_error(error, "DeleteTable", name) from error
             # Another client creates, changes or deletes it.
             await attempts.wait(too_late)
         while await self._describe(name) is not None:
@@ -168,18 +166,15 @@ class DynamoEngine(Engine):
         found: list[str] = []
         request: dict[str, str] = {}
         while True:
-            try:
-                response = await self._client.call(
-                    "ListTables", dumps(request), time_limit=TABLE_CALL_TIMEOUT
-                )
-            except ServiceError as error:
-                raise Unavailable(f"ListTables fails: {error}") from error
+            response = await self._store.call(
+                "ListTables", dumps(request), time_limit=TABLE_CALL_TIMEOUT
+            )
             listed = decode_response(response.body, ListTablesResponse)
             found += listed.table_names
             if listed.last_evaluated_table_name is None:
                 break
             request = {"ExclusiveStartTableName": listed.last_evaluated_table_name}
-        prefix = self._prefix
+        prefix = self._store.prefix
         return sorted(name.removeprefix(prefix) for name in found if name.startswith(prefix))
 
     async def capacity(self, name: str) -> Capacity | None:
@@ -193,12 +188,10 @@ class DynamoEngine(Engine):
             if not change:
                 return
             try:
-                await self._call("UpdateTable", name, change)
+                await self._call("UpdateTable", name, change, expected=(_IN_USE, _TOO_MANY))
             except ServiceError as error:
                 if error.code == _TOO_MANY:
                     raise Throttled(f"UpdateTable on table {name!r}: {error.message}") from error
-                if error.code != _IN_USE:
-                    raise to_keytables_error(error, "UpdateTable", name) from error
             else:
                 return
             await attempts.wait(Unavailable(f"table {name!r} is being changed by another client"))
@@ -207,20 +200,13 @@ class DynamoEngine(Engine):
         self._limit.close()
         for sequencer in list(self._sequencers.values()):
             await sequencer.wait_for_all()
-        await self._client.close()
+        await self._store.close()
 
     def _handle(self, table: Table) -> DynamoTable:
         handle = self._handles.get(table.name)
         if handle is None or handle.table != table:
             sequencer = self._sequencers.setdefault(table.name, WriteSequencer(self._limit))
-            client = TableClient(
-                self._client,
-                table,
-                self._prefix + table.name,
-                self._clock,
-                self._retries,
-                self._failures,
-            )
+            client = TableClient(self._store, table, self._clock, self._retries)
             settle_time = SETTLE_TIME_OF_ALTERNATOR if self._alternator else SETTLE_TIME
             late_puts = self._late_puts.setdefault(table.name, UnsettledPuts(settle_time))
             handle = self._handles[table.name] = DynamoTable(client, sequencer, late_puts)
@@ -228,12 +214,13 @@ class DynamoEngine(Engine):
 
     async def _create(self, table: Table, capacity: Capacity | None) -> TableDescription | None:
         """Request a table; ``None``: it exists, or cannot be created right now."""
+        request = creation_request(table, capacity)
         try:
-            body = await self._call("CreateTable", table.name, creation_request(table, capacity))
-        except ServiceError as error:
-            if error.code in (_IN_USE, _TOO_MANY):
-                return None
-            raise to_keytables_error(error, "CreateTable", table.name) from error
+            body = await self._call(
+                "CreateTable", table.name, request, expected=(_IN_USE, _TOO_MANY)
+            )
+        except ServiceError:
+            return None
         return decode_response(body, CreateTableResponse).table_description
 
     async def _enable_time_to_live(self, table: str, attribute: str, *, is_new: bool) -> None:
@@ -247,28 +234,31 @@ class DynamoEngine(Engine):
                 return
             while True:
                 try:
-                    await self._call("UpdateTimeToLive", table, change)
+                    await self._call("UpdateTimeToLive", table, change, expected=_TIME_TO_LIVE)
                 except ServiceError as error:
                     # Another client may have been first, or be changing the table.
                     if error.code == _UNKNOWN_OPERATION:
-                        raise
+                        return
                     if await self._has_time_to_live(table, attribute):
                         return
-                    if error.code not in (_IN_USE, _TOO_MANY):
-                        raise
-                    await attempts.wait(to_keytables_error(error, "UpdateTimeToLive", table))
+                    failure = to_keytables_error(error, "UpdateTimeToLive", table)
+                    if error.code == _INVALID:
+                        raise failure from error
+                    await attempts.wait(failure)
                 else:
                     return
         except AccessRefused:
             if is_new:
                 raise
-        except ServiceError as error:
-            if error.code != _UNKNOWN_OPERATION:
-                raise to_keytables_error(error, "UpdateTimeToLive", table) from error
 
     async def _has_time_to_live(self, table: str, attribute: str) -> bool:
-        """Return whether it is enabled. Raises SchemaError when it is for another attribute."""
-        body = await self._call("DescribeTimeToLive", table)
+        """Return whether it is enabled, or the database does not know it. Raises SchemaError when
+        it is enabled for another attribute.
+        """
+        try:
+            body = await self._call("DescribeTimeToLive", table, expected=(_UNKNOWN_OPERATION,))
+        except ServiceError:  # expired items are hidden in any case
+            return True
         found = decode_response(body, DescribeTimeToLiveResponse).time_to_live_description
         if not found.is_enabled:
             return False
@@ -281,11 +271,9 @@ class DynamoEngine(Engine):
 
     async def _describe(self, table: str) -> TableDescription | None:
         try:
-            body = await self._call("DescribeTable", table)
-        except ServiceError as error:
-            if error.code == _NOT_FOUND:
-                return None
-            raise to_keytables_error(error, "DescribeTable", table) from error
+            body = await self._call("DescribeTable", table, expected=(_NOT_FOUND,))
+        except ServiceError:
+            return None
         return decode_response(body, DescribeTableResponse).table
 
     async def _describe_existing(self, table: str) -> TableDescription:
@@ -295,59 +283,19 @@ class DynamoEngine(Engine):
         return found
 
     async def _call(
-        self, operation: str, table: str, members: dict[str, object] | None = None
+        self,
+        operation: str,
+        table: str,
+        members: dict[str, object] | None = None,
+        *,
+        expected: Container[str],
     ) -> bytes:
-        name = self._prefix + table
-        body = dumps({"TableName": name, **(members or {})})
-        response = await self._client.call(
-            operation, body, table=name, time_limit=TABLE_CALL_TIMEOUT
+        body = dumps({"TableName": self._store.prefix + table, **(members or {})})
+        response = await self._store.call(
+            operation, body, table, expected=expected, time_limit=TABLE_CALL_TIMEOUT
         )
         return response.body
 
     def _attempts(self) -> Attempts:
         deadline = asyncio.get_running_loop().time() + self._retries.table_timeout
         return Attempts(self._retries.table_backoff, deadline)
-
-
-_VERDICTS: Final = frozenset(
-    {
-        CONDITION_FAILED,
-        "LimitExceededException",
-        "ResourceInUseException",
-        "UnknownOperationException",
-    }
-)
-"""Codes that the engine acts on; `to_keytables_error` translates the others."""
-
-
-class ReportingClient:
-    """Reports each call that failed after all attempts: Unavailable, or Throttled by the server."""
-
-    def __init__(self, client: ApiClient, failures: FailureReports) -> None:
-        self._client, self._failures = client, failures
-        self._is_closed = False
-
-    async def call(
-        self,
-        operation: str,
-        body: bytes,
-        *,
-        table: str | None = None,
-        time_limit: float = CALL_TIMEOUT,
-    ) -> ApiResponse:
-        try:
-            return await self._client.call(operation, body, table=table, time_limit=time_limit)
-        except ServiceError as error:
-            if error.code not in _VERDICTS:
-                meaning = to_keytables_error(error, operation, table or "")
-                if isinstance(meaning, Unavailable):
-                    self._failures.report(meaning)
-            raise
-        except KeytablesError as error:
-            if not self._is_closed and not isinstance(error.__cause__, PoolExhausted):
-                self._failures.report(error)
-            raise
-
-    async def close(self) -> None:
-        self._is_closed = True
-        await self._client.close()

@@ -4,7 +4,6 @@ Rule: a call ends in time. Once an attempt of it may have been applied, its erro
 was not.
 """
 
-import asyncio
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -14,13 +13,10 @@ import msgspec
 from keytables.dynamodb.connections import HttpResponse, NotSent, PoolExhausted, ResponseLost
 from keytables.dynamodb.signing import CREDENTIALS_HELP
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
-from keytables.retries import Backoff
+from keytables.retries import Attempts, Backoff
 
 CALL_TIMEOUT: Final = 4.0
 """Seconds for a call with all its attempts."""
-
-MIN_REMAINING: Final = 0.05
-"""Seconds that must be left for another attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,31 +38,6 @@ class RetryPolicy:
     def seconds_per_attempt(self, time_limit: float) -> float:
         """Return the time of one attempt: a call that may take long asks for something slow."""
         return max(self.attempt_timeout, time_limit / self.attempts)
-
-
-class Attempts:
-    """At most ``most`` attempts, until ``deadline``, a time of the event loop."""
-
-    __slots__ = ("_backoff", "_deadline", "_failures", "_most")
-
-    def __init__(self, backoff: Backoff, deadline: float, *, most: int | None = None) -> None:
-        self._backoff, self._deadline, self._most = backoff, deadline, most
-        self._failures = 0
-
-    def next_delay(self, now: float) -> float | None:
-        """Count a failure, and return the seconds until the next attempt; None: there is none."""
-        self._failures += 1
-        if self._most is not None and self._failures >= self._most:
-            return None
-        delay = self._backoff.delay(self._failures)
-        return None if now + delay + MIN_REMAINING > self._deadline else delay
-
-    async def wait(self, too_late: KeytablesError) -> None:
-        """Sleep until the next attempt; raises ``too_late`` if there is no more."""
-        delay = self.next_delay(asyncio.get_running_loop().time())
-        if delay is None:
-            raise too_late
-        await asyncio.sleep(delay)
 
 
 class ServiceError(Exception):

@@ -1,15 +1,17 @@
-"""Calls about one table, batches of items, and errors of the database as :mod:`keytables.errors`.
+"""Calls of a store, whose errors are those of :mod:`keytables.errors`; calls about one table, and
+batches of items.
 
 Rule: what the database leaves unprocessed is requested again, until nothing is left or time is up.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final
 
 from keytables.dynamodb.client import ApiClient, ApiResponse
 from keytables.dynamodb.codec import AttributeMap, AttributeValue, dumps, encode_value, loads
-from keytables.dynamodb.retries import CALL_TIMEOUT, Attempts, RetryPolicy, ServiceError
+from keytables.dynamodb.connections import PoolExhausted
+from keytables.dynamodb.retries import CALL_TIMEOUT, RetryPolicy, ServiceError
 from keytables.engine import Clock
 from keytables.errors import (
     ItemTooLarge,
@@ -20,10 +22,12 @@ from keytables.errors import (
     Unavailable,
 )
 from keytables.failures import FailureReports
+from keytables.retries import Attempts
 from keytables.schema import Table
 from keytables.values import MAX_ITEM_SIZE, Item, KeyTuple, Scalar
 
 CONDITION_FAILED: Final = "ConditionalCheckFailedException"
+_REJECTED: Final = (CONDITION_FAILED,)
 
 MAX_BATCH_WRITES: Final = 25
 MAX_BATCH_KEYS: Final = 100
@@ -31,21 +35,57 @@ MAX_BATCH_BYTES: Final = 15 << 20
 """Bytes of one request; DynamoDB takes 16 MB."""
 
 
+class StoreClient:
+    """The calls of one store. ``prefix`` begins the names of its tables in the database.
+
+    Reports each call that failed after all its attempts: Unavailable, or Throttled by the server.
+    """
+
+    def __init__(self, client: ApiClient, failures: FailureReports, prefix: str = "") -> None:
+        self.prefix, self.failures = prefix, failures
+        self._client = client
+        self._is_closed = False
+
+    async def call(
+        self,
+        operation: str,
+        body: bytes,
+        table: str = "",
+        *,
+        expected: Container[str] = (),
+        time_limit: float = CALL_TIMEOUT,
+    ) -> ApiResponse:
+        """``table``: its name, without the prefix. Raises KeytablesError; ServiceError only with a
+        code that is ``expected``: the caller decides what it means.
+        """
+        name = self.prefix + table if table else None
+        try:
+            return await self._client.call(operation, body, table=name, time_limit=time_limit)
+        except ServiceError as error:
+            if error.code in expected:
+                raise
+            failure = to_keytables_error(error, operation, table)
+            self.failures.report(failure)
+            raise failure from error
+        except KeytablesError as error:
+            if not self._is_closed and not isinstance(error.__cause__, PoolExhausted):
+                self.failures.report(error)
+            raise
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await self._client.close()
+
+
 class TableClient:
     """``name``: the table's name in the database, with the prefix of the store."""
 
     def __init__(
-        self,
-        client: ApiClient,
-        table: Table,
-        name: str,
-        clock: Clock,
-        retries: RetryPolicy,
-        failures: FailureReports,
+        self, store: StoreClient, table: Table, clock: Clock, retries: RetryPolicy
     ) -> None:
-        self.table, self.name, self.clock = table, name, clock
-        self._client, self._retries, self._failures = client, retries, failures
-        self._get_head = request_head(name, ConsistentRead=True)
+        self.table, self.name, self.clock = table, store.prefix + table.name, clock
+        self._store, self._retries = store, retries
+        self._get_head = request_head(self.name, ConsistentRead=True)
         self._shows_rejecting_item = False
 
     def is_live(self, item: Item, now: float) -> bool:
@@ -66,12 +106,9 @@ class TableClient:
         self, operation: str, body: bytes, *, time_limit: float = CALL_TIMEOUT
     ) -> ApiResponse:
         """Raises ServiceError for a condition that does not hold, otherwise a KeytablesError."""
-        try:
-            return await self._client.call(operation, body, table=self.name, time_limit=time_limit)
-        except ServiceError as error:
-            if error.code == CONDITION_FAILED:
-                raise
-            raise to_keytables_error(error, operation, self.table.name) from error
+        return await self._store.call(
+            operation, body, self.table.name, expected=_REJECTED, time_limit=time_limit
+        )
 
     async def request(
         self, operation: str, body: bytes, *, time_limit: float = CALL_TIMEOUT
@@ -166,7 +203,7 @@ class TableClient:
         try:
             await attempts.wait(too_late)
         except Throttled as error:
-            self._failures.report(error)
+            self._store.failures.report(error)
             raise
 
 
@@ -183,7 +220,7 @@ def encode_key_value(value: Scalar) -> AttributeValue:
 
 
 def to_keytables_error(error: ServiceError, operation: str, table: str) -> KeytablesError:
-    subject = f"{operation} on table {table!r}"
+    subject = f"{operation} on table {table!r}" if table else operation
     match error.code:
         case "ResourceNotFoundException":
             return TableNotFound(table)

@@ -186,19 +186,6 @@ _NO_VALUES: Final[Values] = {}
 _NO_ACTIONS: Final = UpdateActions({}, (), {}, {})
 
 
-class TimedRequest(msgspec.Struct, frozen=True):
-    """A request without the time that expiry is compared with, which some need."""
-
-    begin: bytes
-    end: bytes
-    needs_now: bool
-
-    def at(self, now: float) -> bytes:
-        if not self.needs_now:
-            return self.begin + self.end
-        return b'%b"%b":{"N":"%b"}%b' % (self.begin, NOW.encode(), repr(now).encode(), self.end)
-
-
 @dataclass(frozen=True, slots=True)
 class CompiledExpression:
     """A request without its key or item, and values. ``params``: parameters and placeholders."""
@@ -228,21 +215,23 @@ class CompiledExpression:
 
 
 class BoundExpression(msgspec.Struct, frozen=True):
-    """An expression with the values of one call, by their placeholders."""
+    """An expression with the values of one call, by their placeholders. ``encoded``: them in JSON,
+    without the time that expiry is compared with.
+    """
 
     expression: CompiledExpression
     values: Mapping[str, AttributeValue]
+    encoded: bytes
 
-    def request(self, target: bytes) -> TimedRequest:
-        """Return the request for a key or item, given as a member in JSON."""
-        expression = self.expression
-        begin = b"%b,%b" % (expression.begin, target)
+    def request(self, target: bytes, now: float) -> bytes:
+        """Return the request for a key or item, given as a member in JSON. ``now``: of sending."""
+        begin, values = self.expression.begin, self.encoded
         if not self.values:
-            return TimedRequest(begin, b"}", needs_now=False)
-        begin += b',"ExpressionAttributeValues":{'
-        end = dumps(self.values)[1:] + b"}"
-        needs_now = expression.needs_now
-        return TimedRequest(begin, b"," + end if needs_now else end, needs_now)
+            return b"%b,%b}" % (begin, target)
+        if self.expression.needs_now:
+            time = b'"%b":{"N":"%b"}' % (NOW.encode(), repr(now).encode())
+            values = b"{%b,%b" % (time, values[1:])
+        return b'%b,%b,"ExpressionAttributeValues":%b}' % (begin, target, values)
 
 
 @dataclass(slots=True)
@@ -306,7 +295,8 @@ class WriteTemplate:
                 _check_members(name, found)
         expression = self._compile(empty)
         bound = {placeholder: encoded[name] for name, placeholder in expression.params}
-        return BoundExpression(expression, {**bound, **expression.literals})
+        bound.update(expression.literals)
+        return BoundExpression(expression, bound, dumps(bound))
 
     def _compile(self, empty: frozenset[str]) -> CompiledExpression:
         found = self._compiled.get(empty)
@@ -358,12 +348,13 @@ class WriteTemplate:
             check(operand)
 
 
-def create_request(table: Table, table_name: str, item: bytes) -> TimedRequest:
+def create_request(table: Table, table_name: str, item: bytes, now: float) -> bytes:
     """Return the put of an item (as JSON) where there is none, or only an expired one."""
     to = Placeholders()
     head, condition = request_head(table_name), create_condition(table, to)
     expression = CompiledExpression.of(head, to, condition, _NO_ACTIONS)
-    return BoundExpression(expression, expression.literals).request(b'"Item":' + item)
+    bound = BoundExpression(expression, expression.literals, dumps(expression.literals))
+    return bound.request(b'"Item":' + item, now)
 
 
 def _check_members(name: str, value: AttributeValue) -> None:
@@ -383,7 +374,7 @@ class _ConditionalWrite(ABC):
     ``key``: as a member in JSON; ``item``: the whole item as JSON, for a put.
     """
 
-    __slots__ = ("expression", "key", "maybe_applied", "request", "table", "template")
+    __slots__ = ("expression", "key", "maybe_applied", "table", "target", "template")
 
     operation: ClassVar[str]
 
@@ -398,21 +389,23 @@ class _ConditionalWrite(ABC):
     ) -> None:
         self.table, self.template, self.key = table, template, key
         self.expression = template.bind(values)
-        self.request = self.expression.request(key if item is None else b'"Item":' + item)
+        self.target = key if item is None else b'"Item":' + item
         self.maybe_applied = False
 
     @property
     def size(self) -> int:
-        return len(self.request.begin) + len(self.request.end)
+        """Bytes, about as many as are sent."""
+        return len(self.target) + len(self.expression.encoded)
 
     async def __call__(self) -> Item | None:
         """Do the write and return its result. Raises KeytablesError."""
-        table, template, request = self.table, self.template, self.request
+        table, template = self.table, self.template
         try:
             for _ in range(MAX_ATTEMPTS):
                 now = table.clock()
                 try:
-                    response = await table.call(self.operation, request.at(now))
+                    request = self.expression.request(self.target, now)
+                    response = await table.call(self.operation, request)
                 except ServiceError as error:
                     stored = await self._rejecting_item(error)
                 else:
@@ -469,7 +462,8 @@ class PutItem(_ConditionalWrite):
 
     def is_applied(self, stored: AttributeMap | None, *, is_live: bool) -> bool:  # noqa: ARG002
         # Live or not: the item may be one that has expired already.
-        return stored is not None and equal_items(stored, loads(self.request.at(0))["Item"])
+        item: AttributeMap = loads(b"{%b}" % self.target)["Item"]
+        return stored is not None and equal_items(stored, item)
 
 
 class DeleteItem(_ConditionalWrite):
@@ -518,9 +512,9 @@ class UpdateItem(_ConditionalWrite):
         table, bound = self.table, self.expression
         key = loads(b"{%b}" % self.key)["Key"]
         item = bound.expression.actions.new_item(key, bound.values)
-        request = create_request(table.table, table.name, dumps(item))
+        request = create_request(table.table, table.name, dumps(item), now)
         try:
-            await table.call("PutItem", request.at(now))
+            await table.call("PutItem", request)
         except ServiceError as error:
             stored = await self._rejecting_item(error)
             if not self.maybe_applied or stored is None or not equal_items(stored, item):
