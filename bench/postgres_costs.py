@@ -22,7 +22,7 @@ import uvloop
 from autopush.store.tables import message_table
 from keytables import Attr, Item, Range, Returning, TableHandle, Update
 from keytables.postgresql import PostgresEngine
-from keytables.postgresql.connections import _SETTINGS
+from keytables.postgresql.connections import _SETTINGS, Session
 from keytables.postgresql.table import PostgresTable
 
 LANES = (1, 16)
@@ -161,22 +161,21 @@ async def statements_of(
 ) -> dict[str, list[str]]:
     """What our client sends for each operation alone."""
     sent: list[str] = []
-    fetch = asyncpg.Connection.fetch
+    fetch = Session.fetch
 
-    async def noting(self: Any, sql: str, *values: object, **options: Any) -> list[Any]:
+    async def noting(self: Session, sql: str, *values: object, **options: str) -> list[Any]:
         sent.append(sql)
-        rows: list[Any] = await fetch(self, sql, *values, **options)
-        return rows
+        return await fetch(self, sql, *values, **options)
 
     found = {}
-    asyncpg.Connection.fetch = noting
+    Session.fetch = noting  # type: ignore[method-assign]
     try:
         for name, operation in operations.items():
             sent.clear()
             await operation(1)
             found[name] = list(sent)
     finally:
-        asyncpg.Connection.fetch = fetch
+        Session.fetch = fetch  # type: ignore[method-assign]
     return found
 
 

@@ -298,6 +298,18 @@ async def test_a_statement_that_takes_too_long_is_ended_by_the_server(
     await session.close()
 
 
+async def test_a_connection_is_given_up_when_one_statement_is_not_answered_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "ANSWER_TIMEOUT", 1.5)
+    session = await Connector(postgres().url(), {}, 5.0).connect()
+    for _ in range(4):  # together they take longer
+        await session.fetch("SELECT pg_sleep(0.4)")
+    with pytest.raises(ConnectionLost, match="did not answer in time"):
+        await session.fetch("SELECT pg_sleep(60)")
+    assert session.is_closed
+
+
 async def test_a_transaction_that_stands_still_is_ended_by_the_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

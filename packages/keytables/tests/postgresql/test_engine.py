@@ -244,9 +244,9 @@ async def test_sessions_find_rows_by_indexes_and_commit_to_the_disk(
     await store.execute("ALTER ROLE keytables SET synchronous_commit = off")
     try:
         engine = await open_postgres()
-        rows = await engine._reader.fetch("SELECT current_setting('synchronous_commit')")
+        rows = await engine._pool.fetch("SELECT current_setting('synchronous_commit')")
         assert [tuple(row) for row in rows] == [("on",)]
-        rows = await engine._reader.fetch("SELECT current_setting('enable_seqscan')")
+        rows = await engine._pool.fetch("SELECT current_setting('enable_seqscan')")
         assert [tuple(row) for row in rows] == [("off",)]
     finally:
         await store.execute("ALTER ROLE keytables RESET synchronous_commit")

@@ -30,6 +30,7 @@ class FakeSession:
 
     async def fetch(self, sql: str, *values: object, table: str = "") -> list[Any]:
         await self._may_answer.wait()
+        await asyncio.sleep(0)
         return [sql]
 
     def terminate(self) -> None:
@@ -89,11 +90,12 @@ async def test_a_storm_of_reads_makes_one_attempt_at_a_time_while_the_database_i
     database: FakeDatabase, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "WAIT_TIMEOUT", 0.5)
+    monkeypatch.setattr(connections, "READ_TIMEOUT", 0.5)
     database.is_away = True
     await asyncio.gather(*read(pool, SIZE), return_exceptions=True)
     database.attempts = database.most_under_way = 0
     failed = await failures(read(pool, CALLERS))
-    assert {type(error) for error in failed} == {ConnectionLost}
+    assert {type(error) for error in failed} == {Throttled}
     assert len(failed) == CALLERS
     assert database.most_under_way <= 1
     assert database.attempts <= 5
@@ -135,3 +137,37 @@ async def test_nobody_waits_longer_than_the_limit_for_connections_that_are_in_us
     ] * CALLERS
     database.may_answer.set()
     assert await failures(busy) == []
+
+
+async def test_a_session_that_becomes_free_is_for_the_read_that_has_waited_longest(
+    database: FakeDatabase, pool: Pool
+) -> None:
+    ended: list[str] = []
+
+    async def read_repeatedly(times: int, name: str) -> None:
+        for _ in range(times):
+            await pool.fetch("SELECT")
+            ended.append(name)
+
+    busy = [asyncio.ensure_future(read_repeatedly(10, "busy")) for _ in range(SIZE)]
+    await database.tried.wait()
+    late = asyncio.ensure_future(read_repeatedly(1, "late"))
+    await asyncio.sleep(0)
+    database.may_answer.set()
+    await asyncio.gather(*busy, late)
+    assert ended.index("late") <= 2 * SIZE
+
+
+async def test_a_read_that_is_given_up_while_it_waits_takes_no_session(
+    database: FakeDatabase, pool: Pool
+) -> None:
+    busy = read(pool, SIZE)
+    await database.tried.wait()
+    [waiting, other] = read(pool, 2)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    database.may_answer.set()
+    assert await failures([*busy, other]) == []
+    assert waiting.cancelled()
+    assert await failures(read(pool, SIZE)) == []
+    assert database.opened == SIZE

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from keytables.checks import KeyCheck, expiry_time, key_check, key_checks
+from keytables.checks import expiry_time, key_check, key_checks
 from keytables.packing import pack
 from keytables.schema import Key, Kind, Table
 from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Scalar
@@ -23,7 +23,11 @@ ColumnValue: TypeAlias = str | bytes | Decimal
 """A key as it is stored and compared."""
 
 Row: TypeAlias = tuple[ColumnValue | float | int | None, ...]
-"""The values of a row, in the order of ``Columns.names``."""
+"""The values of a row, in the order of ``Columns.names``; the last two are the item as bytes
+(``ITEM``) and the number of the row (``NUMBER``)."""
+
+ITEM: Final = -2
+NUMBER: Final = -1
 
 LONG: Final = 512
 """Bytes of a key that is only compared for equality, above which it is shortened."""
@@ -40,15 +44,13 @@ _RESERVED: Final = frozenset(
 _TYPES: Final = {Kind.STRING: "text", Kind.NUMBER: "numeric", Kind.BINARY: "bytea"}
 
 
-def encode_text(value: Scalar) -> ColumnValue:
-    assert isinstance(value, str)
+def encode_text(value: str) -> ColumnValue:
     if "\0" in value or "\1" in value:
         value = value.replace("\1", "\1\2").replace("\0", "\1\1")
     return value
 
 
-def encode_number(value: Scalar) -> ColumnValue:
-    assert isinstance(value, int | float)
+def encode_number(value: float) -> ColumnValue:
     # The shortest digits of a float lie between the same integers as the float does, and below
     # 2**53 that decides every comparison; above it every float is an integer.
     if isinstance(value, float) and not value.is_integer():
@@ -56,22 +58,22 @@ def encode_number(value: Scalar) -> ColumnValue:
     return Decimal(int(value))
 
 
-def encode_bytes(value: Scalar) -> ColumnValue:
-    assert isinstance(value, bytes)
+def encode_bytes(value: bytes) -> ColumnValue:
     return value
 
 
-_ENCODERS: Final[dict[Kind, Callable[[Scalar], ColumnValue]]] = {
+_ENCODERS: Final[dict[Kind, Callable[[Any], Any]]] = {
     Kind.STRING: encode_text,
     Kind.NUMBER: encode_number,
     Kind.BINARY: encode_bytes,
 }
+"""Of a key that was checked."""
 
 
 def shorten(value: ColumnValue) -> ColumnValue:
     """Return a key for comparisons by equality; another one for each key."""
     if isinstance(value, str):
-        if len(value) * 4 <= LONG or len(encoded := value.encode()) <= LONG:
+        if len(encoded := value.encode()) <= LONG:
             return value
         beginning = encoded[:_BEGINNING].decode(errors="ignore")
         return f"{beginning}…{hashlib.sha256(encoded).hexdigest()}"
@@ -83,7 +85,14 @@ def shorten(value: ColumnValue) -> ColumnValue:
 def key_encoder(kind: Kind, *, is_sorted: bool) -> Callable[[Scalar], ColumnValue]:
     """Return the encoder of a key. ``is_sorted``: it is also compared by order."""
     encode = _ENCODERS[kind]
-    return encode if is_sorted else lambda value: shorten(encode(value))
+    if is_sorted or kind is Kind.NUMBER:
+        return encode
+
+    def encode_short(value: Scalar) -> ColumnValue:
+        encoded = encode(value)
+        return encoded if len(encoded) * 4 <= LONG else shorten(encoded)
+
+    return encode_short
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,6 @@ class Columns:
         columns += [("item", "bytea"), ("row", "bigint")]
         self.names = tuple(name for name, _ in columns)
         self.types = tuple(type_ for _, type_ in columns)
-        self.item_position = len(columns) - 2
         self._key_encoders = tuple(column.encode for column in self.keys)
 
     def of(self, key: Key) -> Column:
@@ -154,10 +162,11 @@ class RowEncoder:
         table = columns.table
         self._new_row_number = new_row_number
         self.key_names = table.key_names
-        self._keys: tuple[tuple[str, KeyCheck, Callable[[Scalar], ColumnValue]], ...] = tuple(
+        self._first, *others = (
             (column.attribute, check, column.encode)
             for column, check in zip(columns.keys, key_checks(table), strict=True)
         )
+        self._second = others[0] if others else None
         kinds = {key.name: key for key in table.key_attributes}
         self._indexed = tuple(
             (column, key_check(kinds[column.attribute], MAX_SORT_KEY)) for column in columns.indexed
@@ -166,17 +175,22 @@ class RowEncoder:
 
     def row(self, item: Item) -> tuple[KeyTuple, Row]:
         """Return the key and the row of an item. Raises SchemaError and ItemTooLarge."""
-        key: list[Scalar] = []
-        row: list[ColumnValue | float | int | None] = []
-        for name, check, encode in self._keys:
-            value = check(item.get(name))
-            key.append(value)
-            row.append(encode(value))
+        # One or two keys, without a loop: every write comes through here.
+        name, check, encode = self._first
+        first = check(item.get(name))
+        key: KeyTuple = (first,)
+        row: list[ColumnValue | float | int | None] = [encode(first)]
+        if self._second is not None:
+            name, check, encode = self._second
+            second = check(item.get(name))
+            key = (first, second)
+            row.append(encode(second))
         packed = pack(item)
         for column, check in self._indexed:
             name = column.attribute
             row.append(column.encode(check(item[name])) if name in item else None)
         if self._expiry is not None:
             row.append(expiry_time(item.get(self._expiry), self._expiry))
-        row += (packed, self._new_row_number())
-        return tuple(key), tuple(row)
+        row.append(packed)
+        row.append(self._new_row_number())
+        return key, tuple(row)

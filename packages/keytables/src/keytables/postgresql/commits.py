@@ -5,9 +5,7 @@ be made any more, and then the row is looked for that each commit leaves in ``~c
 """
 
 import asyncio
-import itertools
 import random
-import uuid
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,7 +19,7 @@ from keytables.postgresql.connections import (
     Session,
 )
 from keytables.postgresql.failures import ConnectionLost, NotApplied
-from keytables.retries import Backoff
+from keytables.retries import Attempts, Backoff
 
 WRITE_TIMEOUT: Final = 5.0
 """Seconds for which a commit is tried again; longer only for one that may have been made."""
@@ -61,8 +59,9 @@ class CommitConnection:
         """
         identifier = self._new_identifier()
         deadline = self._loop.time() + WRITE_TIMEOUT
+        attempts = Attempts(_BACKOFF, deadline)
         sent_at: float | None = None
-        for attempt in itertools.count(1):
+        while True:
             try:
                 session = await self.open()
                 if sent_at is not None:
@@ -79,12 +78,9 @@ class CommitConnection:
                 last: KeytablesError = error
             except NotApplied as error:
                 last, sent_at = error, None
-            limit = deadline if sent_at is None else max(deadline, sent_at + _SETTLED_AFTER)
-            pause = _BACKOFF.delay(attempt)
-            if self._loop.time() + pause >= limit:
-                raise last if sent_at is not None else NotApplied(str(last)) from last
-            await asyncio.sleep(pause)
-        raise AssertionError("unreachable")
+            settled_at = 0.0 if sent_at is None else sent_at + _SETTLED_AFTER
+            attempts.deadline = max(deadline, settled_at)
+            await attempts.wait(last if sent_at is not None else _not_applied(last))
 
     async def open(self) -> Session:
         """Return the session; a new one only after those that were lost have ended."""
@@ -105,10 +101,11 @@ class CommitConnection:
         if self._session is not None:
             await self._session.close()
 
-    def _new_identifier(self) -> uuid.UUID:
+    def _new_identifier(self) -> str:
         bits = self._random.getrandbits(74)
         high, low = bits >> 62, bits & (2**62 - 1)
-        return uuid.UUID(int=commit_time(self._clock()) | high << 64 | 2 << 62 | low)
+        # As text, which the client takes too: an object of uuid costs ten times as much.
+        return f"{commit_time(self._clock()) | high << 64 | 2 << 62 | low:032x}"
 
     async def _end_lost(self, session: Session) -> None:
         deadline = self._loop.time() + ANSWER_TIMEOUT
@@ -119,6 +116,12 @@ class CommitConnection:
                     raise ConnectionLost("an earlier connection to the database does not end")
                 await asyncio.sleep(_FENCE_INTERVAL)
             self._lost.pop(0)
+
+
+def _not_applied(error: KeytablesError) -> NotApplied:
+    failure = NotApplied(str(error))
+    failure.__cause__ = error
+    return failure
 
 
 def commit_time(now: float) -> int:

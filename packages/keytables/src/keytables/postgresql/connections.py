@@ -5,22 +5,24 @@ STATEMENT_TIMEOUT there, whatever becomes of this process or the network.
 """
 
 import asyncio
+import math
 import os
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 import asyncpg
+from asyncpg.prepared_stmt import PreparedStatement
 
 from keytables.engine import Activity
 from keytables.errors import KeytablesError, StoreClosed, Throttled, Unavailable
 from keytables.failures import FailureReports
 from keytables.postgresql.failures import ENDED, ConnectionLost, translate
-from keytables.retries import Backoff
+from keytables.retries import Attempts, Backoff
 
 STATEMENT_TIMEOUT: Final = 5.0
 """Seconds after which the server cancels a statement."""
@@ -36,12 +38,19 @@ CONNECT_TIMEOUT: Final = 5.0
 WAIT_TIMEOUT: Final = 5.0
 """Seconds that a read waits for a connection, while others use them all or none can be made."""
 
+READ_TIMEOUT: Final = 5.0
+"""Seconds for which a read whose connection broke is repeated: it changes nothing."""
+
 MAX_WAITING: Final = 10_000
 """Reads that may wait for a connection; further ones are Throttled."""
 
 OLDEST_SERVER: Final = 13
 
+_STATEMENTS: Final = 200
+"""Prepared statements of a session, after which they are prepared again."""
+
 _BACKOFF: Final = Backoff(0.05, 1.0)
+_READ_BACKOFF: Final = Backoff(0.02, 0.5)
 
 _SETTINGS: Final = {
     "client_encoding": "UTF8",
@@ -84,33 +93,65 @@ class Session:
         self, connection: "asyncpg.Connection[Any]", backend: Backend, activity: Activity
     ) -> None:
         self._connection, self.backend, self._activity = connection, backend, activity
+        # Statements that are prepared already. The client has a cache too, but finding one there
+        # and its timer for each statement take 300 bytecodes.
+        self._prepared: dict[str, PreparedStatement[Any]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._answer_by = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_late = self.is_closed = False
         activity.connections += 1
         connection.add_termination_listener(self._on_end)
 
     def _on_end(self, _: object) -> None:
+        self._stop()
         self._activity.connections -= 1
 
-    @property
-    def is_closed(self) -> bool:
-        return bool(self._connection.is_closed())
+    def _stop(self) -> None:
+        self.is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._answer_by <= self._loop.time():
+            self._is_late = True
+            self.terminate()
+        elif self._answer_by < math.inf:
+            self._timer = self._loop.call_at(self._answer_by, self._on_timer)
 
     async def fetch(
         self, sql: str, *values: object, operation: str = "SELECT", table: str = ""
     ) -> list[Any]:
         """Return the rows of a statement. Closes the connection if it may be carried out later."""
         self._activity.round_trips += 1
+        self._answer_by = self._loop.time() + ANSWER_TIMEOUT
+        if self._timer is None:  # set once in that time, not for each statement
+            self._timer = self._loop.call_at(self._answer_by, self._on_timer)
         try:
-            rows: list[Any] = await self._connection.fetch(sql, *values, timeout=ANSWER_TIMEOUT)
+            statement = self._prepared.get(sql)
+            if statement is None:
+                statement = await self._prepare(sql)
+            rows: list[Any] = await statement.fetch(*values)
         except BaseException as error:
             # A cancelled one would have to be awaited; another connection is cheaper.
             if not isinstance(error, Exception):
                 self.terminate()
                 raise
-            failure = translate(error, operation, table)
+            self._prepared.pop(sql, None)  # it may be outdated
+            failure = translate(TimeoutError() if self._is_late else error, operation, table)
             if isinstance(failure, ConnectionLost):
                 self.terminate()
             raise failure from error
+        finally:
+            self._answer_by = math.inf
         return rows
+
+    async def _prepare(self, sql: str) -> "PreparedStatement[Any]":
+        if len(self._prepared) >= _STATEMENTS:
+            self._prepared.clear()
+        statement = self._prepared[sql] = await self._connection.prepare(sql)
+        return statement
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -124,9 +165,11 @@ class Session:
         await self.fetch("COMMIT")
 
     def terminate(self) -> None:
+        self._stop()
         self._connection.terminate()
 
     async def close(self) -> None:
+        self._stop()
         try:
             await self._connection.close(timeout=LOCK_TIMEOUT)
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -163,9 +206,6 @@ class Connector:
                 url,
                 timeout=self._timeout,
                 server_settings=self._settings,
-                statement_cache_size=200,
-                max_cached_statement_lifetime=0,
-                max_cacheable_statement_size=0,
             )
         except Exception as error:  # noqa: BLE001 - translated
             failure = _connect_failure(error, url)
@@ -277,39 +317,55 @@ def _connect_failure(error: Exception, url: str) -> KeytablesError:
 class Pool:
     """At most ``size`` sessions, opened when they are needed and kept.
 
-    While none can be opened, one attempt at a time is made, with growing pauses. ``failures``: told
-    when fewer can be opened than are needed; callers do without, and only wait longer.
+    While none can be opened, one attempt at a time is made, with growing pauses. ``failures`` gets
+    each read that fails, and is told when fewer sessions can be opened than are needed: callers do
+    without, and only wait longer.
     """
 
     def __init__(self, connector: Connector, size: int, failures: FailureReports) -> None:
         self._connector, self._size, self._failure_reports = connector, size, failures
+        self._loop = asyncio.get_running_loop()
         self._idle: list[Session] = []
         self._count = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[Session | None]] = deque()
         self._failures = 0
         self._next_attempt = 0.0
         self._last_failure: KeytablesError | None = None
         self._in_use: set[Session] = set()
         self.is_closed = False
 
-    def add(self, session: Session) -> None:
-        """Keep a session that was opened elsewhere."""
-        self._count += 1
-        self._idle.append(session)
-
     async def fetch(self, sql: str, *values: object, table: str = "") -> list[Any]:
-        """As that of any session. Raises Throttled: all are in use for too long; Unavailable: none
-        can be opened.
+        """Return the rows of a statement that may be repeated, and is while its connection breaks.
+
+        Raises Throttled: all sessions are in use for too long, or the database is out of reach.
         """
-        session = self._take_idle() or await self._acquire()
-        try:
-            return await session.fetch(sql, *values, table=table)
-        finally:
-            self._release(session)
+        began = self._loop.time()
+        attempts: Attempts | None = None
+        while True:
+            try:
+                session = self._take_idle() or await self._acquire()
+                try:
+                    return await session.fetch(sql, *values, table=table)
+                finally:
+                    self._release(session)
+            except ConnectionLost as error:
+                if attempts is None:
+                    attempts = Attempts(_READ_BACKOFF, began + READ_TIMEOUT)
+                pause = attempts.next_delay(self._loop.time())
+                if pause is None or self.is_closed:
+                    self._failure_reports.report(error)
+                    # Nothing was changed, and the database may soon be back.
+                    raise Throttled(str(error)) from error
+            except KeytablesError as error:
+                self._failure_reports.report(error)
+                raise
+            await asyncio.sleep(pause)
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
-        """A session for several statements. Raises as ``fetch``."""
+        """A session for several statements. Raises Throttled: all are in use for too long;
+        Unavailable: none can be opened.
+        """
         session = await self._acquire()
         try:
             yield session
@@ -317,13 +373,15 @@ class Pool:
             self._release(session)
 
     def _release(self, session: Session) -> None:
-        self._in_use.discard(session)
         if session.is_closed or self.is_closed:
             session.terminate()
+            self._in_use.discard(session)
             self._count -= 1
-        else:
+            self._pass_on(None)
+        # The one that has waited longest gets it, before one that asks only now.
+        elif not self._pass_on(session):
+            self._in_use.discard(session)
             self._idle.append(session)
-        self._wake_one()
 
     def _take_idle(self) -> Session | None:
         while self._idle:
@@ -335,34 +393,32 @@ class Pool:
         return None
 
     async def _acquire(self) -> Session:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + WAIT_TIMEOUT
+        deadline = self._loop.time() + WAIT_TIMEOUT
         while True:
             if self.is_closed:
                 raise StoreClosed("the store is closed")
             if (session := self._take_idle()) is not None:
                 return session
-            if self._count < self._size and (self._failures == 0 or self._may_attempt(loop.time())):
-                if (opened := await self._open(loop)) is not None:
+            may_attempt = not self._failures or self._loop.time() >= self._next_attempt
+            if self._count < self._size and may_attempt:
+                if (opened := await self._open()) is not None:
                     self._in_use.add(opened)
                     return opened
                 continue
             self._connector.activity.connection_waits += 1
-            await self._wait(loop, deadline)
+            if (passed_on := await self._wait(deadline)) is not None:
+                return passed_on
 
-    def _may_attempt(self, now: float) -> bool:
-        return now >= self._next_attempt
-
-    async def _open(self, loop: asyncio.AbstractEventLoop) -> Session | None:
+    async def _open(self) -> Session | None:
         self._count += 1
         # Others wait until this attempt has ended.
-        self._next_attempt = loop.time() + CONNECT_TIMEOUT
+        self._next_attempt = self._loop.time() + CONNECT_TIMEOUT
         try:
             session = await self._connector.connect()
         except BaseException as error:
             self._count -= 1
             self._failures += 1
-            self._next_attempt = loop.time() + _BACKOFF.delay(self._failures)
+            self._next_attempt = self._loop.time() + _BACKOFF.delay(self._failures)
             if isinstance(error, ConnectionLost):
                 self._last_failure = error
                 if self._count:
@@ -373,9 +429,9 @@ class Pool:
         self._last_failure = None
         return session
 
-    async def _wait(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
-        """Wait for a session to become free, or for the time of the next attempt."""
-        now = loop.time()
+    async def _wait(self, deadline: float) -> Session | None:
+        """Return the next session that is free; None: there may be one, or it may be opened."""
+        now = self._loop.time()
         if now >= deadline:
             if self._last_failure is not None:
                 raise ConnectionLost(str(self._last_failure)) from self._last_failure
@@ -383,29 +439,41 @@ class Pool:
         if len(self._waiting) >= MAX_WAITING:
             raise Throttled(f"{len(self._waiting)} reads wait for a connection already")
         until = min(deadline, self._next_attempt) if self._failures else deadline
-        future = loop.create_future()
+        future: asyncio.Future[Session | None] = self._loop.create_future()
         self._waiting.append(future)
+        timer = self._loop.call_at(max(until, now + 0.001), self._end_wait, future)
         try:
-            await asyncio.wait([future], timeout=max(until - now, 0.001))
+            return await future
         except asyncio.CancelledError:
-            if future.done():
-                self._wake_one()
+            if future.cancelled():
+                with suppress(ValueError):  # it was skipped meanwhile
+                    self._waiting.remove(future)
+            elif (passed_on := future.result()) is None:
+                self._pass_on(None)
+            else:
+                self._release(passed_on)
             raise
         finally:
-            if not future.done():
-                self._waiting.remove(future)
+            timer.cancel()
 
-    def _wake_one(self) -> None:
+    def _end_wait(self, future: "asyncio.Future[Session | None]") -> None:
+        if not future.done():
+            self._waiting.remove(future)
+            future.set_result(None)
+
+    def _pass_on(self, session: Session | None) -> bool:
+        """Give a session to the first that waits (None: it is to look again), if one does."""
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():
-                future.set_result(None)
-                return
+                future.set_result(session)
+                return True
+        return False
 
     async def close(self) -> None:
         self.is_closed = True
-        while self._waiting:
-            self._wake_one()
+        while self._pass_on(None):
+            pass
         for session in self._in_use:
             session.terminate()
         idle, self._idle = self._idle, []

@@ -21,7 +21,6 @@ from keytables.failures import FailureReports
 from keytables.postgresql.columns import Columns
 from keytables.postgresql.commits import CommitConnection, commit_time
 from keytables.postgresql.connections import Connector, Pool, Session
-from keytables.postgresql.reads import RepeatedReads
 from keytables.postgresql.statements import TableStatements
 from keytables.postgresql.table import PostgresTable
 from keytables.postgresql.writer import GroupCommit
@@ -63,7 +62,6 @@ class PostgresEngine(Engine):
         activity: Activity,
     ) -> None:
         self._pool, self._writer, self._schema = pool, writer, schema
-        self._reader = RepeatedReads(pool, failures)
         self._clock, self._failures, self._guard = clock, failures, guard
         self._activity = activity
         self._removed = Counter[str]()
@@ -159,18 +157,14 @@ class PostgresEngine(Engine):
             stored = await self._declaration(table.name)
             if stored is None:  # dropped by another process in between
                 return await self.ensure_table(table)
-        if not _is_same(stored, table):
-            raise SchemaError(
-                f"table {table.name!r} exists with other keys, indexes or expiry: "
-                f"{stored} instead of {table}"
-            )
+        table.check_stored(stored)
         handle = self._handles.get(table.name)
         if handle is None or handle.table != table:
             handle = self._handles[table.name] = PostgresTable(
                 table,
                 TableStatements(Columns(table), self._table_name(table.name)),
                 writer=self._writer,
-                reader=self._reader,
+                pool=self._pool,
                 clock=self._clock,
             )
         return handle
@@ -188,7 +182,7 @@ class PostgresEngine(Engine):
 
     async def table_names(self) -> list[str]:
         sql = f'SELECT name FROM {self._schema}."~catalog" ORDER BY name COLLATE "C"'  # noqa: S608
-        rows = await self._reader.fetch(sql)
+        rows = await self._pool.fetch(sql)
         return [name for (name,) in rows]
 
     async def sweep(self) -> int:
@@ -216,7 +210,7 @@ class PostgresEngine(Engine):
         return f"{self._schema}.{_quoted(name)}"
 
     async def _declaration(self, name: str) -> Table | None:
-        rows = await self._reader.fetch(
+        rows = await self._pool.fetch(
             f'SELECT declaration FROM {self._schema}."~catalog" WHERE name = $1',  # noqa: S608
             name,
         )
@@ -260,11 +254,11 @@ class PostgresEngine(Engine):
         """
         now = self._clock()
         oldest = uuid.UUID(int=commit_time(now - COMMITS_KEPT))
-        await self._reader.fetch(f'DELETE FROM {self._schema}."~commits" WHERE id < $1', oldest)  # noqa: S608
+        await self._pool.fetch(f'DELETE FROM {self._schema}."~commits" WHERE id < $1', oldest)  # noqa: S608
         for handle in list(self._handles.values()):
             if handle.table.expiry is None:
                 continue
-            removed = await self._reader.fetch(handle.statements.sweep, now, SWEEP_ROWS)
+            removed = await self._pool.fetch(handle.statements.sweep, now, SWEEP_ROWS)
             if removed:
                 self._removed[handle.table.name] += len(removed)
                 return len(removed)
@@ -315,15 +309,6 @@ async def _create_catalog(session: Session, schema: str, quoted: str) -> None:
         f'INSERT INTO {quoted}."~format" VALUES ({FORMAT})',  # noqa: S608
     ):
         await session.fetch(statement, operation="CREATE")
-
-
-def _is_same(stored: Table, declared: Table) -> bool:
-    """Whether two declarations are equal apart from the order of their indexes."""
-    return (stored.partition, stored.sort, stored.expiry) == (
-        declared.partition,
-        declared.sort,
-        declared.expiry,
-    ) and set(stored.indexes) == set(declared.indexes)
 
 
 def _quoted(name: str) -> str:

@@ -8,18 +8,18 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias, cast
 
-from keytables.checks import PLAIN_TYPES, snapshot
+from keytables.checks import snapshot_all
 from keytables.completions import Completion
 from keytables.engine import WriteOptions
 from keytables.errors import ConditionFailed, KeytablesError
 from keytables.expressions import Change as ChangeItem
 from keytables.expressions import Predicate, Returning, compile_condition
 from keytables.packing import unpack
-from keytables.postgresql.columns import Row, RowEncoder
+from keytables.postgresql.columns import ITEM, NUMBER, Row, RowEncoder
 from keytables.postgresql.statements import Change
-from keytables.values import Item, KeyTuple, Value
+from keytables.values import Item, KeyTuple
 
 
 @dataclass(slots=True)
@@ -52,8 +52,8 @@ class ItemState:
             self._item = unpack(self.packed)
         return self._item
 
-    def put(self, row: Row, packed: bytes) -> None:
-        self.row, self.packed, self._item = row, packed, None
+    def put(self, row: Row) -> None:
+        self.row, self.packed, self._item = row, cast(bytes, row[ITEM]), None
         self.is_changed = True
 
     def delete(self) -> None:
@@ -62,7 +62,9 @@ class ItemState:
 
 
 class ItemOperation(ABC):
-    """A write from its submission to its completion. ``size``: bytes."""
+    """A write from its submission to its completion. ``size``: bytes; ``waiters``: reads that wait
+    for it. Applying it sets ``result`` and ``error``.
+    """
 
     __slots__ = ("completion", "error", "result", "size", "waiters")
 
@@ -70,12 +72,12 @@ class ItemOperation(ABC):
     """Whether the stored item decides what it does, or is its result."""
 
     completion: Completion
+    result: object
+    error: KeytablesError | None
+    waiters: list[asyncio.Future[None]] | None
 
     def __init__(self, size: int) -> None:
-        self.size = size
-        self.error: KeytablesError | None = None
-        self.result: object = None
-        self.waiters: list[asyncio.Future[None]] | None = None
+        self.size, self.waiters = size, None
 
     @abstractmethod
     def apply(self, state: ItemState) -> object:
@@ -83,14 +85,14 @@ class ItemOperation(ABC):
 
 
 class UnconditionalPut(ItemOperation):
-    __slots__ = ("packed", "row")
+    __slots__ = ("row",)
 
-    def __init__(self, row: Row, packed: bytes) -> None:
-        super().__init__(len(packed))
-        self.row, self.packed = row, packed
+    def __init__(self, row: Row) -> None:
+        self.size, self.waiters = len(cast(bytes, row[ITEM])), None
+        self.row = row
 
     def apply(self, state: ItemState) -> object:
-        state.put(self.row, self.packed)
+        state.put(self.row)
         return None
 
 
@@ -112,10 +114,7 @@ class _ReadingOperation(ItemOperation):
         condition, values, self.returning = options.condition, options.values, options.returning
         self.condition: Predicate | None
         self.condition = None if condition is None else compile_condition(condition)
-        self.values: dict[str, Value] = {
-            name: value if type(value) in PLAIN_TYPES else snapshot(value, name)
-            for name, value in (values or {}).items()
-        }
+        self.values = snapshot_all(values)
 
     def check(self, state: ItemState) -> Item | None:
         """Return the item. Raises ConditionFailed."""
@@ -126,15 +125,15 @@ class _ReadingOperation(ItemOperation):
 
 
 class ConditionalPut(_ReadingOperation):
-    __slots__ = ("packed", "row")
+    __slots__ = ("row",)
 
-    def __init__(self, row: Row, packed: bytes, options: WriteOptions) -> None:
-        super().__init__(len(packed), options)
-        self.row, self.packed = row, packed
+    def __init__(self, row: Row, options: WriteOptions) -> None:
+        super().__init__(len(cast(bytes, row[ITEM])), options)
+        self.row = row
 
     def apply(self, state: ItemState) -> object:
         self.check(state)
-        state.put(self.row, self.packed)
+        state.put(self.row)
         return None
 
 
@@ -168,33 +167,25 @@ class ConditionalUpdate(_ReadingOperation):
         old = self.check(state)
         if old is None and not self.creates:
             return None
-        item = state_of_key(self.codec, state.key) if old is None else dict(old)
+        item: Item = {} if old is None else dict(old)
+        if old is None:
+            item.update(zip(self.codec.key_names, state.key, strict=True))
         self.change(item, self.values)
         _, row = self.codec.row(item)
-        packed = row[-2]
-        assert isinstance(packed, bytes)
-        if packed != state.packed:
-            state.put(row, packed)
+        if row[ITEM] != state.packed:
+            state.put(row)
         if self.returning is Returning.NEW:
-            return unpack(packed)
+            return unpack(cast(bytes, row[ITEM]))
         return old if self.returning is Returning.OLD else None
-
-
-def state_of_key(codec: RowEncoder, key: KeyTuple) -> Item:
-    return dict(zip(codec.key_names, key, strict=True))
 
 
 UNREAD: Final = object()
 """In place of what is stored: no operation needs it."""
 
 
-@dataclass(slots=True)
-class RowChange:
-    """What the operations on an item do to its row. ``values``: as the statement takes them."""
-
-    kind: Change
-    values: tuple[object, ...]
-    number: int
+RowChange: TypeAlias = tuple[Change, tuple[object, ...], int]
+"""What the operations on an item do to its row: the values that the statement takes, and the number
+by which it says that the guard held; 0 without a guard."""
 
 
 def fold(
@@ -212,9 +203,9 @@ def fold(
     if stored is UNREAD and len(operations) == 1:  # most writes: the item does not matter
         [operation] = operations
         operation.result = operation.error = None
-        if isinstance(operation, UnconditionalPut):
-            return RowChange(Change.PUT, operation.row, 0)
-        return RowChange(Change.DELETE, encode_key(key), 0)
+        if type(operation) is UnconditionalPut:
+            return Change.PUT, operation.row, 0
+        return Change.DELETE, encode_key(key), 0
     found = stored if isinstance(stored, Stored) else None
     state = ItemState(key, found.packed if found is not None and found.is_live(now) else None)
     for operation in operations:
@@ -227,16 +218,13 @@ def fold(
         return None
     row = state.row
     if stored is UNREAD:
-        if row is None:
-            return RowChange(Change.DELETE, encode_key(key), 0)
-        return RowChange(Change.PUT, row, 0)
+        return (Change.DELETE, encode_key(key), 0) if row is None else (Change.PUT, row, 0)
     if row is None:
         if found is None:
             return None
         number = new_number()
-        return RowChange(Change.REMOVE, (*encode_key(key), found.version, number), number)
-    row_number = row[-1]
-    assert isinstance(row_number, int)
+        return Change.REMOVE, (*encode_key(key), found.version, number), number
+    number = cast(int, row[NUMBER])
     if found is None:
-        return RowChange(Change.INSERT, row, row_number)
-    return RowChange(Change.REPLACE, (*row, found.version), row_number)
+        return Change.INSERT, row, number
+    return Change.REPLACE, (*row, found.version), number

@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count, islice
-from typing import Any, Final, NamedTuple
+from itertools import islice
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias
 
 from keytables.bounds import Operator, sort_bounds
 from keytables.checks import (
@@ -22,14 +23,11 @@ from keytables.checks import (
 from keytables.completions import clone_error
 from keytables.engine import Clock, Query
 from keytables.errors import KeytablesError, SchemaError, Throttled
-from keytables.failures import FailureReports
 from keytables.packing import unpack_all
 from keytables.postgresql.columns import Column
 from keytables.postgresql.connections import MAX_WAITING, Pool
-from keytables.postgresql.failures import ConnectionLost
 from keytables.postgresql.operations import Stored
 from keytables.postgresql.statements import PAGE_BYTES, TableStatements
-from keytables.retries import Backoff
 from keytables.schema import Cursor, Key, Kind, Page
 from keytables.values import KeyTuple
 
@@ -40,53 +38,28 @@ _TOGETHER: Final = 200
 """Items of one round trip."""
 
 _PAGE_ROWS: Final = 500
+_BLOB: Final = itemgetter(0)
 
-READ_TIMEOUT: Final = 5.0
-"""Seconds for which a read whose connection broke is repeated: it changes nothing."""
-
-_BACKOFF: Final = Backoff(0.02, 0.5)
-
-
-class RepeatedReads:
-    """Statements of any table that may be repeated. Reports their failures."""
-
-    def __init__(self, pool: Pool, failures: FailureReports) -> None:
-        self._pool, self._failures = pool, failures
-
-    async def fetch(self, sql: str, *values: object, table: str = "") -> list[Any]:
-        """Return the rows. Raises Throttled while the database is out of reach."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + READ_TIMEOUT
-        for attempt in count(1):
-            try:
-                return await self._pool.fetch(sql, *values, table=table)
-            except ConnectionLost as error:
-                pause = _BACKOFF.delay(attempt)
-                if loop.time() + pause >= deadline or self._pool.is_closed:
-                    self._failures.report(error)
-                    # Nothing was changed, and the database may soon be back.
-                    raise Throttled(str(error)) from error
-            except KeytablesError as error:
-                self._failures.report(error)
-                raise
-            await asyncio.sleep(pause)
-        raise AssertionError("unreachable")
+Waiting: TypeAlias = dict[KeyTuple, list["asyncio.Future[Stored | None]"]]
+"""Keys of items, to those who wait for them."""
 
 
 class ItemReads:
     """Reads items of one table by their keys."""
 
-    def __init__(self, statements: TableStatements, reader: RepeatedReads) -> None:
-        self._statements, self._reader = statements, reader
+    def __init__(self, statements: TableStatements, pool: Pool) -> None:
+        self._sql, self._pool = statements.get, pool
+        self._loop = asyncio.get_running_loop()
         self._encode = statements.columns.encode_key
         self._name = statements.columns.table.name
-        self._waiting: dict[KeyTuple, list[asyncio.Future[Stored | None]]] = {}
+        self._waiting: Waiting = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._in_flight = 0
         self._is_beginning = False
 
     def read(self, key: KeyTuple) -> "asyncio.Future[Stored | None]":
         """Return the row of a (checked) key, expired or not; None: there is none."""
-        future: asyncio.Future[Stored | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Stored | None] = self._loop.create_future()
         futures = self._waiting.get(key)
         if futures is not None:
             futures.append(future)
@@ -94,39 +67,39 @@ class ItemReads:
             future.set_exception(Throttled(f"{len(self._waiting)} reads are waiting already"))
         else:
             self._waiting[key] = [future]
-            self._begin()
+            if not self._is_beginning and self._in_flight < _IN_FLIGHT:
+                self._begin()
         return future
 
     def _begin(self) -> None:
-        if self._waiting and not self._is_beginning and len(self._tasks) < _IN_FLIGHT:
-            self._is_beginning = True
-            task = asyncio.create_task(self._read_waiting())
-            self._tasks.add(task)
-            task.add_done_callback(self._end)
-
-    def _end(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        self._begin()
+        self._is_beginning = True
+        self._in_flight += 1
+        task = self._loop.create_task(self._read_waiting())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _read_waiting(self) -> None:
         """Read what is asked for when this begins: with what else that turn of the loop asks."""
         self._is_beginning = False
-        taken = {key: self._waiting.pop(key) for key in list(islice(self._waiting, _TOGETHER))}
-        self._begin()
-        await self._read(taken)
-
-    async def _read(self, wanted: dict[KeyTuple, list["asyncio.Future[Stored | None]"]]) -> None:
-        keys = list(wanted)
-        arrays = [list(values) for values in zip(*map(self._encode, keys), strict=True)]
+        wanted, self._waiting = self._waiting, {}
+        if len(wanted) > _TOGETHER:
+            self._waiting = dict(islice(wanted.items(), _TOGETHER, None))
+            wanted = dict(islice(wanted.items(), _TOGETHER))
+            if self._in_flight < _IN_FLIGHT:
+                self._begin()
+        # Number of the key, from 1, to what is stored.
         found: dict[int, Stored] = {}
         error: KeytablesError | None = None
         try:
-            rows = await self._reader.fetch(self._statements.get, *arrays, table=self._name)
+            arrays = map(list, zip(*map(self._encode, wanted), strict=True))
+            rows = await self._pool.fetch(self._sql, *arrays, table=self._name)
             for number, packed, expires, version in rows:
-                found[number - 1] = Stored(packed, expires, version)
+                found[number] = Stored(packed, expires, version)
         except KeytablesError as failure:
             error = failure
-        for number, futures in enumerate(wanted.values()):
+        finally:
+            self._in_flight -= 1
+        for number, futures in enumerate(wanted.values(), 1):
             for future in futures:
                 if future.done():
                     continue  # its reader was cancelled
@@ -134,6 +107,8 @@ class ItemReads:
                     future.set_result(found.get(number))
                 else:
                     future.set_exception(clone_error(error))
+        if self._waiting and not self._is_beginning:
+            self._begin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +145,8 @@ _ROW_CHECK: Final = key_check(Key("row", Kind.NUMBER), 0)
 class Pages:
     """Queries and scans of one table. ``query`` and ``scan`` may raise SchemaError."""
 
-    def __init__(self, statements: TableStatements, reader: RepeatedReads, clock: Clock) -> None:
-        self._statements, self._reader, self._clock = statements, reader, clock
+    def __init__(self, statements: TableStatements, pool: Pool, clock: Clock) -> None:
+        self._statements, self._pool, self._clock = statements, pool, clock
         self._columns = columns = statements.columns
         self._table = table = columns.table
         self._checks = checks = key_checks(table)
@@ -259,8 +234,8 @@ class Pages:
         sql, values, most, names = selection
         if self._columns.expires:
             values.insert(0, self._clock())
-        rows = await self._reader.fetch(sql, *values, table=self._table.name)
-        blobs = [row[0] for row in rows]
+        rows = await self._pool.fetch(sql, *values, table=self._table.name)
+        blobs = list(map(_BLOB, rows))
         items = unpack_all(blobs[:most])
         if len(rows) <= most and sum(map(len, blobs)) < PAGE_BYTES:
             return Page(items, None)

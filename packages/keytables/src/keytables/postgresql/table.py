@@ -15,6 +15,7 @@ from keytables.engine import Clock, Query, TableHandle, WriteOptions
 from keytables.expressions import MAX_COMPILED, Change, Update, compile_update
 from keytables.packing import unpack
 from keytables.postgresql.columns import RowEncoder
+from keytables.postgresql.connections import Pool
 from keytables.postgresql.operations import (
     ConditionalDelete,
     ConditionalPut,
@@ -24,7 +25,7 @@ from keytables.postgresql.operations import (
     UnconditionalDelete,
     UnconditionalPut,
 )
-from keytables.postgresql.reads import ItemReads, Pages, RepeatedReads
+from keytables.postgresql.reads import ItemReads, Pages
 from keytables.postgresql.statements import TableStatements
 from keytables.postgresql.writer import GroupCommit, TableWrites
 from keytables.schema import Cursor, Page, Table
@@ -45,15 +46,15 @@ class PostgresTable(TableHandle):
         statements: TableStatements,
         *,
         writer: GroupCommit,
-        reader: RepeatedReads,
+        pool: Pool,
         clock: Clock,
     ) -> None:
         super().__init__(table)
         self.statements = statements
         self._writer, self._clock = writer, clock
         self._codec = RowEncoder(statements.columns, writer.new_number)
-        self._reads = ItemReads(statements, reader)
-        self._pages = Pages(statements, reader, clock)
+        self._reads = ItemReads(statements, pool)
+        self._pages = Pages(statements, pool, clock)
         self.writes = TableWrites(statements, self._reads)
         self._compile: Callable[[Update], tuple[Change, bool]]
         self._compile = lru_cache(maxsize=MAX_COMPILED)(partial(compile_update, table))
@@ -95,11 +96,7 @@ class PostgresTable(TableHandle):
         self, item: Item, options: WriteOptions | None
     ) -> tuple[KeyTuple, ItemOperation]:
         key, row = self._codec.row(item)
-        packed = row[-2]
-        assert isinstance(packed, bytes)
-        if options is None:
-            return key, UnconditionalPut(row, packed)
-        return key, ConditionalPut(row, packed, options)
+        return key, UnconditionalPut(row) if options is None else ConditionalPut(row, options)
 
     # --- reads --------------------------------------------------------------------------------
 
@@ -123,7 +120,8 @@ class PostgresTable(TableHandle):
     async def _query(self, query: Query) -> Page:
         selection, index = self._pages.query(query), query.index
         if index is None:
-            await self._writer.wait_for(self.writes.of_partition(query.partition))
+            if self.writes.partitions:
+                await self._writer.wait_for(self.writes.of_partition(query.partition))
             return await self._pages.page(selection)
         await self._writer.wait_for(self.writes.all())
         return self.table.projected(await self._pages.page(selection), index)

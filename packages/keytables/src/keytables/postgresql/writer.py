@@ -79,9 +79,8 @@ class ItemWrites:
 
     __slots__ = ("evaluations", "key", "operations", "stored", "table", "taken")
 
-    def __init__(self, table: TableWrites, key: KeyTuple) -> None:
-        self.table, self.key = table, key
-        self.operations: list[ItemOperation] = []
+    def __init__(self, table: TableWrites, key: KeyTuple, first: ItemOperation) -> None:
+        self.table, self.key, self.operations = table, key, [first]
         self.stored: object = UNREAD
         self.taken = self.evaluations = 0
 
@@ -121,7 +120,7 @@ class GroupCommit:
         self.is_closed = False
 
     def new_number(self) -> int:
-        return self._random.getrandbits(62)
+        return self._random.getrandbits(62) + 1  # 0 is none
 
     # --- submission ---------------------------------------------------------------------------
 
@@ -144,16 +143,16 @@ class GroupCommit:
             )
             return
         operation.completion = completion
+        if not self._count:
+            self._idle.clear()
         self._count += 1
         self._bytes += operation.size
-        self._idle.clear()
         keys = table.partitions.get(key[0])
         if keys is None:
             keys = table.partitions[key[0]] = {}
         writes = keys.get(key)
         if writes is None:
-            writes = keys[key] = ItemWrites(table, key)
-            writes.operations.append(operation)
+            writes = keys[key] = ItemWrites(table, key, operation)
             self._prepare(writes)
         else:
             writes.operations.append(operation)
@@ -267,14 +266,19 @@ class GroupCommit:
             self._begin()
 
     def _take(self) -> list[ItemWrites]:
-        batch: list[ItemWrites] = []
+        ready, batch = self._ready, list[ItemWrites]()
+        if self._count <= MAX_BATCH and self._bytes <= MAX_BATCH_BYTES:  # all of them fit
+            batch += ready
+            ready.clear()
+            for writes in batch:
+                writes.taken = len(writes.operations)
+            return batch
         count = size = 0
-        while self._ready and count < MAX_BATCH and size < MAX_BATCH_BYTES:
-            writes = self._ready.popleft()
+        while ready and count < MAX_BATCH and size < MAX_BATCH_BYTES:
+            writes = ready.popleft()
             writes.taken = len(writes.operations)
             count += writes.taken
-            for operation in writes.operations:
-                size += operation.size
+            size += sum(operation.size for operation in writes.operations)
             batch.append(writes)
         return batch
 
@@ -282,16 +286,11 @@ class GroupCommit:
         now = self._clock()
         changes: list[tuple[ItemWrites, RowChange]] = []
         unchanged: list[ItemWrites] = []
+        new_number = self.new_number
         for writes in batch:
-            operations = writes.operations[: writes.taken]
-            change = fold(
-                operations,
-                writes.key,
-                writes.table.encode_key,
-                writes.stored,
-                now,
-                self.new_number,
-            )
+            taken = writes.operations[: writes.taken]
+            encode_key = writes.table.encode_key
+            change = fold(taken, writes.key, encode_key, writes.stored, now, new_number)
             if change is None:
                 unchanged.append(writes)
             else:
@@ -316,15 +315,14 @@ class GroupCommit:
             failure = Throttled(str(error)) if isinstance(error, NotApplied) else error
             self._fail([writes for writes, _ in changes], failure)
             return
-        applied = [
-            w for w, change in changes if change.kind not in GUARDED or change.number in done
-        ]
+        applied = [each for each, (_, _, number) in changes if not number or number in done]
         self._connector.activity.commits += 1
         self._connector.activity.written += len(applied)
         self._finish(applied)
-        for writes, change in changes:
-            if change.kind in GUARDED and change.number not in done:
-                self._evaluate_again(writes)
+        if len(applied) < len(changes):
+            for writes, (_, _, number) in changes:
+                if number and number not in done:
+                    self._evaluate_again(writes)
 
     def _evaluate_again(self, writes: ItemWrites) -> None:
         writes.evaluations += 1
@@ -346,34 +344,34 @@ class GroupCommit:
 
     def _finish(self, batch: Iterable[ItemWrites]) -> None:
         for writes in batch:
-            done, writes.operations = (
-                writes.operations[: writes.taken],
-                writes.operations[writes.taken :],
-            )
+            done, left = writes.operations, writes.operations[writes.taken :]
+            if left:
+                del done[writes.taken :]
+                writes.operations = left
             writes.taken = writes.evaluations = 0
-            if not writes.operations:
-                keys = writes.table.partitions[writes.key[0]]
-                del keys[writes.key]
+            if not left:
+                key, partitions = writes.key, writes.table.partitions
+                keys = partitions[key[0]]
+                del keys[key]
                 if not keys:
-                    del writes.table.partitions[writes.key[0]]
+                    del partitions[key[0]]
             for operation in done:
-                self._complete(operation)
-            if writes.operations:
+                self._count -= 1
+                self._bytes -= operation.size
+                completion = operation.completion
+                if not completion.done():
+                    if operation.error is None:
+                        completion.set_result(operation.result)
+                    else:
+                        completion.set_exception(operation.error)
+                if operation.waiters is not None:
+                    for waiter in operation.waiters:
+                        if not waiter.done():
+                            waiter.set_result(None)
+            if left:
                 self._prepare(writes)
         if not self._count:
             self._idle.set()
-
-    def _complete(self, operation: ItemOperation) -> None:
-        self._count -= 1
-        self._bytes -= operation.size
-        if not operation.completion.done():
-            if operation.error is None:
-                operation.completion.set_result(operation.result)
-            else:
-                operation.completion.set_exception(operation.error)
-        for waiter in operation.waiters or ():
-            if not waiter.done():
-                waiter.set_result(None)
 
 
 Shape: TypeAlias = tuple[tuple[TableStatements, Change], ...]
@@ -385,13 +383,13 @@ def _statement(
 ) -> tuple[str, list[list[object]], str]:
     """Return the statement of a commit, its arrays, and the names of its tables for errors."""
     groups: dict[tuple[TableStatements, Change], list[tuple[object, ...]]] = {}
-    for writes, change in changes:
-        group = writes.table.statements, change.kind
+    for writes, (kind, values, _) in changes:
+        group = writes.table.statements, kind
         rows = groups.get(group)
         if rows is None:
-            groups[group] = [change.values]
+            groups[group] = [values]
         else:
-            rows.append(change.values)
+            rows.append(values)
     shape = tuple(sorted(groups, key=lambda group: (group[0].name, group[1])))
     arrays: list[list[object]] = []
     for group in shape:
