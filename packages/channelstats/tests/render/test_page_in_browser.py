@@ -1,11 +1,18 @@
 """The page of a report in a real browser."""
 
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from channelstats.render.html import html_of
+from channelstats.render.names import Directory
+from channelstats.views.components import table
+from channelstats.views.model import Choice, Section
+from channelstats.views.model import Page as Report
 from support.channelstats.weeks import Week
 from support.chromium import Chromium, Page
 from support.contrast import LOW_CONTRAST
@@ -46,6 +53,27 @@ async def test_the_page_fits_every_window(
     for width in (WIDE, 1100, 900, 700, NARROW):
         await shown(page, width, "light")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+async def test_a_reason_is_read_on_a_phone_without_scrolling(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    cells = {
+        "action": "Welcome",
+        "person": "UALICE",
+        "channel": "CGEN",
+        "date": "2024-03-12",
+        "reason": "New: nobody replied or reacted to 1 message of theirs, 1 question among them.",
+    }
+    section = Section.of(table("queue", "To do first", pl.DataFrame([cells])))
+    day = date(2024, 3, 12)
+    made = Report("global", ("Report",), Choice(day, day), (day, day), sections=(section,))
+    file = tmp_path / "report.html"
+    file.write_text(html_of(made, Directory()), "utf-8")
+    page = await browser.open(file.as_uri())
+    await shown(page, NARROW, "light")
+    box = "document.querySelector('.scroll')"
+    assert await page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
 
 
 async def test_a_long_name_is_seen_whole(browser: Chromium, w2: Week, tmp_path: Path) -> None:
