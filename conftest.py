@@ -41,11 +41,13 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Have SIGINT interrupt, in the test and in the processes that it starts.
+    """Let signals arrive, in the test and in the processes that it starts, and SIGINT interrupt.
 
-    A shell that starts the tests in the background has them ignore it, and a closed event loop of
-    uvloop leaves its handler in place.
+    A shell that starts the tests in the background has them ignore SIGINT, and a closed event loop
+    of uvloop leaves its handler in place. A service that is composed in this process blocks signals
+    until it has handlers for them, which a test may not come to.
     """
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
