@@ -172,6 +172,7 @@ def test_a_package_alone_does_not_find_the_base_layer(libraries: Environment) ->
     assert "No matching distribution found for keytables" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_lines_for_an_index_install_what_a_release_builds(dist: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv", offline=True)
     names = [name for line in FROM_INDEX for name in shlex.split(line)[2:]]

@@ -12,12 +12,13 @@ from keytables.sqlite import SqliteEngine
 from support import dynamo_servers
 from support.memory_engine import MemoryEngine
 from support.postgres_servers import postgres
+from support.soak import slow
 from support.table_engines import DynamoStore, PartedSqliteStore, PostgresStore
 
 NAMES = ("memory", "sqlite")
-EVERY = (*NAMES, "sqlite-parts", "postgresql", "ministack")
-"""With a store in several files, and with databases that are processes of their own, for tests that
-are worth the time.
+EVERY = (*NAMES, slow("sqlite-parts"), "postgresql", "ministack")
+"""With databases that are processes of their own, for tests that are worth the time; in `make slow`
+with a store in several files too.
 """
 
 
@@ -46,7 +47,7 @@ async def engine(name: str, folder: Path, clock: Clock) -> AsyncIterator[Engine]
             await database.clear()
 
 
-def engine_fixture(names: Sequence[str]) -> Any:
+def engine_fixture(names: Sequence[Any]) -> Any:
     """A fixture `engine` for a module or folder whose tests run on each of these engines; it takes
     its time from the fixture `clock`.
     """

@@ -213,7 +213,7 @@ CANDIDATES: dict[str, Candidate] = {
         lambda _, clock: DynamoStore(faulty_ministack(), clock), OF_DYNAMODB, examples=5
     ),
 }
-QUICK = ("sqlite", "sqlite-parts", "postgresql", "dynamodb-ministack")
+QUICK = ("sqlite", "postgresql", "dynamodb-ministack")
 """The engines of `make test`; the others are left to `make slow`."""
 
 

@@ -159,7 +159,7 @@ def credentials(kind: str) -> Mapping[str, str]:
     return CREDENTIALS if kind == "dynamodb" else {}
 
 
-@pytest.mark.parametrize("kind", ["dynamodb", "postgresql"])
+@pytest.mark.parametrize("kind", [slow("dynamodb"), "postgresql"])
 async def test_revoking_ends_the_sessions_at_every_node(tmp_path: Path, kind: str) -> None:
     async with two_nodes(kind, tmp_path) as (url, nodes):
         variables = credentials(kind)

@@ -195,7 +195,7 @@ async def test_a_next_version_that_is_killed_before_this_one_has_ended_is_replac
     ]
 
 
-@pytest.mark.parametrize(("workers", "delivery"), [("1", "bypass"), ("2", "store-first")])
+@pytest.mark.parametrize(("workers", "delivery"), [slow("1", "bypass"), ("2", "store-first")])
 async def test_in_upgrades_under_load_no_connection_is_closed_and_no_push_refused_or_repeated(
     tmp_path: Path, workers: str, delivery: str
 ) -> None:

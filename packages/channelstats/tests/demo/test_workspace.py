@@ -271,7 +271,7 @@ def test_beside_the_messages_there_is_what_slack_puts_there(export: Path) -> Non
 
 
 # A Sunday is left out: the last day before it is that of the Saturday.
-@pytest.mark.parametrize("weekday", range(6))
+@pytest.mark.parametrize("weekday", slow_after(2, range(6)))
 def test_the_last_whole_week_has_newcomers_lapsed_people_silent_channels_and_open_questions(
     weekday: int,
 ) -> None:

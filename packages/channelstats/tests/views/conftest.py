@@ -8,9 +8,10 @@ from channelstats.stats import report
 from channelstats.views.loading import DashboardData
 from support.channelstats.house import decoded
 from support.channelstats.views import random_workspace
+from support.soak import slow_after
 
 
-@pytest.fixture(scope="module", params=range(8))
+@pytest.fixture(scope="module", params=slow_after(4, (0, 4, 6, 2, 1, 3, 5, 7)))
 def data(request: pytest.FixtureRequest) -> DashboardData:
     return random_workspace(request.param)
 

@@ -26,7 +26,7 @@ from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.views import Looked, comparable, everything, look
 from support.channelstats.workspace import write_zip
-from support.soak import slow_after
+from support.soak import slow, slow_after
 
 FIRST = date(2024, 3, 10)
 
@@ -100,7 +100,7 @@ async def test_the_most_days_of_nothing_can_be_read(empty: House) -> None:
 
 @pytest.mark.parametrize(
     ("weeks", "rows", "title"),
-    [(1, 12, "week_12"), (26, 26, "week_26"), (52, 13, "weeks_49_to_52")],
+    [(1, 12, "week_12"), (26, 26, "week_26"), slow(52, 13, "weeks_49_to_52")],
 )
 async def test_newcomers_are_followed_over_the_whole_period(
     empty: House, weeks: int, rows: int, title: str

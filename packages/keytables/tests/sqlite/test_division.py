@@ -16,6 +16,7 @@ from keytables.sqlite import SqliteEngine, copies, database, divide_store, divis
 from keytables.sqlite.layout import count_parts, part_files, store_files
 from keytables.sqlite.locks import UsageLock
 from support.paths import PYTHONPATH
+from support.soak import slow
 from support.sqlite_store import select
 
 NOTES = Table(
@@ -264,7 +265,7 @@ divide_store(sys.argv[1], int(sys.argv[2]))
 """
 
 
-@pytest.mark.parametrize(("before", "parts"), [(1, 2), (3, 2), (2, 1)])
+@pytest.mark.parametrize(("before", "parts"), [(1, 2), slow(3, 2), slow(2, 1)])
 def test_a_kill_at_any_step_leaves_the_old_store_or_the_new_one(
     path: Path, before: int, parts: int
 ) -> None:
