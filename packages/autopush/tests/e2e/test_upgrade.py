@@ -428,6 +428,19 @@ def test_a_process_that_is_no_service_gets_no_signal() -> None:
         other.wait()
 
 
+async def test_a_worker_gets_no_signal_and_its_main_process_is_named(tmp_path: Path) -> None:
+    async with service(tmp_path, "--workers", "2") as running:
+        for worker in (workers := running.workers):
+            refused = await asyncio.to_thread(upgrade, "--pid", str(worker))
+            assert refused.returncode == 3
+            assert f"is a worker of a service: its main process is {running.pid}" in refused.stderr
+        agent = await running.connect()
+        await agent.register()
+        await agent.close()
+        assert running.workers == workers
+        assert running.errors == []
+
+
 def test_an_upgrade_of_no_service_is_refused(tmp_path: Path) -> None:
     refused = upgrade("--data", str(tmp_path))
     assert refused.returncode == 3

@@ -29,6 +29,9 @@ def upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
     pid = arguments.pid or _main_process(settings)
     if not _takes_signal(pid):
         raise StartupError(f"process {pid} is not the main process of a service")
+    if (main := _main_process_of(pid)) != pid:
+        # The signal would make it end, and nothing would be upgraded.
+        raise StartupError(f"process {pid} is a worker of a service: its main process is {main}")
     try:
         os.kill(pid, signal.SIGUSR2)
     except ProcessLookupError:
@@ -67,22 +70,25 @@ def _main_process(settings: Settings) -> int:
     place = parse_store(settings.store_url)
     if not isinstance(place, SqliteUrl):
         raise StartupError("the store is not embedded: name the main process with --pid")
-    found = {_parent_of_worker(pid) for pid in lock_holding_pids(place.path)}
+    found = {_main_process_of(pid) for pid in lock_holding_pids(place.path)}
     if len(found) != 1:
         which = "several processes have" if found else "no process has"
         raise StartupError(f"{which} {place.path} open: name the main process with --pid")
     return found.pop()
 
 
-def _parent_of_worker(pid: int) -> int:
+def _main_process_of(pid: int) -> int:
     """The supervisor of a worker, which has its command line; else the process itself."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         parent = int(stat.rpartition(") ")[2].split()[1])
-        is_worker = _command_line(parent) == _command_line(pid)
+        if _command_line(parent) != _command_line(pid):
+            return pid
     except OSError:  # it has ended
         return pid
-    return parent if is_worker else pid
+    # A next version is a child with that command line, too.
+    following = find_next_version(parent)
+    return pid if following is not None and following.pid == pid else parent
 
 
 def _command_line(pid: int) -> bytes:
