@@ -400,6 +400,7 @@ supervise(start, next=[sys.executable, "-c", ready], drain=600)
     code, err = service.end()
     assert code == 0
     assert "this version serves again" in err
+    assert err.count("ERROR") == 1  # that a worker ended as it was told is none
 
 
 def test_workers_also_restarted_ones_notice_when_the_parent_is_killed(run: Run) -> None:

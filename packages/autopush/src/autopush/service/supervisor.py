@@ -127,6 +127,8 @@ class _WorkerProcess:
         self.ready_pipe: Connection | None = None
         self.is_ready = False
         self.ready_at = 0.0
+        self.is_replaced = False
+        """Whether it was told to end, so that another one takes its place."""
         self.restarts = Restarts()
 
 
@@ -271,7 +273,7 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             writer.close()
         worker.process, worker.started, worker.ready_pipe = process, now, reader
-        worker.restarts.at = None
+        worker.is_replaced, worker.restarts.at = False, None
 
     def _run_child(self, slot: WorkerSlot) -> None:
         signal.set_wakeup_fd(-1)
@@ -311,6 +313,9 @@ class Supervisor:
             self._stop(STARTUP_FAILED)
             return
         now = time.monotonic()
+        if worker.is_replaced and code == 0:
+            worker.restarts = Restarts(now)
+            return
         uptime = now - worker.started
         _log.error(
             "A worker ended and is restarted",
@@ -370,6 +375,7 @@ class Supervisor:
             if worker.process is None:
                 worker.restarts = Restarts(now)
             elif worker.process.pid is not None:
+                worker.is_replaced = True
                 os.kill(worker.process.pid, signal.SIGTERM)
 
     def _kill(self) -> None:
