@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -28,6 +28,38 @@ DONE = "The next version serves"
 PAUSE = 0.005
 COMMAND_TIMEOUT = 60
 
+_started: dict[int, int] = {}
+"""The main processes of a test: descriptors, and their ids."""
+
+
+@pytest.fixture(autouse=True)
+def end_what_is_left() -> Iterator[None]:
+    """End the versions that a test leaves running when it fails."""
+    yield
+    for descriptor, pid in _started.items():
+        following = find_next_version(pid)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        if following is not None:  # it was not known to the test
+            with suppress(ProcessLookupError):
+                os.kill(following.pid, signal.SIGKILL)
+        os.close(descriptor)
+    _started.clear()
+
+
+def note(pid: int) -> int:
+    """Have that process end with the test."""
+    _started[os.pidfd_open(pid)] = pid
+    return pid
+
+
+class EndedService(Service):
+    """One that ends with the test."""
+
+    def launch(self) -> None:
+        super().launch()
+        note(self.pid)
+
 
 def upgrade(*words: str) -> "subprocess.CompletedProcess[str]":
     """The command `autopush upgrade`."""
@@ -46,7 +78,12 @@ async def upgraded(running: Service) -> int:
     done = await asyncio.to_thread(upgrade, "--data", str(running.data))
     assert done.returncode == 0, (done.stdout, done.stderr, running.output)
     assert DONE in done.stdout
-    return int(done.stdout.partition("(process ")[2].partition(")")[0])
+    return next_pid(done)
+
+
+def next_pid(done: "subprocess.CompletedProcess[str]") -> int:
+    """Of the version that `upgrade` has started."""
+    return note(int(done.stdout.partition("(process ")[2].partition(")")[0]))
 
 
 async def stop(pid: int) -> None:
@@ -155,7 +192,7 @@ async def upgraded_by_pid(running: Service, pid: int) -> int:
     """As `upgraded`, of the version with that main process."""
     done = await asyncio.to_thread(upgrade, "--pid", str(pid))
     assert done.returncode == 0, (done.stdout, done.stderr, running.output)
-    return int(done.stdout.partition("(process ")[2].partition(")")[0])
+    return next_pid(done)
 
 
 @workers
@@ -165,7 +202,7 @@ async def test_a_next_version_that_is_killed_before_this_one_has_ended_is_replac
     authority = Authority(tmp_path)
     tls = authority.issue(tmp_path).options
     # They cannot be handed over, so this version is still there.
-    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "600", *tls])
+    running = EndedService(tmp_path, ["--workers", workers, "--upgrade-drain", "600", *tls])
     running.tls = authority.client()
     await running.start()
     agents = [await running.connect() for _ in range(8)]
@@ -198,7 +235,7 @@ async def test_in_upgrades_under_load_no_connection_is_closed_and_no_push_refuse
     tmp_path: Path, workers: str, delivery: str
 ) -> None:
     options = ["--workers", workers, "--upgrade-drain", "1", "--direct-delivery", delivery]
-    running = Service(tmp_path, options)
+    running = EndedService(tmp_path, options)
     await running.start()
     async with load(running) as traffic:
         async with traffic.pushing():
@@ -241,19 +278,19 @@ async def _is_handed_over_with_what_is_unacked(running: Service, direct: int) ->
 
 @pytest.mark.parametrize("delivery", ["store-first", "bypass"])
 async def test_what_is_unacked_is_handed_over_too(tmp_path: Path, delivery: str) -> None:
-    running = Service(tmp_path, ["--upgrade-drain", "1", "--direct-delivery", delivery])
+    running = EndedService(tmp_path, ["--upgrade-drain", "1", "--direct-delivery", delivery])
     await running.start()
     await _is_handed_over_with_what_is_unacked(running, 1)
 
 
 async def test_on_dynamodb_what_is_not_stored_is_handed_over(tmp_path: Path) -> None:
-    running = Service(tmp_path, ["--upgrade-drain", "1", "--store", new_store()], CREDENTIALS)
+    running = EndedService(tmp_path, ["--upgrade-drain", "1", "--store", new_store()], CREDENTIALS)
     await running.start()
     await _is_handed_over_with_what_is_unacked(running, 1)
 
 
 async def test_on_postgresql_what_is_unacked_is_handed_over(tmp_path: Path) -> None:
-    running = Service(tmp_path, ["--upgrade-drain", "1", "--store", postgres().url()])
+    running = EndedService(tmp_path, ["--upgrade-drain", "1", "--store", postgres().url()])
     await running.start()
     await _is_handed_over_with_what_is_unacked(running, 1)
 
@@ -262,7 +299,7 @@ async def test_on_postgresql_what_is_unacked_is_handed_over(tmp_path: Path) -> N
 async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accepted(
     tmp_path: Path, workers: str
 ) -> None:
-    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "30"])
+    running = EndedService(tmp_path, ["--workers", workers, "--upgrade-drain", "30"])
     await running.start()
     async with load(running, 40) as traffic:
         async with traffic.pushing(is_killed=True):
@@ -324,7 +361,7 @@ async def _is_open(agent: UserAgent) -> bool:
 async def test_a_worker_of_the_next_version_that_is_killed_takes_its_connections_alone_along(
     tmp_path: Path,
 ) -> None:
-    running = Service(tmp_path, ["--workers", "2", "--upgrade-drain", "1"])
+    running = EndedService(tmp_path, ["--workers", "2", "--upgrade-drain", "1"])
     await running.start()
     agents = [await running.connect() for _ in range(24)]
     endpoints = [(await agent.register())[1] for agent in agents]
@@ -368,7 +405,7 @@ async def test_connections_over_tls_are_closed_over_the_time_of_the_option(
 ) -> None:
     authority = Authority(tmp_path)
     tls = authority.issue(tmp_path).options
-    running = Service(tmp_path, ["--workers", workers, "--upgrade-drain", "5", *tls])
+    running = EndedService(tmp_path, ["--workers", workers, "--upgrade-drain", "5", *tls])
     running.tls = authority.client()
     await running.start()
     agents = [await running.connect() for _ in range(20)]
