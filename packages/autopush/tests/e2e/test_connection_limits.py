@@ -34,20 +34,22 @@ async def connections(port: int, number: int, sent: str = "") -> AsyncIterator[l
         yield clients
 
 
-async def until_open(clients: list[RawClient], number: int) -> None:
-    """Wait until no more than so many are open; the others got their answer or were reset."""
+async def until_open(clients: list[RawClient], number: int) -> int:
+    """Wait until no more than so many are open; returns how many got an answer: a refusal.
 
-    async def ended(client: RawClient) -> None:
-        await client.end()
-
-    waiting = [asyncio.ensure_future(ended(client)) for client in clients]
+    The others were reset: one that has been idle for `MIN_IDLE` gives way to a new one, and on a
+    busy machine the first are when the last connect.
+    """
+    ends = [asyncio.ensure_future(client.end()) for client in clients]
+    waiting = set(ends)
     async with asyncio.timeout(10):
-        while sum(not task.done() for task in waiting) > number:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            waiting = [task for task in waiting if not task.done()]
+        while len(waiting) > number:
+            _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    answered = sum(end.done() and end.result() != b"" for end in ends)
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
+    return answered
 
 
 async def get(url: str, path: str) -> ReceivedResponse:
@@ -84,10 +86,10 @@ async def test_unfinished_upgrades_count_among_the_connections_of_user_agents(
 ) -> None:
     async with service(tmp_path, "--max-connections", "20") as running:
         async with connections(running.websocket_port, 300, UNFINISHED) as clients:
-            await until_open(clients, 20 + PAGES_MARGIN)
+            refused = await until_open(clients, 20 + PAGES_MARGIN)
             await asyncio.sleep(MIN_IDLE)
             await exchange(running)
-        assert await refusals(running, "connections") >= 300 - 20 - PAGES_MARGIN
+        assert await refusals(running, "connections") >= refused > 0
         await running.logged('"limit":"connections"')
         assert sum("Refused by a limit" in line for line in running.output) == 1
         assert running.errors == []
@@ -99,11 +101,11 @@ async def test_idle_connections_beyond_the_limit_do_not_keep_others_out(tmp_path
             connections(running.endpoint_port, 50) as first,
             connections(running.websocket_port, 50, UNFINISHED) as second,
         ):
-            await until_open(first + second, 30)
+            refused = await until_open(first + second, 30)
             assert (await get(running.node_api, "/health")).status == 200
             await asyncio.sleep(MIN_IDLE)
             await exchange(running)
-        assert await refusals(running, "tcp_connections") >= 70
+        assert await refusals(running, "tcp_connections") >= refused > 0
         assert running.errors == []
 
 
@@ -115,11 +117,11 @@ async def test_connections_to_the_internal_port_are_bounded_and_idle_ones_give_w
     await limited.start()
     try:
         async with connections(limited.router_port, 150) as strangers:
-            await until_open(strangers, 100)
+            refused = await until_open(strangers, 100)
             await asyncio.sleep(MIN_IDLE)
             assert (await get(limited.node_api, "/health")).status == 200
             await exchange(limited)
-        assert await refusals(limited, "internal_connections") >= 50
+        assert await refusals(limited, "internal_connections") >= refused > 0
         assert limited.errors == []
     finally:
         assert await limited.stop() == 0
