@@ -4,6 +4,7 @@ write has an effect twice.
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
+from contextlib import suppress
 from typing import Any
 
 import asyncpg
@@ -40,6 +41,8 @@ HARSH = {
     Breakage.DELAYED: 0.05,
 }
 SEEDS = slow_after(1, range(times(3, 60)))
+KILLING = times(15, 60)
+"""Seconds in which a server is killed now and then; less often on a slow machine."""
 KEY = ("u", "1")
 ITEM: Item = {"user": "u", "place": "1", "n": 1}
 
@@ -118,16 +121,23 @@ async def test_acknowledged_writes_survive_kills_of_the_server(
         engine = await PostgresStore(server, clock).open()
         table = await engine.ensure_table(MESSAGES)
 
-        async def kill_now_and_then() -> None:
-            while True:
-                await asyncio.sleep(0.3)
+        loop, is_over = asyncio.get_running_loop(), asyncio.Event()
+        until = loop.time() + KILLING
+
+        async def kill_now_and_then() -> int:
+            kills = 0
+            while loop.time() < until and not is_over.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(is_over.wait(), 0.3)
                 await asyncio.to_thread(server.stop)
                 await asyncio.to_thread(server.start)
+                kills += 1
+            return kills
 
         killing = asyncio.create_task(kill_now_and_then())
         writers = await random_walk(table, seed)
-        killing.cancel()
-        await asyncio.gather(killing, return_exceptions=True)
+        is_over.set()
+        assert await killing > 1
         await asyncio.to_thread(server.stop)
         await asyncio.to_thread(server.start)
         await check_all(table, writers)
