@@ -35,6 +35,13 @@ def test_a_quota_is_set_with_the_user_or_later(run: Run) -> None:
     assert run("user", "list")[1].endswith(", no quota\n")
 
 
+def test_a_quota_without_its_flag_is_refused_with_the_flag(run: Run) -> None:
+    code, out, err = run("user", "quota", "ann", "1")
+    assert (code, out) == (2, "")
+    assert "[NAME] [--connections N]" in err
+    assert "there is an argument too many: '1'" in err
+
+
 @pytest.mark.parametrize("action", ["revoke", "quota"])
 def test_a_user_that_is_not_there_is_one_line_and_exit_code_1(run: Run, action: str) -> None:
     run("user", "add", "ann")

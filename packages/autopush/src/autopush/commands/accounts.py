@@ -85,4 +85,5 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(group, "--connections", None, (0, 1_000_000), about)
 
 
-COMMANDS: Final = {"user": CommandLine(run, _add_arguments, "add|list|revoke|quota [NAME]")}
+USAGE: Final = "add|list|revoke|quota [NAME] [--connections N]"
+COMMANDS: Final = {"user": CommandLine(run, _add_arguments, USAGE)}
