@@ -171,3 +171,17 @@ async def test_a_read_that_is_given_up_while_it_waits_takes_no_session(
     assert waiting.cancelled()
     assert await failures(read(pool, SIZE)) == []
     assert database.opened == SIZE
+
+
+async def test_a_read_that_is_given_up_while_it_connects_leaves_the_attempt_to_the_next(
+    database: FakeDatabase, pool: Pool
+) -> None:
+    database.may_answer.set()
+    connecting = read(pool, SIZE)
+    [waiting] = read(pool, 1)
+    await asyncio.sleep(0)
+    for each in connecting:
+        each.cancel()
+    async with asyncio.timeout(connections.WAIT_TIMEOUT / 2):
+        assert await waiting == ["SELECT"]
+    assert database.opened == 1

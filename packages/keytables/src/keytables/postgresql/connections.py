@@ -424,6 +424,7 @@ class Pool:
                 if self._count:
                     self._failure_reports.report(error)
                 return None
+            self._pass_on(None)  # another one may attempt it: this caller does not try again
             raise
         self._failures = 0
         self._last_failure = None
