@@ -68,8 +68,15 @@ def test_it_is_told_what_to_do_first(w2: Week) -> None:
     to_do = found[found.index("To do:") + 1 : -2]
     assert 1 <= len(to_do) <= 3
     assert all("https://example.slack.com/archives/" in line for line in to_do)
-    assert to_do[0].startswith(":eyes: Answer <@U")
+    assert to_do[0].startswith(":eyes: Answer ")
     assert to_do[0].endswith("|the question>): Nobody replied or reacted to this question.")
+    # Nobody is notified that others are to welcome or contact them.
+    assert not any("@" in line for line in to_do)
+    assert any(
+        f" {w2.directory.person(of)} in " in line
+        for line in to_do
+        for of in ("UALICE", "UBOB", "UCARA")
+    )
 
 
 @pytest.mark.parametrize(

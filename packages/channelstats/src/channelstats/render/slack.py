@@ -27,6 +27,7 @@ from channelstats.views.model import (
     Page,
     Part,
     Section,
+    Span,
     Table,
     Text,
     Tile,
@@ -121,10 +122,12 @@ class _Slack:
         return texts
 
     def line(self, line: Line) -> str:
-        return "".join(
-            escaped(of) if isinstance(of, str) else self.value(of.value, of.kind, of.label)
-            for of in line
-        )
+        return "".join(escaped(of) if isinstance(of, str) else self._span(of) for of in line)
+
+    def _span(self, of: Span) -> str:
+        if of.kind is Kind.PERSON and isinstance(of.value, str) and not of.notify:
+            return escaped(self._names.person(of.value))  # `@` may be read as a mention
+        return self.value(of.value, of.kind, of.label)
 
     def value(self, value: Cell | Link, kind: Kind, label: str = "") -> str:
         """A value of a kind; ``label`` is what is counted, for one of it."""

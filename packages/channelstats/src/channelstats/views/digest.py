@@ -160,7 +160,8 @@ def _to_do(of: ReportData, cid: str) -> Iterator[Line]:
         sign, text = _SIGNS[Action(row["action"])]
         where = Span(row["channel"], Kind.CHANNEL)
         link = Span(Link(message=row.get("message", ""), text=text), Kind.MESSAGE)
-        who: Line = (Span(row["person"], Kind.PERSON), " in ", where)
+        # A mention would notify, before everybody, the person whom others are to help.
+        who: Line = (Span(row["person"], Kind.PERSON, notify=False), " in ", where)
         about = (where,) if row["action"] in _OF_CHANNELS else who
         signed = (Span(sign, Kind.EMOJI), f" {row['action']} ")
         yield (*signed, *about, " (", link, f"): {row['reason']}")

@@ -82,11 +82,14 @@ is no such figure."""
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A value in a text. ``label`` is what is counted, for one of it."""
+    """A value in a text. ``label`` is what is counted, for one of it. A person who is not to
+    ``notify`` is named in Slack without a mention.
+    """
 
     value: Cell | Link
     kind: Kind
     label: str = ""
+    notify: bool = True
 
 
 Line: TypeAlias = tuple[str | Span, ...]
