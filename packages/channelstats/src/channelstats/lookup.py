@@ -5,7 +5,8 @@ Rule: an ID is taken as it is, in any case; a name must mean exactly one.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from channelstats.identifiers import is_user_id
@@ -15,6 +16,8 @@ from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 
 MOST_FOUND: Final = 20
+_ALIKE: Final = 0.7
+"""From which likeness on a name may be what was meant."""
 
 
 class NotFound(Exception):  # noqa: N818 - named for what happened
@@ -23,12 +26,14 @@ class NotFound(Exception):  # noqa: N818 - named for what happened
 
 async def channel_id(tables: Tables, name: str) -> str:
     """The ID of a channel: of `C0123`, `#general` or `general`."""
-    if (called := channel_called(await tables.channels.all(), name)) is not None:
+    channels = await tables.channels.all()
+    if (called := channel_called(channels, name)) is not None:
         return called
     for key in (name.upper(), name.removeprefix("#")):  # a previous name
         if (found := await tables.channels.named(key)) is not None:
             return found.slack_cid
-    raise NotFound(f"there is no channel {name!r}")
+    near = _did_you_mean(name, (of.friendly_name for of in channels.values()))
+    raise NotFound(f"there is no channel {name!r}{near}")
 
 
 def channel_called(channels: Mapping[str, Channel], name: str) -> str | None:
@@ -55,21 +60,38 @@ async def user_id(tables: Tables, name: str) -> str:
     users, uid = await tables.users.all(), name.upper()
     if is_user_id(uid) and uid not in users and uid in await tables.first_posts.all():
         return uid
-    return user_of(users, name)
+    if found := _users_called(users, name):
+        return _only(found, name)
+    names = (of for user in users.values() for of in _names_of(user))
+    raise NotFound(f"there is no user {name!r}{_did_you_mean(name, names)}")
 
 
 def user_of(users: Mapping[str, User], name: str) -> str:
     """The same among these users."""
-    if is_user_id(name.upper()) and name.upper() in users:
-        return name.upper()
-    called = name.removeprefix("@")
-    found = sorted(
-        user.slack_uid
-        for user in users.values()
-        if called in (user.user_name, user.display_name, user.real_name)
-    )
+    found = _users_called(users, name)
     if not found:
         raise NotFound(f"there is no user {name!r}")
+    return _only(found, name)
+
+
+def _users_called(users: Mapping[str, User], name: str) -> list[str]:
+    if is_user_id(name.upper()) and name.upper() in users:
+        return [name.upper()]
+    called = name.removeprefix("@")
+    return sorted(uid for uid, user in users.items() if called in _names_of(user))
+
+
+def _names_of(user: User) -> tuple[str, str, str]:
+    return user.user_name, user.display_name, user.real_name
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The name that is most like a misspelt one, as the end of an error; "" where none is."""
+    near = get_close_matches(name.lstrip("#@"), filter(None, known), 1, _ALIKE)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _only(found: list[str], name: str) -> str:
     if len(found) > 1:
         raise NotFound(f"{name!r} may be any of {', '.join(found)}: give the ID")
     return found[0]

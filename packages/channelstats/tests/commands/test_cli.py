@@ -80,6 +80,28 @@ def test_channels_and_users_are_found_by_name_and_id(
     assert capfd.readouterr().out.startswith(f"{title}\n")
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "meant"),
+    [
+        ("channel", "genral", "general"),
+        ("channel", "#devv", "dev"),
+        ("user", "@Bob Burg", "Bob Berg"),
+    ],
+)
+def test_a_misspelt_name_leads_to_the_one_that_was_meant(
+    data: list[str], capfd: Capture, kind: str, name: str, meant: str
+) -> None:
+    assert error_of(["report", kind, name, *data], capfd) == (
+        f"channelstats: there is no {kind} {name!r}; did you mean {meant!r}?\n"
+    )
+
+
+def test_a_report_without_a_kind_names_the_kinds(capfd: Capture) -> None:
+    with pytest.raises(SystemExit, match=str(USAGE)):
+        main(["report"])
+    assert "required: global|brief|channel|user;" in capfd.readouterr().err
+
+
 def test_who_is_not_known_is_an_error(data: list[str], capfd: Capture) -> None:
     assert error_of(["report", "user", "@nobody", *data], capfd) == (
         "channelstats: there is no user '@nobody'\n"

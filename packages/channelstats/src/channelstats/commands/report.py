@@ -86,6 +86,7 @@ def _parse_days(text: str) -> int:
     argument(
         "kind",
         choices=[*map(str, ReportKind)],
+        metavar="|".join(ReportKind),  # also named where it is missing
         help="what it is about: the workspace, the workspace in brief, a channel or a user",
     ),
     argument(
