@@ -54,6 +54,14 @@ def test_a_small_channel_is_in_no_list_and_its_messages_neither(name: str) -> No
     assert any("fewer than 3 people posted" in note for note in person.view.notes)
 
 
+def test_a_list_that_small_groups_are_left_out_of_does_not_say_that_there_is_nothing() -> None:
+    for data in (workspace("ABC", "D"), workspace("AB", "AB")):
+        sections = look("todo", data, smallest_group=K).view.sections
+        said = {of.title: of.empty for of in sections if not of.tables[0].rows.height}
+        assert said["Channels gone silent"] == "Nothing is listed here. Small groups are left out."
+        assert set(said.values()) == {said["Channels gone silent"]}
+
+
 def test_without_a_smallest_group_everything_is_listed() -> None:
     found = look("channels", workspace())
     assert cells(found, Kind.CHANNEL) == {"CBIG", "CSMALL"}

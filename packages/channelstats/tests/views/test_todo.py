@@ -1,6 +1,7 @@
 """The lists of the view "To do": each row is something to act on, and leads to its message."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from channelstats.counting import Counting, Profile
 from channelstats.days import DAY
@@ -104,6 +105,19 @@ def test_channels_that_fell_silent_are_listed_with_their_last_message() -> None:
     assert found[1]["person"] == "UB"
     only = todo(messages, archived="C4", smallest_group=2)
     assert [row["channel"] for row in only["silent"]] == []
+
+
+def test_nobody_is_said_to_have_stayed_where_the_days_before_were_not_read() -> None:
+    found = inputs_of(Workspace(messages={"C1": [said(1, "UA")]}))
+    for first, is_known in ((WEEK.previous.start, True), (WEEK.start, False)):
+        inputs = replace(found, history=History(first, WEEK.last))
+        data = DashboardData(inputs, WEEK, Options(Counting(Profile.MODERN)))
+        empty = {of.title: of.empty for of in look("todo", data).view.sections}
+        unknown = [empty[name].startswith("Not known") for name in _OF_THE_DAYS_BEFORE]
+        assert unknown == [not is_known] * 2
+
+
+_OF_THE_DAYS_BEFORE = ("People who stopped posting", "Channels gone silent")
 
 
 def test_with_a_person_chosen_the_lists_are_about_the_person() -> None:

@@ -64,6 +64,8 @@ TOPIC_WEEKS: Final = 8
 
 _TELL_TIMES: Final = frozenset({Kind.MESSAGE, Kind.ITEM})
 
+_NOT_LISTED: Final = "Nothing is listed here. Small groups are left out."
+
 MarkedItems: TypeAlias = Mapping[str, ItemMark]
 NO_MARKS: Final[MarkedItems] = {}
 
@@ -365,13 +367,20 @@ class ViewRequest:
             about=about,
             period=period_text(period.start, period.last),
             lead=(Tiles(tiles),) if tiles else (),
-            sections=tuple(
-                msgspec.structs.replace(of, parts=tuple(map(self._shown, of.parts)))
-                for of in sections
-            ),
+            sections=tuple(map(self._shown_section, sections)),
             notes=(*self._silence, *notes, *self._suppression),
             small_channels=frozenset(cid for cid in self.data.channels if not self.shows(cid)),
         )
+
+    def _shown_section(self, section: Section) -> Section:
+        """A section of `_shown` parts. An empty list does not say that there is nobody or nothing
+        where some may be left out.
+        """
+        parts = tuple(map(self._shown, section.parts))
+        kinds = {of.kind for table in section.tables for of in table.columns}
+        may_be_cut = self.smallest_group > 1 and kinds & {Kind.PERSON, Kind.CHANNEL}
+        empty = _NOT_LISTED if may_be_cut else section.empty
+        return msgspec.structs.replace(section, parts=parts, empty=empty)
 
     def _shown(self, part: Part) -> Part:
         """A table where times are hidden without what leads to messages, and where too few posted

@@ -26,7 +26,8 @@ def view(request: ViewRequest) -> Page:
         first, marked = [queue.queue(request, items)], queue.marked(request, items)
         if marked.rows.height:
             first.append(Section.of(marked))
-        silent = [Section.of(_silent(request), empty="No channel fell silent.")]
+        found = _if_known_before(request, "No channel fell silent.")
+        silent = [Section.of(_silent(request), empty=found)]
     return request.page(
         "What to do first, and everybody to welcome or to contact, channels that fell silent,"
         " and messages to answer.",
@@ -36,7 +37,10 @@ def view(request: ViewRequest) -> Page:
             _never_posted(request),
             empty=_if_known(request, "Everybody who joined in this period has posted."),
         ),
-        Section.of(_lapsed(request), empty="Everybody who posted before posted again."),
+        Section.of(
+            _lapsed(request),
+            empty=_if_known_before(request, "Everybody who posted before posted again."),
+        ),
         *silent,
         # The longest of them.
         Section.of(_unanswered(request), empty="Every message got a reply or a reaction."),
@@ -79,6 +83,12 @@ def _if_known(request: ViewRequest, nobody: str) -> str:
     """That there is nobody, where it can be told who is new."""
     now = request.scope.now
     return nobody if now.history.knows_newcomers(now.period) else _TOO_EARLY
+
+
+def _if_known_before(request: ViewRequest, nobody: str) -> str:
+    """The same of who and what was there in the period before."""
+    of = request.scope
+    return nobody if of.now.history.covers(of.before.period) else _TOO_EARLY
 
 
 def _never_posted(request: ViewRequest) -> Table:
