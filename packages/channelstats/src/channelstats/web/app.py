@@ -297,7 +297,7 @@ class Dashboard:
         key, signature = (request.query.get(name, "") for name in ("of", "sign"))
         secret = await asyncio.to_thread(stop_secret, self._service.settings.folder)
         if not is_signed(key, signature, secret):
-            raise BadQuery("This link is not one of a mail from here.")
+            raise BadQuery("This is no whole link from a mail of this dashboard.")
         return key
 
     async def _public_key(self) -> str:
