@@ -94,8 +94,23 @@ def local(user: User, at: str, options: Options) -> tuple[str | None, int | None
     times = LocalTimes({user.slack_uid: user}, options, seconds - 99_999, seconds + 99_999)
     schema = {"ts": pl.Int64(), "slack_uid": ID}
     frame = pl.DataFrame([(seconds * 1_000_000 + 999_999, user.slack_uid)], schema, orient="row")
-    (row,) = times.added_to(frame).select("tz", "local_weekday", "local_hour").rows()
-    return row
+    ((weekday, hour),) = times.added_to(frame).select("local_weekday", "local_hour").rows()
+    return dict(times.zones.iter_rows()).get(user.slack_uid), weekday, hour
+
+
+def test_clocks_that_change_between_messages_show_each_its_own_hour() -> None:
+    zones = ("America/New_York", "Europe/Berlin", "Asia/Kolkata", "")
+    users = {f"U{name}": User(f"U{name}", tz=name) for name in zones}
+    first = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp())
+    seconds = range(first, first + 60 * 86_400, 9_000)
+    rows = [(at * 1_000_000, f"U{zones[at // 9_000 % 4]}") for at in seconds]
+    frame = pl.DataFrame(rows, {"ts": pl.Int64(), "slack_uid": ID}, orient="row")
+    times = LocalTimes(users, Options(Counting(Profile.MODERN)), seconds[0], seconds[-1])
+    found = times.added_to(frame).select("ts", "slack_uid", "local_weekday", "local_hour")
+    for ts, uid, weekday, hour in found.iter_rows():
+        zone = users[uid].tz
+        at = datetime.fromtimestamp(ts // 1_000_000, ZoneInfo(zone)) if zone else None
+        assert (weekday, hour) == (at and at.weekday(), at and at.hour)
 
 
 ALICE = User("UALICE", tz="America/Los_Angeles", tz_offset=-25200)

@@ -33,13 +33,15 @@ class Activity:
 
     def __init__(self, period_messages: PeriodMessages) -> None:
         self._period_messages = period_messages.with_local_times.select(
-            "ts", "slack_uid", "slack_cid", "tz", "local_weekday", "local_hour", "word_count"
+            "ts", "slack_uid", "slack_cid", "local_weekday", "local_hour", "word_count"
         )
+        self._zones = period_messages.zones
         self._workdays = self._period_messages.lazy().filter(_WORKDAY)
 
     @cached_property
     def _days(self) -> pl.DataFrame:
-        return volume_by(self._period_messages, "slack_uid", "tz", "local_weekday")
+        found = volume_by(self._period_messages, "slack_uid", "local_weekday")
+        return found.join(self._zones, on="slack_uid")
 
     @cached_property
     def _hours(self) -> pl.DataFrame:
@@ -47,10 +49,8 @@ class Activity:
 
     def utc(self) -> dict[str, Mapping[str, Pair]]:
         """`weekday` and `hour` of everything, by UTC."""
-        seconds = pl.col("ts") // 1_000_000
-        timed = self._period_messages.select(
-            "word_count", weekday=weekday(seconds), hour=hour(seconds)
-        )
+        hours = pl.col("ts") // 3_600_000_000
+        timed = self._period_messages.select("word_count", weekday=weekday(hours), hour=hour(hours))
         both = volume_by(timed, "weekday", "hour")
         return {name: pairs_by(regrouped(both, name).sort(name)) for name in ("weekday", "hour")}
 

@@ -142,6 +142,10 @@ class Now:
 # ── points ───────────────────────────────────────────────────────────────────────────────────────
 
 
+POINT: Final = pl.Int32()
+"""Numbers of points: there is one for each message."""
+
+
 def points(period: Period) -> list[Period]:
     """A point per day, or per week of a long period."""
     if period.days > MOST_SINGLE_DAYS:
@@ -183,7 +187,7 @@ def with_point(frame: pl.DataFrame, shown: Sequence[Period]) -> pl.DataFrame:
     begins = pl.Series([point.begin * 1_000_000 for point in shown], dtype=pl.Int64)
     end = shown[-1].end * 1_000_000
     inside = rows_where(frame, pl.col("ts").is_between(begins[0], end, closed="left"))
-    number = begins.search_sorted(inside["ts"], side="right").cast(pl.Int64) - 1
+    number = begins[1:].search_sorted(inside["ts"], side="right").cast(POINT)
     return inside.with_columns(number.alias("point"))
 
 

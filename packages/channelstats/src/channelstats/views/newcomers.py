@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from channelstats.counting import JOINED
 from channelstats.stats.conversation import comings
 from channelstats.stats.measures import Measures
-from channelstats.stats.period import MONTH, WEEK, Period, blocks, labels, weeks, with_point
+from channelstats.stats.period import MONTH, POINT, WEEK, Period, blocks, labels, weeks, with_point
 from channelstats.stats.quantities import percent, percent_of, shown
 from channelstats.views import figures
 from channelstats.views.components import (
@@ -274,7 +274,7 @@ def _steps(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
         *(pl.col(name).sum().cast(pl.Int64) for name in _STEPS if name != "joined"),
         joined=pl.len().cast(pl.Int64),
     )
-    every = pl.DataFrame({"point": range(len(months))}, {"point": pl.Int64})
+    every = pl.DataFrame({"point": range(len(months))}, {"point": POINT})
     return every.join(counts, on="point", how="left").fill_null(0).sort("point").select(*_STEPS)
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from channelstats.counting import JOINED
 from channelstats.days import DAY
-from channelstats.stats.period import WEEK, Period, weeks, with_point
+from channelstats.stats.period import POINT, WEEK, Period, weeks, with_point
 from channelstats.tables.columns import rows_where
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.figures import SINCE
@@ -173,7 +173,7 @@ def _missed(request: ViewRequest) -> pl.DataFrame:
         .filter((pl.col("active") >= needed) & ~_is_gone(request))
     )
     since = silent.min() if len(silent) == _SILENT else None
-    lately = posted.filter(pl.col("point") >= pl.lit(since, pl.Int64))
+    lately = posted.filter(pl.col("point") >= pl.lit(since, POINT))
     missed = active.join(lately, on="slack_uid", how="anti").filter(since is not None)
     missed = missed.join(_later(request.scope), on="slack_uid", how="anti")
     theirs = counted.select(_OF_MESSAGES).join(missed, on="slack_uid", how="semi")
