@@ -466,7 +466,10 @@ class World:
         if self.store_first:
             kinds.append(self._kill)  # without it a kill may lose what is not acked
         upgrades = [self._upgrade, self._fail_after_upgrade]
-        kinds = [*self.rng.sample(kinds, 2), *self.rng.choice([[], upgrades[:1], upgrades[:1], upgrades])]
+        kinds = [
+            *self.rng.sample(kinds, 2),
+            *self.rng.choice([[], upgrades[:1], upgrades[:1], upgrades]),
+        ]
         while self.loop.time() < end:
             await asyncio.sleep(self.rng.uniform(1, 15))
             await self.rng.choice(kinds)()
