@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from keytables import Engine, Index, Item, Key, Kind, Range, StorageFull, Table, Unavailable
-from keytables.sqlite import SqliteEngine, copies, database, divide_store, division, open_sqlite
+from keytables.sqlite import (
+    SqliteEngine,
+    copies,
+    database,
+    divide_store,
+    division,
+    layout,
+    open_sqlite,
+)
 from keytables.sqlite.layout import count_parts, part_files, store_files
 from keytables.sqlite.locks import UsageLock
 from support.paths import PYTHONPATH
@@ -263,6 +271,28 @@ for name in ("fsync", "fdatasync", "rename", "unlink", "open", "close"):
     setattr(os, name, killing(getattr(os, name)))
 divide_store(sys.argv[1], int(sys.argv[2]))
 """
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends"])
+def test_files_that_another_process_makes_meanwhile_are_those_of_its_division(
+    path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    mark = layout.DivisionMark(str(path))
+    new = path.with_name(f"{path.name}-0of2")
+
+    def found_during_a_division(_: str) -> list[layout.PartFile]:
+        monkeypatch.undo()
+        mark.set()
+        new.touch()
+        files = part_files(str(path))
+        if ends:
+            new.unlink()  # renamed
+            mark.complete()
+        return files
+
+    monkeypatch.setattr(layout, "part_files", found_during_a_division)
+    layout.check_part_files(str(path))
+    assert mark.exists() != ends
 
 
 @pytest.mark.parametrize(("before", "parts"), [(1, 2), slow(3, 2), slow(2, 1)])

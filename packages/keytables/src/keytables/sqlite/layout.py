@@ -123,11 +123,14 @@ def check_part_files(path: str) -> None:
     """Raise Unavailable if there are parts that the store does not have, and no division left them:
     they may hold rows, of a store whose first file was moved away.
     """
+    # The mark is set before a division makes a file, and another process may divide right now: so
+    # the files are listed first. Those of a division that has ended since are looked at once more.
+    found = [file for file in part_files(path) if file.has_rows]
     if DivisionMark(path).exists():
         return
     count = count_parts(path)
-    for file in part_files(path):
-        if file.has_rows and not file.is_of(count):
+    for file in found:
+        if not file.is_of(count) and file.path.exists():
             raise Unavailable(
                 f"{file.path} is part of a store, but not of that in {path}: put back the file "
                 "that was there, or move the part elsewhere"
