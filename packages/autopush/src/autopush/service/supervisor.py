@@ -313,7 +313,8 @@ class Supervisor:
             self._stop(STARTUP_FAILED)
             return
         now = time.monotonic()
-        if worker.is_replaced and code == 0:
+        # The signal that told it to ends one that has no handler any more, at the end of its exit.
+        if worker.is_replaced and code in (0, -signal.SIGTERM):
             worker.restarts = Restarts(now)
             return
         uptime = now - worker.started
