@@ -61,9 +61,9 @@ def test_one_that_fails_costs_itself_alone(
     there: Slack, capfd: Capture, fault: Fault, says: str
 ) -> None:
     open_for_business(there, fault)
-    assert create(there, "help", "none", "stats") == WITH_PROBLEMS
+    assert create(there, "help", "nowhere", "stats") == WITH_PROBLEMS
     lines = error_lines(capfd)
-    assert lines[0] == "channelstats: there is no channel 'none'"
+    assert lines[0] == "channelstats: there is no channel 'nowhere'"
     assert lines[1].startswith(f"channelstats: #help-stats: {CREATE}: ")
     assert says in lines[1]
     assert lines[2] == "#stats-stats made"
@@ -183,5 +183,5 @@ def test_a_bot_is_told_that_slack_does_not_let_it(archived: Slack, capfd: Captur
 
 
 def test_an_unknown_channel_is_an_error(archived: Slack, capfd: Capture) -> None:
-    assert unarchive(archived, "none") == NOT_DONE
-    assert error_lines(capfd) == ["channelstats: there is no channel 'none'"]
+    assert unarchive(archived, "nowhere") == NOT_DONE
+    assert error_lines(capfd) == ["channelstats: there is no channel 'nowhere'"]
