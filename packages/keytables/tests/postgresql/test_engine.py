@@ -117,7 +117,7 @@ async def test_a_connection_pooler_is_refused_by_name(proxy: PostgresProxy) -> N
     ("parameter", "expected"),
     [
         ("sslmode=perhaps", "`sslmode` parameter must be one of: disable, allow, prefer"),
-        ("sslmode=verify-full&sslrootcert=/missing.pem", "sslrootcert, sslcert or sslkey"),
+        ("sslmode=verify-full&sslrootcert=/missing.pem", "sslrootcert: there is no file"),
         ("sslmode=require", "SSL"),
     ],
 )
