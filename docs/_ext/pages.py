@@ -41,7 +41,7 @@ def errors() -> str:
     """Every error number: an overview, then a section for each, with its anchor."""
     parts = ["| errno | HTTP | meaning |", "|---|---|---|"]
     parts += [
-        f"| [{kind.errno:d}](#{kind.anchor}) | {kind.status} {reason_phrase(kind.status)} "
+        f"| [{kind:d}](#{kind.anchor}) | {kind.status} {reason_phrase(kind.status)} "
         f"| {kind.title} |"
         for kind in ERRORS.values()
     ]
@@ -49,7 +49,7 @@ def errors() -> str:
         parts += [
             "",
             f"({kind.anchor})=",
-            f"## {kind.errno:d}: {kind.title}",
+            f"## {kind:d}: {kind.title}",
             "",
             f"HTTP status {kind.status} {reason_phrase(kind.status)}.",
             "",

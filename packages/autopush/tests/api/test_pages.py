@@ -13,7 +13,7 @@ from autopush.api.responses import NOT_HTTP_ANCHOR
 from autopush.net.http_messages import Request, Response
 from autopush.protocol import messages, session
 from autopush.version import VERSION
-from autopush.webpush.errors import ERRORS, ErrorKind, reason_phrase
+from autopush.webpush.errors import ERRORS, Errno, reason_phrase
 from support.connection_harness import Harness
 from support.endpoint_harness import Endpoint, headers_of
 from support.html_tags import Tags
@@ -261,17 +261,17 @@ def text_of_page() -> str:
     return text_of(start_page(), "/errors")
 
 
-@pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: f"{kind.errno:d}")
+@pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: f"{kind:d}")
 def test_every_error_has_a_section_under_its_anchor_and_a_row_that_leads_to_it(
-    kind: ErrorKind,
+    kind: Errno,
 ) -> None:
     text = text_of_page()
     section = text.partition(f'<section class="card error" id="{kind.anchor}"')[2]
     section = section.partition("</section>")[0]
-    assert f">{kind.errno:d}: {escape(kind.title)}</h2>" in section
+    assert f">{kind:d}: {escape(kind.title)}</h2>" in section
     assert f"HTTP status {kind.status} {escape(reason_phrase(kind.status))}" in section
     assert escape(kind.help) in section
-    assert text.count(f'<td><a href="#{kind.anchor}">{kind.errno:d}</a></td>') == 1
+    assert text.count(f'<td><a href="#{kind.anchor}">{kind:d}</a></td>') == 1
 
 
 @pytest.mark.parametrize("anchor", [NOT_HTTP_ANCHOR, messages.WEBSOCKET_ANCHOR])

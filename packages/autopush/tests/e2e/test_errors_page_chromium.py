@@ -92,7 +92,7 @@ async def test_screen_readers_find_its_structure(browser: Chromium, site: Site) 
     for role in ("link", "heading", "region", "navigation", "columnheader"):
         assert all(names.get(role, ())), f"a {role} without a name: {names[role]}"
     for kind in ERRORS.values():
-        assert f"{kind.errno:d}: {kind.title}" in names["heading"]
+        assert f"{kind:d}: {kind.title}" in names["heading"]
     assert len(names["main"]) == len(names["banner"]) == len(names["contentinfo"]) == 1
 
 

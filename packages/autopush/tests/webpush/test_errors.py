@@ -20,10 +20,6 @@ def test_the_table_is_the_reference() -> None:
     assert {errno: kind.status for errno, kind in ERRORS.items()} == REFERENCE
 
 
-def test_every_name_has_a_row_and_every_row_a_name() -> None:
-    assert {int(errno) for errno in Errno} == set(ERRORS)
-
-
 @pytest.mark.parametrize("errno", ERRORS)
 def test_every_row_says_what_to_do_and_where_to_read_on(errno: int) -> None:
     kind = ERRORS[errno]

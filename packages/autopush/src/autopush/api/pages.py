@@ -10,7 +10,7 @@ from typing import Final
 
 from autopush.net.http_messages import Request, Response
 from autopush.version import VERSION
-from autopush.webpush.errors import ERRORS, ErrorKind, reason_phrase
+from autopush.webpush.errors import ERRORS, Errno, reason_phrase
 from autopush.webpush.syntax import origin_of
 
 _STATIC: Final = files("autopush.api") / "static"
@@ -83,18 +83,18 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
     return text.replace("<!-- sections -->", "\n".join(map(_section, ERRORS.values())))
 
 
-def _row(kind: ErrorKind) -> str:
+def _row(kind: Errno) -> str:
     return (
-        f'<tr><td><a href="#{kind.anchor}">{kind.errno:d}</a></td>'
+        f'<tr><td><a href="#{kind.anchor}">{kind:d}</a></td>'
         f"<td>{kind.status} {escape(reason_phrase(kind.status))}</td>"
         f"<td>{escape(kind.title)}</td></tr>"
     )
 
 
-def _section(kind: ErrorKind) -> str:
+def _section(kind: Errno) -> str:
     return (
         f'<section class="card error" id="{kind.anchor}" aria-labelledby="{kind.anchor}-title">\n'
-        f'<h2 id="{kind.anchor}-title">{kind.errno:d}: {escape(kind.title)}</h2>\n'
+        f'<h2 id="{kind.anchor}-title">{kind:d}: {escape(kind.title)}</h2>\n'
         f'<p class="why">HTTP status {kind.status} {escape(reason_phrase(kind.status))}</p>\n'
         f"<p>{escape(kind.help)}</p>\n"
         "</section>"
