@@ -44,7 +44,6 @@ from autopush.version import VERSION
 from keytables import KeytablesError
 from keytables.sqlite.copies import check_copy, copy_store, replace_store
 from keytables.sqlite.layout import sync_folder
-from keytables.stores import SqliteUrl, parse_store
 
 MANIFEST: Final = "backup.json"
 FORMAT: Final = 1
@@ -107,9 +106,8 @@ def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
 
 def embedded_store(settings: Settings, action: str) -> Path:
     """The file of the embedded store; raises StartupError for any other store."""
-    place = parse_store(settings.store_url)
-    if isinstance(place, SqliteUrl):
-        return Path(place.path)
+    if (path := settings.store_file) is not None:
+        return Path(path)
     raise StartupError(
         f"cannot {action} {settings.store_place}: use the backups of the database (DynamoDB: "
         f"point-in-time recovery; PostgreSQL: pg_dump), and copy the keys in "

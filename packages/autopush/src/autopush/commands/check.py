@@ -25,7 +25,6 @@ from keytables import KeytablesError, SchemaError, StoreDamaged
 from keytables.copying import pages
 from keytables.sqlite import StoreCheck, check_store
 from keytables.sqlite.layout import part_files
-from keytables.stores import SqliteUrl, parse_store
 
 RESTORE: Final = (
     "Stop the service, restore the newest backup (autopush restore --force BACKUP), start it: what "
@@ -45,9 +44,8 @@ LOG_NOT_CHECKED: Final = "its log was not checked, as a process has it open"
 def check(settings: Settings, arguments: argparse.Namespace) -> int:
     """Returns 1 if the store is damaged or was not read completely."""
     check_store_exists(settings)
-    place = parse_store(settings.store_url)
-    if isinstance(place, SqliteUrl):
-        return _check_files(Path(place.path), arguments)
+    if (path := settings.store_file) is not None:
+        return _check_files(Path(path), arguments)
     return run_until_signal(_check_tables(settings, arguments))
 
 

@@ -19,7 +19,7 @@ from autopush.settings import Settings, StartupError
 from autopush.store.copying import CopiedTable, CopyRefused, StoreCopy, check_source
 from autopush.telemetry import logs
 from keytables import KeytablesError
-from keytables.stores import SqliteUrl, parse_store
+from keytables.stores import parse_store
 
 MAX_PASSES: Final = 5
 SMALL: Final = 0.001
@@ -48,8 +48,8 @@ def _named(settings: Settings, name: str, url: str) -> Settings:
 
 
 def _refuse_if_in_use(settings: Settings, advice: str) -> None:
-    place = parse_store(settings.store)
-    if isinstance(place, SqliteUrl) and (holders := lock_holders(place.path)):
+    path = settings.store_file
+    if path is not None and (holders := lock_holders(path)):
         raise StartupError(f"{settings.store_place} is in use by {holders[0]}: {advice}")
 
 
@@ -105,9 +105,8 @@ async def _copy(source: Settings, target: Settings, arguments: argparse.Namespac
 
 
 def _prepare_folder(settings: Settings) -> None:
-    place = parse_store(settings.store)
-    if isinstance(place, SqliteUrl):
-        prepare_data_folder(Path(place.path).parent)
+    if (path := settings.store_file) is not None:
+        prepare_data_folder(Path(path).parent)
 
 
 async def _run_passes(

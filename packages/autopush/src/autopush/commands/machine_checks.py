@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from autopush.commands.checks import Finding, Subject, existing_folder, fail, ok, warn
 from autopush.service.listeners import BACKLOG, client_files
-from keytables.stores import SqliteUrl, parse_store
 
 LITTLE_SPACE: Final = 1 << 30
 """Free bytes below which there is a warning."""
@@ -58,9 +57,8 @@ def check_disk(subject: Subject) -> Iterator[Finding]:
     if not (settings.needs_data_folder or settings.is_embedded):
         yield ok("nothing is kept on this machine")
         return
-    place = parse_store(settings.store_url)
-    kept_in = Path(place.path).parent if isinstance(place, SqliteUrl) else settings.data
-    folder = existing_folder(kept_in)
+    file = settings.store_file
+    folder = existing_folder(settings.data if file is None else Path(file).parent)
     free = shutil.disk_usage(folder).free
     shown = f"{free / (1 << 30):,.1f} GiB free for {folder}"
     if free < NO_SPACE:

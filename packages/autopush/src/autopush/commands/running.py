@@ -22,7 +22,6 @@ from autopush.settings import Settings, StartupError
 from autopush.settings.sources import Loaded, load
 from autopush.telemetry import logs
 from keytables import Engine
-from keytables.stores import SqliteUrl, parse_store
 
 INCOMPLETE: Final = 1
 """Exit code: something is left to do or failed."""
@@ -94,9 +93,9 @@ async def opened_engine(
 
 def check_store_exists(settings: Settings) -> None:
     """Raise StartupError if the file of an embedded store is missing."""
-    place = parse_store(settings.store_url)
-    if isinstance(place, SqliteUrl) and not os.path.exists(place.path):
-        raise StartupError(f"there is no store at {place.path}")
+    path = settings.store_file
+    if path is not None and not os.path.exists(path):
+        raise StartupError(f"there is no store at {path}")
 
 
 # ── Output ────────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ from autopush.settings import Settings, StartupError
 from autopush.store.preflight import PreflightFailed, are_keys_lost, preflight
 from autopush.store.tables import Month, TablePlan, live_tables
 from keytables import Engine, KeytablesError
-from keytables.stores import PostgresUrl, SqliteUrl, parse_store
+from keytables.stores import PostgresUrl, parse_store
 
 if TYPE_CHECKING:  # a node on DynamoDB may lack apsw
     from keytables.sqlite import StoreCheck
@@ -34,20 +34,20 @@ CREATED: Final = "The next start of the service creates it"
 async def check_store(subject: Subject) -> AsyncIterator[Finding]:
     """The store opens, has its tables, and allows every operation that the service needs."""
     settings = subject.settings
-    place = parse_store(settings.store_url)
-    if isinstance(place, SqliteUrl):
-        exists = os.path.exists(place.path)  # noqa: ASYNC240
-        state = await asyncio.to_thread(_file_state, place.path) if exists else None
+    place, path = parse_store(settings.store_url), settings.store_file
+    if path is not None:
+        exists = os.path.exists(path)  # noqa: ASYNC240
+        state = await asyncio.to_thread(_file_state, path) if exists else None
         ports = [getattr(settings, option) for option in settings.listeners.values()]
-        if subject.is_running and not is_used_by_listener(place.path, state, ports):
-            found = f"the service on these ports does not use {place.path}"
+        if subject.is_running and not is_used_by_listener(path, state, ports):
+            found = f"the service on these ports does not use {path}"
             yield fail(found, "Give the doctor the options data and store of that service")
         if not exists:
-            yield ok(f"{place.path} will be created at the first start")
+            yield ok(f"{path} will be created at the first start")
             return
         if state is not None and state.is_unclean:
             advice = "`autopush check` says whether it is damaged"
-            yield warn(f"{place.path} was not closed by its last user", advice)
+            yield warn(f"{path} was not closed by its last user", advice)
     try:
         async with opened_engine(settings, subject.clock) as engine:
             if isinstance(place, PostgresUrl):

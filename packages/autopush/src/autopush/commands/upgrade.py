@@ -14,7 +14,6 @@ from autopush.commands.running import INCOMPLETE
 from autopush.service.storage import lock_holding_pids
 from autopush.service.upgrade import START_TIMEOUT, find_next_version
 from autopush.settings import Settings, StartupError
-from keytables.stores import SqliteUrl, parse_store
 
 BEGIN_TIMEOUT: Final = 10.0
 """Seconds until the service has started the process of its next version."""
@@ -67,13 +66,12 @@ def _main_process(settings: Settings) -> int:
 
     :raises StartupError: there is none, or more than one
     """
-    place = parse_store(settings.store_url)
-    if not isinstance(place, SqliteUrl):
+    if (path := settings.store_file) is None:
         raise StartupError("the store is not embedded: name the main process with --pid")
-    found = {_main_process_of(pid) for pid in lock_holding_pids(place.path)}
+    found = {_main_process_of(pid) for pid in lock_holding_pids(path)}
     if len(found) != 1:
         which = "several processes have" if found else "no process has"
-        raise StartupError(f"{which} {place.path} open: name the main process with --pid")
+        raise StartupError(f"{which} {path} open: name the main process with --pid")
     return found.pop()
 
 

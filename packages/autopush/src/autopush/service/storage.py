@@ -30,7 +30,7 @@ from keytables import (
     Unavailable,
 )
 from keytables.clock_guard import ClockReading
-from keytables.stores import PostgresUrl, SqliteUrl, open_engine, parse_store
+from keytables.stores import PostgresUrl, open_engine, parse_store
 
 NOTICE_AFTER: Final = 1.0
 """Seconds of waiting for a locked store until it is logged."""
@@ -204,7 +204,7 @@ async def check_keys(
 
 def report_empty_file(settings: Settings) -> None:
     """Warn if the file of an embedded store is empty: it becomes a new store."""
-    path = sqlite_path(settings)
+    path = settings.store_file
     if path is None:
         return
     with suppress(OSError):
@@ -220,7 +220,7 @@ def report_empty_file(settings: Settings) -> None:
 
 def report_damage(settings: Settings) -> None:
     """Check an unclosed embedded store, for about `store_check_timeout` seconds; log its damage."""
-    path = sqlite_path(settings)
+    path = settings.store_file
     if path is None or not settings.store_check_timeout:
         return
     from keytables.sqlite import check_store  # noqa: PLC0415 - not on DynamoDB
@@ -249,7 +249,7 @@ def parts_of_worker(index: int, workers: int) -> range:
 
 def divide(settings: Settings) -> None:
     """Give an embedded store as many parts as there are workers, unless that is impossible now."""
-    path = sqlite_path(settings)
+    path = settings.store_file
     if path is None or not settings.has_sockets:
         return
     from keytables.sqlite import divide_store  # noqa: PLC0415 - not on DynamoDB
@@ -276,7 +276,7 @@ async def with_notice(opening: Awaitable[T], settings: Settings) -> T:
     task = asyncio.ensure_future(opening)
     try:
         await asyncio.wait([task], timeout=NOTICE_AFTER)
-        path = sqlite_path(settings)
+        path = settings.store_file
         if not task.done() and path is not None:
             _log.warning(
                 "Waiting for another process that has the store locked",
@@ -365,9 +365,3 @@ def _hint(error: BaseException | None) -> str:
 def _capacity(settings: Settings, table: str) -> Capacity | None:
     units = settings.units(table)
     return None if units is None else Capacity(*units)
-
-
-def sqlite_path(settings: Settings) -> str | None:
-    """The file of an embedded store; None for any other."""
-    place = parse_store(settings.store_url)
-    return place.path if isinstance(place, SqliteUrl) else None

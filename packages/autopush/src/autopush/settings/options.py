@@ -912,6 +912,14 @@ class Settings:
         return self.store_url.startswith("sqlite:")
 
     @property
+    def store_file(self) -> str | None:
+        """The file of an embedded store; None for any other."""
+        from keytables.stores import SqliteUrl, parse_store  # noqa: PLC0415 - for fast `--help`
+
+        place = parse_store(self.store_url)
+        return place.path if isinstance(place, SqliteUrl) else None
+
+    @property
     def is_on_dynamodb(self) -> bool:
         return self.store_url.startswith("dynamodb:")
 
