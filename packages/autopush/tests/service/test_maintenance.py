@@ -200,14 +200,14 @@ async def test_what_fails_is_logged_and_done_by_the_next_look(
     service = Service()
     await service.add_users(12, 3)
     worker, other = await service.worker(), await service.worker()
-    sleep = worker._sleep
+    sleep = worker.sleep
 
     async def fail_in_the_middle(seconds: float) -> None:
         await sleep(seconds)
         if await service.users() < 12:
             service.memory.failures.append(Unavailable("the disk is gone"))
 
-    worker._sleep = fail_in_the_middle
+    worker.sleep = fail_in_the_middle
     await worker.run_if_due()
     assert 0 < await service.users() < 12
     await other.run_if_due()
@@ -231,7 +231,7 @@ async def test_a_worker_that_stops_in_the_middle_leaves_the_rest_to_another() ->
             await asyncio.Event().wait()
         await asyncio.sleep(0)
 
-    worker._sleep = sleep
+    worker.sleep = sleep
     running = asyncio.ensure_future(worker.run())
     async with asyncio.timeout(30):
         await in_progress.wait()
@@ -253,12 +253,12 @@ async def test_a_worker_that_stood_still_for_longer_than_its_lease_stops(
         if await service.users() == 100:
             service.pass_time(seconds)
             return
-        worker._sleep = service.sleep  # only once
+        worker.sleep = service.sleep  # only once
         service.pass_time(LEASE + 1)
-        table = other._store.versions_table
+        table = other.store.versions_table
         assert await Lease(table, LEASE_KEY, service.clock, seconds=LEASE).acquire()
 
-    worker._sleep = sleep
+    worker.sleep = sleep
     await worker.run_if_due()
     assert await service.users() > 0
     text = end_logs()

@@ -9,6 +9,7 @@ checked, limited, logged and forwarded.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Final
 
@@ -62,25 +63,21 @@ _decoder: Final = msgspec.json.Decoder(_Message)
 _header_decoder: Final = msgspec.json.Decoder(dict[str, str | int])
 
 
+@dataclass(eq=False)
 class BatchHandler:
     """`keys`: public VAPID keys of those who may send batches. `forwarding`: None for a single
     worker.
     """
 
-    def __init__(
-        self,
-        keys: Iterable[str],
-        pushes: PushHandler,
-        requests: RequestLog,
-        refusals: LimitRefusals,
-        forwarding: Forwarding | None = None,
-    ) -> None:
-        self._allowed = AllowedSenders(keys)
-        self._pushes = pushes
-        self._max_line = LINE_BYTES + 2 * pushes.max_data
-        self._requests = requests
-        self._refusals = refusals
-        self._forwarding = forwarding
+    keys: Iterable[str]
+    pushes: PushHandler
+    requests: RequestLog
+    refusals: LimitRefusals
+    forwarding: Forwarding | None = None
+
+    def __post_init__(self) -> None:
+        self._allowed = AllowedSenders(self.keys)
+        self._max_line = LINE_BYTES + 2 * self.pushes.max_data
         self._under_way = 0
 
     async def __call__(self, request: Request, push: Push) -> Response:
@@ -107,18 +104,18 @@ class BatchHandler:
     async def _check_sender(self, request: Request) -> str:
         """The Authorization of a sender that may send batches."""
         authorization = request.headers.get("authorization")
-        credentials = self._pushes.verifier.credentials(authorization, None)
+        credentials = self.pushes.verifier.credentials(authorization, None)
         if authorization is None or credentials is None:
-            self._refusals.add("batch_senders")
+            self.refusals.add("batch_senders")
             raise PushError(
                 Errno.VAPID_REQUIRED, "missing authorization header: a batch requires VAPID"
             )
         if not self._allowed.has(credentials):
-            self._refusals.add("batch_senders")
+            self.refusals.add("batch_senders")
             raise PushError(
                 Errno.SENDER_NOT_ALLOWED, "The key of this sender is not listed for batches"
             )
-        await self._pushes.verify(credentials, authorization)
+        await self.pushes.verify(credentials, authorization)
         return authorization
 
     async def _push_all(self, request: Request, authorization: str, push: Push) -> list[bytes]:
@@ -144,8 +141,8 @@ class BatchHandler:
         try:
             request = reader.read(line)
         except PushError as refusal:
-            return self._requests.refused(reader.batch, refusal)
-        forwarding = self._forwarding
+            return self.requests.refused(reader.batch, refusal)
+        forwarding = self.forwarding
         version, _, token = request.path.removeprefix("/wpush/").partition("/")
         if (
             not token
@@ -155,11 +152,11 @@ class BatchHandler:
         ):
             return await push(request)
         try:
-            return await self._pushes(request, version, token)
+            return await self.pushes(request, version, token)
         except PushError as refusal:
-            return self._requests.refused(request, refusal)
+            return self.requests.refused(request, refusal)
         except Exception as error:  # noqa: BLE001 - the other messages of the batch go on
-            return self._requests.failed(error, request)
+            return self.requests.failed(error, request)
 
 
 class Pace:

@@ -17,6 +17,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, cast
 
 import orjson
@@ -72,32 +73,25 @@ def preferences(text: str | None) -> dict[str, str]:
     return found
 
 
+@dataclass(eq=False)
 class ReceiptHandler:
     """`receipts`: None where the service gives none; the state of a message is known all the same,
     as far as it is stored. `rate`: of messages with a receipt, for one sender.
     """
 
-    def __init__(
-        self,
-        store: PushStore,
-        tokens: EndpointTokens,
-        clock: Clock,
-        refusals: LimitRefusals,
-        connection_limits: ConnectionLimits,
-        *,
-        rate: Rate | None = None,
-        max_waiting: int = MAX_WAITING,
-        poll_interval: float = POLL_INTERVAL,
-    ) -> None:
-        self._store = store
-        self._receipts = store.receipts
-        self._tokens = tokens
-        self._clock = clock
-        self._refusals = refusals
-        self._connection_limits = connection_limits
-        self._senders = TokenBuckets(rate)
-        self._max_waiting = max_waiting
-        self._poll_interval = poll_interval
+    store: PushStore
+    tokens: EndpointTokens
+    clock: Clock
+    refusals: LimitRefusals
+    connection_limits: ConnectionLimits
+    _: KW_ONLY
+    rate: Rate | None = None
+    max_waiting: int = MAX_WAITING
+    poll_interval: float = POLL_INTERVAL
+
+    def __post_init__(self) -> None:
+        self._receipts = self.store.receipts
+        self._senders = TokenBuckets(self.rate)
         self._streams: set[EventStream] = set()
 
     # ── for a push ───────────────────────────────────────────────────────────────────────────────
@@ -112,11 +106,11 @@ class ReceiptHandler:
             return None
         point = None if credentials is None else credentials.point()
         if self._senders.take(endpoint.ids if point is None else point):
-            self._refusals.add("receipt_rate")
+            self.refusals.add("receipt_rate")
             return None
         named = _subscription_named(headers)
         with suppress(ValueError):
-            known = ReceiptSubscription.of_token(self._tokens.ring, named)
+            known = ReceiptSubscription.of_token(self.tokens.ring, named)
             is_own = known.sender == ReceiptSubscription.sender_of(point)
             if is_own and len(await self._receipts.of_subscription(known.id)) < MAX_MESSAGES:
                 return known
@@ -145,7 +139,7 @@ class ReceiptHandler:
         except KeytablesError as error:
             _log.warning("No receipt: it could not be stored", error=type(error).__name__)
             return ()
-        url = f"{self._tokens.endpoint_url}/r/{subscription.token(self._tokens.ring)}"
+        url = f"{self.tokens.endpoint_url}/r/{subscription.token(self.tokens.ring)}"
         return (("Link", f'<{url}>; rel="{RELATION}"'), ("Preference-Applied", "respond-async"))
 
     # ── the state of one message ─────────────────────────────────────────────────────────────────
@@ -153,7 +147,7 @@ class ReceiptHandler:
     async def state_of(self, text: str) -> Response:
         """:raises PushError: 400/102, not a message id of this service; 503, the store failed"""
         try:
-            message = parse_message_id(self._tokens.ring, text)
+            message = parse_message_id(self.tokens.ring, text)
         except ValueError:
             raise PushError.invalid(
                 Errno.INVALID_ENDPOINT, "Invalid message ID", status=400
@@ -169,23 +163,23 @@ class ReceiptHandler:
             receipt = await self._receipts.find(message)
             if receipt is not None:
                 return await self._settled(receipt, check_message=True)
-        stored = await self._store.find(message)
+        stored = await self.store.find(message)
         if stored is None:
             return {"state": "unknown"}
-        is_expired = stored.expired(self._clock())
+        is_expired = stored.expired(self.clock())
         received = stored.timestamp * 1000
         if message.sort_time is not None:
             received = microseconds_of(message.sort_time) // 1000
         return {"state": "expired" if is_expired else "stored", "times": {"received": received}}
 
     async def _settled(self, receipt: Receipt, *, check_message: bool) -> dict[str, object]:
-        now = self._clock()
+        now = self.clock()
         outcome = receipt.outcome(now)
         # Later it has expired in its table, but may be on its way.
         is_kept = "stored" in receipt.times and now < receipt.deadline - GRACE
         if outcome is Outcome.PENDING and check_message and is_kept:
-            message = parse_message_id(self._tokens.ring, receipt.version)
-            if await self._store.is_deleted(message):
+            message = parse_message_id(self.tokens.ring, receipt.version)
+            if await self.store.is_deleted(message):
                 # It may have been acked and deleted since its receipt was read.
                 receipt = await cast(Receipts, self._receipts).find(message) or receipt
                 outcome = receipt.outcome(now)
@@ -200,7 +194,7 @@ class ReceiptHandler:
         elif outcome is Outcome.GONE:
             state = "expired"
         document: dict[str, object] = {
-            "message": f"{self._tokens.endpoint_url}/m/{receipt.version}",
+            "message": f"{self.tokens.endpoint_url}/m/{receipt.version}",
             "status": int(outcome),
             "state": state,
             "times": dict(receipt.times),
@@ -219,7 +213,7 @@ class ReceiptHandler:
         try:
             if receipts is None:
                 raise ValueError("no receipts here")
-            subscription = ReceiptSubscription.of_token(self._tokens.ring, token)
+            subscription = ReceiptSubscription.of_token(self.tokens.ring, token)
             documents = await self._documents(subscription.id, check_messages=True)
             if not documents:
                 raise ValueError("all have expired")
@@ -249,8 +243,8 @@ class ReceiptHandler:
         return responses.json(200, {"receipts": documents}, headers)
 
     def _check_waiting(self, receipts: Receipts) -> None:
-        if receipts.waiting >= self._max_waiting:
-            self._refusals.add("receipt_waits")
+        if receipts.waiting >= self.max_waiting:
+            self.refusals.add("receipt_waits")
             raise PushError(Errno.RATE_EXCEEDED, "Too many requests wait", retry_after=10)
 
     async def _news(
@@ -266,7 +260,7 @@ class ReceiptHandler:
         until = loop.time() + seconds
         check_at = loop.time() + GONE_INTERVAL
         while (left := until - loop.time()) > 0 and not receipts.is_closed:
-            await receipts.changed(identifier, min(left, self._poll_interval))
+            await receipts.changed(identifier, min(left, self.poll_interval))
             is_due = loop.time() >= check_at
             if is_due:
                 check_at += GONE_INTERVAL
@@ -305,13 +299,13 @@ class ReceiptHandler:
                 if now >= alive_until:
                     stream.write(b":\n\n")
                     alive_until = now + KEEPALIVE_INTERVAL
-                await receipts.changed(identifier, self._poll_interval)
+                await receipts.changed(identifier, self.poll_interval)
         finally:
             self._streams.discard(stream)
             stream.close()
 
     def release(self, connection_key: str) -> None:
-        self._connection_limits.release(connection_key)
+        self.connection_limits.release(connection_key)
 
     async def end_waits(self) -> None:
         """Answer the requests that wait, and end the streams."""

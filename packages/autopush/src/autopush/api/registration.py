@@ -16,6 +16,7 @@ a request is stored before the router has accepted it.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -108,40 +109,29 @@ class RegisteredUser(Struct, frozen=True):
     messages: Messages
 
 
+@dataclass(eq=False, kw_only=True)
 class RegistrationHandler:
     """`routers`: by router type. Users of type `webpush` need none: they connect later.
     `accounts`: None registers users without one.
     """
 
-    def __init__(
-        self,
-        *,
-        routers: Mapping[str, Router],
-        store: PushStore,
-        nodes: Nodes,
-        placement: Placement,
-        tokens: EndpointTokens,
-        secrets: RegistrationSecrets,
-        metrics: Metrics,
-        proxies: TrustedProxies,
-        new_user_agents: TokenBuckets,
-        changes_rate: Rate | None,
-        refusals: LimitRefusals,
-        accounts: AccountLimits | None = None,
-    ) -> None:
-        self._routers = routers
-        self._store = store
-        self._nodes = nodes
-        self._placement = placement
-        self._tokens = tokens
-        self._secrets = secrets
-        self._proxies = proxies
-        self._new_user_agents = new_user_agents
-        self._changes = TokenBuckets(changes_rate)
-        self._refusals = refusals
-        self._accounts = accounts
-        self._dropped = metrics.counter(DROP_USER, errno="101")
-        self._checks = metrics.counters(UA_CONNECTION_CHECK)
+    routers: Mapping[str, Router]
+    store: PushStore
+    nodes: Nodes
+    placement: Placement
+    tokens: EndpointTokens
+    secrets: RegistrationSecrets
+    metrics: Metrics
+    proxies: TrustedProxies
+    new_user_agents: TokenBuckets
+    changes_rate: Rate | None
+    refusals: LimitRefusals
+    accounts: AccountLimits | None = None
+
+    def __post_init__(self) -> None:
+        self._changes = TokenBuckets(self.changes_rate)
+        self._dropped = self.metrics.counter(DROP_USER, errno="101")
+        self._checks = self.metrics.counters(UA_CONNECTION_CHECK)
 
     async def __call__(
         self, request: Request, router_type: str, app_id: str, rest: Sequence[str]
@@ -155,9 +145,9 @@ class RegistrationHandler:
             raise responses.not_found()
         if request.method not in METHODS[len(parts)].split(", "):
             raise responses.method_not_allowed(METHODS[len(parts)])
-        if router_type != WEBPUSH and router_type not in self._routers:
+        if router_type != WEBPUSH and router_type not in self.routers:
             raise PushError(Errno.INVALID_ROUTER_TYPE, "Invalid router")
-        router = None if router_type == WEBPUSH else self._routers[router_type]
+        router = None if router_type == WEBPUSH else self.routers[router_type]
         try:
             if not parts:
                 return await self._register(request, router_type, router, app_id)
@@ -181,12 +171,12 @@ class RegistrationHandler:
         except KeytablesError as error:
             if isinstance(error, TableNotFound):  # so that the next request looks for another
                 with suppress(KeytablesError):
-                    await self._store.is_gone(error.table)
+                    await self.store.is_gone(error.table)
             raise responses.storage_refusal(error) from error
 
     def _admit_user(self, request: Request) -> None:
-        key = self._proxies.limit_key(request.client_address)
-        if wait := self._new_user_agents.take(key):
+        key = self.proxies.limit_key(request.client_address)
+        if wait := self.new_user_agents.take(key):
             raise self._too_many(request, "new_user_agents", "new user agents of one address", wait)
 
     def _admit_change(self, request: Request, uaid: str) -> None:
@@ -194,7 +184,7 @@ class RegistrationHandler:
             raise self._too_many(request, "registration_rate", "changes of this user", wait)
 
     def _too_many(self, request: Request, limit: str, what: str, wait: float) -> PushError:
-        self._refusals.add(limit, request.client_address)
+        self.refusals.add(limit, request.client_address)
         return PushError(Errno.RATE_EXCEEDED, f"Too many {what}", retry_after=wait)
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────
@@ -202,25 +192,25 @@ class RegistrationHandler:
     async def _register(
         self, request: Request, router_type: str, router: Router | None, app_id: str
     ) -> Response:
-        if self._accounts is not None:
-            self._accounts.admit(request)
+        if self.accounts is not None:
+            self.accounts.admit(request)
         body = RegistrationBody(request.body)
         channel_id, key = body.channel_id(), body.key()
-        uaid = self._placement.new_uaid()
+        uaid = self.placement.new_uaid()
         router_data = _accepted(router, uaid, body.router_data(), app_id)
         self._admit_user(request)
         reply: dict[str, object] = {
             "uaid": uaid,
             "uuid": uaid,
             "channelID": channel_id,
-            "endpoint": self._tokens.url(uaid, channel_id, key),
-            "secret": self._secrets.secret(uaid),
+            "endpoint": self.tokens.url(uaid, channel_id, key),
+            "secret": self.secrets.secret(uaid),
         }
         if router is not None:
             with report_defects(router):
                 router.amend_endpoint_response(reply, router_data)
-        messages = self._store.current
-        await _stored(self._store.users.register(uaid, router_type, router_data, messages.name))
+        messages = self.store.current
+        await _stored(self.store.users.register(uaid, router_type, router_data, messages.name))
         await messages.add_channel(uaid, channel_id)
         return responses.json(200, reply)
 
@@ -238,33 +228,33 @@ class RegistrationHandler:
         uaid = canonical_uaid(parts[0])
         if uaid is None:  # applications take only 410 for a lost registration
             raise _gone()
-        self._secrets.check(request.headers.get("authorization"), uaid)
+        self.secrets.check(request.headers.get("authorization"), uaid)
         if request.method != "GET":
             self._admit_change(request, uaid)
-        record = await self._store.users.get(uaid)
+        record = await self.store.users.get(uaid)
         if record is None:
             raise _gone()
         if record.router_type != router_type:
             raise PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")
         if router is None:
-            messages = await self._store.table(record.current_month)  # it is moved when it connects
+            messages = await self.store.table(record.current_month)  # it is moved when it connects
         else:
             with report_defects(router):
                 application = router.application(record.router_data or {})
             if application not in ("", app_id):
                 raise self._moved(router_type, application, parts)
-            messages = await table_of_bridged_user(self._store, record)
+            messages = await table_of_bridged_user(self.store, record)
         if messages is None:
             raise _gone()
         if record.current_month != messages.name:
-            record = await self._store.users.get(uaid) or record
+            record = await self.store.users.get(uaid) or record
         return RegisteredUser(record, router, messages)
 
     def _moved(self, router_type: str, application: str, parts: Sequence[str]) -> PushError:
         """308 to the user's application. After 301 many clients send GET, or PUT without a body."""
         path = "/".join(quote(part, safe="") for part in (router_type, application))
         rest = "/".join(quote(part, safe="") for part in parts)
-        location = f"{self._tokens.endpoint_url}/v1/{path}/registration/{rest}"
+        location = f"{self.tokens.endpoint_url}/v1/{path}/registration/{rest}"
         return PushError(
             Errno.INVALID_ROUTER_TYPE,
             "The user is registered for another application",
@@ -280,11 +270,11 @@ class RegistrationHandler:
                 raise invalid_member("token", "expected the token of the device")
             merged = {**(record.router_data or {}), **given}
             router_data = _accepted(user.router, record.uaid, merged, app_id)
-            await _stored(self._store.users.update_registration(record, router_data))
+            await _stored(self.store.users.update_registration(record, router_data))
         return responses.json(200, {})
 
     async def _drop(self, user: RegisteredUser) -> Response:
-        if not await self._store.drop_user(user.record):
+        if not await self.store.drop_user(user.record):
             raise _changed()
         self._dropped.add()
         await self._end_session(user)
@@ -294,7 +284,7 @@ class RegistrationHandler:
         """Disconnect the user's WebSocket, whose session does not know of the change."""
         record = user.record
         if user.router is None and record.node_id is not None:
-            await self._nodes.end_duplicate(record.node_id, record.uaid, record.connected_at)
+            await self.nodes.end_duplicate(record.node_id, record.uaid, record.connected_at)
 
     # ── subscriptions ────────────────────────────────────────────────────────────────────────────
 
@@ -311,10 +301,10 @@ class RegistrationHandler:
         if len(channels) >= MAX_CHANNELS and channel_id not in channels:
             raise invalid_member("channelID", f"the user has {MAX_CHANNELS} subscriptions already")
         if user.router is not None:  # first: a user without subscriptions may be dropped
-            await _stored(self._store.users.refresh_registration(user.record))
+            await _stored(self.store.users.refresh_registration(user.record))
         await self._in_its_table(user, lambda table: table.add_channel(uaid, channel_id))
         await self._end_session(user)
-        endpoint = self._tokens.url(uaid, channel_id, key)
+        endpoint = self.tokens.url(uaid, channel_id, key)
         return responses.json(200, {"channelID": channel_id, "endpoint": endpoint})
 
     async def _unsubscribe(self, user: RegisteredUser, channel_id: str) -> Response:
@@ -330,11 +320,11 @@ class RegistrationHandler:
     ) -> object:
         """Write to the user's message table, and to one the user is moved to meanwhile."""
         result = await write(user.messages)
-        record = await self._store.users.get(user.record.uaid)
+        record = await self.store.users.get(user.record.uaid)
         if record is None:
             raise _gone()
         if record.current_month != user.messages.name:
-            table = await self._store.table(record.current_month)
+            table = await self.store.table(record.current_month)
             if table is not None and table is not user.messages:
                 # The subscriptions may have been copied before the first write.
                 result = await write(table) or result

@@ -6,6 +6,7 @@ Rule: no line holds an endpoint, a message id, a UAID, or a header with a secret
 import platform
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 from uuid import uuid4
 
@@ -48,6 +49,7 @@ _PYTHON: Final = platform.python_version()
 _log = logs.get("request")
 
 
+@dataclass(eq=False)
 class RequestLog:
     """Writes the lines of one worker and makes error responses. A line is built only if it is
     written: it costs a successful push nothing.
@@ -56,28 +58,26 @@ class RequestLog:
     `certificate_fields`: log fields of a client's certificate.
     """
 
-    def __init__(
-        self,
-        tokens: EndpointTokens,
-        errors: ErrorResponses,
-        hash_uaid: Callable[[str], str],
-        *,
-        ami_id: str = "",
-        certificate_fields: Callable[[bytes], Mapping[str, str]] | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._tokens = tokens
-        self._errors = errors
-        self._hash_uaid = hash_uaid
-        self._certificate_fields = certificate_fields
-        self._constant = {"python_version": _PYTHON, **({"ami_id": ami_id} if ami_id else {})}
-        self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
-        self.is_verbose: Final = _log.is_verbose
+    tokens: EndpointTokens
+    errors: ErrorResponses
+    hash_uaid: Callable[[str], str]
+    _: KW_ONLY
+    ami_id: str = ""
+    certificate_fields: Callable[[bytes], Mapping[str, str]] | None = None
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._constant = {
+            "python_version": _PYTHON,
+            **({"ami_id": self.ami_id} if self.ami_id else {}),
+        }
+        self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=self.monotonic)
+        self.is_verbose = _log.is_verbose
         """Whether each request gets a line; fixed at the start."""
 
     def refused(self, request: Request, refusal: PushError) -> Response:
         """The error response. 5xx are logged as warnings, others at level debug."""
-        response = self._errors.of(refusal)
+        response = self.errors.of(refusal)
         if refusal.status < 500:
             if self.is_verbose:
                 _log.debug("Request refused", **self._refusal_fields(request, refusal))
@@ -96,7 +96,7 @@ class RequestLog:
         if count is not None:
             info = self.client_info(request, request_id)
             _log.exception("Request failed", error=error, client_info=info, **count)
-        return _with_id(self._errors.of_protocol(500, "internal error"), request_id)
+        return _with_id(self.errors.of_protocol(500, "internal error"), request_id)
 
     def log_failed_tls_auth(self, request: Request) -> None:
         count = self._limiter.admit(FAILED_TLS_AUTH)
@@ -115,8 +115,8 @@ class RequestLog:
             "uri": shown_path(request.path),
             **self._constant,
         }
-        if self._certificate_fields is not None:
-            info |= self._certificate_fields(request.certificate)
+        if self.certificate_fields is not None:
+            info |= self.certificate_fields(request.certificate)
         if request.path.startswith(("/wpush/", "/spush/")):
             info["message_ttl"] = headers.get("ttl", "")[:MAX_TEXT]
             info["message_size"] = len(request.body)
@@ -142,10 +142,10 @@ class RequestLog:
 
     def _subscription(self, path: str) -> dict[str, object]:
         try:
-            endpoint = self._tokens.open(path.rpartition("/")[2])
+            endpoint = self.tokens.open(path.rpartition("/")[2])
         except PushError:
             return {}
-        return {"uaid_hash": self._hash_uaid(endpoint.uaid), "channel_id": endpoint.channel_id}
+        return {"uaid_hash": self.hash_uaid(endpoint.uaid), "channel_id": endpoint.channel_id}
 
 
 class PushLine:

@@ -26,6 +26,7 @@ Source: firebase.google.com/docs/reference/fcm/rest/v1 (projects.messages.send, 
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -162,34 +163,25 @@ class FcmApplication(Struct, frozen=True):
     tokens: TokenCache
 
 
+@dataclass(eq=False)
 class FcmRouter(Router):
     """`shortest_ttl`: seconds; `priority`: HIGH or NORMAL, for messages of normal urgency;
     `dry_run`: FCM checks messages without delivering them.
     """
 
-    def __init__(
-        self,
-        applications: Mapping[str, FcmApplication],
-        messages: Provider,
-        oauth: Provider,
-        clock: Clock,
-        *,
-        shortest_ttl: int,
-        priority: str,
-        dry_run: bool,
-    ) -> None:
-        self._applications = applications
-        self._messages = messages
-        self._oauth = oauth
-        self._clock = clock
-        self._shortest_ttl = shortest_ttl
-        self._priority = priority
-        self._dry_run = dry_run
+    applications: Mapping[str, FcmApplication]
+    messages: Provider
+    oauth: Provider
+    clock: Clock
+    _: KW_ONLY
+    shortest_ttl: int
+    priority: str
+    dry_run: bool
 
     def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:  # noqa: ARG002
         """:raises RouterError: 401/109 or 400/108, the token; 410/105, the application"""
         check_token(router_data)
-        if app_id not in self._applications:
+        if app_id not in self.applications:
             raise RouterError(Errno.ENDPOINT_UNAVAILABLE, "Invalid SenderID")
         router_data["app_id"] = app_id
 
@@ -209,7 +201,7 @@ class FcmRouter(Router):
         """:raises RouterError: refused by FCM (table above), too large, or an incomplete record"""
         token = device_token(record)
         app_id = self.application(record.router_data or {})
-        application = self._applications.get(app_id)
+        application = self.applications.get(app_id)
         if application is None:
             raise RouterError(
                 Errno.INVALID_SUBSCRIPTION,
@@ -217,11 +209,11 @@ class FcmRouter(Router):
                 status=400,
             )
         data = limited_data(notification, MAX_DATA)
-        ttl = bridge_ttl(notification, self._shortest_ttl)
-        priority = _PRIORITIES.get(notification.urgency, self._priority)
+        ttl = bridge_ttl(notification, self.shortest_ttl)
+        priority = _PRIORITIES.get(notification.urgency, self.priority)
         android = {"ttl": f"{ttl}s", "priority": priority, "data": data}
         message: dict[str, object] = {"message": {"token": token, "android": android}}
-        if self._dry_run:
+        if self.dry_run:
             message["validate_only"] = True
         reply = await self._send(app_id, application, orjson.dumps(message))
         if reply.status == 200 and isinstance(reply.document.get("name"), str):
@@ -231,7 +223,7 @@ class FcmRouter(Router):
     async def _send(self, app_id: str, application: FcmApplication, body: bytes) -> Reply:
         async def send(token: str) -> Reply:
             headers = {"authorization": f"Bearer {token}"}
-            return await self._messages.post(
+            return await self.messages.post(
                 application.url, headers=headers, json=body, application=app_id
             )
 
@@ -249,7 +241,7 @@ class FcmRouter(Router):
         ):
             return RouterError.unregistered()
         if status in (429, 503) or reason in ("QUOTA_EXCEEDED", "UNAVAILABLE"):
-            return overloaded(reply, self._clock())
+            return overloaded(reply, self.clock())
         _log.warning(
             "FCM did not take a message",
             application=app_id,
@@ -264,20 +256,20 @@ class FcmRouter(Router):
         return RouterError(
             Errno.BRIDGE_UNREACHABLE,
             "The bridge of this device does not work",
-            headers=retry_headers(reply.headers, self._clock()),
+            headers=retry_headers(reply.headers, self.clock()),
             is_outage=True,
         )
 
     async def try_credentials(self) -> Sequence[str]:
-        for application in self._applications.values():
+        for application in self.applications.values():
             await application.tokens.get()
-        return tuple(self._applications)
+        return tuple(self.applications)
 
     async def close(self) -> None:
-        for application in self._applications.values():
+        for application in self.applications.values():
             await application.tokens.close()
-        await self._oauth.close()
-        await self._messages.close()
+        await self.oauth.close()
+        await self.messages.close()
 
 
 def create(settings: Settings, clock: Clock) -> Router:

@@ -252,7 +252,10 @@ class Worker:
             )
             self._background.append(maintenance.run)
         self.process = ProcessMetrics(
-            metrics, asyncio.get_running_loop(), sampled, shortage=shortage
+            metrics,
+            asyncio.get_running_loop(),
+            sampled,
+            shortage=shortage or DescriptorShortage(),
         )
 
     def _add_endpoint(self) -> EndpointApp:

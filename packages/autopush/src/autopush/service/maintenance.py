@@ -12,7 +12,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -91,32 +91,26 @@ class _Progress:
         }
 
 
+@dataclass(eq=False)
 class Maintenance:
     """Maintenance by one worker. `first_reading`: of the clocks, at the start of the service."""
 
-    def __init__(
-        self,
-        store: PushStore,
-        metrics: Metrics,
-        clock: Clock,
-        *,
-        first_reading: ClockReading,
-        key_hash: str,
-        steady: Clock = steady_clock,
-        sleep: Sleep = asyncio.sleep,
-        uniform: Callable[[float, float], float] = random.uniform,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._key_hash = key_hash
-        self._steady = steady
-        self._sleep = sleep
-        self._uniform = uniform
-        self._dropped = metrics.counter(UA_EXPIRATION, reason="not_seen")
+    store: PushStore
+    metrics: Metrics
+    clock: Clock
+    _: KW_ONLY
+    first_reading: ClockReading
+    key_hash: str
+    steady: Clock = steady_clock
+    sleep: Sleep = asyncio.sleep
+    uniform: Callable[[float, float], float] = random.uniform
+
+    def __post_init__(self) -> None:
+        self._dropped = self.metrics.counter(UA_EXPIRATION, reason="not_seen")
         self._guard = ClockGuard(
-            clock,
-            steady,
-            first=first_reading,
+            self.clock,
+            self.steady,
+            first=self.first_reading,
             max_jump=MAX_CLOCK_STEP,
             believed_after=DISTRUST,
         )
@@ -124,15 +118,15 @@ class Maintenance:
 
     async def run(self) -> None:
         """Check after some minutes, and then repeatedly until cancelled."""
-        await self._sleep(self._uniform(*FIRST_CHECK))
-        pause = partial(self._uniform, *NEXT_CHECK)
-        await repeat(self.run_if_due, pause, "maintenance", sleep=self._sleep)
+        await self.sleep(self.uniform(*FIRST_CHECK))
+        pause = partial(self.uniform, *NEXT_CHECK)
+        await repeat(self.run_if_due, pause, "maintenance", sleep=self.sleep)
 
     async def run_if_due(self) -> None:
         """Do the work if it is due and no other worker does it; store failures are logged."""
         progress = _Progress()
-        now = int(self._clock())
-        lease = Lease(self._store.versions_table, LEASE_KEY, self._clock, seconds=LEASE)
+        now = int(self.clock())
+        lease = Lease(self.store.versions_table, LEASE_KEY, self.clock, seconds=LEASE)
         try:
             if self._clock_is_trusted() and await lease.acquire(_IS_DUE, {"before": now - PERIOD}):
                 await self._work(lease, progress)
@@ -146,7 +140,7 @@ class Maintenance:
             )
 
     async def _work(self, lease: Lease, progress: _Progress) -> None:
-        began = self._steady()
+        began = self.steady()
         try:
             await self._maintain_tables(lease, progress)
             await self._drop_users(lease, progress)
@@ -154,16 +148,16 @@ class Maintenance:
             with suppress(KeytablesError):  # then it expires
                 await lease.release()
             raise
-        await lease.release({"done_at": int(self._clock())})
-        seconds = round(self._steady() - began, 1)
+        await lease.release({"done_at": int(self.clock())})
+        seconds = round(self.steady() - began, 1)
         _log.info("Maintenance is done", **progress.fields, seconds=seconds)
 
     async def _maintain_tables(self, lease: Lease, progress: _Progress) -> None:
-        engine, plan = self._store.engine, self._store.plan
+        engine, plan = self.store.engine, self.store.plan
         if not plan.rotating:
             return
         found = await find_tables(engine, plan)
-        for step in plan_rotation(found, plan, self._clock(), keep=MIN_KEEP, idle=IDLE):
+        for step in plan_rotation(found, plan, self.clock(), keep=MIN_KEEP, idle=IDLE):
             await lease.confirm()
             await apply_step(engine, step)
             match step:
@@ -173,18 +167,18 @@ class Maintenance:
                     progress.tables_dropped.append(table)
 
     async def _drop_users(self, lease: Lease, progress: _Progress) -> None:
-        store = self._store
-        remover = await UserRemover.open(store.engine, store.plan, key_hash=self._key_hash)
+        store = self.store
+        remover = await UserRemover.open(store.engine, store.plan, key_hash=self.key_hash)
         if remover is None:
             return
-        limiter = RateLimiter(RATE, clock=self._steady, sleep=self._sleep)
-        now = self._clock()
+        limiter = RateLimiter(RATE, clock=self.steady, sleep=self.sleep)
+        now = self.clock()
         today = datetime.fromtimestamp(now, UTC).day
         for month in months_ago(now, UNSEEN_MONTHS, OLDEST_MONTHS):
             # Of the keys that name a day, those of today's number: so each is read once a month.
             keys = chain(connect_keys(month), connect_keys_of_day(month, today))
             found = await find_old_users(remover, keys, limiter=limiter)
-            await self._sleep(MONTH_PAUSE)
+            await self.sleep(MONTH_PAUSE)
             batches = drop_old_users(remover, found, limiter=limiter, batch_size=BATCH, now=now)
             async with aclosing(batches):
                 async for batch in batches:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -32,46 +32,40 @@ TLS_SHUTDOWN_TIMEOUT: Final = 5.0
 _log = logs.get(__name__)
 
 
+@dataclass(eq=False)
 class Ports:
     """`next_sockets`: of the next worker, from whose public ports this one accepts too, so that
     clients whom the kernel has given to a worker that stands still have another. A purpose is one
     of `Settings.listeners`.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        certificates: Certificates,
-        sockets: Sockets,
-        next_sockets: Sockets,
-        wheel: TimerWheel,
-        proxies: TrustedProxies,
-        refusals: LimitRefusals,
-        *,
-        error_response: Callable[[int, str], Response],
-        on_crash: Callable[[Exception, Request], Response],
-    ) -> None:
-        self._settings = settings
-        self._certificates = certificates
-        self._sockets = sockets
-        self._next_sockets = next_sockets if next_sockets is not sockets else {}
-        self._wheel = wheel
-        self._proxies = proxies
-        self._error_response = error_response
-        self._on_crash = on_crash
+    settings: Settings
+    certificates: Certificates
+    sockets: Sockets
+    next_sockets: Sockets
+    wheel: TimerWheel
+    proxies: TrustedProxies
+    refusals: LimitRefusals
+    _: KW_ONLY
+    error_response: Callable[[int, str], Response]
+    on_crash: Callable[[Exception, Request], Response]
+
+    def __post_init__(self) -> None:
+        if self.next_sockets is self.sockets:
+            self.next_sockets = {}
         self.limits = ConnectionLimits(
-            proxies,
-            max_connections=connections_allowed(settings.max_tcp_connections),
-            max_per_address=settings.max_connections_per_address,
-            on_refused=refusals.add,
+            self.proxies,
+            max_connections=connections_allowed(self.settings.max_tcp_connections),
+            max_per_address=self.settings.max_connections_per_address,
+            on_refused=self.refusals.add,
         )
         """Of the connections to all public ports together."""
         self._internal_limits = ConnectionLimits(
             max_connections=internal_connections_allowed(),
-            on_refused=lambda _, address: refusals.add("internal_connections", address),
+            on_refused=lambda _, address: self.refusals.add("internal_connections", address),
         )
         self.buffered = BufferedBytes(
-            settings.max_buffered_bytes, partial(refusals.add, "buffered_bytes")
+            self.settings.max_buffered_bytes, partial(self.refusals.add, "buffered_bytes")
         )
         """What all public ports hold of unfinished messages."""
         self._servers: list[tuple[HttpServer, str]] = []
@@ -80,10 +74,10 @@ class Ports:
         self._listeners: list[asyncio.Server | Listener] = []
 
     def __contains__(self, purpose: str) -> bool:
-        return purpose in self._sockets
+        return purpose in self.sockets
 
     def port_of(self, purpose: str) -> int:
-        return port_of(self._sockets[purpose])
+        return port_of(self.sockets[purpose])
 
     def serve(
         self,
@@ -98,17 +92,17 @@ class Ports:
         is_public = purpose in PUBLIC
         server = HttpServer(
             handler,
-            limits=replace(limits, head_timeout=self._settings.open_handshake_timeout),
-            wheel=self._wheel,
-            error_response=self._error_response,
-            on_crash=self._on_crash,
-            proxies=self._proxies,
+            limits=replace(limits, head_timeout=self.settings.open_handshake_timeout),
+            wheel=self.wheel,
+            error_response=self.error_response,
+            on_crash=self.on_crash,
+            proxies=self.proxies,
             connection_limits=self.limits if is_public else self._internal_limits,
             buffered=self.buffered if is_public else BufferedBytes(),
             max_connections=left,
         )
         self._servers.append((server, purpose))
-        if purpose == "endpoint" and "proxied" in self._sockets:
+        if purpose == "endpoint" and "proxied" in self.sockets:
             self._servers.append((server, "proxied"))
         if is_public:
             self._public.append(server)
@@ -116,26 +110,26 @@ class Ports:
 
     async def open(self) -> None:
         for server, purpose in self._servers:
-            own = self._sockets[purpose].dup()  # each listener closes its own
+            own = self.sockets[purpose].dup()  # each listener closes its own
             self._listeners.append(await self._listen(server, purpose, own))
-            if purpose in self._next_sockets and purpose in PUBLIC:
-                shared = self._next_sockets[purpose].dup()
+            if purpose in self.next_sockets and purpose in PUBLIC:
+                shared = self.next_sockets[purpose].dup()
                 self._listeners.append(await self._listen(server, purpose, shared))
 
     async def _listen(
         self, server: HttpServer, purpose: str, sock: socket.socket
     ) -> asyncio.Server | Listener:
-        tls, proxied = self._certificates.of(purpose), purpose == "proxied"
+        tls, proxied = self.certificates.of(purpose), purpose == "proxied"
         if tls is None and not proxied:
             loop = asyncio.get_running_loop()
             return await loop.create_server(server.protocol, sock=sock, backlog=BACKLOG)
         listener = Listener(
             sock,
             server.protocol,
-            self._wheel,
+            self.wheel,
             tls=tls.context if tls else None,
             proxied=proxied,
-            handshake_timeout=self._settings.open_handshake_timeout,
+            handshake_timeout=self.settings.open_handshake_timeout,
             shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
             limits=server.connection_limits,
             connection_rate=server.connection_rate,
@@ -162,7 +156,7 @@ class Ports:
         for listener in self._listeners:
             listener.close()
         if not keep_sockets:
-            close(self._sockets)
+            close(self.sockets)
 
 
 def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:

@@ -3,12 +3,11 @@
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from autopush.jobs import repeat
-from autopush.service.storage import sqlite_path
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.store.failures import StoreFailures
@@ -55,55 +54,50 @@ async def rotate_monthly(
     await repeat(rotate_or_log, lambda: interval, "rotate_monthly")
 
 
+@dataclass(eq=False)
 class StoreWatch:
     """Logs and counts what happens to the store while it is served.
 
     `reports_disk`: for one of the workers, which logs what concerns all: the clock and the disk.
     """
 
-    def __init__(
-        self,
-        store: PushStore,
-        failures: StoreFailures,
-        settings: Settings,
-        metrics: Metrics,
-        *,
-        reports_disk: bool,
-        interval: float = WATCH_INTERVAL,
-    ) -> None:
-        self._store = store
-        self._failures = failures
-        self._settings = settings
-        self._reports_disk = reports_disk
-        self._interval = interval
+    store: PushStore
+    failures: StoreFailures
+    settings: Settings
+    metrics: Metrics
+    _: KW_ONLY
+    reports_disk: bool
+    interval: float = WATCH_INTERVAL
+
+    def __post_init__(self) -> None:
         self._was_nearly_full = False
         self._clock_was_set = False
-        self._connections = metrics.gauge(STORE_CONNECTIONS)
-        self._counters = {name: metrics.counter(metric) for name, metric in ACTIVITY.items()}
+        self._connections = self.metrics.gauge(STORE_CONNECTIONS)
+        self._counters = {name: self.metrics.counter(metric) for name, metric in ACTIVITY.items()}
         self._counted = Activity()
-        self._expired = metrics.counter(STORE_EXPIRED)
-        self._expired_messages = metrics.counter(MESSAGE_EXPIRED)
+        self._expired = self.metrics.counter(STORE_EXPIRED)
+        self._expired_messages = self.metrics.counter(MESSAGE_EXPIRED)
         self._counted_expired: Mapping[str, int] = {}
 
     async def run(self) -> None:
-        await repeat(self._check, lambda: self._interval, "StoreWatch")
+        await repeat(self._check, lambda: self.interval, "StoreWatch")
 
     async def _check(self) -> None:
-        self._failures.report()
+        self.failures.report()
         self._count()
-        if self._reports_disk:
+        if self.reports_disk:
             self._check_clock()
             self._check_space()
 
     def _count(self) -> None:
-        expired = dict(self._store.engine.expired)
+        expired = dict(self.store.engine.expired)
         for table, count in expired.items():
             new = count - self._counted_expired.get(table, 0)
             self._expired.add(new)
-            if self._store.is_message_table(table):
+            if self.store.is_message_table(table):
                 self._expired_messages.add(new)
         self._counted_expired = expired
-        activity = self._store.engine.activity
+        activity = self.store.engine.activity
         if activity is None:
             return
         self._connections.set(activity.connections)
@@ -112,7 +106,7 @@ class StoreWatch:
         self._counted = replace(activity)
 
     def _check_clock(self) -> None:
-        jump = self._store.engine.clock_jump
+        jump = self.store.engine.clock_jump
         if jump and not self._clock_was_set:
             _log.warning(
                 "The clock was set: expired messages stay on the disk for now", seconds=round(jump)
@@ -120,13 +114,12 @@ class StoreWatch:
         self._clock_was_set = bool(jump)
 
     def _check_space(self) -> None:
-        is_nearly_full = self._store.engine.is_nearly_full
+        is_nearly_full = self.store.engine.is_nearly_full
         if is_nearly_full is self._was_nearly_full:
             return
         self._was_nearly_full = is_nearly_full
-        fields: dict[str, object] = {"min_free_space": self._settings.min_free_space}
-        path = sqlite_path(self._settings)
-        if path is not None:
+        fields: dict[str, object] = {"min_free_space": self.settings.min_free_space}
+        if (path := self.settings.store_file) is not None:
             folder = Path(path).parent
             fields["free"], fields["folder"] = shutil.disk_usage(folder).free, str(folder)
         if is_nearly_full:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Final
@@ -132,8 +132,9 @@ class _WorkerProcess:
         self.restarts = Restarts()
 
 
+@dataclass(eq=False)
 class Supervisor:
-    """Runs `workers` processes of `run_worker`. Make it before any thread or event loop exists.
+    """Runs `count` processes of `run_worker`. Make it before any thread or event loop exists.
 
     `run_worker` runs in the child, with SIGTERM at its default and SIGINT ignored, and returns the
     exit code. `on_ready` is called once, when all workers are ready; `on_ended` with the index of
@@ -145,28 +146,19 @@ class Supervisor:
     worker reads end of file and stops.
     """
 
-    def __init__(
-        self,
-        run_worker: Callable[[WorkerSlot], int],
-        workers: int,
-        *,
-        on_ready: Callable[[], None],
-        on_ended: Callable[[int], None] = lambda _: None,
-        grace_period: float = GRACE_PERIOD,
-        watchdog: Watchdog,
-        manager: ServiceManager,
-        upgrade: ServiceUpgrade,
-        drain: float = 0.0,
-    ) -> None:
-        self._run_worker = run_worker
-        self._workers = [_WorkerProcess(index) for index in range(workers)]
-        self._on_ready = on_ready
-        self._on_ended = on_ended
-        self._grace_period = grace_period
-        self._watchdog = watchdog
-        self._manager = manager
-        self._upgrade = upgrade
-        self._drain = drain
+    run_worker: Callable[[WorkerSlot], int]
+    count: int
+    _: KW_ONLY
+    on_ready: Callable[[], None]
+    on_ended: Callable[[int], None] = lambda _: None
+    grace_period: float = GRACE_PERIOD
+    watchdog: Watchdog
+    manager: ServiceManager
+    upgrade: ServiceUpgrade
+    drain: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._workers = [_WorkerProcess(index) for index in range(self.count)]
         self._parent_pipe = (-1, -1)
         self._all_were_ready = False
         self._exit_code: int | None = None
@@ -196,7 +188,7 @@ class Supervisor:
         """`signals`: file descriptor that yields the numbers of received signals."""
         while True:
             now = time.monotonic()
-            self._manager.report_alive(now)
+            self.manager.report_alive(now)
             if self._exit_code is None:
                 for worker in self._workers:
                     if worker.restarts.at is not None and worker.restarts.at <= now:
@@ -208,10 +200,10 @@ class Supervisor:
                 self._kill()
             pipes = [worker.ready_pipe for worker in self._workers if worker.ready_pipe]
             ends = [process.sentinel for _, process in self._running()]
-            if self._upgrade.pipe is not None:
-                ends.append(self._upgrade.pipe)
-            if self._is_draining and self._upgrade.successor is not None:
-                ends.append(self._upgrade.successor)
+            if self.upgrade.pipe is not None:
+                ends.append(self.upgrade.pipe)
+            if self._is_draining and self.upgrade.successor is not None:
+                ends.append(self.upgrade.successor)
             events = wait([signals, *pipes, *ends], self._timeout())
             # Signals first: a worker that ended by a signal sent to all is not to be restarted.
             received = _read_signals(signals)
@@ -221,14 +213,12 @@ class Supervisor:
                 self._reload()
             elif signal.SIGUSR2 in received:
                 self._begin_upgrade()
-            due = self._upgrade.due
-            is_over = self._upgrade.pipe in events or (due is not None and due <= time.monotonic())
-            if is_over and self._upgrade.conclude():
-                self._end_workers(0, signal.SIGUSR2, self._drain)
+            due = self.upgrade.due
+            is_over = self.upgrade.pipe in events or (due is not None and due <= time.monotonic())
+            if is_over and self.upgrade.conclude():
+                self._end_workers(0, signal.SIGUSR2, self.drain)
             elif (
-                self._is_draining
-                and self._upgrade.successor in events
-                and self._upgrade.take_back()
+                self._is_draining and self.upgrade.successor in events and self.upgrade.take_back()
             ):
                 self._serve_again()
             for worker, process in self._running():
@@ -239,16 +229,16 @@ class Supervisor:
             if not self._all_were_ready and all(worker.is_ready for worker in self._workers):
                 self._all_were_ready = True
                 if self._exit_code is None:
-                    self._on_ready()
-                    self._manager.report_ready(time.monotonic())
+                    self.on_ready()
+                    self.manager.report_ready(time.monotonic())
 
     def _running(self) -> list[tuple[_WorkerProcess, ForkProcess]]:
         return [(each, each.process) for each in self._workers if each.process is not None]
 
     def _timeout(self) -> float | None:
-        times = [self._manager.due, self._upgrade.due]
+        times = [self.manager.due, self.upgrade.due]
         if self._exit_code is None:
-            times += [self._watchdog.due, *(worker.restarts.at for worker in self._workers)]
+            times += [self.watchdog.due, *(worker.restarts.at for worker in self._workers)]
         else:
             times.append(self._kill_at)
         due = [at for at in times if at is not None]
@@ -285,7 +275,7 @@ class Supervisor:
         os.close(self._parent_pipe[1])
         logs.start_background()
         try:
-            sys.exit(self._run_worker(slot))
+            sys.exit(self.run_worker(slot))
         finally:
             logs.shutdown()
 
@@ -303,7 +293,7 @@ class Supervisor:
         pid = process.pid
         process.close()
         worker.process, worker.is_ready = None, False
-        self._on_ended(worker.index)
+        self.on_ended(worker.index)
         if worker.ready_pipe is not None:
             worker.ready_pipe.close()
             worker.ready_pipe = None
@@ -329,7 +319,7 @@ class Supervisor:
 
     def _kill_frozen(self, now: float) -> None:
         ready = {each.index: each.ready_at for each in self._workers if each.is_ready}
-        for index, silence in self._watchdog.frozen(ready, now).items():
+        for index, silence in self.watchdog.frozen(ready, now).items():
             worker = self._workers[index]
             assert worker.process is not None
             _log.error(
@@ -350,19 +340,19 @@ class Supervisor:
 
     def _begin_upgrade(self) -> None:
         if self._exit_code is None and self._all_were_ready:
-            self._upgrade.begin(time.monotonic())
+            self.upgrade.begin(time.monotonic())
         else:
             _log.warning("No upgrade: this version starts or stops at the moment")
 
     def _stop(self, exit_code: int) -> None:
-        self._upgrade.cancel()
+        self.upgrade.cancel()
         if self._exit_code is None or self._is_draining:
             self._end_workers(exit_code, signal.SIGTERM)
 
     def _end_workers(self, exit_code: int, number: signal.Signals, drain: float = 0.0) -> None:
         self._exit_code = exit_code
         self._is_draining = number == signal.SIGUSR2
-        self._kill_at = time.monotonic() + self._grace_period + drain
+        self._kill_at = time.monotonic() + self.grace_period + drain
         for _, process in self._running():
             if process.pid is not None:
                 os.kill(process.pid, number)

@@ -7,6 +7,7 @@ progress, and a write starts every few seconds at most: a stuck store gets no mo
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Final
 
@@ -106,23 +107,19 @@ TableStates = dict[str, dict[str, str]]
 """By table: `{"status": "OK"}` or `{"status": "NOT OK", "error": …}`."""
 
 
+@dataclass(eq=False)
 class StoreHealth:
     """Tests the store. `metrics`: of all workers; `uaid`: of no user, in the part of the store to
     test; `clock`: monotonic.
     """
 
-    def __init__(
-        self,
-        store: PushStore,
-        metrics: SharedMetrics,
-        *,
-        uaid: str = UNUSED_UAID,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store = store
-        self._metrics = metrics
-        self._uaid = uaid
-        self._clock = clock
+    store: PushStore
+    metrics: SharedMetrics
+    _: KW_ONLY
+    uaid: str = UNUSED_UAID
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._looking: asyncio.Future[TableStates] | None = None
         self._write: asyncio.Future[None] | None = None
         self._write_again_at = 0.0
@@ -135,32 +132,32 @@ class StoreHealth:
 
     async def _look(self, seconds: float) -> TableStates:
         router, storage, written = await asyncio.gather(
-            _error(self._store.users.get(self._uaid), seconds),
+            _error(self.store.users.get(self.uaid), seconds),
             _error(self._read_storage(), seconds),
             _error(self._write_row(), seconds),
         )
         if written:
             written = f"{written} (writing)"
         storage = storage or written or self._lasting()
-        return {self._store.users.name: _state(router), "storage": _state(storage)}
+        return {self.store.users.name: _state(router), "storage": _state(storage)}
 
     async def _read_storage(self) -> None:
-        await self._store.current.channels(self._uaid)
-        await self._store.versions.find(self._uaid, Row(CHANNELS_ROW, None))
+        await self.store.current.channels(self.uaid)
+        await self.store.versions.find(self.uaid, Row(CHANNELS_ROW, None))
 
     async def _write_row(self) -> None:
         write = self._write
-        if write is None or (write.done() and self._clock() >= self._write_again_at):
-            self._write_again_at = self._clock() + PROBE_INTERVAL
-            write = self._write = asyncio.ensure_future(self._store.probe(self._uaid))
+        if write is None or (write.done() and self.clock() >= self._write_again_at):
+            self._write_again_at = self.clock() + PROBE_INTERVAL
+            write = self._write = asyncio.ensure_future(self.store.probe(self.uaid))
         await asyncio.wait([write])
         write.result()
 
     def _lasting(self) -> str:
         """A problem that lasts although single calls succeed."""
-        if self._store.engine.is_nearly_full:
+        if self.store.engine.is_nearly_full:
             return NEARLY_FULL
-        counts = self._metrics.total(STORE_FAILURES)
+        counts = self.metrics.total(STORE_FAILURES)
         series = [labels["kind"] for labels in STORE_FAILURES.series()]
         is_damaged = counts[series.index(FailureKind.DAMAGED.label)] > 0
         return DAMAGED if is_damaged else ""

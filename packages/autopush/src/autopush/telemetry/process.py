@@ -13,6 +13,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -99,33 +100,28 @@ class DescriptorShortage:
             )
 
 
+@dataclass(eq=False)
 class ProcessMetrics:
     """`sampled`: more gauges, each with the function that returns its value."""
 
-    def __init__(
-        self,
-        metrics: Metrics,
-        loop: asyncio.AbstractEventLoop,
-        sampled: Sequence[tuple[Metric, Callable[[], float]]],
-        *,
-        shortage: DescriptorShortage | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-        process_time: Callable[[], float] = time.process_time,
-    ) -> None:
-        self._metrics = metrics
-        self._loop = loop
-        self._shortage = shortage or DescriptorShortage()
-        self._monotonic = monotonic
-        self._process_time = process_time
-        self._ready = metrics.gauge(WORKER_READY)
-        self._heartbeat = metrics.gauge(WORKER_HEARTBEAT)
-        self._lag = metrics.gauge(LOOP_LAG)
-        self._cpu = metrics.counter(PROCESS_CPU)
-        self._memory = metrics.gauge(PROCESS_MEMORY)
-        self._open_files = metrics.gauge(PROCESS_OPEN_FILES)
-        self._max_files = metrics.gauge(PROCESS_MAX_FILES)
-        self._sampled = [(metrics.gauge(metric), value) for metric, value in sampled]
-        self._log_lost = metrics.counter(LOG_LOST)
+    metrics: Metrics
+    loop: asyncio.AbstractEventLoop
+    sampled: Sequence[tuple[Metric, Callable[[], float]]]
+    _: KW_ONLY
+    shortage: DescriptorShortage = field(default_factory=DescriptorShortage)
+    monotonic: Callable[[], float] = time.monotonic
+    process_time: Callable[[], float] = time.process_time
+
+    def __post_init__(self) -> None:
+        self._ready = self.metrics.gauge(WORKER_READY)
+        self._heartbeat = self.metrics.gauge(WORKER_HEARTBEAT)
+        self._lag = self.metrics.gauge(LOOP_LAG)
+        self._cpu = self.metrics.counter(PROCESS_CPU)
+        self._memory = self.metrics.gauge(PROCESS_MEMORY)
+        self._open_files = self.metrics.gauge(PROCESS_OPEN_FILES)
+        self._max_files = self.metrics.gauge(PROCESS_MAX_FILES)
+        self._gauges = [(self.metrics.gauge(metric), value) for metric, value in self.sampled]
+        self._log_lost = self.metrics.counter(LOG_LOST)
         self._log_lost_seen = logs.lost()
         self._cpu_seen = 0.0
         self._longest_lag = 0.0
@@ -136,44 +132,44 @@ class ProcessMetrics:
 
     def start(self) -> None:
         """Takes the first sample at once."""
-        self._sample_at = self._monotonic()
-        self._sample(self._shortage.check())
+        self._sample_at = self.monotonic()
+        self._sample(self.shortage.check())
         self._wait()
 
     def set_ready(self, is_ready: bool) -> None:
         """Publish whether this worker is ready."""
         self._ready.set(is_ready)
-        self._metrics.publish()
+        self.metrics.publish()
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._shortage.close()
-        self._metrics.publish()
+        self.shortage.close()
+        self.metrics.publish()
 
     def _wait(self) -> None:
-        now = self._monotonic()
+        now = self.monotonic()
         self._heartbeat.set(now)
         seconds = LAG_INTERVAL - now % LAG_INTERVAL + _AFTER_BOUNDARY
         self._due = now + seconds
-        self._timer = self._loop.call_later(seconds, self._tick)
+        self._timer = self.loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        self._longest_lag = max(self._longest_lag, self._monotonic() - self._due)
+        self._longest_lag = max(self._longest_lag, self.monotonic() - self._due)
         self._wait()
         self._ticks += 1
         if self._ticks % PUBLISH_TICKS:
             return
-        is_out_of_files = self._shortage.check()
-        if self._monotonic() >= self._sample_at:
+        is_out_of_files = self.shortage.check()
+        if self.monotonic() >= self._sample_at:
             self._sample(is_out_of_files)
-        self._metrics.publish()
+        self.metrics.publish()
 
     def _sample(self, is_out_of_files: bool) -> None:
         self._sample_at += INTERVAL
         self._lag.set(self._longest_lag)
         self._longest_lag = 0.0
-        cpu = self._process_time()
+        cpu = self.process_time()
         self._cpu.add(cpu - self._cpu_seen)
         self._cpu_seen = cpu
         lost = logs.lost()
@@ -181,7 +177,7 @@ class ProcessMetrics:
         self._log_lost_seen = lost
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._max_files.set(most)
-        for gauge, value in self._sampled:
+        for gauge, value in self._gauges:
             gauge.set(value())
         if is_out_of_files:  # /proc cannot be read now, but the number is known
             self._open_files.set(most)
@@ -189,7 +185,7 @@ class ProcessMetrics:
         self._memory.set(resident_memory())
         # In a thread: with many connections an older system has a long list to make.
         if self._counting is None or self._counting.done():
-            self._counting = self._loop.run_in_executor(None, open_files)
+            self._counting = self.loop.run_in_executor(None, open_files)
             self._counting.add_done_callback(self._counted)
 
     def _counted(self, counting: "asyncio.Future[int]") -> None:
