@@ -52,7 +52,6 @@ def test_the_first_start_creates_keys_and_later_starts_use_them(tmp_path: Path) 
     second = load_keys(data)
     assert (second.crypto, second.auth) == (first.crypto, first.auth)
     assert second.made == ()
-    assert second.warnings == ()
 
 
 def test_a_start_that_is_refused_before_its_keys_are_saved_leaves_nothing(tmp_path: Path) -> None:
@@ -116,13 +115,6 @@ def test_a_file_without_keys_is_not_replaced(tmp_path: Path, text: str) -> None:
     path = write_key(tmp_path, text)
     assert refusal(tmp_path).startswith(f"{path} holds no key")
     assert path.read_text() == text
-
-
-def test_a_key_file_open_to_others_is_a_warning(tmp_path: Path) -> None:
-    path = write_key(tmp_path, KEY, mode=0o640)
-    keys = load_keys(tmp_path)
-    assert keys.crypto == (KEY,)
-    assert keys.warnings == (f"{path} is open to other users (mode 640): chmod 600 {path}",)
 
 
 def test_a_key_file_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:

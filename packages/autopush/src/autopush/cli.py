@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from autopush.commands import COMMANDS, Command
 from autopush.settings import OPTIONS, STARTUP_FAILED, Settings, StartupError
@@ -22,6 +22,9 @@ from autopush.settings.sources import add_flags, load, with_dashes
 from autopush.telemetry import logs
 from autopush.telemetry.log_handlers import open_crash_reports, open_stream
 from autopush.version import VERSION
+
+if TYPE_CHECKING:
+    from autopush.commands.checks import Finding
 
 INTERRUPTED: Final = 130
 """What shells report for a program that Ctrl-C ended."""
@@ -114,16 +117,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         if command.of_commands:
             return line.run(settings, arguments)
         settings, warnings = load(arguments, command=command.name, files=command.files)
+        findings: Sequence[Finding] = ()
         if command.name in DAEMONS:
             # Here, so that `--help` is fast.
-            from autopush.commands.checks import start_problems  # noqa: PLC0415
+            from autopush.commands.checks import examine_start  # noqa: PLC0415
 
-            if problem := next(start_problems(settings, time.time), ""):
-                raise StartupError(problem)
+            problems, findings = examine_start(settings, time.time)
+            if problems:
+                raise StartupError(problems[0])
         start_logs(settings)
         log = logs.get("settings")
         for warning in warnings:
             log.warning(warning)
+        for finding in findings:
+            log.warning(finding.found, advice=finding.advice)
         return line.run(settings, arguments)
     except StartupError as error:
         logs.print_error(settings.located(str(error)))

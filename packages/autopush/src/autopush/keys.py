@@ -22,7 +22,6 @@ from autopush.webpush.tokens import derive_key, new_key
 
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
-_OTHERS: Final = 0o077
 
 PURPOSES: Final = {
     "crypto_key": "encrypts endpoint URLs: without it every subscription is lost",
@@ -45,7 +44,6 @@ class ServiceKeys:
     """For the registration API; empty if the process has none."""
     made: tuple[Path, ...] = ()
     """Files of keys made by this start; `save_keys` creates them."""
-    warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"ServiceKeys(crypto=<{len(self.crypto)}>, auth=<{len(self.auth)}>)"
@@ -68,12 +66,11 @@ def service_keys(
     """
     crypto, auth = tuple(crypto_key), tuple(auth_key)
     made: list[Path] = []
-    warnings: list[str] = []
     if not crypto:
-        crypto = _load_or_make(key_file(data, "crypto_key"), make, made, warnings)
+        crypto = _load_or_make(key_file(data, "crypto_key"), make, made)
     if not auth and auth_needed:
-        auth = _load_or_make(key_file(data, "auth_key"), make, made, warnings)
-    return ServiceKeys(crypto, auth, tuple(made), tuple(warnings))
+        auth = _load_or_make(key_file(data, "auth_key"), make, made)
+    return ServiceKeys(crypto, auth, tuple(made))
 
 
 def save_keys(keys: ServiceKeys) -> ServiceKeys:
@@ -83,16 +80,14 @@ def save_keys(keys: ServiceKeys) -> ServiceKeys:
     :raises StartupError: a key file or its folder cannot be created, or another process has written
         something else there
     """
-    saved, made, warnings = {"crypto_key": keys.crypto, "auth_key": keys.auth}, [], list[str]()
+    saved, made = {"crypto_key": keys.crypto, "auth_key": keys.auth}, []
     for path in keys.made:
         with _named(path):
             if _create(path, saved[path.name][0]):
                 made.append(path)
             else:
-                saved[path.name] = _parse(path, _read(path, warnings))
-    return ServiceKeys(
-        saved["crypto_key"], saved["auth_key"], tuple(made), (*keys.warnings, *warnings)
-    )
+                saved[path.name] = _parse(path, _read(path))
+    return ServiceKeys(saved["crypto_key"], saved["auth_key"], tuple(made))
 
 
 def key_fingerprints(crypto_keys: Sequence[str]) -> tuple[str, ...]:
@@ -114,21 +109,21 @@ def existing_crypto_keys(crypto_key: Sequence[str], data: Path) -> tuple[str, ..
     """
     if crypto_key:
         return tuple(crypto_key)
-    return existing_keys(data, "crypto_key")[0]
+    return existing_keys(data, "crypto_key")
 
 
-def existing_keys(data: Path, name: str) -> tuple[tuple[str, ...], list[str]]:
-    """The keys of a file under `data`/keys, and warnings about its mode; none is created.
+def existing_keys(data: Path, name: str) -> tuple[str, ...]:
+    """The keys of a file under `data`/keys; none is created.
 
     :raises StartupError: there is no such file, it cannot be read, or a line of it is no key
     """
-    path, warnings = key_file(data, name), list[str]()
+    path = key_file(data, name)
     if not path.exists():
         raise StartupError(
             f"there is no {path}: name the data folder of the service, or its {name}"
         )
     with _named(path):
-        return _parse(path, _read(path, warnings)), warnings
+        return _parse(path, _read(path))
 
 
 def key_file(data: Path, name: str) -> Path:
@@ -136,14 +131,12 @@ def key_file(data: Path, name: str) -> Path:
     return data / "keys" / name
 
 
-def _load_or_make(
-    path: Path, make: Callable[[], str], made: list[Path], warnings: list[str]
-) -> tuple[str, ...]:
+def _load_or_make(path: Path, make: Callable[[], str], made: list[Path]) -> tuple[str, ...]:
     with _named(path):
         if not path.exists():
             made.append(path)
             return (make(),)
-        return _parse(path, _read(path, warnings))
+        return _parse(path, _read(path))
 
 
 @contextmanager
@@ -155,13 +148,8 @@ def _named(path: Path) -> Iterator[None]:
         raise StartupError(f"cannot keep keys in {path}: {where}: {error.strerror}") from None
 
 
-def _read(path: Path, warnings: list[str]) -> str:
-    with path.open("rb") as file:
-        mode = os.fstat(file.fileno()).st_mode & 0o777
-        text = file.read().decode("utf-8", "replace")
-    if mode & _OTHERS:
-        warnings.append(f"{path} is open to other users (mode {mode:o}): chmod 600 {path}")
-    return text
+def _read(path: Path) -> str:
+    return path.read_text("utf-8", "replace")
 
 
 def _parse(path: Path, text: str) -> tuple[str, ...]:
@@ -230,7 +218,7 @@ def restore_key(saved: Path, path: Path) -> bool:
     :raises StartupError: a file cannot be read or written, or a line of it is no key
     """
     with _named(saved):
-        text = _read(saved, [])
+        text = _read(saved)
         keys = _parse(saved, text)
     with _named(path):
         if not path.exists():
@@ -238,7 +226,7 @@ def restore_key(saved: Path, path: Path) -> bool:
             _place(path, text, path.parent.parent)
             return True
         with _locked(path.parent):
-            present = _parse(path, _read(path, []))
+            present = _parse(path, _read(path))
             if set(keys) <= set(present):
                 return False
             others = [key for key in present if key not in keys]
@@ -293,7 +281,7 @@ def rotate_key(
     """
     path = key_file(data, name)
     with _named(path), _locked(path.parent):
-        text = _read(path, [])
+        text = _read(path)
         keys = _parse(path, text)
         lines = text.splitlines()
         prepared = _find_prepared(lines)

@@ -12,7 +12,6 @@ from autopush import bridges
 from autopush.bridges import discovery
 from autopush.bridges.discovery import configured_routers, load_routers
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.version import how_to_install
 from support.clocks import ManualClock
 
 SECRET = "sesame-0123456789"
@@ -215,30 +214,6 @@ def test_the_configured_router_types_are_known_without_creating_a_router(
 def test_a_bridge_whose_option_has_no_value_is_not_imported(own: Callable[[str], None]) -> None:
     own("raise RuntimeError('imported')")
     assert load_routers(Settings(env=""), ManualClock()) == {}
-
-
-@pytest.mark.parametrize("library", ["h2", "google.auth"])
-def test_a_bridge_without_its_libraries_names_the_extra_to_install(
-    own: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, library: str
-) -> None:
-    own(f"import {library}")
-    monkeypatch.setitem(sys.modules, library, None)
-    assert refusal(Settings(env="test")) == (
-        f"the bridge own needs {library}: {how_to_install('bridges')}"
-    )
-
-
-def test_a_bridge_over_http2_needs_the_extra(
-    own: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own(
-        "from autopush.net.http_client import client_tls\n"
-        "def create(settings, clock): client_tls(http2=True)"
-    )
-    monkeypatch.delitem(sys.modules, "autopush.net.http2_connection", raising=False)
-    monkeypatch.setitem(sys.modules, "h2", None)
-    monkeypatch.setitem(sys.modules, "h2.config", None)
-    assert "the bridge own needs h2" in refusal(Settings(env="test"))
 
 
 def test_a_module_that_is_missing_otherwise_is_a_defect(own: Callable[[str], None]) -> None:

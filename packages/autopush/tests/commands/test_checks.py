@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -12,12 +13,14 @@ from cryptography import x509
 from autopush.commands import checks
 from autopush.commands.checks import (
     Subject,
+    check_addresses,
     check_bridges,
     check_data_folder,
     check_installation,
     check_keys,
     check_logs,
     check_tls,
+    examine_start,
     is_for,
     is_installed,
 )
@@ -25,7 +28,7 @@ from autopush.keys import save_keys, service_keys
 from autopush.settings import Settings
 from autopush.version import VERSION
 from support.certificates import self_signed
-from support.checks import findings, given, subject
+from support.checks import NOW, findings, given, subject
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 
@@ -146,7 +149,7 @@ def tls(key: Path | str, certificate: Path | str, host: str = HOST) -> Settings:
 )
 async def test_a_certificate_is_to_be_renewed_in_time(pem: Path, days: float, level: str) -> None:
     [(found, text)] = await findings(check_tls, at(pem, days))
-    assert (found, text.startswith("ssl_cert ")) == (level, True)
+    assert (found, text.startswith("ssl_cert")) == (level, True)
 
 
 async def test_a_certificate_of_the_future_is_a_warning(pem: Path) -> None:
@@ -268,14 +271,6 @@ async def test_keys_of_files_and_settings_are_counted_and_never_shown(tmp_path: 
     assert not any(key in str(found) for key in (KEY, *keys.crypto, *keys.auth))
 
 
-async def test_a_key_that_does_not_exist_is_a_warning_in_a_cluster_only(tmp_path: Path) -> None:
-    alone = await findings(check_keys, Settings(data=tmp_path))
-    assert [level for level, _ in alone] == ["OK", "OK"]
-    cluster = await findings(check_keys, Settings(data=tmp_path, store="dynamodb://"))
-    assert [level for level, _ in cluster] == ["WARN", "WARN"]
-    assert not (tmp_path / "keys").exists()
-
-
 async def test_a_key_file_that_others_can_read_is_a_warning_and_a_broken_one_a_failure(
     tmp_path: Path,
 ) -> None:
@@ -294,6 +289,70 @@ async def test_a_data_folder_that_is_a_link_to_nothing_is_a_failure(tmp_path: Pa
     [(level, text)] = await findings(check_data_folder, Settings(data=link))
     assert level == "FAIL"
     assert f"{link} is a dangling link to {tmp_path}/not mounted" in text
+
+
+# ── Addresses ─────────────────────────────────────────────────────────────────────────────────────
+
+CLUSTER = "dynamodb://"
+EVERYWHERE = "the internal port listens on every interface: node.invalid"
+UNREACHABLE = "nodes on other machines cannot reach http://"
+
+
+@pytest.mark.parametrize(
+    ("settings", "warning"),
+    [
+        (Settings(), ""),
+        (Settings(host="0.0.0.0"), ""),
+        (Settings(host="0.0.0.0", router_hostname="node.invalid"), EVERYWHERE),
+        (Settings(host="0.0.0.0", router_hostname="node.invalid", router_host="0.0.0.0"), ""),
+        (Settings(command="endpoint", host="0.0.0.0", store=CLUSTER), ""),
+        (Settings(store=CLUSTER), UNREACHABLE),
+        (Settings(command="connection"), UNREACHABLE),
+        (Settings(command="connection", store=CLUSTER), UNREACHABLE),
+        (Settings(command="connection", hostname="192.0.2.7"), ""),
+        (Settings(router_hostname="192.0.2.7", store=CLUSTER), ""),
+        (Settings(hostname="192.0.2.7", router_hostname="localhost", store=CLUSTER), UNREACHABLE),
+        (Settings(command="endpoint", store=CLUSTER), ""),
+    ],
+)
+async def test_an_internal_port_that_is_everywhere_unasked_or_out_of_reach_is_a_warning(
+    settings: Settings, warning: str
+) -> None:
+    found = await findings(check_addresses, settings)
+    lines = [text for level, text in found if level != "OK"]
+    assert len(lines) == bool(warning)
+    assert all(line.startswith(warning) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("settings", "levels"),
+    [
+        (Settings(), ["OK", "OK"]),
+        (Settings(command="connection"), ["WARN"]),
+        (Settings(command="endpoint"), ["WARN", "WARN"]),
+        (Settings(store=CLUSTER), ["WARN", "WARN"]),
+    ],
+)
+async def test_a_node_of_a_cluster_that_would_create_a_key_of_its_own_is_a_warning(
+    tmp_path: Path, settings: Settings, levels: list[str]
+) -> None:
+    found = await findings(check_keys, replace(settings, data=tmp_path))
+    assert [level for level, _ in found] == levels
+
+
+def test_a_start_gets_what_else_the_operator_should_know(tmp_path: Path) -> None:
+    settings = Settings(
+        data=tmp_path,
+        senderid_list={"7": {"auth": "key-of-gcm"}},
+        adm_creds={"p": {"client_id": "i", "client_secret": "key-of-adm"}},
+    )
+    tmp_path.chmod(0o755)
+    problems, warnings = examine_start(settings, lambda: NOW)
+    assert problems == []
+    folder, gcm = warnings
+    assert folder.found == f"{tmp_path} is open to other users (mode 755)"
+    assert gcm.found.startswith("gcm: Google has shut down GCM")
+    assert "key-of" not in f"{warnings}"
 
 
 # ── Logs ──────────────────────────────────────────────────────────────────────────────────────────

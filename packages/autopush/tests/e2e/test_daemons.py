@@ -322,7 +322,7 @@ async def test_the_head_of_a_request_must_come_in_the_configured_time(
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────
 
-NEW_KEY = "all other nodes need the same one"
+NEW_KEY = "Give all nodes the same crypto_key"
 
 
 async def test_daemons_that_start_together_on_a_new_folder_have_one_key(
@@ -336,7 +336,10 @@ async def test_daemons_that_start_together_on_a_new_folder_have_one_key(
     ]
     try:
         await asyncio.gather(*(daemon.start() for daemon in daemons))
-        made = [d for d in daemons if any(NEW_KEY in line for line in d.output)]
+        created = "Created a new key", "keys/crypto_key"
+        made = [
+            d for d in daemons if any(all(map(line.__contains__, created)) for line in d.output)
+        ]
         assert len(made) == 1
         for home in (daemons[0], daemons[2]):
             agent, endpoint = await new_subscriber(home, agents)

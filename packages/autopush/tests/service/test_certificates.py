@@ -1,14 +1,12 @@
 """Which listener asks clients for a certificate, and what that needs."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from autopush import net
 from autopush.net.certificate_request import CertificateRequestContext
 from autopush.service.certificates import Certificates
-from autopush.settings import Settings, StartupError
+from autopush.settings import Settings
 from support.certificates import Authority
 
 LISTED = {"ours": (":".join(["0A"] * 32),)}
@@ -37,13 +35,3 @@ def test_the_endpoint_asks_clients_and_the_websocket_port_does_not(settings: Set
     endpoint = certificates.of("endpoint")
     assert endpoint is not None
     assert endpoint is certificates.of("proxied")
-
-
-def test_the_library_that_is_missing_is_named(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "autopush.net.certificate_request")
-    monkeypatch.delattr(net, "certificate_request")
-    monkeypatch.setitem(sys.modules, "OpenSSL", None)
-    with pytest.raises(StartupError, match=r"client_certs needs pyOpenSSL: pip install .*\[client"):
-        Certificates(settings)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from autopush.bridges.discovery import load_routers
 from autopush.keys import ServiceKeys
 from autopush.service import startup
 from autopush.service.startup import (
@@ -20,11 +19,8 @@ from autopush.service.startup import (
     StopSignal,
     announce,
     announce_addresses,
-    announce_keys,
-    announce_routers,
 )
 from autopush.settings import Settings, StartupError
-from support.clocks import ManualClock
 
 KEYS = ServiceKeys(("k",), ("a",))
 
@@ -132,51 +128,6 @@ def test_the_ready_line_says_what_is_served(
     assert capsys.readouterr().out == f"{line}\n"
 
 
-@pytest.mark.parametrize("name", ["crypto_key", "auth_key"])
-@pytest.mark.parametrize(
-    ("settings", "warned"),
-    [
-        (Settings(), False),
-        (Settings(command="connection"), True),
-        (Settings(command="endpoint"), True),
-        (Settings(store="dynamodb://"), True),
-    ],
-)
-def test_a_node_of_a_cluster_that_created_a_key_of_its_own_warns_that_others_need_it(
-    end_logs: Callable[[], str], settings: Settings, warned: bool, name: str
-) -> None:
-    announce_keys(settings, ServiceKeys(("k",), ("a",), made=(Path("/d/keys") / name,)))
-    text = end_logs()
-    assert f"/d/keys/{name}" in text
-    others = {"crypto_key": "all other nodes", "auth_key": "all other endpoint nodes"}
-    assert (f"{others[name]} need the same one" in text) == warned
-
-
-# ── What is logged of bridges ───────────────────────────────────────────────────────────────────
-
-
-def test_bridges_are_logged_with_what_the_operator_has_to_know(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level("INFO")
-    settings = Settings(
-        senderid_list={"7": {"auth": "key-of-gcm"}},
-        adm_creds={"p": {"client_id": "i", "client_secret": "key-of-adm"}},
-    )
-    announce_routers(load_routers(settings, ManualClock()))
-    first, warning = caplog.records
-    assert (first.levelname, vars(first)["fields"]) == ("INFO", {"routers": ["adm", "gcm"]})
-    assert (warning.levelname, vars(warning)["fields"]) == ("WARNING", {"router": "gcm"})
-    assert "shut down" in warning.getMessage()
-    assert "key-of" not in caplog.text
-
-
-def test_without_bridges_nothing_is_logged_of_them(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    announce_routers({})
-    assert caplog.records == []
-
-
 # Addresses
 
 
@@ -201,37 +152,6 @@ def test_where_the_ports_listen_is_logged(
     caplog.set_level("INFO")
     announce_addresses(settings)
     assert caplog.messages[0] == line
-
-
-CLUSTER = "dynamodb://"
-EVERYWHERE = "The internal port listens on every interface"
-UNREACHABLE = "Nodes on other machines cannot reach this one"
-
-
-@pytest.mark.parametrize(
-    ("settings", "warning"),
-    [
-        (Settings(), ""),
-        (Settings(host="0.0.0.0"), ""),
-        (Settings(host="0.0.0.0", router_hostname="node.invalid"), EVERYWHERE),
-        (Settings(host="0.0.0.0", router_hostname="node.invalid", router_host="0.0.0.0"), ""),
-        (Settings(command="endpoint", host="0.0.0.0", store=CLUSTER), ""),
-        (Settings(store=CLUSTER), UNREACHABLE),
-        (Settings(command="connection"), UNREACHABLE),
-        (Settings(command="connection", store=CLUSTER), UNREACHABLE),
-        (Settings(command="connection", hostname="192.0.2.7"), ""),
-        (Settings(router_hostname="192.0.2.7", store=CLUSTER), ""),
-        (Settings(hostname="192.0.2.7", router_hostname="localhost", store=CLUSTER), UNREACHABLE),
-        (Settings(command="endpoint", store=CLUSTER), ""),
-    ],
-)
-def test_an_internal_port_that_is_everywhere_unasked_or_out_of_reach_is_a_warning(
-    caplog: pytest.LogCaptureFixture, settings: Settings, warning: str
-) -> None:
-    announce_addresses(settings)
-    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(lines) == bool(warning)
-    assert all(line.startswith(warning) for line in lines)
 
 
 # ── SIGTERM during the start, also where what a signal handler raises is lost ─────────────────────

@@ -14,11 +14,8 @@ from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.store.users import CONNECTING
-from autopush.version import how_to_install
 
 ENTRY_POINTS: Final = "autopush.routers"
-LIBRARIES: Final = frozenset({"google", "h2"})
-"""What the extra `bridges` installs."""
 
 
 def configured_routers(settings: Settings) -> frozenset[str]:
@@ -50,14 +47,7 @@ def load_routers(settings: Settings, clock: Clock) -> dict[str, Router]:
 
 
 def _create(name: str, settings: Settings, clock: Clock) -> Router:
-    try:
-        module = import_module(f"autopush.bridges.{name}")
-        return cast(Router, module.create(settings, clock))
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in LIBRARIES:
-            raise
-        needed = f"the bridge {name} needs {error.name}"
-        raise StartupError(f"{needed}: {how_to_install('bridges')}") from None
+    return cast(Router, import_module(f"autopush.bridges.{name}").create(settings, clock))
 
 
 def _third_party(name: str, configuration: Mapping[str, object]) -> Router:

@@ -24,6 +24,7 @@ from autopush.service.data_folder import check_folder
 from autopush.service.listeners import check_address
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.version import VERSION, how_to_install
+from keytables import Unavailable
 
 FEW_DAYS: Final = 14
 """Days before its expiry from which a certificate is a warning."""
@@ -120,7 +121,12 @@ def check_installation(subject: Subject) -> Iterator[Finding]:
     """SQLite is new enough, and every module that an option needs is installed."""
     yield ok(f"autopush {VERSION}")
     if subject.settings.is_embedded:
-        yield _check_sqlite()
+        from keytables.sqlite.database import check_sqlite  # noqa: PLC0415 - not on DynamoDB
+
+        try:
+            yield ok(f"SQLite {check_sqlite()}")
+        except Unavailable as error:
+            raise StartupError(str(error)) from None
     for extra, option, modules in needed_extras(subject.settings):
         missing = [module for module in modules if not is_installed(module)]
         if missing:
@@ -151,19 +157,6 @@ def is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # its package is missing
         return False
-
-
-def _check_sqlite() -> Finding:
-    import apsw  # noqa: PLC0415 - a node on DynamoDB may lack it
-
-    from keytables.sqlite.database import OLDEST_SQLITE  # noqa: PLC0415
-
-    version = apsw.sqlite_lib_version()
-    if tuple(map(int, version.split("."))) < OLDEST_SQLITE:
-        needed = ".".join(map(str, OLDEST_SQLITE))
-        found = f"SQLite {version} can corrupt a store that several processes share"
-        return fail(found, f"{needed} or newer is needed: pip install --upgrade apsw")
-    return ok(f"SQLite {version}")
 
 
 # ── Files ─────────────────────────────────────────────────────────────────────────────────────────
@@ -221,12 +214,13 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
         if configured := getattr(settings, name):
             yield ok(f"{name}: {len(configured)} from {settings.sources[name].place}")
         elif path.exists():
-            keys, warnings = existing_keys(settings.data, name)
-            for warning in warnings:
-                yield warn(f"{name}: {warning}", "Then replace the key if others may have read it")
-            if not warnings:
+            keys = existing_keys(settings.data, name)
+            if (mode := path.stat().st_mode & 0o777) & _OTHERS:
+                found = f"{name}: {path} is open to other users (mode {mode:o}): chmod 600 {path}"
+                yield warn(found, "Then replace the key if others may have read it")
+            else:
                 yield ok(f"{name}: {len(keys)} in {path}")
-        elif settings.is_embedded:
+        elif settings.command == "serve" and settings.is_embedded:
             yield ok(f"{name}: {path} will be created at the first start")
         else:
             advice = f"Give all nodes the same {name}, from autokey"
@@ -252,13 +246,14 @@ def check_tls(subject: Subject) -> Iterator[Finding]:
 
 def _check_certificate(option: str, tls: ServerTls, host: str, now: float) -> Iterator[Finding]:
     days = (tls.expires - datetime.fromtimestamp(now, UTC)).days
+    warnings = tls.warnings(now)
     if days < 0:
-        yield fail(f"{option} has expired on {tls.expires:%Y-%m-%d}", RENEW)
+        yield fail(f"{option}: {warnings.pop(0)}", RENEW)
     elif days < FEW_DAYS:
         yield warn(f"{option} is valid for {days} days", RENEW)
     else:
         yield ok(f"{option} is valid for {days} days")
-    for warning in tls.warnings(now) if days >= 0 else ():
+    for warning in warnings:
         yield warn(warning, "The service starts, and logs this")
     if not any(is_for(name, host) for name in tls.names):
         advice = "Set endpoint_url, websocket_url or hostname to a name of the certificate"
@@ -289,7 +284,7 @@ def check_bridges(subject: Subject) -> Iterator[Finding]:
 
 
 def check_addresses(subject: Subject) -> Iterator[Finding]:
-    """The addresses to listen on belong to this machine."""
+    """The addresses to listen on belong to this machine; nodes reach the internal port."""
     settings = subject.settings
     options = {"host": settings.host}
     if settings.has_sockets and settings.router_host:
@@ -297,6 +292,18 @@ def check_addresses(subject: Subject) -> Iterator[Finding]:
     for option, host in options.items():
         check_address(host, option)
         yield ok(f"{option} {host} is an address of this machine")
+    if not settings.has_sockets:
+        return
+    if settings.router_is_everywhere:
+        found = (
+            f"the internal port listens on every interface: {settings.node_name} does not tell by "
+            "which address other nodes reach this machine"
+        )
+        yield warn(found, "Set router_host to that address")
+    if settings.in_cluster and settings.node_is_local:
+        url = settings.node_url(settings.router_port)
+        advice = "Set router_hostname or hostname, and router_host to listen there"
+        yield warn(f"nodes on other machines cannot reach {url}", advice)
 
 
 START_CHECKS: Final = (
@@ -311,13 +318,19 @@ START_CHECKS: Final = (
 )
 
 
-def start_problems(settings: Settings, clock: Clock) -> Iterator[str]:
-    """What would prevent a daemon's start, a line each, with the place of the option at fault."""
+def examine_start(settings: Settings, clock: Clock) -> tuple[list[str], list[Finding]]:
+    """What would prevent a daemon's start, a line each, with the place of the option at fault; and
+    what else an operator should know of it.
+    """
+    problems: list[str] = []
+    warnings: list[Finding] = []
     for check in START_CHECKS:
         try:
             findings = check.run(Subject(settings, clock))
             assert isinstance(findings, Iterator)
-            for _ in findings:
-                pass
+            warnings += (each for each in findings if each.level is not Level.OK)
         except StartupError as error:
-            yield settings.located(str(error))
+            problems.append(settings.located(str(error)))
+        except ModuleNotFoundError as error:  # `check_installation` says how to install it
+            problems.append(f"{error.name} is not installed")
+    return problems, warnings

@@ -81,6 +81,9 @@ async def examine(subject: Subject, checks: Sequence[Check]) -> AsyncIterator[Li
                 await _collect(check.run(subject), findings)
         except StartupError as error:
             findings.append(fail(subject.settings.located(str(error)), check.advice))
+        except ModuleNotFoundError as error:
+            advice = "See the check of the installation"
+            findings.append(fail(f"{error.name} is not installed", advice))
         except TimeoutError:
             found = f"no result within {check.timeout:g} s"
             findings.append(fail(found, "See what of it does not answer"))

@@ -106,7 +106,7 @@ async def find_port_uses(settings: Settings) -> dict[str, PortUse]:
 
 
 def check_ports(subject: Subject) -> Iterator[Finding]:
-    """Ports are free or used by the service; nodes, but not the public, reach the internal port."""
+    """Ports are free or used by the service."""
     settings = subject.settings
     for purpose, option in settings.listeners.items():
         use = subject.ports.get(purpose)
@@ -125,11 +125,7 @@ def check_ports(subject: Subject) -> Iterator[Finding]:
             if use is not PortUse.FREE:
                 advice = _ADVICE[use].format(flag="worker-router-port")
                 yield fail(f"worker_router_port {port}: {use}", advice)
-    if settings.has_sockets and settings.in_cluster and settings.node_is_local:
-        found = f"nodes on other machines cannot reach {settings.node_url(settings.router_port)}"
-        advice = "Set router_hostname or hostname, and router_host to listen there"
-        yield warn(found, advice)
-    if settings.has_sockets and settings.router_address in ALL_INTERFACES:
+    if settings.has_sockets and settings.router_host in ALL_INTERFACES:
         found = f"router_port {settings.router_port} listens on every interface"
         yield warn(found, "Set router_host to the address that nodes call")
 

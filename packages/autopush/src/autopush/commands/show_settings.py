@@ -18,7 +18,7 @@ from typing import Final
 
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_daemon
-from autopush.commands.checks import start_problems
+from autopush.commands.checks import examine_start
 from autopush.commands.running import load_for_daemon
 from autopush.settings import OPTIONS, STARTUP_FAILED, Option, Settings, StartupError
 from autopush.settings.declaration import IniFile, Source, show_value
@@ -45,7 +45,7 @@ def show(_: Settings, arguments: argparse.Namespace) -> int:
     for warning in warnings:
         print(f"autopush: warning: {warning}", file=sys.stderr)
     _print((render_json if arguments.json else render_text)(settings))
-    problems = list(start_problems(settings, time.time))
+    problems = examine_start(settings, time.time)[0]
     for problem in problems:
         logs.print_error(problem)
     return STARTUP_FAILED if problems else 0

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 from autopush.net.tls import ClientTls, ServerTls, TlsFileError
 from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
-from autopush.version import how_to_install
 
 _log = logs.get(__name__)
 
@@ -117,9 +116,3 @@ def _load(settings: Settings, options: _Options) -> ServerTls | None:
         return ServerTls(certificate, key, dh_parameters, asks_clients=options.asks_clients)
     except TlsFileError as error:
         raise StartupError(f"{getattr(options, error.part)}: {error}") from None
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "OpenSSL":
-            raise
-        raise StartupError(
-            f"client_certs needs pyOpenSSL: {how_to_install('client-certificates')}"
-        ) from None

@@ -8,15 +8,14 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import uvloop
 
-from autopush.bridges.discovery import load_routers
-from autopush.delivery.bridge_contract import Router
+from autopush.bridges.discovery import configured_routers
 from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.delivery.moving import HAND_OVER_TIMEOUT
 from autopush.keys import ServiceKeys, save_keys, service_keys
@@ -138,9 +137,8 @@ def _run(settings: Settings, stop: StopSignal) -> int:
     settings, sockets = bind(settings, predecessor.listeners)
     predecessor.close_unused(sockets)
     announce_addresses(settings)
-    certificates.warn(time.time())
-    if settings.has_endpoint:
-        announce_routers(load_routers(settings, time.time))
+    if settings.has_endpoint and (routers := configured_routers(settings)):
+        _log.info("Bridges in service", routers=sorted(routers))
     report_empty_file(settings)
     report_damage(settings)
     divide(settings)
@@ -148,7 +146,8 @@ def _run(settings: Settings, stop: StopSignal) -> int:
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings, stop)
     keys = _saved(settings, keys, stop)
-    announce_keys(settings, keys)
+    for path in keys.made:
+        _log.info("Created a new key; keep a copy in a safe place", file=str(path))
     urls = [settings.node_url(port_of(each["router"])) for each in sockets if "router" in each]
     siblings = socket_pairs(settings.workers)
     successors = add_successors(siblings)
@@ -311,7 +310,7 @@ def announce(settings: Settings) -> None:
 
 
 def announce_addresses(settings: Settings) -> None:
-    """Log where the ports listen; warn of an internal port that is public or out of reach."""
+    """Log where the ports listen."""
     ports: dict[str, str | int] = {"host": settings.host}
     ports |= {purpose: getattr(settings, name) for purpose, name in settings.listeners.items()}
     router = ""
@@ -320,47 +319,10 @@ def announce_addresses(settings: Settings) -> None:
         router = f"; port {settings.router_port}, on {where}, must not be public"
         ports["router_host"] = settings.router_address
     _log.info(f"Listening on {_where(settings.host)}{router}", **ports)
-    if settings.has_sockets and settings.router_is_everywhere:
-        _log.warning(
-            "The internal port listens on every interface, since its name does not tell by which "
-            "address other nodes reach this machine: set router_host to that address",
-            name=settings.node_name,
-            port=settings.router_port,
-        )
-    if settings.has_sockets and settings.in_cluster and settings.node_is_local:
-        _log.warning(
-            "Nodes on other machines cannot reach this one: give router_hostname or hostname a "
-            "name or address that they reach, and router_host one to listen on",
-            node_id=settings.node_url(settings.router_port),
-        )
 
 
 def _where(host: str) -> str:
     return "every interface" if host in ALL_INTERFACES else host
-
-
-def announce_keys(settings: Settings, keys: ServiceKeys) -> None:
-    """Log where new keys are, which of them other nodes need, and warnings about old ones."""
-    for path in keys.made:
-        _log.info("Created a new key; keep a copy in a safe place", file=str(path))
-    for warning in keys.warnings:
-        _log.warning(warning)
-    if settings.command == "serve" and settings.is_embedded:
-        return
-    for path in keys.made:
-        others = "all other nodes" if path.name == "crypto_key" else "all other endpoint nodes"
-        _log.warning(
-            f"This {path.name} was created just now: {others} need the same one, "
-            f"from the option {path.name} or from the same data folder"
-        )
-
-
-def announce_routers(routers: Mapping[str, Router]) -> None:
-    if routers:
-        _log.info("Bridges in service", routers=sorted(routers))
-    for name, router in sorted(routers.items()):
-        if router.start_warning:
-            _log.warning(router.start_warning, router=name)
 
 
 def _close_unused(service: ServiceContext, index: int) -> None:

@@ -341,15 +341,16 @@ def open_to_read(path: str) -> apsw.Connection:
     return connection
 
 
-def check_sqlite() -> None:
-    """Raises Unavailable: SQLite is too old."""
-    version = apsw.sqlite_lib_version()
+def check_sqlite() -> str:
+    """Return the version of SQLite. Raises Unavailable: it is too old."""
+    version: str = apsw.sqlite_lib_version()
     if tuple(map(int, version.split("."))) < OLDEST_SQLITE:
         needed = ".".join(map(str, OLDEST_SQLITE))
         raise Unavailable(
             f"SQLite {version} can corrupt a store shared by several processes; "
             f"{needed} or newer is needed (pip install --upgrade apsw)"
         )
+    return version
 
 
 def create_private(path: str) -> None:
