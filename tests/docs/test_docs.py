@@ -132,7 +132,7 @@ def test_every_column_of_the_benchmarks_is_explained(column: str) -> None:
     assert f"| {column} |" in PAGES["benchmarks"]
 
 
-IN_WORDS = {3: "three", 5: "five", 10: "ten", 0.25: "a quarter", 0.0005: "half a millisecond"}
+IN_WORDS = {3: "three", 5: "five", 10: "ten", 1: "one", 0.0005: "half a millisecond"}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ IN_WORDS = {3: "three", 5: "five", 10: "ten", 0.25: "a quarter", 0.0005: "half a
         ("protocol", f'"{NOT_FOUND}"'),
         ("protocol", f"(`{TOO_MANY}`)"),
         ("operations", f"`max_broadcasts` | {Settings().max_broadcasts} |"),
-        ("metrics", f"at most {IN_WORDS[process.LAG_INTERVAL]} of a second old"),
+        ("metrics", f"at most {IN_WORDS[process.PUBLISH_INTERVAL]} second old"),
         ("storage", f"a pause of {writer.PAUSE * 1000:g} ms"),
         ("storage", f"slices of {IN_WORDS[writer.TIME_SLICE]}"),
         ("storage", f"{writer.MAX_BATCH:,} writes or {writer.MAX_BATCH_BYTES >> 20} MiB in a"),

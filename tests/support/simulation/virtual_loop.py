@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVarTuple
 
-from autopush.net.timers import _AFTER_BOUNDARY, Timer, TimerWheel
-
 _Args = TypeVarTuple("_Args")
 
 Process = object
@@ -179,19 +177,3 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 def _process_of(handle: asyncio.Handle) -> Process | None:
     context: Context = handle._context  # type: ignore[attr-defined]
     return context.get(_PROCESS)
-
-
-class SparseWheel(TimerWheel):
-    """Wakes the loop only at ticks that have timers: in most of a run nothing is due."""
-
-    def after(self, seconds: float, callback: Callable[[*_Args], object], *args: *_Args) -> Timer:
-        timer = super().after(seconds, callback, *args)
-        if isinstance(self._handle, asyncio.TimerHandle):
-            self._handle.cancel()
-            self._arm()
-        return timer
-
-    def _arm(self) -> None:
-        pending = [number for number, ring in self._rings.items() if ring._next is not ring]
-        when = min(pending, default=self._reached + 1) * self._tick + _AFTER_BOUNDARY
-        self._handle = self.loop.call_at(when, self._on_tick)

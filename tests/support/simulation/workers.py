@@ -42,6 +42,7 @@ from autopush.net.siblings import (
     report_ended,
     socket_pairs,
 )
+from autopush.net.timers import TimerWheel
 from autopush.protocol.session import Rules
 from autopush.store import PushStore, TablePlan
 from autopush.telemetry.metric_table import NODE_TIMEOUT
@@ -51,7 +52,7 @@ from autopush.webpush.vapid import Verifier
 from support.node_server import KEYS
 from support.recorded import new_metrics
 from support.simulation.committing_engine import CommittingEngine
-from support.simulation.virtual_loop import Process, SparseWheel
+from support.simulation.virtual_loop import Process
 
 if TYPE_CHECKING:
     from support.simulation.world import World
@@ -121,7 +122,7 @@ class Worker:
     async def _start(self) -> None:
         world, index = self.world, self.index
         loop, clock = world.loop, world.clock
-        wheel = SparseWheel(loop, tick=0.1, clock=loop.time)
+        wheel = TimerWheel(loop, tick=0.1, clock=loop.time)
         self._siblings = siblings = _VersionSiblings(
             self._ends, wheel, silent_after=SILENT_AFTER, monotonic=loop.time, wait=lambda: 0.0
         )

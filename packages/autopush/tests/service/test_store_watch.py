@@ -64,7 +64,7 @@ class Watched:
             Settings(data=folder, min_free_space=4096),
             harness.metrics,
             reports_disk=reports_disk,
-            interval=0,
+            pause=lambda: 0,
         )
         self.task = asyncio.ensure_future(watch.run())
 

@@ -24,6 +24,7 @@ from autopush.telemetry.metric_table import (
 )
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.process import (
+    IDLE_CPU,
     INTERVAL,
     LAG_INTERVAL,
     REPORT_INTERVAL,
@@ -138,6 +139,21 @@ def test_what_a_worker_records_is_published_every_second(
     published.clear()
     running.close()
     assert len(published) == 1
+
+
+@pytest.mark.parametrize(("share", "times"), [(IDLE_CPU / 2, 1), (0.5, 4)])
+def test_the_loop_is_measured_once_a_second_and_four_times_while_the_process_is_busy(
+    metrics: Metrics, loop: FakeLoop, share: float, times: int
+) -> None:
+    running = process_metrics(metrics, loop, process_time=lambda: share * loop.now)
+    running.start()
+    loop.advance(1 + LAG_INTERVAL)
+    seen: set[float] = set()
+    for _ in range(4000):
+        seen.update(loop.scheduled)
+        loop.advance(0.001)
+    assert len(seen) == pytest.approx(4 * times, abs=1)
+    running.close()
 
 
 def test_a_worker_that_follows_another_adds_to_its_cpu_time(

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, Final
 
-from autopush.clock import Clock
+from autopush.clock import Clock, until_next
 from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.peers import Nodes
@@ -220,7 +220,7 @@ class OutageRecovery:
     async def _watch(self) -> None:
         began = self._now()
         answered = await self._store_answers()
-        await self._sleep(PROBE_INTERVAL)
+        await self._sleep(until_next(PROBE_INTERVAL, self._now()))
         now = self._now()
         if not answered or now > began + PROBE_INTERVAL + PROBE_TOLERANCE:
             self._outage_at = now

@@ -2,11 +2,13 @@
 
 `TimerWheel` keeps the timeouts of any number of connections behind one timer of the event loop.
 Setting and cancelling cost the same however many are pending, and a cancelled timeout leaves
-nothing behind. A timeout never comes early; it comes at most one tick late.
+nothing behind. A timeout never comes early; it comes at most one tick late, or `COARSE` ticks if it
+is a long one.
 
 The timers due in one tick form a ring (a list doubly linked through the timers), found by the
-tick's number. While any are pending, the loop has one timer, for the next tick. A tick with many
-timers is processed in time slices (`Budget`); no later tick begins before its last slice.
+tick's number. While any are pending, the loop has one timer, for the first tick that has a ring. A
+tick with many timers is processed in time slices (`Budget`); no later tick begins before its last
+slice.
 """
 
 import asyncio
@@ -14,6 +16,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVarTuple
+
+from autopush.clock import AFTER_BOUNDARY
 
 _Args = TypeVarTuple("_Args")
 
@@ -26,9 +30,12 @@ LARGE_READ: Final = 64 * 1024
 times in a row as long as it fills the buffer of 256 KiB; pausing the socket ends the row.
 """
 
-_AFTER_BOUNDARY: Final = 0.001
-"""Seconds past a tick's start at which the loop wakes: libuv rounds to milliseconds, so it may
-wake that much too soon, find nothing due and wake again and again."""
+LONG: Final = 100.0
+"""Seconds from which on a timeout may come later, see `COARSE`."""
+COARSE: Final = 4
+"""Only each of so many ticks has long timeouts, such as those of pings. To wake up an idle process
+costs more than ten pings.
+"""
 
 _NEVER: Final = float("inf")
 
@@ -134,13 +141,15 @@ class TimerWheel:
         self._pending = 0
         self._reached = 0  # the last tick whose timers were called, or are being called
         self._handle: asyncio.Handle | None = None
+        self._wakes_at = 0  # the tick for which `_handle` is; 0 while timers are being called
         self._closed = False
 
     def __len__(self) -> int:
         return self._pending
 
     def after(self, seconds: float, callback: Callable[[*_Args], object], *args: *_Args) -> Timer:
-        """Call `callback(*args)` once, `seconds` from now or up to one tick later.
+        """Call `callback(*args)` once, `seconds` from now or up to one tick later; `COARSE` ticks
+        if that is `LONG` or longer.
 
         A negative delay counts as 0. The call never happens inside `after`. A closed wheel returns
         a cancelled timer.
@@ -148,12 +157,15 @@ class TimerWheel:
         if self._closed:
             return Timer(None, _Node(), _nothing, ())
         now = self.loop.time()
+        due = int((now + seconds) / self._tick) + 1
+        if seconds >= LONG:
+            due += -due % COARSE
         if self._handle is None:
             self._reached = int(now / self._tick)
-            self._arm()
-        due = int((now + seconds) / self._tick) + 1
         if due <= self._reached:
             due = self._reached + 1
+        if self._handle is None or due < self._wakes_at:
+            self._wake_at(due)
         ring = self._rings.get(due)
         if ring is None:
             ring = self._rings[due] = _Node()
@@ -172,12 +184,16 @@ class TimerWheel:
         self._rings.clear()
         self._due.clear()
 
-    def _arm(self) -> None:
-        when = (self._reached + 1) * self._tick + _AFTER_BOUNDARY
-        self._handle = self.loop.call_at(when, self._on_tick)
+    def _wake_at(self, number: int) -> None:
+        """Have the loop wake at that tick, if it has a timer in place of that."""
+        if self._handle is not None:
+            self._handle.cancel()
+        self._wakes_at = number
+        self._handle = self.loop.call_at(number * self._tick + AFTER_BOUNDARY, self._on_tick)
 
     def _on_tick(self) -> None:
         """Call due timers by tick, and within a tick in the order they were set."""
+        self._wakes_at = 0
         reached = int(self.loop.time() / self._tick)
         if reached - self._reached > len(self._rings):  # a long stall: fewer rings than ticks
             self._due.extend(sorted(number for number in self._rings if number <= reached))
@@ -208,7 +224,10 @@ class TimerWheel:
             self._rings.clear()  # rings whose timers were all cancelled
             self._handle = None
         else:
-            self._arm()
+            number = self._reached + 1
+            while number not in self._rings:  # as many steps as ticks that the loop need not wake
+                number += 1
+            self._wake_at(number)
 
     def _call(self, timer: Timer) -> None:
         callback, args = timer._callback, timer._args

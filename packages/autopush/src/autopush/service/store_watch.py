@@ -2,11 +2,13 @@
 
 import asyncio
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from autopush.clock import until_next
 from autopush.jobs import repeat
 from autopush.settings import Settings
 from autopush.store import PushStore
@@ -27,7 +29,6 @@ from keytables.engine import Activity
 
 ROTATION_INTERVAL: Final = 60.0
 """Seconds between two checks of the date."""
-WATCH_INTERVAL: Final = 1.0
 ACTIVITY: Final = {
     "connection_waits": STORE_CONNECTION_WAITS,
     "round_trips": STORE_ROUND_TRIPS,
@@ -54,6 +55,10 @@ async def rotate_monthly(
     await repeat(rotate_or_log, lambda: interval, "rotate_monthly")
 
 
+def _to_next_second() -> float:
+    return until_next(1.0, time.monotonic())
+
+
 @dataclass(eq=False)
 class StoreWatch:
     """Logs and counts what happens to the store while it is served.
@@ -67,7 +72,7 @@ class StoreWatch:
     metrics: Metrics
     _: KW_ONLY
     reports_disk: bool
-    interval: float = WATCH_INTERVAL
+    pause: Callable[[], float] = _to_next_second
 
     def __post_init__(self) -> None:
         self._was_nearly_full = False
@@ -80,7 +85,7 @@ class StoreWatch:
         self._counted_expired: Mapping[str, int] = {}
 
     async def run(self) -> None:
-        await repeat(self._check, lambda: self.interval, "StoreWatch")
+        await repeat(self._check, self.pause, "StoreWatch")
 
     async def _check(self) -> None:
         self.failures.report()

@@ -17,6 +17,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from autopush.clock import until_next
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import (
@@ -35,10 +36,12 @@ INTERVAL: Final = 5.0
 """Seconds between two samples."""
 LAG_INTERVAL: Final = 0.25
 """Seconds between measurements of the loop. Not a timer wheel: its timeouts are 0.25 s late."""
-_AFTER_BOUNDARY: Final = 0.001
-"""Seconds, as of timer wheels: an idle process wakes up once for their tick and for this one."""
-PUBLISH_TICKS: Final = 4
-"""Measurements of the loop from one copy of all metrics to the shared memory to the next."""
+IDLE_CPU: Final = 0.005
+"""Seconds of CPU time. A process that used less since the last measurement is measured again when
+the metrics are published: a loop that has hardly anything to do is hardly ever late.
+"""
+PUBLISH_INTERVAL: Final = 1.0
+"""Seconds from one copy of all metrics to the shared memory to the next."""
 MISSING_AFTER: Final = 5.0
 """Seconds without a heartbeat after which a worker counts as missing."""
 
@@ -125,8 +128,8 @@ class ProcessMetrics:
         self._log_lost_seen = logs.lost()
         self._cpu_seen = 0.0
         self._longest_lag = 0.0
-        self._due = self._sample_at = 0.0
-        self._ticks = 0
+        self._due = self._sample_at = self._publish_at = 0.0
+        self._cpu_at_tick = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._counting: asyncio.Future[int] | None = None
 
@@ -148,20 +151,23 @@ class ProcessMetrics:
         self.metrics.publish()
 
     def _wait(self) -> None:
-        now = self.monotonic()
+        now, cpu = self.monotonic(), self.process_time()
         self._heartbeat.set(now)
-        seconds = LAG_INTERVAL - now % LAG_INTERVAL + _AFTER_BOUNDARY
+        is_idle = cpu - self._cpu_at_tick < IDLE_CPU
+        self._cpu_at_tick = cpu
+        seconds = until_next(PUBLISH_INTERVAL if is_idle else LAG_INTERVAL, now)
         self._due = now + seconds
         self._timer = self.loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        self._longest_lag = max(self._longest_lag, self.monotonic() - self._due)
+        now = self.monotonic()
+        self._longest_lag = max(self._longest_lag, now - self._due)
         self._wait()
-        self._ticks += 1
-        if self._ticks % PUBLISH_TICKS:
+        if now < self._publish_at:
             return
+        self._publish_at = now - now % PUBLISH_INTERVAL + PUBLISH_INTERVAL
         is_out_of_files = self.shortage.check()
-        if self.monotonic() >= self._sample_at:
+        if now >= self._sample_at:
             self._sample(is_out_of_files)
         self.metrics.publish()
 

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import ctypes
 import errno
+import math
 import os
 from collections.abc import Callable
 from typing import Final
@@ -44,10 +45,9 @@ _LOG: Final = 1 << 20
 _HYSTERESIS: Final = 1.25
 """Factor of the minimum that must be free again to end "nearly full"."""
 
-_INTERVAL: Final = 1.0
-_SHORT_INTERVAL: Final = 0.2
-_NEAR: Final = 8
-"""Seconds between two checks of free space; the short ones below ``_NEAR`` times the minimum."""
+_INTERVALS: Final = ((8, 0.2), (64, 1.0), (math.inf, 5.0))
+"""Seconds between two checks of free space while less than so many times the minimum is free. The
+disk would have to be written faster to be full before a check on it the more is free."""
 
 
 def free_space(path: str) -> int:
@@ -145,7 +145,8 @@ class FreeSpace:
 
     def __init__(self, space: FileSpace, path: str, reader: apsw.Connection, minimum: int) -> None:
         self._space, self._path, self._reader, self._minimum = space, path, reader, minimum
-        self.is_low = self._is_near = False
+        self.is_low = False
+        self._interval = 1.0
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -159,7 +160,8 @@ class FreeSpace:
         with contextlib.suppress(OSError, apsw.Error):
             free = await self._free()
             self.is_low = free < self._minimum * (_HYSTERESIS if self.is_low else 1)
-            self._is_near = free < self._minimum * _NEAR
+            below = (seconds for most, seconds in _INTERVALS if free < self._minimum * most)
+            self._interval = next(below)
 
     async def check(self) -> None:
         """Without a minimum: raise StorageFull if the file is full and cannot grow."""
@@ -187,5 +189,5 @@ class FreeSpace:
 
     async def _look_often(self) -> None:
         while True:
-            await asyncio.sleep(_SHORT_INTERVAL if self._is_near else _INTERVAL)
+            await asyncio.sleep(self._interval)
             await self.look()
