@@ -123,7 +123,9 @@ class SharedMetrics:
             if metric.sums
             for number, labels in enumerate(metric.series())
         }
-        """Cells of a worker that are sums of others, by their offset from the first one."""
+        """Places of a worker that are sums of others, by their offset from the first one. They are
+        summed up when they are read.
+        """
         memory = mmap.mmap(-1, max(1, size * workers) * _CELL)
         self._cells = memoryview(memory).cast("B").cast("d")
         self._recorded_here: dict[int, Metrics] = {}
@@ -148,9 +150,13 @@ class SharedMetrics:
         """All cells of a metric, in the order of `Metric.series`, summed over the workers."""
         self._publish(metric)
         start, size = self.place(metric), metric.size
-        slices = [
-            self._cells[start + worker * self._size :][:size] for worker in range(self.workers)
-        ]
+        firsts = range(0, self.workers * self._size, self._size)
+        if metric.sums:
+            parts = [self.sums[place] for place in range(start, start + size)]
+            return [
+                sum(self._cells[first + each] for first in firsts for each in of) for of in parts
+            ]
+        slices = [self._cells[first + start :][:size] for first in firsts]
         return [sum(cells) for cells in zip(*slices, strict=True)]
 
     def clear_gauges(self, worker: int) -> None:
@@ -302,15 +308,15 @@ class Metrics:
     def published(self) -> list[float]:
         """All cells, up to date, in the order of the table."""
         self.publish()
-        return [*self._cells]
+        cells = [*self._cells]
+        for place, parts in self.shared.sums.items():
+            cells[place] = sum(cells[part] for part in parts)
+        return cells
 
     def publish(self) -> None:
         """Copy what was recorded to the shared cells."""
         for series in self._series.values():
             self._publish(series)
-        cells = self._cells
-        for place, parts in self.shared.sums.items():
-            cells[place] = sum(map(cells.__getitem__, parts))
 
     def publish_series(self, metric: Metric) -> None:
         if metric.sums:
