@@ -24,7 +24,7 @@ from autopush.store.preflight import PreflightFailed
 from autopush.store.tables import TablePlan, message_table, router_table, storage_table
 from autopush.webpush.tokens import new_key
 from keytables import Engine
-from keytables.sqlite import StoreCheck
+from keytables.sqlite import StoreCheck, layout
 from keytables.stores import open_engine
 from support.checks import NOW, findings, subject
 
@@ -111,7 +111,7 @@ def test_a_process_that_has_the_store_open_must_listen_on_the_ports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pids = [os.getpid()]
-    monkeypatch.setattr(store_checks, "lock_holding_pids", lambda _: pids)
+    monkeypatch.setattr(layout, "lock_holding_pids", lambda _: pids)
     used = StoreCheck(is_in_use=True)
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,

@@ -1,7 +1,6 @@
 """The store: its tables, and what is logged while it is opened."""
 
 import asyncio
-import fcntl
 import json
 import os
 import re
@@ -17,8 +16,6 @@ from autopush.clock import Clock
 from autopush.service import storage
 from autopush.service.storage import (
     divide,
-    lock_holders,
-    lock_holding_pids,
     open_store,
     open_tables,
     parts_of_worker,
@@ -40,7 +37,7 @@ from keytables import (
     Throttled,
     Unavailable,
 )
-from keytables.sqlite import StoreCheck
+from keytables.sqlite import StoreCheck, layout
 from keytables.sqlite.locks import UsageLock
 from support.clocks import ManualClock
 from support.damaged_store import damage_log, leave_unclosed
@@ -255,7 +252,7 @@ def test_a_file_that_another_process_is_making_a_store_of_is_not_reported(
     tmp_path: Path, end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "autopush.sqlite").touch()
-    monkeypatch.setattr(storage, "lock_holders", lambda _: ["autopush (pid 7)"])
+    monkeypatch.setattr(layout, "lock_holders", lambda _: ["autopush (pid 7)"])
     report_empty_file(Settings(data=tmp_path))
     assert end_logs() == ""
 
@@ -360,30 +357,6 @@ def test_every_part_is_written_by_one_worker(parts: int, workers: int) -> None:
         assert sum(part in some for some in own) == 1
 
 
-LOCKING = """
-import fcntl, sys
-file = open(sys.argv[1], "a")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("locked", flush=True)
-sys.stdin.read()
-"""
-
-
-async def test_whoever_locks_any_part_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "autopush.sqlite"
-    divide(Settings(data=tmp_path, workers=2))
-    await (await open_tables(Settings(data=tmp_path), ManualClock())).close()  # makes its locks
-    locking = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", LOCKING, f"{path}-1of2-turn"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert locking.stdout is not None
-    assert await locking.stdout.readline() == b"locked\n"
-    assert lock_holding_pids(str(path)) == [locking.pid]
-    await locking.communicate(b"")
-
-
 # ── Waiting ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -424,12 +397,3 @@ async def test_a_store_that_opens_at_once_is_not_logged(
 
     assert await with_notice(open_it(), Settings(data=path.parent)) == 5
     assert end_logs() == ""
-
-
-def test_locks_of_this_process_and_on_other_files_are_not_named(path: Path) -> None:
-    descriptor = os.open(f"{path}-open", os.O_RDWR)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        assert lock_holders(str(path)) == []
-    finally:
-        os.close(descriptor)

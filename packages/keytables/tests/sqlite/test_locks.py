@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from keytables.sqlite.layout import lock_holders, lock_holding_pids
 from keytables.sqlite.locks import FairLock, FileLock, UsageLock
 
 
@@ -141,3 +142,38 @@ def test_a_lock_file_that_root_creates_belongs_to_the_owner_of_the_folder(tmp_pa
         assert (created.st_uid, created.st_gid) == (1234, 1234)
     finally:
         lock.close()
+
+
+# --- who has a store open -------------------------------------------------------------------------
+
+LOCKING = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs the kernel's list of locks")
+@pytest.mark.parametrize("file", ["-open", "-1of2-turn"])
+def test_whoever_locks_a_file_of_the_store_is_named(path: str, file: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKING, f"{path}{file}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as locking:
+        assert locking.stdout is not None
+        assert locking.stdout.readline() == b"locked\n"
+        assert lock_holding_pids(path) == [locking.pid]
+        [name] = lock_holders(path)
+        assert name.endswith(f"(pid {locking.pid})")
+        locking.communicate(b"")
+    assert lock_holders(path) == []
+
+
+def test_locks_of_this_process_are_not_named(path: str) -> None:
+    lock = FileLock(f"{path}-open")
+    assert lock.try_acquire()
+    assert lock_holders(path) == []
+    lock.release()

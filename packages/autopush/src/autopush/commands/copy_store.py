@@ -14,7 +14,7 @@ from autopush.commands.running import (
     run_until_signal,
 )
 from autopush.service.data_folder import prepare_data_folder
-from autopush.service.storage import lock_holders, table_plan
+from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.copying import CopiedTable, CopyRefused, StoreCopy, check_source
 from autopush.telemetry import logs
@@ -48,8 +48,11 @@ def _named(settings: Settings, name: str, url: str) -> Settings:
 
 
 def _refuse_if_in_use(settings: Settings, advice: str) -> None:
-    path = settings.store_file
-    if path is not None and (holders := lock_holders(path)):
+    if (path := settings.store_file) is None:
+        return
+    from keytables.sqlite.layout import lock_holders  # noqa: PLC0415 - not on DynamoDB
+
+    if holders := lock_holders(path):
         raise StartupError(f"{settings.store_place} is in use by {holders[0]}: {advice}")
 
 

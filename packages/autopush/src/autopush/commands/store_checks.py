@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from autopush.commands.checks import Finding, Subject, fail, ok, warn
 from autopush.commands.running import opened_engine
 from autopush.keys import existing_crypto_keys, key_file, key_fingerprints
-from autopush.service.storage import lock_holding_pids, table_plan
+from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.preflight import PreflightFailed, are_keys_lost, preflight
 from autopush.store.tables import Month, TablePlan, live_tables
@@ -77,6 +77,8 @@ def is_used_by_listener(path: str, state: "StoreCheck | None", ports: Sequence[i
     """Whether a process that listens on one of `ports` has the store open; True if unknown."""
     if state is None or not state.is_in_use:
         return False
+    from keytables.sqlite.layout import lock_holding_pids  # noqa: PLC0415 - as in other checks
+
     sockets = _listening_sockets(ports)
     for pid in lock_holding_pids(path):
         try:

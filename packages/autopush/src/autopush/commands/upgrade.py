@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_number
 from autopush.commands.running import INCOMPLETE
-from autopush.service.storage import lock_holding_pids
 from autopush.service.upgrade import START_TIMEOUT, find_next_version
 from autopush.settings import Settings, StartupError
 
@@ -68,6 +67,8 @@ def _main_process(settings: Settings) -> int:
     """
     if (path := settings.store_file) is None:
         raise StartupError("the store is not embedded: name the main process with --pid")
+    from keytables.sqlite.layout import lock_holding_pids  # noqa: PLC0415 - not on DynamoDB
+
     found = {_main_process_of(pid) for pid in lock_holding_pids(path)}
     if len(found) != 1:
         which = "several processes have" if found else "no process has"

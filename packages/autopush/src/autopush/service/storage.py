@@ -8,7 +8,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Collection
 from contextlib import suppress
-from pathlib import Path
 from time import monotonic
 from typing import Final, TypeVar
 
@@ -50,9 +49,6 @@ INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
 _MAX_PARTS: Final = 1024
 """As many as there may be workers."""
-_LOCKS: Final = Path("/proc/locks")
-_LOCK_FILES: Final = ("", "-shm", "-open", "-turn", "-queue")
-"""Suffixes of the files beside a store on which processes have locks."""
 
 _log: Final = logs.get(__name__)
 
@@ -207,6 +203,8 @@ def report_empty_file(settings: Settings) -> None:
     path = settings.store_file
     if path is None:
         return
+    from keytables.sqlite.layout import lock_holders  # noqa: PLC0415 - not on DynamoDB
+
     with suppress(OSError):
         is_empty = os.path.getsize(path) == 0
         # A process that creates a store at this moment holds its locks.
@@ -278,6 +276,8 @@ async def with_notice(opening: Awaitable[T], settings: Settings) -> T:
         await asyncio.wait([task], timeout=NOTICE_AFTER)
         path = settings.store_file
         if not task.done() and path is not None:
+            from keytables.sqlite.layout import lock_holders  # noqa: PLC0415 - not on DynamoDB
+
             _log.warning(
                 "Waiting for another process that has the store locked",
                 store=settings.store_place,
@@ -286,42 +286,6 @@ async def with_notice(opening: Awaitable[T], settings: Settings) -> T:
         return await task
     finally:
         task.cancel()
-
-
-def lock_holders(path: str) -> list[str]:
-    """Names and ids of other processes that lock the store at `path`; empty if not on Linux."""
-    return [f"{_name_of(pid)} (pid {pid})" for pid in lock_holding_pids(path)]
-
-
-def lock_holding_pids(path: str) -> list[int]:
-    from keytables.sqlite.layout import part_files  # noqa: PLC0415 - not on DynamoDB
-
-    inodes: set[int] = set()
-    parts = [str(file.path) for file in part_files(path)]
-    for file in (*(f"{path}{ending}" for ending in _LOCK_FILES), *parts):
-        with suppress(OSError):
-            inodes.add(os.stat(file).st_ino)
-    try:
-        lines = _LOCKS.read_text().splitlines()
-    except OSError:
-        return []
-    pids: dict[int, None] = {}
-    for line in lines:
-        # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:10010671 0 EOF; with "->" of one that waits
-        fields = line.split()
-        if "->" in fields or len(fields) < 6:
-            continue
-        pid, inode = fields[4], fields[5].rpartition(":")[2]
-        if pid.isdigit() and inode.isdigit() and int(inode) in inodes and int(pid) != os.getpid():
-            pids[int(pid)] = None
-    return list(pids)
-
-
-def _name_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
-    except OSError:
-        return "a process"
 
 
 async def _open_push_store(

@@ -7,7 +7,7 @@ files are beside it: ``PATH-1of4`` is part 1 of 4. All rows of one partition are
 import os
 import re
 import struct
-from contextlib import closing
+from contextlib import closing, suppress
 from glob import escape
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -174,3 +174,44 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# --- who has it open ------------------------------------------------------------------------------
+
+_LOCKS: Final = Path("/proc/locks")
+_LOCK_FILES: Final = ("", "-shm", "-open", "-turn", "-queue")
+"""Endings of the files beside a store on which processes have locks."""
+
+
+def lock_holders(path: str) -> list[str]:
+    """Return names and ids of other processes that lock the store; none if not on Linux."""
+    return [f"{_name_of(pid)} (pid {pid})" for pid in lock_holding_pids(path)]
+
+
+def lock_holding_pids(path: str) -> list[int]:
+    inodes: set[int] = set()
+    parts = [str(file.path) for file in part_files(path)]
+    for file in (*(f"{path}{ending}" for ending in _LOCK_FILES), *parts):
+        with suppress(OSError):
+            inodes.add(os.stat(file).st_ino)
+    try:
+        lines = _LOCKS.read_text().splitlines()
+    except OSError:
+        return []
+    pids: dict[int, None] = {}
+    for line in lines:
+        # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:10010671 0 EOF; with "->" of one that waits
+        fields = line.split()
+        if "->" in fields or len(fields) < 6:
+            continue
+        pid, inode = fields[4], fields[5].rpartition(":")[2]
+        if pid.isdigit() and inode.isdigit() and int(inode) in inodes and int(pid) != os.getpid():
+            pids[int(pid)] = None
+    return list(pids)
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return "a process"
