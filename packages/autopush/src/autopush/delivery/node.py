@@ -1,21 +1,18 @@
 """The connection node: all user agents of one worker, and what their connections share."""
 
 import asyncio
-import contextlib
 import random
-import time
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, Final
 
-from autopush.clock import Clock, until_next
+from autopush.clock import Clock
 from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.peers import Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.session_log import Clients, SessionLog
-from autopush.jobs import RateLimiter, Sleep
 from autopush.limits import AccountLimits, UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
@@ -30,7 +27,6 @@ from autopush.protocol.effects import (
 from autopush.protocol.session import Rules
 from autopush.protocol.session_state import SessionMetrics
 from autopush.store import PushStore
-from autopush.telemetry import logs
 from autopush.telemetry.metric_table import (
     CONNECTIONS,
     UA_ALREADY_CONNECTED,
@@ -38,23 +34,12 @@ from autopush.telemetry.metric_table import (
 )
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.tokens import EndpointTokens
-from keytables import KeytablesError, Throttled, Unavailable
 
 REFRESH_WITHIN: Final = 3600.0
 """Seconds over which refreshes of long connections are spread."""
 USERS_PER_SLICE: Final = 250
 CLOSES_PER_SLICE: Final = 50
 CLOSE_PAUSE: Final = 0.005
-
-PROBE_INTERVAL: Final = 1.0
-"""Seconds."""
-PROBE_TOLERANCE: Final = 1.0
-"""Seconds; a probe later than this means that other nodes waited for this one too."""
-QUIET_PERIOD: Final = 10.0
-"""Seconds until every message that this node failed to take is stored."""
-USERS_CHECKED_PER_SECOND: Final = 200
-
-_log = logs.get(__name__)
 
 
 def _stay(_owner: int, _connection: object, _hello: bytes, stay: Callable[[], None]) -> None:
@@ -178,87 +163,3 @@ class ConnectionNode:
         await self.background.finished(deadline - asyncio.get_running_loop().time())
         for user in list(self.registry.sockets):
             user.abort()
-
-
-class OutageRecovery:
-    """Detects that this node was out of touch, and then checks storage for its user agents.
-
-    A node that could not notify this one of a stored message repeats the call, but may die before
-    it succeeds. So a node that was stopped, or cut off from the store, checks by itself what is
-    stored for the user agents that stayed connected: after `QUIET_PERIOD`, when no such message can
-    follow, and spread over time.
-
-    `probe` reads something from the store; None for a store that is always reachable. `now` and
-    `sleep` are of one monotonic clock.
-    """
-
-    def __init__(
-        self,
-        registry: Registry,
-        probe: Callable[[], Awaitable[object]] | None,
-        *,
-        now: Clock = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
-    ) -> None:
-        self._registry = registry
-        self._probe = probe
-        self._now = now
-        self._sleep = sleep
-        self._outage_at: float | None = None  # when this node was last out of touch
-        self._checking: asyncio.Task[None] | None = None
-
-    async def run(self) -> None:
-        try:
-            while True:
-                await self._watch()
-        finally:
-            if self._checking is not None:
-                self._checking.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await self._checking
-
-    async def _watch(self) -> None:
-        began = self._now()
-        answered = await self._store_answers()
-        await self._sleep(until_next(PROBE_INTERVAL, self._now()))
-        now = self._now()
-        if not answered or now > began + PROBE_INTERVAL + PROBE_TOLERANCE:
-            self._outage_at = now
-            return
-        is_idle = self._checking is None or self._checking.done()
-        if self._outage_at is not None and now >= self._outage_at + QUIET_PERIOD and is_idle:
-            self._outage_at = None
-            self._checking = asyncio.ensure_future(self._check_all())
-
-    async def _store_answers(self) -> bool:
-        if self._probe is not None:
-            try:
-                await self._probe()
-            except KeytablesError:
-                return False
-        return True
-
-    async def _check_all(self) -> None:
-        users = list(self._registry.sockets)
-        _log.info("This node was out of touch: checking storage", users=len(users))
-        limiter = RateLimiter(USERS_CHECKED_PER_SECOND, clock=self._now, sleep=self._sleep)
-        found = 0
-        for user in users:
-            await limiter.acquire(1)
-            try:
-                if await limiter.with_retries(partial(_has_stored, user)):
-                    found += 1
-                    user.check_storage()
-            except (Throttled, Unavailable):
-                self._outage_at = self._now()
-                return
-            except KeytablesError:
-                user.check_storage()  # the session decides whether to read
-        _log.info("Checked storage after an outage", found=found)
-
-
-async def _has_stored(user: ConnectedUser) -> bool:
-    """Not left to the session, which has to end when the store is too busy."""
-    if user.uaid is None or not user.is_recorded or not user.is_connected:
-        return False
-    return bool((await user.messages.read(user.uaid, None)).messages)

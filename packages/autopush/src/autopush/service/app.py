@@ -36,7 +36,7 @@ from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone
 from autopush.delivery.moving import HAND_OVER_TIMEOUT, Movers
-from autopush.delivery.node import ConnectionNode, OutageRecovery
+from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NODE, RELAY, Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
@@ -72,7 +72,7 @@ from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets
 from autopush.service.maintenance import Maintenance
 from autopush.service.ports import Ports
-from autopush.service.store_watch import rotate_monthly
+from autopush.service.store_watch import OutageRecovery, rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID

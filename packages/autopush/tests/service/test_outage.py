@@ -7,8 +7,13 @@ from functools import partial
 
 import pytest
 
-from autopush.delivery import node
-from autopush.delivery.node import PROBE_INTERVAL, PROBE_TOLERANCE, QUIET_PERIOD, OutageRecovery
+from autopush.service import store_watch
+from autopush.service.store_watch import (
+    PROBE_INTERVAL,
+    PROBE_TOLERANCE,
+    QUIET_PERIOD,
+    OutageRecovery,
+)
 from autopush.store.push_store import UNUSED_UAID
 from keytables import Throttled, Unavailable
 from support.connection_harness import TURNS, Harness, UserAgent
@@ -152,7 +157,7 @@ async def test_storage_is_checked_once_per_outage(recovery: RunningRecovery) -> 
 async def test_users_are_checked_one_after_the_other_at_a_bounded_rate(
     recovery: RunningRecovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "USERS_CHECKED_PER_SECOND", 2)
+    monkeypatch.setattr(store_watch, "USERS_CHECKED_PER_SECOND", 2)
     agents = [await recovery.harness.subscribed() for _ in range(10)]
     missed = [(await recovery.harness.store_message(agent.uaid)).version for agent in agents]
     await recovery.time.jump(20)
@@ -208,7 +213,7 @@ async def test_new_disconnected_and_unidentified_users_are_skipped(
 async def test_a_second_outage_during_the_checks_starts_them_again(
     recovery: RunningRecovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "USERS_CHECKED_PER_SECOND", 0.2)
+    monkeypatch.setattr(store_watch, "USERS_CHECKED_PER_SECOND", 0.2)
     agents = [await recovery.harness.subscribed() for _ in range(3)]
     await recovery.time.jump(20)
     await recovery.time.advance(QUIET_PERIOD + 2 * PROBE_INTERVAL)  # the first one was checked
@@ -221,7 +226,7 @@ async def test_a_second_outage_during_the_checks_starts_them_again(
 async def test_cancelling_it_ends_the_checks(
     recovery: RunningRecovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "USERS_CHECKED_PER_SECOND", 1)
+    monkeypatch.setattr(store_watch, "USERS_CHECKED_PER_SECOND", 1)
     for _ in range(5):
         await recovery.harness.subscribed()
     await recovery.time.jump(20)
