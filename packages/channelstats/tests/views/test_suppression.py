@@ -93,6 +93,6 @@ def test_where_too_few_posted_nobody_is_named(name: str) -> None:
 
 def test_days_without_anybody_are_no_small_group_by_themselves() -> None:
     silent = workspace("", "")
-    asked = ViewRequest("people", silent, everything(silent, "CBIG", "UA"), 1, {})
+    asked = ViewRequest("people", silent, everything(silent, "CBIG", "UA"), 1)
     assert asked.names_people
     assert asked.page("").notes == ("This person wrote nothing in this channel in this period.",)

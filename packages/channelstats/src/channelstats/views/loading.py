@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 import polars as pl
@@ -31,7 +31,6 @@ from channelstats.stats.rankings import known_channels
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 from channelstats.tables.exclusion import resolve_people
-from channelstats.tables.marks import ItemMark
 from channelstats.tables.messages import Progress
 from channelstats.tables.topics import WeekTopics, left_out_mark
 from channelstats.views.model import (
@@ -65,9 +64,6 @@ TOPIC_WEEKS: Final = 8
 _TELL_TIMES: Final = frozenset({Kind.MESSAGE, Kind.ITEM})
 
 _NOT_LISTED: Final = "Nothing is listed here. Small groups are left out."
-
-MarkedItems: TypeAlias = Mapping[str, ItemMark]
-NO_MARKS: Final[MarkedItems] = {}
 
 _EARLIEST: Final = date(2000, 1, 1)
 _LATEST: Final = date(2200, 1, 1)
@@ -314,8 +310,7 @@ def refuse_small(choice: Choice, groups: SmallGroups) -> None:
 
 class ViewRequest:
     """What the view ``name`` was asked for: a choice, and the smallest group that may be shown;
-    ``marks`` are what was said of items of the list of what is to be done, ``members`` who is in
-    the channel, where that matters.
+    ``members`` are who is in the channel, where that matters.
 
     :raises ChoiceError: the choice is of a group that is too small to be shown
     """
@@ -326,13 +321,11 @@ class ViewRequest:
         data: DashboardData,
         choice: Choice,
         smallest_group: int,
-        marks: MarkedItems,
         members: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.data = data
         self.choice = choice
-        self.marks = marks
         self.members = members
         self.smallest_group = smallest_group
         groups = SmallGroups(data.whole.now, smallest_group)

@@ -45,7 +45,7 @@ def view(request: ViewRequest) -> Page:
     scope = request.scope
     lines = over_time(scope, figures.MESSAGES)
     lead = "How much was written, by how many people, where and when, compared with before."
-    first = [queue(request, items(request), SHOWN)]
+    first = [queue(items(request), SHOWN)]
     if scope.person:
         lead = "What one person wrote and got back, compared with the average person who posted."
         first = []

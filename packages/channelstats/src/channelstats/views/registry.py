@@ -22,12 +22,7 @@ from channelstats.views import (
     todo,
     topics,
 )
-from channelstats.views.loading import (
-    NO_MARKS,
-    DashboardData,
-    MarkedItems,
-    ViewRequest,
-)
+from channelstats.views.loading import DashboardData, ViewRequest
 from channelstats.views.model import (
     CHANNEL,
     GROUP,
@@ -37,6 +32,7 @@ from channelstats.views.model import (
     ChoiceError,
     Page,
 )
+from channelstats.views.queue import NO_MARKS, MarkedItems, with_marks
 
 _VIEWS: Final[Mapping[str, Callable[[ViewRequest], Page]]] = {
     "overview": overview.view,
@@ -66,13 +62,26 @@ def view_of(
     marks: MarkedItems = NO_MARKS,
     members: tuple[str, ...] = (),
 ) -> Page:
-    """The page of a view, of a choice of the days that were read. For ``smallest_group``,
-    ``marks`` and ``members`` see `channelstats.views.loading`.
+    """The page of a view, of a choice of the days that were read. For ``smallest_group`` and
+    ``members`` see `channelstats.views.loading`, for ``marks`` `channelstats.views.queue`.
 
     :raises KeyError: there is no view of that name
     :raises ChoiceError: the choice is of other days, or of a group too small to be shown
     """
+    page = unmarked_view_of(name, data, choice, smallest_group=smallest_group, members=members)
+    return with_marks(page, marks)
+
+
+def unmarked_view_of(
+    name: str,
+    data: DashboardData,
+    choice: Choice,
+    *,
+    smallest_group: int = 1,
+    members: tuple[str, ...] = (),
+) -> Page:
+    """The same before `with_marks`."""
     made, period = _VIEWS[name], data.period
     if (choice.first, choice.last) != (period.start, period.last):
         raise ChoiceError(f"days are those from {period.start} to {period.last}")
-    return made(ViewRequest(name, data, choice, smallest_group, marks, members))
+    return made(ViewRequest(name, data, choice, smallest_group, members))

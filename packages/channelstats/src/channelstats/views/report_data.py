@@ -38,8 +38,9 @@ from channelstats.stats.rankings import (
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.figures import Figure
-from channelstats.views.loading import DashboardData, MarkedItems, load_topics, reach_of
+from channelstats.views.loading import DashboardData, load_topics, reach_of
 from channelstats.views.model import Choice
+from channelstats.views.queue import MarkedItems
 from channelstats.views.registry import view_of
 from channelstats.views.topics import Rising, rising
 

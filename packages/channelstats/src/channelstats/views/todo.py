@@ -22,10 +22,7 @@ MOST_UNANSWERED: Final = 10_000
 def view(request: ViewRequest) -> Page:
     first, silent = [], []
     if not request.scope.person:
-        items = queue.items(request)
-        first, marked = [queue.queue(request, items)], queue.marked(request, items)
-        if marked.rows.height:
-            first.append(Section.of(marked))
+        first = [queue.queue(queue.items(request))]
         found = _if_known_before(request, "No channel fell silent.")
         silent = [Section.of(_silent(request), empty=found)]
     return request.page(
