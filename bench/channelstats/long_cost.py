@@ -4,6 +4,10 @@ of days, as imports leave them, and every view is measured in a new process, fro
 the view.
 
 The floor is one pass over the same messages: read four columns of each day, group them once.
+
+With `--prepared` it is measured what the dashboard does with prepared pages: first how long it
+takes to prepare those of all buttons, then each as the first page of a dashboard, from the request
+to its HTML.
 """
 
 import argparse
@@ -11,7 +15,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -22,13 +26,20 @@ import polars as pl
 from bench import machine
 from bench.channelstats.cost import Row, Work, alone, median, print_report, say
 from channelstats.counting import Counting
+from channelstats.days import DAY, midnight
+from channelstats.settings import load as load_settings
 from channelstats.stats import Options
+from channelstats.stats.period import Now
 from channelstats.tables import Tables
 from channelstats.tables.columns import MESSAGES, DayFiles
 from channelstats.tables.directory import Channel, FirstPost, User
 from channelstats.views.loading import load
-from channelstats.views.model import VIEWS, Choice
+from channelstats.views.model import TO_DO, VIEWS, Choice
 from channelstats.views.registry import view_of
+from channelstats.web.filters import PRESETS, asked
+from channelstats.web.pages import Visit, view_page
+from channelstats.web.preparing import prepare
+from channelstats.web.service import DashboardService
 from keytables.sqlite import SqliteEngine
 
 LAST_DAY: Final = date(2026, 11, 21)
@@ -191,6 +202,71 @@ def _passed(folder: Path, days: int) -> Work:
     return lambda: pl.scan_parquet(files).group_by("slack_uid").agg(*sums).collect().height
 
 
+# ── prepared pages ───────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[DashboardService]:
+    """A dashboard on the day after the last one."""
+    async with opened(folder) as tables:
+        clock = float(midnight(LAST_DAY + DAY, tables.zone) + 3600)
+        service = DashboardService(tables, load_settings({}, {}), clock=lambda: clock)
+        yield service
+        await service.close()
+
+
+def _preparing(folder: Path) -> Work:
+    """All pages that are offered; of the size of their files."""
+
+    async def work() -> int:
+        async with served(folder) as service:
+            await prepare(service)
+        return sum(path.stat().st_size for path in (folder / "days" / "pages").iterdir())
+
+    return lambda: asyncio.run(work())
+
+
+def _shown(folder: Path, name: str, weeks: int) -> Work:
+    """The first page of a dashboard that was started; of the size of its HTML."""
+    runner, stack = asyncio.Runner(), AsyncExitStack()
+
+    async def start() -> DashboardService:
+        service = await stack.enter_async_context(served(folder))
+        await service.names(await service.snapshot())  # as before the first page of `serve`
+        return service
+
+    service = runner.run(start())
+
+    async def work() -> int:
+        snapshot = await service.snapshot()
+        now = Now(service.today, snapshot.history, service.settings.first_weekday)
+        query = asked([("weeks", str(weeks))], now, to_newest=name == TO_DO)
+        if not await service.has_prepared(name, query.choice, snapshot):
+            raise RuntimeError(f"{name} of {weeks} weeks was not prepared")
+        page = await service.view(name, query.choice, snapshot)
+        names = await service.names(snapshot)
+        size = len(view_page(page, Visit(query, names, now, service.tables.zone)))
+        await stack.aclose()
+        return size
+
+    return lambda: runner.run(work())
+
+
+def measure_prepared(folder: Path, views: Sequence[str], rounds: int) -> list[Row]:
+    say("preparing all pages")
+    cost = alone(_preparing, folder)
+    rows = [Row(f"prepare all pages, {cost.size / 1e6:.0f} MB", cost)]
+    for weeks in PRESETS:
+        say(f"prepared pages of {weeks} weeks")
+        for name in views:
+            cost = median([alone(_shown, folder, name, weeks) for _ in range(rounds)])
+            rows.append(Row(f"{weeks} weeks: {name}, prepared, {cost.size / 1e6:.1f} MB", cost))
+    return rows
+
+
+# ── pages made when asked for ────────────────────────────────────────────────────────────────────
+
+
 def measure(folder: Path, periods: Sequence[int], views: Sequence[str], rounds: int) -> list[Row]:
     rows = []
     for days in periods:
@@ -218,6 +294,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="N",
         help="of a period; once for each (28, 84, 365)",
     )
+    parser.add_argument(
+        "--prepared", action="store_true", help="measure prepared pages, of each button"
+    )
     parser.add_argument("--view", action="append", choices=VIEWS, help="once for each (all)")
     parser.add_argument("--people", type=int, default=20_000, metavar="N", help="(%(default)s)")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="(%(default)s)")
@@ -230,7 +309,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"{options.messages:,} messages of {DAYS} days")
         asyncio.run(make(Path(folder), options.messages, options.people))
         periods, views = options.days or _PERIODS, options.view or list(VIEWS)
-        rows = measure(Path(folder), periods, views, options.rounds)
+        if options.prepared:
+            rows = measure_prepared(Path(folder), views, options.rounds)
+        else:
+            rows = measure(Path(folder), periods, views, options.rounds)
     print_report(rows, options.rounds, surroundings)
     return 0
 

@@ -18,4 +18,5 @@ reaches a table.
     counting       which messages count, and the two profiles
     days           dates and midnights in a time zone
     identifiers    what an ID and a timestamp look like
+    processes      what a process does that this one starts
 """

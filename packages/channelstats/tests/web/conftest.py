@@ -1,6 +1,7 @@
 """Dashboards over the worked example."""
 
 import asyncio
+import json
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,6 +30,19 @@ async def example(taken_in: Path, tmp_path: Path) -> AsyncIterator[House]:
     folder = tmp_path / "example"
     shutil.copytree(taken_in, folder)
     async with house(folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def questions(tmp_path: Path) -> AsyncIterator[House]:
+    """The worked example, in which every message is a question."""
+    export = tmp_path / "export"
+    shutil.copytree(EXAMPLE, export)
+    for day in export.glob("*/*.json"):
+        messages = [{**of, "text": f"{of['text']}?"} for of in json.loads(day.read_text())]
+        day.write_text(json.dumps(messages))
+    async with house(tmp_path) as opened:
+        await opened.take_in(export)
         yield opened
 
 

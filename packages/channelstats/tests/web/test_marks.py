@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from channelstats.tables.marks import MarkState
 from channelstats.views.queue import SHOWN
 from support.channelstats.dashboard import Dashboard, dashboard
-from support.channelstats.house import EXAMPLE, NOW, house
+from support.channelstats.house import NOW, House
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 ITEM = "question CGEN/1709573400000300"
@@ -63,17 +62,9 @@ async def test_a_page_of_another_site_marks_nothing(board: Dashboard) -> None:
 
 
 @pytest.fixture
-async def asking(tmp_path: Path) -> AsyncIterator[Dashboard]:
-    """The worked example, in which every message is a question."""
-    export = tmp_path / "export"
-    shutil.copytree(EXAMPLE, export)
-    for day in export.glob("*/*.json"):
-        messages = [{**of, "text": f"{of['text']}?"} for of in json.loads(day.read_text())]
-        day.write_text(json.dumps(messages))
-    async with house(tmp_path) as opened:
-        await opened.take_in(export)
-        async with dashboard(opened, tmp_path, slack_name="example") as found:
-            yield found
+async def asking(questions: House, tmp_path: Path) -> AsyncIterator[Dashboard]:
+    async with dashboard(questions, tmp_path, slack_name="example") as found:
+        yield found
 
 
 async def test_a_mark_is_on_the_next_page_and_in_the_report(asking: Dashboard) -> None:

@@ -16,7 +16,7 @@ from channelstats.views import loading
 from channelstats.views.loading import DashboardData
 from channelstats.views.loading import load as read_days
 from channelstats.views.model import VIEWS, Choice, ChoiceError
-from channelstats.views.registry import view_of
+from channelstats.views.registry import unmarked_view_of
 from channelstats.web import service as module
 from channelstats.web.filters import PRESETS
 from channelstats.web.service import Busy, DashboardService, SingleFlightCache
@@ -118,7 +118,7 @@ async def test_only_one_large_period_is_in_memory_at_a_time(
         monkeypatch.setattr(loading, "LARGE", 1)
     monkeypatch.setattr(inputs, "history_of", noting(inputs.history_of))
     monkeypatch.setattr(inputs._Parts, "joined", noting(inputs._Parts.joined))
-    monkeypatch.setattr(module, "view_of", noting(view_of))
+    monkeypatch.setattr(module, "unmarked_view_of", noting(unmarked_view_of))
     await service.view("volume", WEEK, await service.snapshot())
     # The messages are put together, what is known beside them is added, and the view is made.
     assert alone == [is_large, False, is_large]
@@ -155,7 +155,7 @@ async def test_a_view_is_worked_out_once(
 ) -> None:
     snapshot = await service.snapshot()
     first = await service.view("people", WEEK, snapshot)
-    monkeypatch.setattr(module, "view_of", None)
+    monkeypatch.setattr(module, "unmarked_view_of", None)
     assert await service.view("people", WEEK, snapshot) is first
 
 

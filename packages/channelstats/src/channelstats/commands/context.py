@@ -48,10 +48,9 @@ from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.tables import Tables, Taken
-from channelstats.tables.columns import folder_of
 from channelstats.tables.exclusion import remove_before
 from keytables import Clock, KeytablesError
-from keytables.stores import SqliteUrl, open_engine, parse_store
+from keytables.stores import SqliteUrl, parse_store
 
 EPILOG: Final = (
     "A setting is a flag (--slack-name), an environment variable (CHANNELSTATS_SLACK_NAME) or a "
@@ -171,16 +170,14 @@ class CommandContext(msgspec.Struct):
             commands = "channelstats import-export, channelstats sync and channelstats demo"
             place = settings.store or settings.folder
             raise Failure(f"{place}: {NOTHING_IMPORTED}; see {commands}")
-        engine = await open_engine(settings.store_url, clock=self.clock, wipe=True)
-        try:
-            files = folder_of(settings.store_url, settings.prefix, settings.folder)
-            tables = await Tables.open(engine, settings.prefix, self.zone, files)
+        opening = Tables.opened(
+            settings.store_url, settings.prefix, self.zone, settings.folder, self.clock
+        )
+        async with opening as tables:
             if need_messages and await tables.messages.is_empty():
                 commands = "channelstats import-export and channelstats sync"
                 raise Failure(f"there are no messages in the store; see {commands}")
             yield tables
-        finally:
-            await engine.close()
 
     @asynccontextmanager
     async def open_for_import(self) -> AsyncIterator[Tables]:

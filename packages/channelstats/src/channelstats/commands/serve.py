@@ -26,13 +26,12 @@ from channelstats.sending.mail import mail_server
 from channelstats.settings import PREFIX, OptionGroup, Settings
 from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
-from channelstats.tables import Tables
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.app import make_app
 from channelstats.web.auth import SHORTEST_TOKEN, Authenticator
 from channelstats.web.filters import asked
+from channelstats.web.preparing import PagePreparer, in_process
 from channelstats.web.service import DashboardService, FirstImport
-from keytables import KeytablesError
 
 VARIABLE: Final = f"{PREFIX}SERVE_TOKEN"
 TOKEN_FILE: Final = "serve.token"  # noqa: S105 - the name of a file
@@ -82,7 +81,6 @@ async def serve_dashboard(
             keepalive_timeout=_IDLE_TIMEOUT,
         )
         await runner.setup()
-        keeping = asyncio.create_task(_keep_days(context, tables))
         try:
             await _start(web.TCPSite(runner, settings.host, settings.port), settings)
             url = f"http://{_url_host(settings.host)}:{runner.addresses[0][1]}/"
@@ -91,12 +89,10 @@ async def serve_dashboard(
             _on_signal(stop, second)
             print(f"channelstats ready: {url}", flush=True)
             on_ready(url)
-            await stop.wait()
+            async with PagePreparer(service, in_process).running():
+                await stop.wait()
         finally:
-            keeping.cancel()
             await runner.cleanup()
-            with suppress(asyncio.CancelledError):
-                await keeping
 
 
 def _on_signal(stop: asyncio.Event, second: SignalHandler) -> None:
@@ -130,14 +126,6 @@ async def _warm(context: CommandContext, service: DashboardService) -> None:
         suppress(ChoiceError),  # The page says it, and leads to others.
     ):
         await service.read(Choice(usual.first, usual.last), snapshot, partial(show, bar))
-
-
-async def _keep_days(context: CommandContext, tables: Tables) -> None:
-    """Make the files of days beside the first requests: the first view of a year needs them."""
-    try:
-        await tables.messages.keep_days()
-    except KeytablesError as error:
-        context.say(f"days are not kept for speed: {error}")
 
 
 async def _start(site: web.TCPSite, settings: Settings) -> None:

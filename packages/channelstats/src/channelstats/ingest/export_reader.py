@@ -6,16 +6,13 @@ however that ends.
 """
 
 import asyncio
-import os
-import signal
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
 from datetime import date
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,6 +20,7 @@ import msgspec
 from channelstats.ingest.merging import merge_messages
 from channelstats.ingest.rows import Origin, take_rows, users_of_messages
 from channelstats.ingest.topics import NotCounted, TopicCounter
+from channelstats.processes import become_child
 from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, Problem, left_out
 from channelstats.slack.export_layout import ChannelKind
@@ -181,16 +179,8 @@ def _topics(files: Callable[[], ChannelFiles], out: NotCounted) -> dict[date, We
 
 
 def _open(path: str, limits: Limits, topics: TopicCounter | None) -> None:
-    """Open the export, and have the process end with the one that started it."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # what ends the other is for that alone
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    """Open the export."""
+    become_child()
     export = Export.open(path, limits)
     export.problems()  # the process that started this one has reported them
     _opened.append(ChannelFiles(export, topics))
-
-
-def _end_with_parent() -> None:
-    if (parent := parent_process()) is not None:
-        parent.join()
-        os._exit(1)

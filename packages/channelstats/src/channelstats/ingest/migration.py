@@ -25,7 +25,6 @@ from channelstats.ingest.runs import OnEvent, Run, StepProgress, ignore_event
 from channelstats.slack.export import left_out
 from channelstats.slack.objects import SlackFile
 from channelstats.tables import Tables
-from channelstats.tables.columns import DayFiles
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import add_forgotten, forgotten, resolve_channels
@@ -86,7 +85,7 @@ async def open_source(engine: Engine, prefix: str, zone: ZoneInfo) -> Tables:
         raise NothingThere(f"there are no tables that begin with {prefix!r}, {only}")
     absent = {name: cast(TableHandle, _NoTable(table(prefix, name))) for name in HASH_KEYS}
     opened = {name: await _opened(engine, prefix, name) for name in names}
-    return Tables(absent | opened, zone, DayFiles(None))
+    return Tables(absent | opened, zone)
 
 
 class _NoTable:

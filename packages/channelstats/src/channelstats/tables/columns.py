@@ -26,6 +26,7 @@ from typing import IO, Final
 
 import polars as pl
 
+from channelstats.tables.kept_files import PART, erase, write_file
 from channelstats.tables.message_row import REACTION_USERS
 from keytables import Item
 from keytables.stores import SqliteUrl, parse_store
@@ -196,7 +197,6 @@ def narrowed(frame: pl.DataFrame) -> pl.DataFrame:
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
 _NAME: Final = re.compile(r"(\d{4}-\d{2}-\d{2})-([0-9a-f]+)-([0-9a-f]{16})\.parquet")
-_PART: Final = ".part-"
 _FORM: Final = f"3 {dict(MESSAGES)}"
 """Goes into digests: they are others when the columns are others."""
 
@@ -272,7 +272,7 @@ class DayFiles:
         self, is_gone: Callable[[str, str | None], bool], but: Collection[Path] = ()
     ) -> list[Path]:
         gone = [path for path, day, of in self._files() if path not in but and is_gone(day, of)]
-        return [path for path in gone if not _erase(path)]
+        return [path for path in gone if not erase(path)]
 
     def _files(self) -> list[tuple[Path, str, str | None]]:
         """The files that were made here, with date and version; of unfinished ones without."""
@@ -283,7 +283,7 @@ class DayFiles:
             for name in os.listdir(folder):
                 if match := _NAME.fullmatch(name):
                     found.append((folder / name, match[1], match[2]))
-                elif name.startswith(_PART):
+                elif name.startswith(PART):
                     found.append((folder / name, "", None))
         return found
 
@@ -293,15 +293,8 @@ def _put(folder: Path, day: str, version: str, messages: pl.DataFrame) -> Path:
     # What statistics of columns are for, leaving out parts of a file, is of no use here.
     messages.select(MESSAGES.names()).write_parquet(file, compression="lz4", statistics=False)
     content = file.getvalue()
-    for one in (*reversed(folder.parents[:2]), folder):
-        one.mkdir(0o700, parents=True, exist_ok=True)
-    part = folder / f"{_PART}{os.urandom(4).hex()}"
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as to:
-            to.write(content)
-        return part.rename(folder / f"{day}-{version}-{_digest(day, version, content)}.parquet")
-    finally:
-        part.unlink(missing_ok=True)
+    digest = _digest(day, version, content)
+    return write_file(folder, f"{day}-{version}-{digest}.parquet", content)
 
 
 def _digest(day: str, version: str, content: bytes) -> str:
@@ -318,16 +311,3 @@ def _content(path: Path) -> bytes | None:
     match = _NAME.fullmatch(path.name)
     is_whole = match is not None and match[3] == _digest(match[1], match[2], content)
     return content if is_whole else None
-
-
-def _erase(path: Path) -> bool:
-    """Overwrite a file and remove it; return whether at least one of both was done."""
-    is_erased = False
-    with suppress(OSError), path.open("r+b") as file:
-        file.write(bytes(path.stat().st_size))
-        os.fsync(file.fileno())
-        is_erased = True
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
-        is_erased = True
-    return is_erased

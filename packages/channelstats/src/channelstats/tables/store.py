@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace as replaced
 
-from channelstats.tables.columns import DayFiles
+from channelstats.tables.columns import DayFiles, folder_of
 from channelstats.tables.configuration import Configuration, FeedKey
 from channelstats.tables.day_versions import DayVersions
 from channelstats.tables.directory import (
@@ -26,6 +26,7 @@ from channelstats.tables.directory import (
     Watermarks,
 )
 from channelstats.tables.items import HASH_KEYS, table
+from channelstats.tables.kept_files import PageFiles
 from channelstats.tables.marks import Marks
 from channelstats.tables.messages import Messages
 from channelstats.tables.sent_reports import SentReports
@@ -35,6 +36,7 @@ from channelstats.tables.text_store import TextStore
 from channelstats.tables.topics import Topics
 from keytables import Clock, Engine, TableHandle, Unavailable
 from keytables.lease import LeaseLost
+from keytables.stores import open_engine
 
 
 class Taken(Exception):  # noqa: N818 - named for what happened
@@ -43,14 +45,17 @@ class Taken(Exception):  # noqa: N818 - named for what happened
 
 class Tables:
     """The tables of one workspace, of a handle each. ``zone`` is the time zone that messages are
-    dated in.
+    dated in; ``files`` is the folder for columns of dates and for pages, None keeps none.
     """
 
-    def __init__(self, handles: Mapping[str, TableHandle], zone: ZoneInfo, files: DayFiles) -> None:
+    def __init__(
+        self, handles: Mapping[str, TableHandle], zone: ZoneInfo, files: Path | None = None
+    ) -> None:
         self.zone = zone
+        self.pages = PageFiles(None if files is None else files / "pages")
         self.configuration = Configuration(handles["Configuration"])
         versions = DayVersions(handles["Configuration"])
-        self.messages = Messages(handles["Message"], zone, versions, files)
+        self.messages = Messages(handles["Message"], zone, versions, DayFiles(files), self.pages)
         self.channels = Channels(handles["Channel"])
         self.users = Users(handles["User"])
         self.users_created = UsersCreated(handles["UserCreated"])
@@ -71,13 +76,26 @@ class Tables:
     async def open(
         cls, engine: Engine, prefix: str, zone: ZoneInfo, files: Path | None = None
     ) -> Self:
-        """Open the tables `<prefix>.<Table>`, making those that are missing. ``files`` is the
-        folder for columns of dates, see `channelstats.tables.columns`; None keeps none.
+        """Open the tables `<prefix>.<Table>`, making those that are missing.
 
         :raises SchemaError: the prefix is unfit, or a table exists with other keys
         """
         handles = {name: await engine.ensure_table(table(prefix, name)) for name in HASH_KEYS}
-        return cls(handles, zone, DayFiles(files))
+        return cls(handles, zone, files)
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls, store: str, prefix: str, zone: ZoneInfo, data: Path, clock: Clock
+    ) -> AsyncIterator[Self]:
+        """The tables of a store (a URL), with the files beside it or in the folder ``data``, until
+        the end of the context.
+        """
+        engine = await open_engine(store, clock=clock, wipe=True)
+        try:
+            yield await cls.open(engine, prefix, zone, folder_of(store, prefix, data))
+        finally:
+            await engine.close()
 
     @asynccontextmanager
     async def writing(self, clock: Clock) -> AsyncIterator[None]:

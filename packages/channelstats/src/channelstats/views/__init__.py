@@ -4,6 +4,7 @@ Rule: a view is a pure function of what was read for a choice of days; people, c
 are IDs in it until a page names them.
 
     model         a page before it has a form: what views, reports and digests are
+    page_bytes    pages as bytes
     slack_counts  what Slack's own analytics say of a period
     loading       what the views of a choice of days are made of, in it and in the days before, and
                   what must not be shown of it

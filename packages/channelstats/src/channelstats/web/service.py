@@ -2,12 +2,13 @@
 
 Rule: what was worked out serves again as long as the store says that nothing it was made of
 changed; so what another process brings is on the next page. The work is done in threads, one piece
-of a kind at a time.
+of a kind at a time. Pages that `channelstats.web.preparing` has made are read from their files.
 """
 
 import asyncio
+import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping
 from contextlib import nullcontext
 from datetime import date
 from functools import partial
@@ -24,12 +25,13 @@ from channelstats.stats import Period
 from channelstats.stats.inputs import ReportContext, history_of, load_context
 from channelstats.stats.period import WEEK, History
 from channelstats.tables import Tables
-from channelstats.tables.exclusion import resolve_channels, resolve_people
-from channelstats.tables.marks import ItemMark
+from channelstats.tables.exclusion import forgotten, resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, TooMuch, load, load_members, refuse_small
-from channelstats.views.model import CHANNEL, Choice, ChoiceError, Page
-from channelstats.views.registry import view_of
+from channelstats.views.model import CHANNEL, VIEWS, Choice, ChoiceError, Page
+from channelstats.views.page_bytes import code_digest, decoded, encoded
+from channelstats.views.queue import with_marks
+from channelstats.views.registry import unmarked_view_of
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind, ReportRequest
 from keytables import Clock
@@ -136,12 +138,19 @@ class SingleFlightCache(Generic[K, V]):
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
     """What the store holds. ``history`` is the time that messages are known of; ``mark`` tells what
-    is stored from what was stored at any other time.
+    is stored from what was stored at any other time. Unless it ``is_settled``, somebody may be
+    writing, and the mark lasts for seconds.
     """
 
     is_empty: bool
     history: History
     mark: str
+    is_settled: bool
+
+    @property
+    def state(self) -> str:
+        """The mark in the names of files."""
+        return _short_digest(self.mark.encode())
 
 
 class DashboardService:
@@ -151,7 +160,9 @@ class DashboardService:
         self, tables: Tables, settings: Settings, *, clock: Clock, secret: bytes | None = None
     ) -> None:
         self.tables, self.settings, self.clock = tables, settings, clock
-        self._secret = secret
+        self.secret = secret
+        # At once: of a program that is replaced while it runs, the old code stays in memory.
+        self._made_by = code_digest()
         self._alone = asyncio.Lock()
         """Held by whoever has much in memory beside what is kept."""
         self._history: SingleFlightCache[str, History] = SingleFlightCache(1)
@@ -163,16 +174,16 @@ class DashboardService:
             at_once=_AT_ONCE,
             patience=_PATIENCE,
         )
-        self._views: SingleFlightCache[
-            tuple[str, Choice, str, frozenset[tuple[str, ItemMark]], tuple[str, ...]], Page
-        ] = SingleFlightCache(_CELLS, weigh=_cells, at_once=_AT_ONCE)
+        self._views: SingleFlightCache[tuple[str, Choice, str, tuple[str, ...]], Page] = (
+            SingleFlightCache(_CELLS, weigh=_cells, at_once=_AT_ONCE)
+        )
         self._reports: SingleFlightCache[tuple[date, ReportRequest, str], str] = SingleFlightCache(
             _REPORTS
         )
 
     @property
     def is_anonymous(self) -> bool:
-        return self._secret is not None
+        return self.secret is not None
 
     @property
     def today(self) -> date:
@@ -196,7 +207,9 @@ class DashboardService:
             state = await self.tables.messages.versions.since(date.min)
             analytics = await self.tables.slack_analytics.version()
             topics = await self.tables.topics.version()
-            mark = f"{as_of} {read} {analytics} {topics} {state or self._now(_UNSETTLED)}"
+            gone = len(await forgotten(self.tables.configuration))
+            about = f"{as_of} {read} {analytics} {topics} {gone}"
+            mark = f"{about} {state or self._now(_UNSETTLED)}"
 
             async def history() -> History:
                 posts = await self.tables.first_posts.all()
@@ -206,6 +219,7 @@ class DashboardService:
                 is_empty=not read and await self.tables.messages.is_empty(),
                 history=await self._history.get(mark, history),
                 mark=mark,
+                is_settled=state is not None,
             )
 
     async def names(self, snapshot: StoreSnapshot) -> Names:
@@ -213,31 +227,17 @@ class DashboardService:
         return await self._names.get(self._mark_of_people(snapshot), self._read_names)
 
     def _mark_of_people(self, snapshot: StoreSnapshot) -> str:
-        # Somebody without messages may be forgotten, which no mark of the store tells.
+        # An older export may bring people without messages, which no mark of the store tells.
         return f"{snapshot.mark} {self._now(_NAMES)}"
 
     async def read(
         self, choice: Choice, snapshot: StoreSnapshot, progress: Progress | None = None
     ) -> DashboardData:
         """Read the days of a choice, which every view of them needs."""
-        weekday, names = self.settings.first_weekday, (await self.names(snapshot)).pseudonyms
-        loading = partial(
-            load,
-            self.tables,
-            options=self.settings.options,
-            first_weekday=weekday,
-            names=names,
-            progress=progress,
-            alone=self._alone,
-        )
-
-        async def load_days(days: Choice) -> DashboardData:
-            reading = partial(load_context, self.tables, self.settings.options)
-            context = await self._context.get(self._mark_of_people(snapshot), reading)
-            return await loading(choice=days, context=context)
 
         async def read(days: Choice) -> DashboardData:
-            return await self._data.get((days, snapshot.mark), partial(load_days, days))
+            reading = partial(self._load, days, snapshot, progress)
+            return await self._data.get((days, snapshot.mark), reading)
 
         try:
             return await read(Choice(choice.first, choice.last))
@@ -246,6 +246,21 @@ class DashboardService:
                 raise
             return await read(Choice(choice.first, choice.last, choice.channel))
 
+    async def _load(
+        self, days: Choice, snapshot: StoreSnapshot, progress: Progress | None = None
+    ) -> DashboardData:
+        reading = partial(load_context, self.tables, self.settings.options)
+        return await load(
+            self.tables,
+            choice=days,
+            options=self.settings.options,
+            first_weekday=self.settings.first_weekday,
+            names=(await self.names(snapshot)).pseudonyms,
+            context=await self._context.get(self._mark_of_people(snapshot), reading),
+            progress=progress,
+            alone=self._alone,
+        )
+
     async def view(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> Page:
         """A view, with IDs that may be shown. What somebody marked is left out of what is to be
         done at once.
@@ -253,22 +268,82 @@ class DashboardService:
         :raises ChoiceError: the choice cannot be shown
         :raises Busy: it takes too long
         """
-
-        marks, members = await self.tables.marks.all(), tuple[str, ...]()
-        smallest = self.settings.min_group
+        members = tuple[str, ...]()
         if name == CHANNEL and choice.channel:
             names = (await self.names(snapshot)).pseudonyms
             members = await load_members(self.tables, choice, self.settings.options, names)
 
         async def make() -> Page:
+            if (prepared := await self._prepared(name, choice, snapshot)) is not None:
+                return prepared
             data = await self.read(choice, snapshot)
-            making = partial(view_of, smallest_group=smallest, marks=marks, members=members)
             async with self._alone if data.is_large else nullcontext():
-                return await asyncio.to_thread(making, name, data, choice)
+                return await self._made(name, choice, data, members)
 
-        # Neither what is marked nor who was forgotten changes the mark of the store.
-        key = (name, choice, snapshot.mark, frozenset(marks.items()), members)
-        return await self._views.get(key, make)
+        page = await self._views.get((name, choice, snapshot.mark, members), make)
+        return with_marks(page, await self.tables.marks.all())
+
+    async def _made(
+        self, name: str, choice: Choice, data: DashboardData, members: tuple[str, ...] = ()
+    ) -> Page:
+        smallest = self.settings.min_group
+        making = partial(unmarked_view_of, smallest_group=smallest, members=members)
+        return await asyncio.to_thread(making, name, data, choice)
+
+    # ── prepared pages ───────────────────────────────────────────────────────────────────────────
+
+    async def _prepared(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> Page | None:
+        """A page that was prepared of what is stored now; None where there is none."""
+        is_offered = name in VIEWS and choice == Choice(choice.first, choice.last)
+        if not (is_offered and snapshot.is_settled):
+            return None
+        found = await self.tables.pages.get(snapshot.state, self._page_key(name, choice))
+        return None if found is None else await asyncio.to_thread(decoded, found)
+
+    def _page_key(self, name: str, choice: Choice) -> str:
+        """Another text for whatever else than what is stored a page depends on."""
+        settings = self.settings
+        counted = settings.options, settings.first_weekday, settings.min_group
+        made_of = (name, choice, *counted, self.tables.zone.key, self._made_by)
+        text = msgspec.json.encode(made_of, order="deterministic")
+        return _short_digest(text + (self.secret or b""))
+
+    async def has_prepared(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> bool:
+        return await self.tables.pages.has(snapshot.state, self._page_key(name, choice))
+
+    async def prepare(self, offered: Mapping[Choice, Collection[str]]) -> None:
+        """Make the pages of the views that are offered of days, as far as they are missing, and
+        keep them in files, until something is stored meanwhile. The days of one choice are in
+        memory at a time.
+        """
+        snapshot = await self.snapshot()
+        if not await self.is_current(snapshot):
+            return
+        await self.tables.pages.keep_only(snapshot.state)
+        for days, names in offered.items():
+            has = {name: await self.has_prepared(name, days, snapshot) for name in names}
+            if all(has.values()):
+                continue
+            try:
+                data = await self._load(days, snapshot)
+            except ChoiceError:  # there is too much in these days, as the page will say
+                continue
+            for name in (name for name in names if not has[name]):
+                content = await asyncio.to_thread(encoded, await self._made(name, days, data))
+                await self.tables.pages.put(snapshot.state, self._page_key(name, days), content)
+                # Only now: a run that ended meanwhile has removed pages before this one was there,
+                # and any later one will remove it.
+                if not await self.is_current(snapshot):
+                    await self.tables.pages.clear()
+                    return
+
+    async def is_current(self, snapshot: StoreSnapshot) -> bool:
+        """Whether this is still what is stored, and nobody is writing."""
+        lease = self.tables.configuration.writer_lease(self.clock)
+        is_free = await lease.held_since() is None
+        return is_free and snapshot.is_settled and (await self.snapshot()).mark == snapshot.mark
+
+    # ── reports ──────────────────────────────────────────────────────────────────────────────────
 
     async def report(self, choice: Choice, snapshot: StoreSnapshot) -> str:
         """The report of the week that a choice ends in, as a page: of everything, or of the person
@@ -300,8 +375,8 @@ class DashboardService:
         out |= resolve_channels(settings.exclude_channels, channels)
         pseudonyms = None
         slack_name = await self.tables.configuration.slack_name(settings.slack_name)
-        if self._secret is not None:
-            pseudonyms = await load_pseudonyms(self.tables, self._secret)
+        if self.secret is not None:
+            pseudonyms = await load_pseudonyms(self.tables, self.secret)
             users, channels = hidden_users(users, pseudonyms), hidden_channels(channels, pseudonyms)
             out, slack_name = frozenset(map(pseudonyms.identifier, out)), ""
         making = partial(Names, users, channels, slack_name=slack_name, out=out)
@@ -330,6 +405,10 @@ class DashboardService:
             return render(wanted, data, names.directory, Form.HTML)[""].decode()
 
         return await asyncio.to_thread(rendered)
+
+
+def _short_digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:32]
 
 
 def _cells(view: Page) -> int:

@@ -1,0 +1,50 @@
+"""Pages that were written to a file and read again are the same."""
+
+import inspect
+from datetime import date
+
+import msgspec
+import pytest
+
+from channelstats.render.data import json_of
+from channelstats.render.names import Directory
+from channelstats.views import model, page_bytes
+from channelstats.views.model import VIEWS, Choice, Kind, Page, Section, Span, Text
+from channelstats.views.page_bytes import decoded, encoded
+from channelstats.views.registry import unmarked_view_of
+from support.channelstats.views import comparable, everything, random_workspace
+
+NOBODY = Directory({}, {})
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_page_that_was_decoded_is_equal_to_the_one_that_was_encoded(seed: int, name: str) -> None:
+    data = random_workspace(seed, 60)
+    page = unmarked_view_of(name, data, everything(data), smallest_group=seed)
+    again = decoded(encoded(page))
+    assert comparable(again) == comparable(page)
+    assert [of.rows.schema for of in again.tables] == [of.rows.schema for of in page.tables]
+    assert json_of(again, NOBODY) == json_of(page, NOBODY)
+
+
+def test_texts_with_values_in_them_are_kept_too() -> None:
+    changed = {"cur": 3, "prev": 2.5, "diff_pct": 20.0, "state": "up"}
+    spans = (
+        Span(changed, Kind.COUNT, "message"),  # type: ignore[arg-type]
+        Span({"message": "C1/1/", "text": "there"}, Kind.MESSAGE),
+        Span(None, Kind.PERSON, notify=False),
+    )
+    day = date(2024, 3, 10)
+    page = Page("x", ("a ", spans[0]), Choice(day, day), (day, day))
+    page = msgspec.structs.replace(page, sections=(Section("s", (Text((("b", *spans),)),)),))
+    assert decoded(encoded(page)) == page
+
+
+def test_every_type_that_a_page_is_made_of_can_be_kept() -> None:
+    found = {
+        name
+        for name, of in inspect.getmembers(model, inspect.isclass)
+        if issubclass(of, msgspec.Struct) and of.__module__ == model.__name__
+    }
+    assert found <= page_bytes._MADE_BY.keys()
