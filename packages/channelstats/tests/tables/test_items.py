@@ -1,9 +1,16 @@
 """Names and keys of the tables; what their items hold."""
 
+from typing import Any
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from channelstats.tables import items
+from channelstats.tables.directory import Channel, User
 from channelstats.tables.items import HASH_KEYS, struct_of, table
+from channelstats.tables.message_row import MessageRow
 from keytables import Item, SchemaError
 from support.channelstats.house import House
 
@@ -29,6 +36,23 @@ def test_no_table_has_a_sort_key() -> None:
 def test_an_unfit_prefix_is_refused() -> None:
     with pytest.raises(SchemaError):
         table("a b", "User")
+
+
+ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.just("12")
+
+
+@pytest.mark.parametrize("kind", [User, Channel, MessageRow])
+@given(data=st.data())
+def test_a_struct_is_the_same_whichever_way_it_is_read(
+    kind: type[msgspec.Struct], data: st.DataObject
+) -> None:
+    values: Any = {str: st.text(max_size=3), bool: st.booleans(), int: st.integers()}
+    usual = {of.name: values.get(of.type, values[int]) for of in msgspec.structs.fields(kind)}
+    odd = {name: of | ODD for name, of in usual.items()} | {"unknown": ODD}
+    item = data.draw(st.fixed_dictionaries(usual) | st.fixed_dictionaries({}, optional=odd))
+    assert items._is_plain(kind)
+    read_one_by_one = kind(**{name: read(item, name) for name, read in items._readers(kind)})
+    assert repr(struct_of(kind, item)) == repr(read_one_by_one)
 
 
 class Kinds(msgspec.Struct):
