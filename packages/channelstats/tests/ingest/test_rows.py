@@ -88,6 +88,12 @@ def test_an_absurd_count_is_the_number_of_people_listed(count: object) -> None:
     assert (found.reaction_count, found.reactions_truncated) == (1, False)
 
 
+def test_a_reaction_without_a_name_is_passed_over() -> None:
+    nameless = {"name": None, "users": None, "count": 5}
+    found = row(reactions=[nameless, {"name": "a", "users": ["UBOB"]}])
+    assert (found.reactions, found.reaction_count) == ("a:UBOB", 1)
+
+
 def test_replies_are_those_with_a_user_in_the_order_of_time() -> None:
     found = row(
         thread_ts=TS,

@@ -32,7 +32,8 @@ def test_numbers_may_be_text_as_in_old_exports() -> None:
 def test_oddities_beside_the_point_cost_nothing() -> None:
     found, broken = MESSAGES.decode(
         b'[{"ts":"1.2","files":[null,{"size":"","created":1e99}],"replies":[null],'
-        b'"reactions":[null,{"name":"a","users":[null,"U1"],"count":"x"}]}]'
+        b'"reactions":[null,{"name":"a","users":[null,"U1"],"count":"x"},'
+        b'{"name":null,"users":null}]}]'
     )
     assert (len(found), broken) == (1, [])
 

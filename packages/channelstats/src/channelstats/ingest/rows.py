@@ -274,11 +274,11 @@ def _add_reactions(row: MessageRow, reactions: Iterable[SlackReaction | None]) -
     for reaction in reactions:
         if reaction is None:
             continue
-        users = tuple(uid for uid in reaction.users if uid is not None and _user(uid))
+        users = tuple(uid for uid in reaction.users or () if uid is not None and _user(uid))
         count = _number(reaction.count, _MOST_REACTIONS)
         if count is None:
             count = len(users)
-        if emoji := emoji_name(reaction.name):
+        if emoji := emoji_name(reaction.name or ""):
             left -= len(emoji.encode()) + 1
             sizes = accumulate(len(uid) + 1 for uid in users)
             users = users[: sum(size <= left for size in sizes)]

@@ -38,8 +38,8 @@ class Named(msgspec.Struct, gc=False):
 
 
 class SlackReaction(msgspec.Struct, gc=False):
-    name: str = ""
-    users: list[str | None] = []
+    name: str | None = None
+    users: list[str | None] | None = None
     count: Loose = None
 
 

@@ -65,20 +65,29 @@ def mean(values: Collection[int]) -> Fraction:
     return ratio(sum(values), len(values))
 
 
-def comings(
+def comers(
     now: AbstractSet[str], then: AbstractSet[str], first: Mapping[str, int], period: Period
-) -> dict[str, float | None]:
-    """Who stayed, came, came back and went: of the posters of a period and of the one before;
-    ``first`` posts are in microseconds. ``rate`` is the percentage of those before who stayed.
+) -> dict[str, AbstractSet[str]]:
+    """Who stayed, came, went and came back: of the posters of a period and of the one before;
+    ``first`` posts are in microseconds.
     """
     begin, end = period.begin * 1_000_000, period.end * 1_000_000
     return {
-        "rate": shown(percent(len(now & then), len(then))) if then else None,
-        "both": len(now & then),
-        "new": sum(uid in first and begin <= first[uid] < end for uid in now),
-        "lapsed": len(then - now),
-        "returning": sum(uid in first and first[uid] < begin for uid in now - then),
+        "both": now & then,
+        "new": {uid for uid in now if uid in first and begin <= first[uid] < end},
+        "lapsed": then - now,
+        "returning": {uid for uid in now - then if uid in first and first[uid] < begin},
     }
+
+
+def comings(
+    now: AbstractSet[str], then: AbstractSet[str], first: Mapping[str, int], period: Period
+) -> dict[str, float | None]:
+    """How many `comers` there are of each kind; ``rate`` is the percentage of those before who
+    stayed.
+    """
+    numbers = {kind: len(who) for kind, who in comers(now, then, first, period).items()}
+    return {"rate": shown(percent(numbers["both"], len(then))) if then else None, **numbers}
 
 
 def huddles(of: Measures) -> dict[str, int]:

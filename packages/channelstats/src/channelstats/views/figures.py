@@ -777,7 +777,9 @@ RETENTION: Final = _column(
     "The share of the previous week's posters who posted again.",
     Kind.PERCENT,
 )
-RETAINED: Final = _column("both", "Retained", "Posted in this week and in the week before.")
+RETAINED: Final = _column(
+    "both", "Retained", "Posted in this week and in the week before.", listed="group/"
+)
 NEW_IN_WEEK: Final = _column(
     "new_in_week",
     "First-time",
@@ -786,7 +788,9 @@ NEW_IN_WEEK: Final = _column(
     listed="todo/newcomers",
 )
 RETURNING: Final = _column(
-    "returning", about="Posted in this week, not in the week before, but earlier."
+    "returning",
+    about="Posted in this week, not in the week before, but earlier.",
+    listed="group/",
 )
 LAPSED: Final = _column(
     "lapsed", about="Posted in the week before, but not in this week.", listed="todo/lapsed"

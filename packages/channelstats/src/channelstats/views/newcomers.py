@@ -7,13 +7,14 @@ back from the last day; fewer than seven days are seen as the week that ends wit
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
 import polars as pl
 from msgspec.structs import replace
 
 from channelstats.counting import JOINED
-from channelstats.stats.conversation import comings
+from channelstats.stats.conversation import comers, comings
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import MONTH, POINT, WEEK, Period, blocks, labels, weeks, with_point
 from channelstats.stats.quantities import percent, percent_of, shown
@@ -66,8 +67,7 @@ _OF_PERSON: Final = (figures.WEEKS_ACTIVE, figures.STAYED)
 def view(request: ViewRequest) -> Page:
     scope = request.scope
     now = scope.now
-    shown_weeks = weeks(now.period.ending_with(max(now.period.days // WEEK, 1) * WEEK))
-    first = dict(request.data.measured.first_posts.select("slack_uid", "ts").iter_rows())
+    shown_weeks, first = _shown_weeks(request), _first_posts(request)
     found = _weeks(now, shown_weeks, first)
 
     def lines(name: str, title: str, *drawn: Figure, about: str = "") -> SeriesChart:
@@ -115,6 +115,16 @@ def view(request: ViewRequest) -> Page:
     )
 
 
+def _shown_weeks(request: ViewRequest) -> list[Period]:
+    period = request.scope.now.period
+    return weeks(period.ending_with(max(period.days // WEEK, 1) * WEEK))
+
+
+def _first_posts(request: ViewRequest) -> dict[str, int]:
+    """When everybody first posted, in microseconds."""
+    return dict(request.data.measured.first_posts.select("slack_uid", "ts").iter_rows())
+
+
 def _column(series: Series, chart: SeriesChart) -> Column:
     of = _OF_WEEK.get(series.name)
     return of.column() if of else Column(series.name, series.title, chart.kind)
@@ -136,9 +146,7 @@ def _weeks(of: Measures, shown_weeks: list[Period], first: Mapping[str, int]) ->
     """The posters of each week shown, those of the four that end with it, and who came and went;
     ``first`` are everybody's first posts in microseconds.
     """
-    reach = weeks(shown_weeks[-1].ending_with((len(shown_weeks) + _FOUR - 1) * WEEK))
-    posted = _posted(of, reach).group_by("point").agg("slack_uid")
-    who = {point: set(uids) for point, uids in posted.iter_rows()}
+    who = _posters(of, weeks(shown_weeks[-1].ending_with((len(shown_weeks) + _FOUR - 1) * WEEK)))
     found: list[Week] = []
     for number, week in enumerate(shown_weeks, _FOUR - 1):
         four = [who.get(point, set()) for point in range(number - _FOUR + 1, number + 1)]
@@ -150,6 +158,12 @@ def _weeks(of: Measures, shown_weeks: list[Period], first: Mapping[str, int]) ->
             came["new"] = None
         found.append({"weekly": len(now), "monthly": len(set().union(*four)), **came})
     return found
+
+
+def _posters(of: Measures, shown_weeks: list[Period]) -> dict[int, set[str]]:
+    """Who posted in each of these weeks, by its place; a week without posters is missing."""
+    posted = _posted(of, shown_weeks).group_by("point").agg("slack_uid")
+    return {point: set(uids) for point, uids in posted.iter_rows()}
 
 
 def _posted(of: Measures, shown_weeks: list[Period]) -> pl.DataFrame:
@@ -304,7 +318,10 @@ def _joined(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
 
 # ── the people that a number counts ──────────────────────────────────────────────────────────────
 
-_GROUP: Final = re.compile(r"(\d{4}-\d\d-\d\d)-(joined|posted|answered|regular|weeks?-\d[\w-]*)")
+_GROUP: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)-(joined|posted|answered|regular|both|returning|weeks?-\d[\w-]*)"
+)
+_OF_TWO_WEEKS: Final = {of.key: of.about for of in (figures.RETAINED, figures.RETURNING)}
 
 
 def group_of(day: str, column: str) -> str:
@@ -317,12 +334,17 @@ def is_group(name: str) -> bool:
 
 
 def group(request: ViewRequest) -> Page:
-    """The people that a number of the cohorts or of the way in counts."""
+    """The people that a number of the weeks, of the cohorts or of the way in counts."""
     named = _GROUP.fullmatch(request.choice.only)
     if named is None:
         raise ChoiceError("only: expected a group of people, like 2024-03-10-posted")
     day, what = named.groups()
-    said, who = _of_step(request, day, what) if what in _STEPS else _of_cohort(request, day, what)
+    if what in _OF_TWO_WEEKS:
+        said, who = _of_comers(request, day, what)
+    elif what in _STEPS:
+        said, who = _of_step(request, day, what)
+    else:
+        said, who = _of_cohort(request, day, what)
     first = request.listable(request.data.measured.first_posts).select(
         "slack_uid", channel="slack_cid", first_message=message_cells("slack_cid", "ts")
     )
@@ -338,6 +360,18 @@ def group(request: ViewRequest) -> Page:
     )
     people = table("people", "People", rows, about=said)
     return request.page("The people that a number counts.", Section.of(people), compares=False)
+
+
+def _of_comers(request: ViewRequest, day: str, kind: str) -> tuple[str, pl.DataFrame]:
+    shown_weeks = _shown_weeks(request)
+    found: AbstractSet[str] = frozenset()
+    if (at := _place(day, shown_weeks)) >= 0:
+        week, now = shown_weeks[at], request.scope.now
+        who = _posters(now, [week.previous, week])
+        found = comers(who.get(1, set()), who.get(0, set()), _first_posts(request), week)[kind]
+    said = f"In the week from {day}: {_OF_TWO_WEEKS[kind][0].lower()}{_OF_TWO_WEEKS[kind][1:]}"
+    kind_of_id = request.data.measured.first_posts.schema["slack_uid"]
+    return said, pl.DataFrame({"slack_uid": sorted(found)}, {"slack_uid": kind_of_id})
 
 
 def _of_step(request: ViewRequest, day: str, step: str) -> tuple[str, pl.DataFrame]:
