@@ -26,6 +26,10 @@ settings.load_profile("untimed")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Polars makes its threads when it is imported. Tests look at few rows, which several threads would
+# only hand to each other; it is the processes that use all cores.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 LONGEST_NAME = 40
 
 

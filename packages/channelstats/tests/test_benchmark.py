@@ -18,7 +18,7 @@ SMALL = ["--people", "40", "--channels", "5", "--messages", "3000", "--days", "2
     [
         slow("bench.channelstats", ["--rounds", "1"], r"Medians of 1\."),
         slow("bench.channelstats.long_cost", ["--view", "volume"], r"28 days: volume, with [1-9]"),
-        ("bench.channelstats.import_cost", [], r"ratio of the import to\n +\w"),
+        slow("bench.channelstats.import_cost", [], r"ratio of the import to\n +\w"),
     ],
 )
 def test_it_prints_what_import_and_report_cost(

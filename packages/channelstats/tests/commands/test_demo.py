@@ -20,6 +20,7 @@ from channelstats.settings import Settings
 from support.channelstats.called import Capture, called, stored
 from support.channelstats.house import NOW
 from support.channelstats.process import PATIENCE, READY, environment, is_listening, waiting_request
+from support.soak import slow_after
 
 SMALL = ("--people", "12", "--channels", "3", "--messages", "60", "--days", "9")
 
@@ -67,7 +68,7 @@ def test_it_is_made_shown_and_gone(dashboard: Dashboard, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", slow_after(1, (signal.SIGTERM, signal.SIGINT)))
 def test_it_is_gone_after_the_second_signal_too(tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "channelstats", "demo", "--no-browser", *SMALL],

@@ -24,6 +24,7 @@ from support.channelstats.process import (
     is_listening,
     waiting_request,
 )
+from support.soak import slow_after
 
 TOKEN = "correct-horse-battery"
 
@@ -74,7 +75,7 @@ def fetched(url: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", slow_after(1, (signal.SIGTERM, signal.SIGINT)))
 def test_it_says_where_it_is_and_ends_when_told_to(folder: Folder, number: signal.Signals) -> None:
     with serving(folder) as (url, process):
         assert url.startswith("http://127.0.0.1:")
@@ -86,7 +87,7 @@ def test_it_says_where_it_is_and_ends_when_told_to(folder: Folder, number: signa
         assert told(process) == ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", slow_after(1, (signal.SIGTERM, signal.SIGINT)))
 def test_the_second_signal_ends_it_at_once(folder: Folder, number: signal.Signals) -> None:
     with serving(folder) as (url, process):
         host = urlsplit(url).netloc

@@ -320,7 +320,7 @@ async def test_what_was_deleted_elsewhere_is_gone_when_a_process_first_reads(
 # ── runs that die ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("before", slow_after(3, range(8)))
+@pytest.mark.parametrize("before", slow_after(2, range(8)))
 async def test_wherever_a_run_dies_what_is_read_is_what_is_there(
     engine: Engine, before: int
 ) -> None:

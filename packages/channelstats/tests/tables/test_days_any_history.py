@@ -134,7 +134,7 @@ async def happens(history: History, step: Any) -> None:
             await history.read_while(number, meanwhile)
 
 
-@settings(max_examples=times(15, 200))
+@settings(max_examples=times(8, 200))
 @given(st.lists(steps, max_size=10))
 def test_what_is_read_is_what_is_there(taken: list[Any]) -> None:
     async def play() -> None:

@@ -19,6 +19,7 @@ from channelstats.views.model import (
 from channelstats.views.newcomers import group_of, is_group
 from channelstats.views.registry import view_of
 from support.channelstats.views import Looked, channels_of, look, people_of, random_workspace
+from support.soak import slow_after
 
 SUMMED = {"words": "words", "reactions": "reactions", "files": "files"}
 """Figures that are sums over a column of the list of messages."""
@@ -129,7 +130,7 @@ def test_members_are_listed_whether_or_not_they_wrote() -> None:
     assert "members" not in look("channel", data, channel).tables
 
 
-@pytest.mark.parametrize("seed", [3, 8, 100])
+@pytest.mark.parametrize("seed", slow_after(1, [100, 3]))
 def test_numbers_of_a_person_lead_to_rows_that_add_up_to_them(seed: int) -> None:
     data = random_workspace(seed, 60)
     tables = (
@@ -145,7 +146,7 @@ def test_numbers_of_a_person_lead_to_rows_that_add_up_to_them(seed: int) -> None
             assert sum(of[summed] for of in rows) == row[column], (view, row)
 
 
-@pytest.mark.parametrize("seed", [3, 8, 100])
+@pytest.mark.parametrize("seed", slow_after(1, [100, 3]))
 def test_the_posters_of_four_weeks_lead_to_these(seed: int) -> None:
     data = random_workspace(seed, 60)
     found = look("newcomers", data)
@@ -168,7 +169,7 @@ def people_in(data: DashboardData, day: str, column: str) -> int:
     return len(Looked(view_of(GROUP, data, choice)).rows("people"))
 
 
-@pytest.mark.parametrize("seed", [3, 8, 100])
+@pytest.mark.parametrize("seed", slow_after(1, [100, 3]))
 def test_a_cell_of_the_cohorts_and_of_the_way_in_lists_its_people(seed: int) -> None:
     data = random_workspace(seed, 60)
     found = look("newcomers", data)
@@ -184,6 +185,18 @@ def test_a_cell_of_the_cohorts_and_of_the_way_in_lists_its_people(seed: int) -> 
                 assert people_in(data, row["week"], column.name) == round(share * size / 100)
                 assert people_in(data, row["week"], column.title) == round(share * size / 100)
                 counted += size
+    assert counted
+
+
+@pytest.mark.parametrize("seed", slow_after(1, [100, 3]))
+def test_who_stayed_and_who_came_back_in_a_week_are_listed(seed: int) -> None:
+    data = random_workspace(seed, 60)
+    counted = 0
+    for row in look("newcomers", data).rows("weeks"):
+        for kind in ("both", "returning"):
+            if row[kind] is not None:
+                assert people_in(data, row["week"], kind) == row[kind]
+                counted += row[kind]
     assert counted
 
 

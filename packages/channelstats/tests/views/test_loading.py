@@ -45,7 +45,7 @@ async def test_the_members_of_a_channel_are_those_read_last(empty: House) -> Non
     assert shown == tuple(map(names.identifier, members))
 
 
-@pytest.mark.parametrize("seed", slow_after(2, range(300, 306)))
+@pytest.mark.parametrize("seed", slow_after(1, range(300, 303)))
 async def test_views_of_what_was_read_are_those_of_everything(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     of = settings(rng)
@@ -91,6 +91,7 @@ async def test_days_beyond_all_messages_are_refused(empty: House, day: date) -> 
         await load(empty.tables, Choice(day, day), Options(MODERN))
 
 
+@pytest.mark.slow
 async def test_the_most_days_of_nothing_can_be_read(empty: House) -> None:
     last = FIRST + (MOST_DAYS - 1) * DAY
     data = await load(empty.tables, Choice(FIRST, last), Options(MODERN))

@@ -5,7 +5,7 @@ import pytest
 from channelstats.views import network, todo
 from support.channelstats.views import look, random_workspace
 
-SEEDS = range(3)
+SEEDS = (0,)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
