@@ -2,6 +2,8 @@
 
 Rule: nothing here belongs to an event loop, so one service can serve all tests of a module. Of what
 waits there are two forms: `launch` and `end` block, `start`, `stop` and `kill` are awaited.
+
+`support.forked` makes the processes, unless a test needs the command line of a user.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from autopush.settings import OPTIONS
+from support import forked
 from support.user_agent import UserAgent
 
 READY = re.compile(
@@ -55,6 +58,9 @@ def clean_environment(**variables: str) -> dict[str, str]:
 class Service:
     """A running `autopush serve`, or another daemon. `wrap` runs its command line elsewhere."""
 
+    is_executed = False
+    """Whether its process has the command line of one that a user starts."""
+
     def __init__(
         self,
         data: Path,
@@ -62,7 +68,7 @@ class Service:
         variables: Mapping[str, str] | None = None,
         *,
         command: str = "serve",
-        wrap: Wrap = list,
+        wrap: Wrap | None = None,
     ) -> None:
         self.data = data
         self.options = list(options)
@@ -77,7 +83,7 @@ class Service:
         self.node_api = ""
         self.output: list[str] = []
         self._line = threading.Condition()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | forked.ForkedProcess | None = None
         self._reader: threading.Thread | None = None
 
     @property
@@ -110,17 +116,27 @@ class Service:
 
     def launch(self) -> None:
         """Start, or start again on the same ports and folder."""
-        words = [sys.executable, "-m", "autopush.cli", self.command, "--data", str(self.data)]
+        words = [self.command, "--data", str(self.data)]
         for flag, port in self.ports.items():
             words += [flag, port]
-        self._process = subprocess.Popen(
-            self.wrap([*words, *self.options]),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=clean_environment(**self.variables),
-        )
+        words += self.options
+        environment = clean_environment(**self.variables)
+        reading, writing = os.pipe()
+        with open(writing, "wb") as output:
+            if self.is_executed or self.wrap or not forked.can_have(self.variables):
+                command = [sys.executable, "-m", "autopush.cli", *words]
+                self._process = subprocess.Popen(
+                    self.wrap(command) if self.wrap else command,
+                    stdout=output,
+                    stderr=output,
+                    env=environment,
+                )
+            else:
+                self._process = forked.ForkedProcess(
+                    words, env=environment, stdout=writing, stderr=writing
+                )
         ready: Future[re.Match[str]] = Future()
-        self._reader = threading.Thread(target=self._read, args=(self._process, ready), daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(reading, ready), daemon=True)
         self._reader.start()
         match = ready.result(START_TIMEOUT)
         self.endpoint = match["page"] or ""
@@ -136,10 +152,9 @@ class Service:
         """Start, or start again on the same ports and folder."""
         await asyncio.to_thread(self.launch)
 
-    def _read(self, process: subprocess.Popen[bytes], ready: "Future[re.Match[str]]") -> None:
-        assert process.stdout is not None
-        with process.stdout:
-            for raw in process.stdout:
+    def _read(self, descriptor: int, ready: "Future[re.Match[str]]") -> None:
+        with open(descriptor, "rb") as output:
+            for raw in output:
                 line = raw.decode()
                 with self._line:
                     self.output.append(line)
@@ -254,14 +269,8 @@ async def new_subscriber(node: Service, agents: list[UserAgent]) -> tuple[UserAg
 
 def refusal(data: Path, command: str, *options: str, **variables: str) -> str:
     """The one line of a daemon that must not start."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "autopush.cli", command, "--data", str(data), *options],
-        capture_output=True,
-        text=True,
-        env=clean_environment(**variables),
-        timeout=START_TIMEOUT,
-        check=False,
-    )
+    words = [command, "--data", str(data), *options]
+    ended = run_command(words, **variables)
     assert ended.returncode == STARTUP_FAILED, (ended.stdout, ended.stderr)
     assert " ready: " not in ended.stdout
     assert ended.stderr.count("\n") == 1, ended.stderr
@@ -269,14 +278,23 @@ def refusal(data: Path, command: str, *options: str, **variables: str) -> str:
     return ended.stderr
 
 
+def run_command(words: Sequence[str], **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command that ends, in a process of its own."""
+    environment = clean_environment(**variables)
+    if forked.can_have(variables):
+        return forked.run(words, environment, START_TIMEOUT)
+    return subprocess.run(
+        [sys.executable, "-m", "autopush.cli", *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=START_TIMEOUT,
+        check=False,
+    )
+
+
 async def autopush(*words: str | Path, **variables: str) -> str:
     """Run a command that ends, in a process of its own; returns its output."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "autopush.cli", *map(str, words)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=clean_environment(**variables),
-    )
-    out, _ = await process.communicate()
-    assert process.returncode == 0, out.decode()
-    return out.decode()
+    ended = await asyncio.to_thread(run_command, [*map(str, words)], **variables)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr

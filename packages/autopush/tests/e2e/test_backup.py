@@ -2,12 +2,11 @@
 
 import asyncio
 import shutil
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.application_server import ApplicationServer
-from support.service import Service, autopush, clean_environment, service
+from support.service import Service, autopush, run_command, service
 from support.user_agent import UserAgent
 
 USER_AGENTS = 20
@@ -112,15 +111,10 @@ async def test_a_running_service_keeps_its_store_from_a_restore(
             _, endpoint = await agent.register()
             await autopush("backup", backups, "--data", data)
             [backup] = backups.iterdir()
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "autopush.cli", "restore", str(backup), "--force"),
-                *("--data", str(data)),
-                stderr=asyncio.subprocess.PIPE,
-                env=clean_environment(),
-            )
-            _, err = await process.communicate()
-            assert process.returncode == 3
-            assert err.decode().endswith("is in use: stop the service first\n")
+            words = ["restore", str(backup), "--force", "--data", str(data)]
+            refused = await asyncio.to_thread(run_command, words)
+            assert refused.returncode == 3
+            assert refused.stderr.endswith("is in use: stop the service first\n")
             assert (await sender.push(endpoint)).status == 201
             await agent.notification()
         finally:

@@ -3,16 +3,13 @@
 import asyncio
 import json
 import socket
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.cluster import CREDENTIALS, new_store
-from support.service import Service, clean_environment, service
+from support.service import Service, run_command, service
 
 pytestmark = pytest.mark.slow
 
@@ -23,22 +20,11 @@ async def doctor(
     """Exit code and findings, with the flags that the service has."""
     ports = [word for flag, port in running.ports.items() for word in (flag, port)]
     words = ["doctor", "--for", command, "--json", "--data", str(running.data), *ports, *flags]
-    ended = await asyncio.to_thread(run, words, variables)
+    ended = await asyncio.to_thread(run_command, words, **variables)
     assert ended.stderr == ""
     document = json.loads(ended.stdout)
     assert document["ok"] is (ended.returncode == 0)
     return ended.returncode, document["findings"]
-
-
-def run(words: Sequence[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "autopush.cli", *words],
-        capture_output=True,
-        text=True,
-        env=clean_environment(**variables),
-        timeout=60,
-        check=False,
-    )
 
 
 def of(findings: list[dict[str, Any]], check: str) -> list[tuple[str, str]]:

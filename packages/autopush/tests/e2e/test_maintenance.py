@@ -1,8 +1,6 @@
 """Maintenance beside a running service: user agents still in use notice nothing."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 
 from support.application_server import ApplicationServer
 from support.data_store import DataStore, month_table, next_month, uaid
-from support.service import Service, clean_environment, service
+from support.service import Service, run_command, service
 from support.soak import slow_after
 from support.user_agent import UserAgent
 
@@ -38,15 +36,8 @@ def store(tmp_path: Path) -> DataStore:
 @pytest.fixture
 def command(store: DataStore) -> Command:
     async def command(*words: str) -> tuple[int, str, str]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "autopush.cli", *words, "--data", str(store.data)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=clean_environment(),
-        )
-        out, err = await asyncio.wait_for(process.communicate(), 60)
-        assert process.returncode is not None
-        return process.returncode, out.decode(), err.decode()
+        ended = await asyncio.to_thread(run_command, [*words, "--data", str(store.data)])
+        return ended.returncode, ended.stdout, ended.stderr
 
     return command
 

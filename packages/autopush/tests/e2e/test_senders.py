@@ -2,28 +2,19 @@
 
 import asyncio
 import subprocess
-import sys
 from hashlib import sha256
 from pathlib import Path
 
 from support.application_server import ApplicationServer, claims
 from support.senders import Sender
-from support.service import clean_environment, service
+from support.service import run_command, service
 from support.sockets import unused_port
 
 SENDER = Sender()
 
 
 async def senders(*words: str) -> "subprocess.CompletedProcess[str]":
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "autopush.cli", "senders", *words],
-        capture_output=True,
-        text=True,
-        env=clean_environment(),
-        timeout=60,
-        check=False,
-    )
+    return await asyncio.to_thread(run_command, ["senders", *words])
 
 
 async def test_the_command_prints_who_ignores_that_endpoints_are_gone_in_all_workers(

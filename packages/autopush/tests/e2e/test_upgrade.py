@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -17,9 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from autopush.service.upgrade import find_next_version
 from support.application_server import ApplicationServer, application_server
 from support.certificates import Authority
-from support.cluster import CREDENTIALS, new_store
-from support.postgres_servers import postgres
-from support.service import Service, clean_environment, service
+from support.service import Service, run_command, service
 from support.soak import slow
 from support.user_agent import SILENCE, Message, UserAgent
 
@@ -56,6 +53,8 @@ def note(pid: int) -> int:
 class EndedService(Service):
     """One that ends with the test."""
 
+    is_executed = True
+
     def launch(self) -> None:
         super().launch()
         note(self.pid)
@@ -63,14 +62,7 @@ class EndedService(Service):
 
 def upgrade(*words: str) -> "subprocess.CompletedProcess[str]":
     """The command `autopush upgrade`."""
-    return subprocess.run(
-        [sys.executable, "-m", "autopush.cli", "upgrade", *words],
-        capture_output=True,
-        text=True,
-        env=clean_environment(),
-        timeout=COMMAND_TIMEOUT,
-        check=False,
-    )
+    return run_command(["upgrade", *words])
 
 
 async def upgraded(running: Service) -> int:
@@ -283,18 +275,6 @@ async def test_what_is_unacked_is_handed_over_too(tmp_path: Path, delivery: str)
     await _is_handed_over_with_what_is_unacked(running, 1)
 
 
-async def test_on_dynamodb_what_is_not_stored_is_handed_over(tmp_path: Path) -> None:
-    running = EndedService(tmp_path, ["--upgrade-drain", "1", "--store", new_store()], CREDENTIALS)
-    await running.start()
-    await _is_handed_over_with_what_is_unacked(running, 1)
-
-
-async def test_on_postgresql_what_is_unacked_is_handed_over(tmp_path: Path) -> None:
-    running = EndedService(tmp_path, ["--upgrade-drain", "1", "--store", postgres().url()])
-    await running.start()
-    await _is_handed_over_with_what_is_unacked(running, 1)
-
-
 @workers
 async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accepted(
     tmp_path: Path, workers: str
@@ -433,22 +413,22 @@ async def test_a_version_that_does_not_start_leaves_the_old_one_serving(
 ) -> None:
     config = tmp_path / "autopush.toml"
     config.write_text(f"workers = {workers}\n")
-    data = tmp_path / "data"
-    async with service(data, "--config", str(config)) as running:
-        agent = await running.connect()
-        _, endpoint = await agent.register()
-        config.write_text(f"{broken}\n")
-        failed = await asyncio.to_thread(upgrade, "--pid", str(running.pid))
-        assert (failed.returncode, "goes on as before" in failed.stdout) == (1, True), failed
-        await running.logged("The upgrade failed; this version goes on")
-        config.write_text(f"workers = {workers}\n")
-        async with application_server() as sender:
-            assert (await sender.push(endpoint, b"x")).status == 201
-        await agent.ack([await agent.notification()])
-        await agent.close()
-        pid = await upgraded(running)  # the next attempt succeeds
-        assert await running.ended() == 0
-        await stop(pid)
+    running = EndedService(tmp_path / "data", ["--config", str(config)])
+    await running.start()
+    agent = await running.connect()
+    _, endpoint = await agent.register()
+    config.write_text(f"{broken}\n")
+    failed = await asyncio.to_thread(upgrade, "--pid", str(running.pid))
+    assert (failed.returncode, "goes on as before" in failed.stdout) == (1, True), failed
+    await running.logged("The upgrade failed; this version goes on")
+    config.write_text(f"workers = {workers}\n")
+    async with application_server() as sender:
+        assert (await sender.push(endpoint, b"x")).status == 201
+    await agent.ack([await agent.notification()])
+    await agent.close()
+    pid = await upgraded(running)  # the next attempt succeeds
+    assert await running.ended() == 0
+    await stop(pid)
 
 
 def test_a_process_that_is_no_service_gets_no_signal() -> None:

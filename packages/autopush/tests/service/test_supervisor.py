@@ -5,12 +5,12 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from math import inf
 from multiprocessing import Pipe
+from pathlib import Path
 
 import pytest
 
@@ -21,15 +21,17 @@ from autopush.service.supervisor import (
     Watchdog,
     WorkerSlot,
 )
+from support.forked import ForkedProcess
 
 HEADER = """
-import mmap, os, select, signal, sys, time
+import mmap, os, select, signal, sys, time, warnings
 from autopush.service import supervisor
 from autopush.service.supervisor import CONFIRM_AFTER, Watchdog
 from autopush.service.systemd import ServiceManager
 from autopush.service.upgrade import ServiceUpgrade
 from autopush.telemetry import logs
 
+warnings.simplefilter("default")  # shown on standard error: of files left open, too
 logs.configure(output="stderr", human=True, background=False)
 
 BEAT = 0.05
@@ -88,14 +90,16 @@ start = until_stopped
 class Supervised:
     """A running supervisor; its lines are read as they come."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
+    def __init__(self, program: str, errors: Path) -> None:
+        self._output, writing = os.pipe()
+        with open(writing, "wb"), errors.open("wb") as file:
+            self.process = ForkedProcess(program=program, stdout=writing, stderr=file.fileno())
+        self._errors = errors
         self.lines: list[list[str]] = []
         self._partial = b""
 
     def wait_for(self, what: Callable[[list[list[str]]], bool]) -> list[list[str]]:
-        assert self.process.stdout
-        descriptor = self.process.stdout.fileno()
+        descriptor = self._output
         deadline = time.monotonic() + 30
         while not what(self.lines):
             ready, _, _ = select.select([descriptor], [], [], deadline - time.monotonic())
@@ -121,31 +125,36 @@ class Supervised:
         return self.result()
 
     def result(self) -> tuple[int, str]:
-        out, err = self.process.communicate(timeout=30)
-        self.lines += [line.decode().split() for line in (self._partial + out).splitlines()]
-        return self.process.returncode, err.decode()
+        code = self.process.wait(30)
+        out = self._partial
+        while data := os.read(self._output, 65_536):
+            out += data
+        self.lines += [line.decode().split() for line in out.splitlines()]
+        return code, self.errors
+
+    @property
+    def errors(self) -> str:
+        return self._errors.read_text()
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # a session of its own
+        self.process.kill()  # one that has none yet
+        self.process.wait(30)
+        os.close(self._output)
 
 
 @pytest.fixture
-def run() -> Iterator[Callable[[str], Supervised]]:
-    processes: list[subprocess.Popen[bytes]] = []
+def run(tmp_path: Path) -> Iterator[Callable[[str], Supervised]]:
+    started: list[Supervised] = []
 
     def start(program: str) -> Supervised:
-        process = subprocess.Popen(
-            [sys.executable, "-X", "dev", "-c", HEADER + program],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"},
-            start_new_session=True,
-        )
-        processes.append(process)
-        return Supervised(process)
+        started.append(Supervised(HEADER + program, tmp_path / f"errors-{len(started)}"))
+        return started[-1]
 
     yield start
-    for process in processes:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # a session of our own making
-        process.communicate()
+    for supervised in started:
+        supervised.close()
 
 
 Run = Callable[[str], Supervised]
@@ -365,8 +374,7 @@ supervise(start, grace_period=0.3, next=[sys.executable, "-c", ready], drain=0.5
     assert service.process.wait(30) == 0
     assert time.monotonic() - began > 0.8
     assert not any(alive(pid) for number in (0, 1) for pid in service.pids(number))
-    assert service.process.stderr
-    assert service.process.stderr.read().count(b"did not stop in time") == 2
+    assert service.errors.count("did not stop in time") == 2
 
 
 def test_when_the_next_version_fails_while_workers_end_others_take_their_places(run: Run) -> None:
