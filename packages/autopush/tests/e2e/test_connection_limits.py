@@ -95,20 +95,6 @@ async def test_unfinished_upgrades_count_among_the_connections_of_user_agents(
         assert running.errors == []
 
 
-async def test_idle_connections_beyond_the_limit_do_not_keep_others_out(tmp_path: Path) -> None:
-    async with service(tmp_path, "--max-tcp-connections", "30") as running:
-        async with (
-            connections(running.endpoint_port, 50) as first,
-            connections(running.websocket_port, 50, UNFINISHED) as second,
-        ):
-            refused = await until_open(first + second, 30)
-            assert (await get(running.node_api, "/health")).status == 200
-            await asyncio.sleep(MIN_IDLE)
-            await exchange(running)
-        assert await refusals(running, "tcp_connections") >= refused > 0
-        assert running.errors == []
-
-
 async def test_connections_to_the_internal_port_are_bounded_and_idle_ones_give_way(
     tmp_path: Path,
 ) -> None:

@@ -16,7 +16,6 @@ from websockets.exceptions import WebSocketException
 
 from support import wire
 from support.application_server import ApplicationServer, application_server
-from support.node_caller import NodeCaller
 from support.raw_client import raw_client
 from support.service import Service, running_service
 from support.traffic import Subscriber, TrafficLedger, send, send_for_ever
@@ -26,9 +25,6 @@ pytestmark = pytest.mark.slow
 
 Connect = Callable[..., Awaitable[UserAgent]]
 
-PAGE = 10
-"""Messages that a service reads from storage at once; no test may depend on more than its order
-of magnitude."""
 PAUSE = 0.06
 """Seconds without a message that a user agent takes for a reason to ack what it has."""
 
@@ -105,21 +101,6 @@ async def drain(agent: UserAgent, count: int, *, group: int) -> list[Message]:
 # ── order ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_topics_come_first_and_the_rest_in_sending_order(
-    running: Service, connect: Connect, sender: ApplicationServer
-) -> None:
-    uaid, _, endpoint = await away(connect)
-    topics, plain = set(), []
-    for number in range(14):
-        plain += await burst(running, [endpoint])
-        topics.add((await sender.push(endpoint, topic=f"topic-{number}")).message_id)
-    agent = await connect(uaid)
-    got = versions(await agent.receive(28, ack=True))
-    assert set(got[:14]) == topics
-    assert got[14:] == plain
-    await agent.silence()
-
-
 @pytest.mark.parametrize("group", [1, 10], ids=["singly", "tens"])
 async def test_of_200_messages_stored_at_once_none_is_hidden_repeated_or_out_of_order(
     running: Service, connect: Connect, group: int
@@ -130,25 +111,6 @@ async def test_of_200_messages_stored_at_once_none_is_hidden_repeated_or_out_of_
     assert versions(await drain(agent, 200, group=group)) == sent
     await agent.close()
     await (await connect(uaid)).silence()
-
-
-async def test_bursts_to_many_channels_and_users_do_not_mix(
-    running: Service, connect: Connect
-) -> None:
-    users = []
-    for _ in range(3):
-        agent = await connect()
-        users.append((agent.uaid, [await agent.register() for _ in range(3)]))
-        await agent.close()
-    targets = [endpoint for _, channels in users for _, endpoint in channels] * 12
-    random.Random(1).shuffle(targets)
-    sent = list(zip(targets, await burst(running, targets), strict=True))
-    for uaid, channels in users:
-        names = {endpoint: channel for channel, endpoint in channels}
-        agent = await connect(uaid)
-        got = await agent.receive(36, ack=True)
-        expected = [(names[to], version) for to, version in sent if to in names]
-        assert [(m["channelID"], m["version"]) for m in got] == expected
 
 
 @either_delivery
@@ -236,56 +198,7 @@ async def ack_by_number(agent: UserAgent, sent: list[str], frames: list[list[int
     return acked
 
 
-@either_delivery
-@pytest.mark.parametrize("is_acked", [True, False])
-async def test_of_two_messages_of_a_topic_the_newer_comes_again_whether_the_older_is_acked_or_not(
-    running: Service, connect: Connect, sender: ApplicationServer, is_acked: bool
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    await sender.push(endpoint, b"old", topic="inbox")
-    new = await sender.push(endpoint, b"new", topic="inbox")
-    old, _ = await agent.receive(2)
-    if is_acked:
-        await agent.ack([old])
-    await agent.close()
-    agent = await connect(agent.uaid)
-    assert (await agent.notification())["version"] == new.message_id
-    await agent.silence()
-
-
 # ── DELETE ───────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_delete_removes_exactly_the_message_it_names(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    uaid, _, endpoint = await away(connect)
-    stored = [await sender.push(endpoint) for _ in range(3)]
-    replaced = await sender.push(endpoint, topic="inbox")
-    newer = await sender.push(endpoint, topic="inbox")
-    other = await sender.push(endpoint, topic="other")
-    for answer in (stored[1], replaced, other):
-        assert (await sender.delete(answer.headers["Location"])).status == 204
-    agent = await connect(uaid)
-    expected = [newer.message_id, stored[0].message_id, stored[2].message_id]
-    assert versions(await agent.receive(3, ack=True)) == expected
-    await agent.silence()
-
-
-@either_delivery
-async def test_delete_reaches_a_message_that_was_delivered_but_not_acked(
-    running: Service, connect: Connect, sender: ApplicationServer
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    answers = [await sender.push(endpoint) for _ in range(2)]
-    await agent.receive(2)
-    await agent.close()
-    assert (await sender.delete(answers[0].headers["Location"])).status == 204
-    agent = await connect(agent.uaid)
-    assert (await agent.notification())["version"] == answers[1].message_id
-    await agent.silence()
 
 
 # ── hello, unregister ────────────────────────────────────────────────────────────────────────────
@@ -309,83 +222,7 @@ async def test_pushes_during_hello_arrive_once_and_never_before_its_reply(
     await (await connect(uaid)).silence()
 
 
-async def test_unregister_drops_the_stored_messages_of_its_channel_only(
-    running: Service, connect: Connect
-) -> None:
-    agent = await connect()
-    gone, of_gone = await agent.register()
-    kept, of_kept = await agent.register()
-    await agent.close()
-    targets = [of_gone, of_gone, of_kept] * 10
-    sent = dict(zip(await burst(running, targets), targets, strict=True))
-    agent = await connect(agent.uaid)
-    first = await agent.notification()
-    assert first["channelID"] == gone
-    await agent.unregister(gone)  # while a page with both channels' messages is unacked
-    got = [first]
-    while sum(message["channelID"] == kept for message in got) < 10:
-        got.append(await agent.notification())
-        if got[-1]["channelID"] == kept:
-            await agent.ack(got[-1:])
-    assert versions([m for m in got if m["channelID"] == kept]) == [
-        version for version, endpoint in sent.items() if endpoint == of_kept
-    ]
-    assert sum(message["channelID"] == gone for message in got) < PAGE
-    await agent.silence()
-    await agent.close()
-    await (await connect(agent.uaid)).silence()
-
-
 # ── user agents that are slow ────────────────────────────────────────────────────────────────────
-
-windows = pytest.mark.parametrize(
-    "running",
-    [
-        ("--direct-delivery", mode, "--max-unacked", str(limit))
-        for mode, limit in itertools.product(MODES, (1, 3))
-    ],
-    indirect=True,
-    ids=[f"{mode}, {limit}" for mode, limit in itertools.product(MODES, (1, 3))],
-)
-
-
-def window_of(service: Service) -> int:
-    return int(service.options[-1])
-
-
-@windows
-async def test_no_more_than_max_unacked_is_sent_and_the_rest_follows_the_acks_in_order(
-    running: Service, connect: Connect
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    sent = await burst(running, [endpoint] * 7)
-    first = await agent.receive(window_of(running))
-    await agent.silence()
-    await agent.ack(first[:1])
-    rest = await agent.receive(7 - len(first))
-    assert versions(first + rest) == sent
-    await agent.ack(first[1:] + rest)
-    await agent.silence()
-    again = await burst(running, [endpoint])
-    assert versions(await agent.receive(1, ack=True)) == again
-
-
-@either_delivery
-async def test_messages_beyond_the_limit_of_unacked_ones_are_delivered_later(
-    running: Service, connect: Connect
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    sent = await burst(running, [endpoint] * 150)
-    assert len(sent) == 150
-    window = versions(await agent.receive(128))
-    assert window == sent[:128]
-    await agent.silence()
-    await agent.close()
-    agent = await connect(agent.uaid)
-    assert sorted(versions(await drain(agent, 150, group=10))) == sorted(sent)
-    await agent.silence()
 
 
 @either_delivery
@@ -413,38 +250,7 @@ async def test_messages_a_user_agent_does_not_read_are_delivered_later(
     assert uaid
 
 
-@pytest.mark.parametrize("running", [("--msg-limit", "3")], indirect=True, ids=["limit 3"])
-async def test_a_user_agent_that_fetches_too_much_without_acking_is_reset(
-    running: Service, connect: Connect, sender: ApplicationServer
-) -> None:
-    uaid, _, endpoint = await away(connect)
-    sent = await burst(running, [endpoint] * 5)
-    agent = await connect(uaid)
-    assert await agent.closed() == 1000
-    assert versions(agent.received[1:]) == sent[:3]
-    assert (await connect(uaid)).uaid != uaid
-    assert (await sender.push(endpoint)).status == 410
-
-
 # ── two nodes at once ────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_message_already_read_from_storage_is_not_sent_again_when_a_node_delivers_it(
-    running: Service, connect: Connect, sender: ApplicationServer
-) -> None:
-    # Another node stores a message, this one reads it from the store, then it is handed over.
-    uaid, channel, endpoint = await away(connect)
-    sent = await burst(running, [endpoint] * 12)
-    agent = await connect(uaid)
-    got = await agent.receive(PAGE)
-    payload = {"channelID": channel, "version": sent[0], "ttl": 60, "stored": "message"}
-    document = json.dumps(payload | {"timestamp": 4_000_000_000, "topic": None}).encode()
-    other_node = await NodeCaller.of(sender, running.data, uaid)
-    assert (await other_node.request("PUT", f"/push/{uaid}", document)).status in (200, 503)
-    await agent.ack(got)
-    got += await agent.receive(2, ack=True)
-    assert versions(got) == sent
-    await agent.silence()
 
 
 # ── reconnects ───────────────────────────────────────────────────────────────────────────────────

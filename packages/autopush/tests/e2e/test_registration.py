@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -86,22 +85,6 @@ async def test_a_device_registers_is_pushed_to_updates_subscribes_and_is_deleted
     await running.logged(DELIVERED, times=2)
 
 
-@pytest.mark.parametrize(("key", "version"), [(None, "v1"), (VAPID.key_text, "v2")])
-async def test_a_stub_registration_has_an_endpoint_of_the_version_its_key_asks_for(
-    device: Device, key: str | None, version: str
-) -> None:
-    reply = await device.register(key=key)
-    assert f"/wpush/{version}/" in reply["endpoint"]
-    assert reply["uaid"]
-    assert reply["secret"]
-    channel = "deadbeef-0000-0000-deca-fbad00000000"
-    body = {"channelID": channel, "key": key}
-    subscribed = (await device.ask("POST", f"{device.url}/subscription", body)).document
-    assert subscribed["channelID"] == channel
-    assert f"/wpush/{version}/" in subscribed["endpoint"]
-    assert subscribed["endpoint"] != reply["endpoint"]
-
-
 @pytest.mark.parametrize(
     ("token", "status", "errno"),
     [
@@ -118,27 +101,6 @@ async def test_every_failure_of_a_bridge_can_be_tried_out(
     await device.register(token)
     answer = await sender.push(device.endpoint, b"x")
     assert (answer.status, answer.document["errno"]) == (status, errno)
-
-
-async def test_another_application_id_is_redirected_to_the_right_one(
-    sender: ApplicationServer, running: Service
-) -> None:
-    device = Device(sender, running.endpoint, quote("an app/é", safe=""))
-    device.registration = device.registration.replace("%2F", "-")
-    await device.register()
-    wrong = device.url.replace("an%20app-", "other")
-    answer = await device.ask("GET", wrong)
-    assert (answer.status, answer.document["errno"]) == (308, 108)
-    assert answer.headers["Location"] == device.url
-    assert (await device.ask("GET", answer.headers["Location"])).status == 200
-
-
-@pytest.mark.parametrize(
-    "body", [{"token": 5e-200}, {"token": TOKEN, "x": 1e200}, {"token": TOKEN, "x": {"": 1}}]
-)
-async def test_values_that_the_store_cannot_hold_are_400_108(device: Device, body: object) -> None:
-    answer = await device.ask("POST", device.registration, body)
-    assert (answer.status, answer.document["errno"]) == (400, 108)
 
 
 async def test_a_web_push_user_registered_by_http_can_connect(
@@ -158,15 +120,6 @@ async def test_a_web_push_user_registered_by_http_can_connect(
     assert (await sender.request("DELETE", path, headers=secret)).status == 200
     assert await agents[-1].closed() is not None
     assert (await sender.push(reply["endpoint"])).document["errno"] == 106
-
-
-async def test_a_type_that_is_not_configured_is_400_108(
-    sender: ApplicationServer, running: Service
-) -> None:
-    for router_type in ("fcm", "simplepush", "nonsense"):
-        url = f"{running.endpoint}/v1/{router_type}/app/registration"
-        answer = await sender.request("POST", url, body=b'{"token": "device-token"}')
-        assert (answer.status, answer.document["errno"]) == (400, 108)
 
 
 async def test_no_secret_is_in_the_output_and_the_stub_router_is_warned_about(

@@ -1,7 +1,6 @@
 """SimplePush from outside: what the integration tests of the original check, and two workers."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -9,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from autopush.store.tables import router_table, storage_table
-from keytables import Item, Param, TableHandle, Update
+from keytables import Item, TableHandle
 from keytables.sqlite import open_sqlite
 from support.application_server import ApplicationServer
 from support.cluster import cluster
@@ -109,50 +108,7 @@ async def test_a_user_agent_that_changes_the_protocol_gets_a_new_uaid_both_ways(
     assert await record_of(running, modern.uaid) is None
 
 
-async def test_an_endpoint_of_the_other_protocol_is_refused_and_the_record_stays(
-    running: Service, connect: Connect, sender: ApplicationServer, agents: list[UserAgent]
-) -> None:
-    uaid, _, endpoint = await away(connect)
-    modern = await running.connect()
-    agents.append(modern)
-    _, other = await modern.register()
-    await modern.close()
-    for user, record in ((uaid, endpoint), (modern.uaid, other)):
-        before = await record_of(running, user)
-        wrong = record.replace("/spush/", "/w/").replace("/wpush/", "/spush/")
-        wrong = wrong.replace("/w/", "/wpush/")
-        answer = await (sender.push(wrong) if "/wpush/" in wrong else put(sender, wrong, 1))
-        assert (answer.status, answer.document["errno"]) == (400, 108)
-        assert answer.document["message"] == "Wrong URL for user"
-        assert before is not None
-        assert await record_of(running, user) == before
-
-
-async def test_with_disable_simplepush_the_hello_is_refused_with_401_and_closed(
-    tmp_path: Path,
-) -> None:
-    async with service(tmp_path, "--disable-simplepush") as refusing:
-        agent = await SimplePushAgent.connect(refusing.websocket)
-        reply = await agent.hello()
-        assert (reply["status"], reply["reason"]) == (401, "Simplepush not supported")
-        assert "uaid" not in reply
-        assert await agent.closed() == 1000
-        modern = await refusing.connect()
-        assert modern.uaid
-        await modern.close()
-
-
 # ── what the original's tests assert ────────────────────────────────────────────────────────────
-
-
-async def test_a_push_while_disconnected_is_202_and_comes_at_the_next_connect(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    uaid, channel, endpoint = await away(connect)
-    answer = await put(sender, endpoint, 12)
-    assert (answer.status, answer.body) == (202, b"Notification Stored")
-    assert answer.headers["Access-Control-Allow-Methods"] == "PUT"
-    assert await (await connect(uaid)).update() == {"channelID": channel, "version": 12}
 
 
 @pytest.mark.parametrize("end", [UserAgent.close, UserAgent.drop_connection])
@@ -171,52 +127,6 @@ async def test_a_direct_version_that_is_not_acked_comes_again_without_its_data(
     assert await again.update() == {"channelID": channel, "version": 12}
 
 
-async def test_a_stored_version_that_is_acked_does_not_come_again(
-    running: Service, connect: Connect, sender: ApplicationServer
-) -> None:
-    uaid, _, endpoint = await away(connect)
-    await put(sender, endpoint, 12)
-    agent = await connect(uaid)
-    await agent.ack([await agent.update()])
-    await agent.close()
-    await (await connect(uaid)).silence()
-
-
-async def test_a_stored_version_of_an_unregistered_channel_does_not_come_again(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    uaid, channel, endpoint = await away(connect)
-    await put(sender, endpoint, 12)
-    agent = await connect(uaid)
-    await agent.update()
-    assert (await agent.unregister(channel))["status"] == 200
-    await agent.close()
-    await (await connect(uaid)).silence()
-
-
-async def test_last_connect_of_an_earlier_month_becomes_the_current_month(
-    running: Service, connect: Connect
-) -> None:
-    uaid, *_ = await away(connect)
-    earlier: Item = {"last_connect": 201601010001}
-    change = Update(set={"last_connect": Param("last_connect")})
-    await in_table(running, "router", lambda table: table.update((uaid,), change, earlier))
-    await connect(uaid)
-    record = await record_of(running, uaid)
-    assert record is not None
-    assert str(record["last_connect"]).startswith(time.strftime("%Y%m", time.gmtime()))
-
-
-@pytest.mark.parametrize("form", [True, False], ids=["with a content type", "without one"])
-async def test_data_reaches_a_connected_user_agent(
-    connect: Connect, sender: ApplicationServer, form: bool
-) -> None:
-    agent = await connect()
-    channel, endpoint = await agent.register()
-    await put(sender, endpoint, 7, "howdy & thére", form=form)
-    assert await agent.update() == {"channelID": channel, "version": 7, "data": "howdy & thére"}
-
-
 # ── versions ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -232,31 +142,6 @@ async def test_all_stored_versions_come_in_one_notification_the_newest_of_each_c
     updates = await (await connect(agent.uaid)).updates()
     expected = [{"channelID": channel, "version": 5} for channel, _ in sorted(subscriptions)]
     assert updates == expected
-
-
-async def test_without_a_version_it_is_the_time_in_seconds(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    before = int(time.time())
-    assert (await sender.request("PUT", f"{endpoint}?data=x")).status == 200
-    update = await agent.update()
-    assert before <= update["version"] <= time.time()
-    assert update["data"] == "x"
-
-
-async def test_messages_of_both_protocols_pass_each_other_in_one_service(
-    running: Service, connect: Connect, sender: ApplicationServer, agents: list[UserAgent]
-) -> None:
-    modern, old = await running.connect(), await connect()
-    agents.append(modern)
-    (_, modern_endpoint), (_, old_endpoint) = await modern.register(), await old.register()
-    for version in range(1, 6):
-        answer = await sender.push(modern_endpoint, b"x")
-        assert (await put(sender, old_endpoint, version)).status == 200
-        assert (await modern.notification())["version"] == answer.message_id
-        assert (await old.update())["version"] == version
 
 
 # ── waking ──────────────────────────────────────────────────────────────────────────────────────
@@ -339,19 +224,3 @@ async def test_a_version_reaches_a_user_agent_that_moved_from_a_killed_node(
         assert (await put(sender, endpoint, 3)).status == 200
         assert (await moved.update())["version"] == 3
         await one.start()
-
-
-async def test_a_user_agent_that_reconnects_elsewhere_gets_what_it_has_not_acked(
-    tmp_path: Path, connect_to: Connect, sender: ApplicationServer
-) -> None:
-    bypass = {"AUTOPUSH_DIRECT_DELIVERY": "bypass"}
-    async with cluster(tmp_path, connections=2, endpoints=1, **bypass) as running:
-        one, two = running.connections
-        agent = await connect_to(one)
-        channel, endpoint = await agent.register()
-        for version, home in enumerate((two, one, two), 1):
-            assert (await put(sender, endpoint, version)).status == 200
-            assert (await agent.update())["version"] == version
-            agent = await connect_to(home, agent.uaid)  # while the old connection is open
-            assert await agent.update() == {"channelID": channel, "version": version}
-            await agent.ack([{"channelID": channel, "version": version}])

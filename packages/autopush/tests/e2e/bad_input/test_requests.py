@@ -1,0 +1,109 @@
+"""Broken frames, messages and requests: one of each kind, on the ports of a running service.
+
+All others are in the tests of `autopush.net`, `autopush.protocol` and `autopush.webpush`.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from support import wire
+from support.application_server import ApplicationServer
+from support.bad_input import CHANNEL, VALUES, delivers_only, path_of, push_head, refusal
+from support.raw_client import RawClient, raw_client
+from support.service import Service
+from support.user_agent import UserAgent
+
+Connect = Callable[..., Awaitable[UserAgent]]
+
+CLOSING_FRAMES: dict[str, tuple[bytes, int]] = {
+    "no JSON": (wire.text(b"hello"), 1008),
+    "not UTF-8": (wire.text(b'{"messageType": "\xff"}'), 1007),
+    "2^62 bytes announced": (wire.frame(wire.TEXT, length=2**62), 1009),
+    "not masked": (wire.frame(wire.TEXT, b"{}", key=None), 1002),
+}
+"""By what is sent: the frame, and the code of the close frame that responds."""
+
+
+@pytest.mark.parametrize(("frame", "code"), CLOSING_FRAMES.values(), ids=CLOSING_FRAMES)
+async def test_a_broken_frame_closes_the_connection_with_its_code(
+    ws: RawClient, frame: bytes, code: int
+) -> None:
+    await ws.hello()
+    ws.send(frame)
+    assert await ws.close_code() == code
+    ws.finish()
+    assert await ws.end() == b""
+
+
+async def test_messages_with_values_of_any_kind_are_passed_over_or_refused(
+    connect: Connect, sender: ApplicationServer, target: tuple[UserAgent, str]
+) -> None:
+    agent, endpoint = target
+    answer = await sender.push(endpoint)
+    (kept,) = await agent.receive(1)
+    for value in VALUES.values():
+        await agent.send(messageType="ack", updates=value)
+        await agent.send(messageType="ack", updates=[value, kept | {"channelID": CHANNEL}])
+        await agent.send(messageType="nack", version=value)
+        await agent.send(messageType="register", channelID=value)
+        assert (await agent.reply())["status"] == 401
+    await agent.register()
+    await agent.close()
+    agent = await connect(agent.uaid)
+    assert (await agent.notification())["version"] == answer.message_id
+
+
+async def test_a_refused_push_between_pipelined_ones_is_answered_in_its_place(
+    http: RawClient, target: tuple[UserAgent, str]
+) -> None:
+    agent, endpoint = target
+    good = push_head(endpoint, "Content-Length: 0")
+    bad = push_head(endpoint, "Content-Length: 0", ttl="x")
+    http.send(good + bad + good + good + bad)
+    answers = [await http.answer() for _ in range(5)]
+    assert [answer.status for answer in answers] == [201, 400, 201, 201, 400]
+    taken = [answer.message_id for answer in answers if answer.status == 201]
+    assert [message["version"] for message in await agent.receive(3)] == taken
+
+
+async def test_broken_http_is_refused_and_the_connection_closed(
+    http: RawClient, target: tuple[UserAgent, str], sender: ApplicationServer
+) -> None:
+    agent, endpoint = target
+    http.send(push_head(endpoint, "Transfer-Encoding: chunked") + "4\r\nbodyXX0\r\n\r\n")
+    answer = await http.answer()
+    assert (answer.document["code"], answer.headers["connection"]) == (400, "close")
+    assert await http.end() == b""
+    await delivers_only(agent, sender, endpoint)
+
+
+async def test_a_message_id_is_no_endpoint_and_an_endpoint_no_message_id(
+    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer
+) -> None:
+    agent, endpoint = target
+    answer = await sender.push(endpoint)
+    url = f"{running.endpoint}/wpush/v1/{answer.message_id}"
+    assert refusal(await sender.push(url)) == (404, 102)
+    for text in (path_of(endpoint).rpartition("/")[2], "A" * 8000, answer.message_id[:-8]):
+        assert refusal(await sender.delete(f"{running.endpoint}/m/{text}")) == (400, 102)
+    assert (await agent.notification())["version"] == answer.message_id
+
+
+@pytest.mark.parametrize("port", ["endpoint_port", "websocket_port"])
+async def test_internal_routes_are_404_on_public_ports(
+    running: Service, target: tuple[UserAgent, str], port: str
+) -> None:
+    agent, _ = target
+    body = json.dumps({"channelID": CHANNEL, "version": "forged", "ttl": 60, "timestamp": 1})
+    async with raw_client(getattr(running, port)) as client:
+        for line in (
+            f"PUT /push/{agent.uaid}",
+            f"PUT /notif/{agent.uaid}",
+            f"DELETE /notif/{agent.uaid}/1",
+            f"PUT //push/{agent.uaid}",
+        ):
+            client.send(f"{line} HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n{body}")
+            assert (await client.answer()).status == 404
+    await agent.silence()
