@@ -36,7 +36,7 @@ TTL = 60
 RING = KeyRing([new_key()])
 TOKENS = EndpointTokens(RING, ENDPOINT)
 
-engine = engines.engine_fixture(engines.EVERY)
+engine = engines.engine_fixture(engines.NAMES)
 
 
 class Node:

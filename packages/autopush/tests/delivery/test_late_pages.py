@@ -54,7 +54,6 @@ async def test_a_channel_that_is_registered_while_a_page_is_read_gets_its_messag
     assert agent.connection.is_subscribed(OTHER)
 
 
-@EVERY_ENGINE
 async def test_a_message_of_a_channel_that_is_not_subscribed_is_deleted_by_a_list_read_after_it(
     cluster: Cluster,
 ) -> None:

@@ -39,7 +39,6 @@ async def has_record(node: Node) -> bool:
 
 @BOTH
 @pytest.mark.parametrize("table", [OCTOBER, NOVEMBER])
-@EVERY_ENGINE
 async def test_a_message_is_stored_in_the_table_its_users_record_names(
     cluster: Cluster, store_first: bool, table: str
 ) -> None:
@@ -64,7 +63,6 @@ async def test_channels_are_read_from_that_table_and_no_other(
 
 @BOTH
 @pytest.mark.parametrize("topic", [None, "news"])
-@EVERY_ENGINE
 async def test_a_message_follows_a_user_that_changes_tables_while_it_is_stored(
     cluster: Cluster, store_first: bool, topic: str | None
 ) -> None:
@@ -216,7 +214,6 @@ async def test_a_message_stored_in_the_old_table_is_delivered_after_it_followed(
 
 @BOTH
 @pytest.mark.parametrize("table", [OCTOBER, NOVEMBER])
-@EVERY_ENGINE
 async def test_a_push_into_a_table_that_was_dropped_is_410_106_and_drops_the_user(
     cluster: Cluster, store_first: bool, table: str
 ) -> None:
@@ -246,7 +243,6 @@ async def test_a_table_dropped_between_the_read_and_the_write_is_410_106_too(
 
 
 @BOTH
-@EVERY_ENGINE
 async def test_a_user_that_changes_while_its_old_table_is_dropped_is_503_and_kept(
     cluster: Cluster, store_first: bool
 ) -> None:
@@ -263,7 +259,6 @@ async def test_a_user_that_changes_while_its_old_table_is_dropped_is_503_and_kep
     assert await has_record(node)
 
 
-@EVERY_ENGINE
 async def test_a_connected_user_whose_table_was_dropped_is_disconnected(cluster: Cluster) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user(NOVEMBER)

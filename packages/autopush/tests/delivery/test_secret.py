@@ -8,7 +8,7 @@ from autopush.delivery.router import DeliveryResult
 from autopush.telemetry.metric_table import UA_HELLO
 from autopush.webpush.identifiers import hash_secret
 from support.connection_harness import UserAgent
-from support.month_cluster import EVERY_ENGINE, ONE, TWO, Cluster, Node
+from support.month_cluster import ONE, TWO, Cluster, Node
 from support.recorded import recorded
 
 WRONG = pytest.mark.parametrize(
@@ -43,7 +43,6 @@ async def reply_to(
     return (await cluster.hello(node, agent.uaid, **members)).reply()
 
 
-@EVERY_ENGINE
 @WRONG
 async def test_without_its_secret_a_uaid_is_as_unknown_and_its_user_stays_untouched(
     cluster: Cluster, sent: dict[str, object]
@@ -62,7 +61,6 @@ async def test_without_its_secret_a_uaid_is_as_unknown_and_its_user_stays_untouc
     assert len(await cluster.receive_all(agent)) == 1
 
 
-@EVERY_ENGINE
 async def test_with_its_secret_a_uaid_is_taken_over_at_each_node(cluster: Cluster) -> None:
     one, two, agent, secret = await owner_of_a_uaid(cluster)
     for node in (two, one, one):

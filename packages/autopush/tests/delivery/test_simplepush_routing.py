@@ -253,7 +253,6 @@ async def test_from_one_node_to_the_other_and_acked_it_does_not_come_again(
     assert await receive_all(cluster, again) == []
 
 
-@EVERY_ENGINE
 @BOTH
 async def test_a_version_for_a_dead_node_is_stored_and_comes_at_the_next_connect(
     cluster: Cluster, store_first: bool

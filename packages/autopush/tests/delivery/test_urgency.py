@@ -64,7 +64,6 @@ async def test_what_is_below_waits_and_comes_when_the_filter_falls(
     assert await cluster.receive_all(agent) == waiting
 
 
-@EVERY_ENGINE
 @BOTH
 async def test_what_is_below_with_a_ttl_of_0_is_discarded(
     cluster: Cluster, store_first: bool
@@ -76,7 +75,6 @@ async def test_what_is_below_with_a_ttl_of_0_is_discarded(
     assert await cluster.receive_all(agent) == []
 
 
-@EVERY_ENGINE
 async def test_the_filter_stays_with_the_user_and_a_hello_may_change_it(cluster: Cluster) -> None:
     one, two, agent = await two_nodes(cluster, "high")
     _, low = await push(cluster, two, agent, "low")
@@ -99,7 +97,6 @@ async def test_the_filter_stays_with_the_user_and_a_hello_may_change_it(cluster:
     assert ("urgency" in hello, first["version"]) == (False, low)
 
 
-@EVERY_ENGINE
 async def test_a_new_user_agent_has_its_filter_from_its_hello_on(cluster: Cluster) -> None:
     one, two = await cluster.add(ONE), await cluster.add(TWO)
     agent = await cluster.hello(one, None, urgency="high")
@@ -111,7 +108,6 @@ async def test_a_new_user_agent_has_its_filter_from_its_hello_on(cluster: Cluste
     assert again.reply()["urgency"] == "high"
 
 
-@EVERY_ENGINE
 async def test_stored_messages_come_by_urgency_then_in_their_order(cluster: Cluster) -> None:
     one, _, agent = await two_nodes(cluster, "very-low")
     agent.disconnect()
@@ -126,7 +122,6 @@ async def test_stored_messages_come_by_urgency_then_in_their_order(cluster: Clus
     assert await cluster.receive_all(await cluster.hello(one, agent.uaid)) == []
 
 
-@EVERY_ENGINE
 async def test_what_waits_goes_to_the_table_of_the_next_month(cluster: Cluster) -> None:
     one, two, agent = await two_nodes(cluster, "high")
     _, waiting = await push(cluster, two, agent, "low")

@@ -13,7 +13,7 @@ from keytables import Engine
 from support import engines
 from support.clocks import ManualClock
 
-engine = engines.engine_fixture(engines.EVERY)
+engine = engines.engine_fixture(engines.NAMES)
 
 
 @pytest.fixture

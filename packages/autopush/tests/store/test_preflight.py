@@ -28,7 +28,7 @@ USED = [
 ]
 
 
-engine = engines.engine_fixture(engines.EVERY)
+engine = engines.engine_fixture(engines.NAMES)
 
 
 class GuardedEngine(MemoryEngine):

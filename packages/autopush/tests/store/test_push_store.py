@@ -20,7 +20,7 @@ ROTATING = TablePlan(rotating=True)
 MINUTE, DAY = 60.0, 86_400.0
 
 
-engine = engines.engine_fixture(engines.EVERY)
+engine = engines.engine_fixture(engines.NAMES)
 
 
 def at(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> float:

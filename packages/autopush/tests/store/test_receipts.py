@@ -14,7 +14,7 @@ SUBSCRIPTION = "f" * 32
 UAID = "0123456789abcdef0123456789abcdef"
 CHANNEL = "11111111-2222-3333-4444-555555555555"
 
-engine = engines.engine_fixture(engines.EVERY)
+engine = engines.engine_fixture(engines.NAMES)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def clock() -> ManualClock:
     return ManualClock(datetime(2026, 11, 15, tzinfo=UTC).timestamp())
 
 
-engine = engines.engine_fixture(engines.EVERY)
+engine = engines.engine_fixture(engines.NAMES)
 
 
 @pytest.fixture

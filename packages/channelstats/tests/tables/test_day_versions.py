@@ -1,4 +1,4 @@
-"""Versions of dates, on every engine."""
+"""Versions of dates."""
 
 from collections.abc import AsyncIterator
 from datetime import date
@@ -16,7 +16,7 @@ A, B, C = "2024-02-29", "2024-03-01", "2024-03-02"
 DAYS = (date(2024, 2, 29), date(2024, 3, 2))
 
 
-@pytest.fixture(params=engines.EVERY)
+@pytest.fixture(params=engines.NAMES)
 async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
     async with engines.engine(request.param, tmp_path, ManualClock()) as opened:
         yield opened
