@@ -58,18 +58,23 @@ class DataStore:
         async def add(engine: Engine) -> None:
             router = await engine.ensure_table(router_table("router"))
             messages = await engine.ensure_table(message_table(table))
-            for number in numbers:
-                key = uaid_hasher(key_hash)(uaid(number))
-                record: Item = {
+            keys = {number: uaid_hasher(key_hash)(uaid(number)) for number in numbers}
+            channels = frozenset((CHANNEL,))
+            rows: list[Item] = [
+                {"uaid": key, "chidmessageid": CHANNELS_ROW, "chids": channels}
+                for key in keys.values()
+            ]
+            records: list[Item] = [
+                {
                     "uaid": key,
                     "router_type": "webpush",
                     "connected_at": 1,
                     "last_connect": seen[number % len(seen)],
                     "current_month": table,
                 }
-                channels = frozenset((CHANNEL,))
-                row: Item = {"uaid": key, "chidmessageid": CHANNELS_ROW, "chids": channels}
-                await asyncio.gather(messages.put(row), router.put(record))
+                for number, key in keys.items()
+            ]
+            await asyncio.gather(messages.batch_write(puts=rows), router.batch_write(puts=records))
 
         self.use(add)
 

@@ -10,28 +10,27 @@ from channelstats.render.html import html_of
 from channelstats.render.names import Directory
 from channelstats.render.slack import as_content, messages_of, number_in_words
 from channelstats.render.text import text_of
-from channelstats.views.model import VIEWS, Page
+from channelstats.views.loading import DashboardData
+from channelstats.views.model import VIEWS
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import ReportKind, ReportRequest, report_on
+from support.cases import cases
 from support.channelstats.views import everything, people_of, random_workspace
 
 NAMES = Directory(slack_name="example")
-DATA = random_workspace(3, 60)
 
 
-def views() -> list[Page]:
-    return [view_of(name, DATA, everything(DATA)) for name in VIEWS]
+@pytest.fixture(scope="module")
+def data() -> DashboardData:
+    return random_workspace(3, 60)
 
 
-def reports() -> list[Page]:
-    of = ReportData(DATA, made_at=0)
-    wanted = [ReportRequest(ReportKind.GLOBAL), ReportRequest(ReportKind.USER, people_of(DATA)[0])]
-    return [report_on(one, of) for one in wanted]
-
-
-@pytest.mark.parametrize("page", views(), ids=VIEWS)
-def test_a_view_is_text_a_page_and_a_post_with_all_its_sections(page: Page) -> None:
+@cases("name", VIEWS)
+def test_a_view_is_text_a_page_and_a_post_with_all_its_sections(
+    data: DashboardData, name: str
+) -> None:
+    page = view_of(name, data, everything(data))
     text, file = text_of(page, NAMES), html.unescape(html_of(page, NAMES))
     posts = json.dumps(messages_of(as_content(page, NAMES, number_in_words)))
     said = json.loads(posts.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
@@ -42,8 +41,10 @@ def test_a_view_is_text_a_page_and_a_post_with_all_its_sections(page: Page) -> N
         assert json.dumps(title, ensure_ascii=False)[1:-1] in shown
 
 
-@pytest.mark.parametrize("page", reports(), ids=["global", "user"])
-def test_a_report_is_data_like_a_view(page: Page) -> None:
+@cases("kind", [ReportKind.GLOBAL, ReportKind.USER])
+def test_a_report_is_data_like_a_view(data: DashboardData, kind: ReportKind) -> None:
+    of_whom = people_of(data)[0] if kind is ReportKind.USER else ""
+    page = report_on(ReportRequest(kind, of_whom), ReportData(data, made_at=0))
     found = json.loads(json_of(page, NAMES))
     assert found["name"] == page.name
     assert found["tables"].keys() == {table.name for table in page.tables}
