@@ -3,11 +3,10 @@
 import json
 import re
 
-import pytest
-
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import Kind
 from autopush.telemetry.prometheus import prometheus_name
+from support.cases import cases
 from support.paths import ROOT
 
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "autopush.json").read_text("utf-8"))
@@ -28,7 +27,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize(("title", "query", "legend"), QUERIES)
+@cases(("title", "query", "legend"), QUERIES)
 def test_a_query_names_metrics_and_labels_of_the_table(title: str, query: str, legend: str) -> None:
     names = re.findall(r"\bautopush_\w+", query)
     assert names

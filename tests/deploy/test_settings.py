@@ -12,6 +12,7 @@ from autopush import cli
 from autopush.commands import COMMANDS
 from autopush.settings import OPTIONS
 from autopush.webpush.tokens import new_key
+from support.cases import cases
 from support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -54,14 +55,14 @@ def test_command_lines_are_found() -> None:
     assert commands >= {"serve", "connection", "endpoint", "backup", "restore", "maintain"}
 
 
-@pytest.mark.parametrize(("name", "words"), LINES)
+@cases(("name", "words"), LINES)
 def test_every_command_line_is_understood(name: str, words: list[str]) -> None:
     values = [re.sub(r"^%i$", "8080", word) for word in words]
     _, unknown = cli.make_parser(BY_NAME[values[0]]).parse_known_args(values[1:])
     assert unknown == []
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@cases("name", TEXTS)
 def test_every_variable_is_one_of_an_option(name: str) -> None:
     named = set(re.findall(r"\bAUTOPUSH_[A-Z_]*[A-Z]\b", TEXTS[name]))
     named |= set(

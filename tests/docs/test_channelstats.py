@@ -37,6 +37,7 @@ from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES
 from channelstats.tables.message_row import MessageRow, item_of
 from channelstats.views.model import ALL_VIEWS, Choice, Kind, Page
 from channelstats.web import auth, filters
+from support.cases import cases
 from support.channelstats.house import EXAMPLE, MODERN, UTC, decoded, house
 from support.paths import PACKAGES, ROOT
 
@@ -151,7 +152,7 @@ READ = load({}, {})
 UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("page", "words"),
     [
         ("slack", f"within {IN_WORDS[runs.BELIEVED // 3600]} hours"),
@@ -200,7 +201,7 @@ def command_lines(page: str) -> list[str]:
 LINES = [(page, line) for page in EVERYTHING for line in command_lines(page)]
 
 
-@pytest.mark.parametrize(("page", "line"), LINES)
+@cases(("page", "line"), LINES)
 def test_command_lines_that_pages_show_are_valid(page: str, line: str) -> None:
     name, *words = shlex.split(line)
     if name == "COMMAND":

@@ -40,6 +40,7 @@ from autopush.telemetry import log_handlers, logs, process
 from autopush.webpush.encryption import MAX_PLAINTEXT
 from autopush.webpush.errors import ERRORS, Errno
 from keytables.sqlite import writer
+from support.cases import cases
 from support.paths import PACKAGES, ROOT
 
 DOCS = ROOT / "docs"
@@ -64,7 +65,7 @@ def drawing() -> ElementTree.Element:
 # The pages cover the code
 
 
-@pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: f"{kind:d}")
+@cases("kind", ERRORS.values())
 def test_every_error_number_has_one_anchor_and_its_help(kind: Errno) -> None:
     whole = "\n".join(PAGES.values())
     assert whole.count(f"({kind.anchor})=\n") == 1
@@ -73,7 +74,7 @@ def test_every_error_number_has_one_anchor_and_its_help(kind: Errno) -> None:
     assert str(kind.status) in section
 
 
-@pytest.mark.parametrize(
+@cases(
     "command",
     [
         *(f"autopush {c.name}" for c in COMMANDS),
@@ -122,7 +123,7 @@ def test_every_route_of_the_endpoint_is_documented(route: str) -> None:
     assert any(f"{path}/".startswith(f"{route}/") for path in OPENAPI["paths"]), route
 
 
-@pytest.mark.parametrize("measure", MEASURES)
+@cases("measure", MEASURES)
 def test_every_measure_of_the_benchmarks_is_explained(measure: str) -> None:
     assert f"`{measure}`" in PAGES["benchmarks"]
 
@@ -135,7 +136,7 @@ def test_every_column_of_the_benchmarks_is_explained(column: str) -> None:
 IN_WORDS = {3: "three", 5: "five", 10: "ten", 1: "one", 0.0005: "half a millisecond"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("page", "words"),
     [
         ("protocol", f"the user agent has {Rules().max_channels:,} channels"),
@@ -178,7 +179,7 @@ def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> 
     assert words in " ".join(PAGES[page].split())
 
 
-@pytest.mark.parametrize("page", EVERYTHING)
+@cases("page", EVERYTHING)
 def test_files_that_pages_name_exist(page: str) -> None:
     for path in re.findall(
         r"(?<![\w/])(?:packages|tests|bench|docs|deploy)/[\w/.-]+\w", EVERYTHING[page]
@@ -215,7 +216,7 @@ def test_every_part_made_from_the_code_has_a_place_in_a_page() -> None:
     assert used == set(pages.PARTS)
 
 
-@pytest.mark.parametrize("page", EVERYTHING)
+@cases("page", EVERYTHING)
 def test_options_that_pages_link_to_exist(page: str) -> None:
     named = re.findall(r"\]\(#(option-[\w-]+)\)", EVERYTHING[page])
     assert set(named) <= {option_anchor(option.name) for option in OPTIONS}
@@ -225,27 +226,27 @@ NO_OPTIONS = {"AUTOPUSH_SOAK", "AUTOPUSH_ALLOW_ROBOTS"}
 """A variable of the tests, and that of the worked example."""
 
 
-@pytest.mark.parametrize("page", EVERYTHING)
+@cases("page", EVERYTHING)
 def test_variables_that_pages_name_exist(page: str) -> None:
     named = re.findall(r"\bAUTOPUSH_[A-Z_]*[A-Z]\b", EVERYTHING[page])
     known = {name for option in OPTIONS for name in option.env}
     assert set(named) - NO_OPTIONS <= known
 
 
-@pytest.mark.parametrize("page", EVERYTHING)
+@cases("page", EVERYTHING)
 def test_make_targets_that_pages_name_exist(page: str) -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     named = re.findall(r"(?:`|\$ )make ([a-z]+)", EVERYTHING[page])
     assert set(named) <= targets
 
 
-@pytest.mark.parametrize("page", EVERYTHING)
+@cases("page", EVERYTHING)
 def test_error_numbers_that_pages_link_to_exist(page: str) -> None:
     named = re.findall(r"#errno-(\d+)", EVERYTHING[page])
     assert {int(number) for number in named} <= set(ERRORS)
 
 
-@pytest.mark.parametrize("page", EVERYTHING)
+@cases("page", EVERYTHING)
 def test_no_page_loads_anything_from_elsewhere(page: str) -> None:
     assert not re.search(r"!\[[^]]*\]\(https?:|<(?:img|script|link)\b", EVERYTHING[page])
 

@@ -11,6 +11,7 @@ from autopush import cli
 from autopush.settings import OPTIONS
 from autopush.settings.options import LIMITS as LIMIT_OPTIONS
 from autopush.telemetry.metric_table import LIMITS, METRICS
+from support.cases import cases
 from support.page_examples import code_blocks, page
 from support.paths import PACKAGES
 
@@ -47,7 +48,7 @@ def texts(path: str) -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize("line", LOG_LINES, ids=lambda line: line["event"][:40])
+@cases("line", LOG_LINES)
 def test_a_line_of_the_log_is_one_that_its_module_writes(line: re.Match[str]) -> None:
     module = line["module"].replace(".", "/")
     if module == "request":
@@ -55,7 +56,7 @@ def test_a_line_of_the_log_is_one_that_its_module_writes(line: re.Match[str]) ->
     assert line["event"] in texts(f"{module}.py")
 
 
-@pytest.mark.parametrize("line", LOG_LINES, ids=lambda line: line["event"][:40])
+@cases("line", LOG_LINES)
 def test_the_fields_of_a_line_are_those_that_its_module_writes(line: re.Match[str]) -> None:
     names = set(re.findall(r" (\w+)=", re.sub(r"'[^']*'|\"[^\"]*\"", "", line["fields"])))
     module = line["module"].replace(".", "/")

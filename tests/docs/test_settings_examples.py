@@ -8,6 +8,7 @@ import pytest
 
 from autopush import cli
 from autopush.settings.value_types import is_fernet_key
+from support.cases import cases
 from support.paths import ROOT
 
 EXAMPLES = [
@@ -30,14 +31,13 @@ def test_a_toml_example_is_accepted(
         assert re.search(rf"^{name} .*{re.escape(str(file))}:\d+$", shown, re.MULTILINE), name
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
     [
         ROOT / "README.md",
         *sorted((ROOT / "docs").glob("*.md")),
         *sorted((ROOT / "deploy").glob("**/*")),
     ],
-    ids=lambda path: path.name,
 )
 def test_no_example_has_a_key_that_the_service_would_accept(path: Path) -> None:
     if path.is_file():

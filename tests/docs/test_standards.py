@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from support.cases import cases
 from support.paths import PACKAGES, ROOT
 
 PAGE = (ROOT / "docs" / "standards.md").read_text("utf-8")
@@ -68,7 +69,7 @@ def test_names() -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize(("standard", "line"), LINES)
+@cases(("standard", "line"), LINES)
 def test_a_line_names_its_tests_or_says_why_there_is_none(
     standard: str, line: Line, test_names: frozenset[str]
 ) -> None:

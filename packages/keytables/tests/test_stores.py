@@ -19,6 +19,7 @@ from keytables.stores import (
     parse_store,
     without_password,
 )
+from support.cases import cases
 from support.clocks import ManualClock
 from support.paths import PYTHONPATH
 
@@ -61,7 +62,7 @@ def test_a_url_says_which_store(text: str, expected: StoreUrl) -> None:
     assert parse_store(text) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
     [
         ("", "sqlite:///PATH"),

@@ -8,6 +8,7 @@ import pytest
 
 from autopush.version import VERSION
 from keytables import KeyTuple, Unavailable
+from support.cases import cases
 from support.connection_harness import UAID, Harness
 from support.endpoint_harness import WEBSOCKET, Endpoint, headers_of, refusal
 
@@ -56,7 +57,7 @@ async def test_messages_take_get_and_delete_only(endpoint: Endpoint, method: str
     assert headers_of(response)["allow"] == "GET, DELETE, OPTIONS, HEAD"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "path"),
     [
         ("GET", "/no/such/page"),
@@ -157,8 +158,8 @@ async def test_bad_percent_encoding_is_refused(endpoint: Endpoint, path: str) ->
 # ── what every answer carries ───────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("method", ["OPTIONS", "HEAD"])
-@pytest.mark.parametrize("path", PATHS)
+@cases("method", ["OPTIONS", "HEAD"])
+@cases("path", PATHS)
 async def test_options_and_head_are_200_everywhere(
     endpoint: Endpoint, method: str, path: str
 ) -> None:
@@ -237,8 +238,8 @@ async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
     assert headers_of(deleted)[f"{CORS}allow-methods"] == "GET,DELETE"
 
 
-@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
-@pytest.mark.parametrize("path", PATHS)
+@cases("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@cases("path", PATHS)
 async def test_without_cors_no_response_has_its_headers(
     harness: Harness, method: str, path: str
 ) -> None:
@@ -246,8 +247,8 @@ async def test_without_cors_no_response_has_its_headers(
     assert cors_of(headers_of(await endpoint.ask(method, path))) == {}
 
 
-@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
-@pytest.mark.parametrize("path", PATHS)
+@cases("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@cases("path", PATHS)
 async def test_with_hsts_every_response_has_its_header(
     harness: Harness, method: str, path: str
 ) -> None:

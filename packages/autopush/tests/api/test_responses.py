@@ -7,6 +7,7 @@ import pytest
 from autopush.api import responses
 from autopush.api.responses import ErrorResponses
 from autopush.webpush.errors import Errno, PushError
+from support.cases import cases
 from support.connection_harness import ERRORS
 from support.endpoint_harness import headers_of, refusal
 
@@ -26,7 +27,7 @@ def test_text_is_utf_8() -> None:
     assert headers_of(response) == {"x": "y", "content-type": "text/plain; charset=utf-8"}
 
 
-@pytest.mark.parametrize("errno", list(Errno), ids=lambda errno: str(int(errno)))
+@cases("errno", list(Errno))
 def test_every_refusal_has_the_documented_shape(errno: Errno) -> None:
     response = ERROR_RESPONSES.of(PushError(errno, "what is wrong"))
     assert refusal(response)[1] == errno

@@ -25,6 +25,7 @@ from autopush.protocol.effects import Row
 from autopush.store.messages import row_of
 from autopush.webpush.notification import Notification
 from autopush.webpush.urgency import HIGHEST
+from support.cases import cases
 from support.certificates import tls_pair
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.event_loops import at_once
@@ -176,7 +177,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
 
 
 @EACH_CALL
-@pytest.mark.parametrize(
+@cases(
     ("status", "answer"),
     [
         (200, NodeAnswer.DONE),
@@ -367,7 +368,7 @@ async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Node
 
 
 @EACH_CALL
-@pytest.mark.parametrize(
+@cases(
     "node_id",
     [
         "",

@@ -27,6 +27,7 @@ from autopush.net.frames import (
     unmask,
 )
 from support import wire
+from support.cases import cases
 
 MAX = 70_000  # so that a message may need a 64-bit length
 
@@ -164,7 +165,7 @@ CASES: dict[str, tuple[bytes, list[Event]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@cases("name", CASES)
 def test_a_stream_gives_the_same_events_wherever_it_is_cut(name: str) -> None:
     data, events = CASES[name]
     for chunks in splits(data):

@@ -6,6 +6,7 @@ import pytest
 
 from autopush.net.http_messages import Limits, Request, Response, Upgrade
 from autopush.net.http_parser import RequestParser
+from support.cases import cases
 from support.http_shell import MAX_BODY, Shell, echo, read_answers, receive, serving
 from support.referents import held_by
 
@@ -100,7 +101,7 @@ REFUSED: dict[str, tuple[int, bytes]] = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("what", "size"),
     [
         (what, size)

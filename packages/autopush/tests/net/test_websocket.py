@@ -10,6 +10,7 @@ from autopush.net.client_limits import BufferedBytes
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS, TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
+from support.cases import cases
 from support.recorder import Connection, Event, Recorder
 
 frame, text = wire.frame, wire.text
@@ -169,8 +170,8 @@ PROTOCOL_ERRORS: dict[str, tuple[bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROTOCOL_ERRORS)
-@pytest.mark.parametrize("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
+@cases("name", PROTOCOL_ERRORS)
+@cases("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
 def test_a_protocol_error_closes_with_its_code_and_is_reported_once(
     name: str, before: list[bytes]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from autopush.settings import Settings, StartupError, addresses, options
 from autopush.settings.addresses import ipv4_address, is_loopback, own_address
 from autopush.settings.declaration import IniFile
+from support.cases import cases
 from support.setting_sources import SettingSources
 
 KNOWN = {"box": ["192.0.2.7", "2001:db8::7"], "debian": ["127.0.1.1"], "six": ["2001:db8::6"]}
@@ -111,7 +112,7 @@ def test_a_node_is_local_when_its_url_means_another_machine_elsewhere(
     assert settings.node_is_local is local
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "listens", "called"),
     [
         (Settings(), "127.0.0.1", "127.0.0.1"),

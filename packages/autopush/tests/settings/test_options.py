@@ -14,6 +14,7 @@ from autopush.settings import OPTIONS, Option, Settings, StartupError
 from autopush.settings.declaration import ALL_COMMANDS, DAEMONS, OBSOLETE, SHELL_TOOLS
 from autopush.settings.value_types import BOOLEAN
 from keytables.stores import parse_store
+from support.cases import cases
 from support.senders import Sender
 from support.setting_sources import SettingSources
 
@@ -25,7 +26,7 @@ KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 # ── The table ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+@cases("option", OPTIONS)
 def test_an_option_has_help_a_default_and_commands(option: Option) -> None:
     assert len(option.help) > 15
     assert not option.help.endswith(".")
@@ -42,7 +43,7 @@ def runtime_types(hint: object) -> tuple[type, ...]:
     return tuple(typing.get_origin(member) or member for member in members)
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+@cases("option", OPTIONS)
 def test_a_default_has_the_type_of_its_field(option: Option) -> None:
     hint = HINTS[option.name]
     default = getattr(DEFAULTS, option.name)
@@ -81,7 +82,7 @@ SAMPLES_BY_NAME = {
 }
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+@cases("option", OPTIONS)
 def test_every_source_sets_every_option_to_a_value_of_the_fields_type(
     sources: SettingSources, option: Option
 ) -> None:
@@ -93,8 +94,9 @@ def test_every_source_sets_every_option_to_a_value_of_the_fields_type(
     path = sources.write("weak", f"{option.name} = {text}\n")
     given.append(sources.load({}, needed))
     path.unlink()
-    sources.write_toml("weak", f"{option.name} = {json.dumps(text)}\n")
+    path = sources.write_toml("weak", f"{option.name} = {json.dumps(text)}\n")
     given.append(sources.load({}, needed))
+    path.unlink()
     hint = HINTS[option.name]
     for loaded in given:
         value = getattr(loaded.settings, option.name)
@@ -121,7 +123,7 @@ def test_the_options_of_a_group_stand_together() -> None:
     assert len(titles) == len(set(titles))
 
 
-@pytest.mark.parametrize("command", ALL_COMMANDS)
+@cases("command", ALL_COMMANDS)
 def test_every_command_can_choose_the_store_and_the_log_output(command: str) -> None:
     names = {option.name for option in OPTIONS if command in option.commands}
     assert {"store", "data", "router_tablename", "key_hash", "log_output"} <= names

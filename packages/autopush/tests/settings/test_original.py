@@ -8,6 +8,7 @@ import pytest
 
 from autopush.settings import Settings
 from autopush.settings.declaration import OBSOLETE, VARIABLES, IniFile
+from support.cases import cases
 from support.setting_sources import SettingSources
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
@@ -135,7 +136,7 @@ COMMANDS = {
 
 
 CASES = [
-    pytest.param(file, row, command, id=f"{command}-{row.option}")
+    (file, row, command)
     for file, rows in TABLES.items()
     for row in rows
     for command in COMMANDS[file]
@@ -149,7 +150,7 @@ def resolvable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autopush.settings.options.ipv4_address", lambda _: "192.0.2.7")
 
 
-@pytest.mark.parametrize(("file", "row", "command"), CASES)
+@cases(("file", "row", "command"), CASES)
 def test_each_option_of_the_original_takes_effect_or_is_named(
     sources: SettingSources, file: IniFile, row: Row, command: str
 ) -> None:
@@ -157,6 +158,7 @@ def test_each_option_of_the_original_takes_effect_or_is_named(
     files = (IniFile.SHARED, IniFile(command))
     environ = {"SSL_KEY": "key.pem"} if row.option == "client_certs" else {}
     loaded = sources.load({}, environ, command=command, files=files)
+    path.unlink()
     if row.value is GONE:
         named = [words for words in loaded.warnings if words.startswith(f"{path}:2: {row.option} ")]
         assert len(named) == 1
@@ -167,10 +169,10 @@ def test_each_option_of_the_original_takes_effect_or_is_named(
         assert loaded.settings.sources[row.option].place == f"{path}:2"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("row", "command"),
     [
-        pytest.param(row, command, id=f"{command}-{row.variable}")
+        (row, command)
         for file, rows in TABLES.items()
         for row in rows
         for command in COMMANDS[file]

@@ -5,6 +5,7 @@ import pytest
 from autopush.webpush.errors import PushError
 from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing, key_hash, new_key
 from autopush.webpush.vapid import Credentials, Verifier, check_access
+from support.cases import cases
 from support.senders import Sender
 
 UAID = "deadbeef00000000deadbeef00000001"
@@ -58,9 +59,9 @@ def test_a_v1_token_on_v2_is_401_without_authorization_and_404_with_it() -> None
     assert refusal(V1, "v2", credentials()) == (404, 102)
 
 
-@pytest.mark.parametrize("version", ["v0", "v3", "v", "", "V1", "v01"])
-@pytest.mark.parametrize("endpoint", [V1, V2])
-@pytest.mark.parametrize("authorization", [None, VAPID])
+@cases("version", ["v0", "v3", "v", "", "V1", "v01"])
+@cases("endpoint", [V1, V2])
+@cases("authorization", [None, VAPID])
 def test_an_unknown_version_is_404(
     endpoint: Endpoint, version: str, authorization: str | None
 ) -> None:

@@ -7,6 +7,7 @@ from autopush.webpush.errors import (
     error_members,
     reason_phrase,
 )
+from support.cases import cases
 
 # errno → status as the HTTP reference lists them.
 REFERENCE = dict.fromkeys((101, 108, 110, 111, 112, 113, 114), 400)
@@ -20,7 +21,7 @@ def test_the_table_is_the_reference() -> None:
     assert {errno: kind.status for errno, kind in ERRORS.items()} == REFERENCE
 
 
-@pytest.mark.parametrize("errno", ERRORS)
+@cases("errno", ERRORS)
 def test_every_row_says_what_to_do_and_where_to_read_on(errno: int) -> None:
     kind = ERRORS[errno]
     assert kind.title

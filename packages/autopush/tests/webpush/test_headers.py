@@ -13,6 +13,7 @@ from autopush.webpush.headers import (
     parse_crypto_key,
 )
 from autopush.webpush.syntax import decode_base64url
+from support.cases import cases
 
 AES128GCM = {"ttl": "60", "content-encoding": "aes128gcm"}
 AESGCM = {
@@ -171,7 +172,7 @@ def test_aes128gcm_may_bring_fields_without_salt_and_dh() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("headers", "errno"),
     [
         ({"content-encoding": ""}, 110),

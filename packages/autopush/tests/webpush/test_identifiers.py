@@ -21,6 +21,7 @@ from autopush.webpush.identifiers import (
     undashed,
 )
 from autopush.webpush.tokens import KeyRing, MessageId, new_key, new_message_id, parse_message_id
+from support.cases import cases
 
 RING = KeyRing([new_key()])
 UAID = "deadbeef00000000deadbeef00000001"
@@ -157,7 +158,7 @@ def test_a_legacy_id_is_read() -> None:
     assert parse_message_id(RING, text).sort_key == f"{CHID}:{text}"
 
 
-@pytest.mark.parametrize(
+@cases(
     "plain",
     [
         "",

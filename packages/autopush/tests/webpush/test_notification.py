@@ -14,6 +14,7 @@ from autopush.webpush.notification import (
     number_of,
     updates_message,
 )
+from support.cases import cases
 
 # ── notification ──────────────────────────────────────────────────────────────────────────────────
 
@@ -124,7 +125,7 @@ def test_null_counts_as_absent(member: str) -> None:
     assert from_node(UAID, json.dumps({**PAYLOAD, member: None}).encode()) == plain()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("member", "value"),
     [
         ("channelID", 5),
@@ -241,8 +242,8 @@ OTHER = "99999999-2222-3333-4444-555555555555"
 TEXTS = [None, "text", "", 'a"b\\c\n', "é\u2028😀", "</script>"]
 
 
-@pytest.mark.parametrize("data", TEXTS)
-@pytest.mark.parametrize("number", [0, 12, MAX_VERSION])
+@cases("data", TEXTS)
+@cases("number", [0, 12, MAX_VERSION])
 def test_the_user_agent_gets_the_number_and_the_data_as_sent(number: int, data: str | None) -> None:
     update = {"channelID": CHANNEL, "version": number}
     message = json.loads(VersionUpdate.of(UAID, CHANNEL, number, data).to_client())

@@ -20,6 +20,7 @@ from channelstats.sending.endpoints import (
     subscription_of,
 )
 from channelstats.settings import load
+from support.cases import cases
 from support.channelstats.push_service import Browser, base64url
 
 # ── endpoints ─────────────────────────────────────────────────────────────────────────────────────
@@ -41,7 +42,7 @@ def test_an_endpoint_on_the_internet_is_taken_over_tls(endpoint: str) -> None:
     check_endpoint(endpoint, from_here=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     "endpoint",
     [
         "",
@@ -100,7 +101,7 @@ fd00::1 224.0.0.1 ff02::1 0.0.0.0 255.255.255.255
 """
 
 
-@pytest.mark.parametrize(
+@cases(
     ("address", "expected"),
     [
         *((address, True) for address in PUBLIC_ADDRESSES.split()),

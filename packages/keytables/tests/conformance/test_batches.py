@@ -3,6 +3,7 @@
 import pytest
 
 from keytables import Item, SchemaError, TableHandle
+from support.cases import cases
 
 # DynamoDB takes 25 writes or 100 keys in a request.
 SIZES = [0, 1, 25, 26, 100, 101, 333]
@@ -18,7 +19,7 @@ def keys(count: int) -> list[tuple[str, ...]]:
     return [(str(item["user"]), str(item["place"])) for item in items(count)]
 
 
-@pytest.mark.parametrize("count", SIZES)
+@cases("count", SIZES)
 async def test_any_number_of_items(messages: TableHandle, count: int) -> None:
     await messages.batch_write(puts=items(count))
     found = await messages.batch_get(keys(count))

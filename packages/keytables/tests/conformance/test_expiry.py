@@ -17,6 +17,7 @@ from keytables import (
     TableHandle,
     Update,
 )
+from support.cases import cases
 from support.clocks import ManualClock
 
 KEY = ("u", "1")
@@ -30,7 +31,7 @@ async def test_an_item_exists_until_its_expiry(messages: TableHandle, clock: Man
     assert await messages.get(KEY) is None
 
 
-@pytest.mark.parametrize("never", [{}, {"expiry": 0}, {"expiry": None}, {"expiry": -5}], ids=repr)
+@cases("never", [{}, {"expiry": 0}, {"expiry": None}, {"expiry": -5}])
 async def test_an_item_without_an_expiry_never_expires(
     messages: TableHandle, clock: ManualClock, never: dict[str, Any]
 ) -> None:
@@ -47,7 +48,7 @@ async def test_an_item_may_be_stored_expired(messages: TableHandle, clock: Manua
     assert await messages.get(KEY) is None
 
 
-@pytest.mark.parametrize("bad", ["soon", True, [1], 2**64], ids=repr)
+@cases("bad", ["soon", True, [1], 2**64])
 async def test_an_expiry_is_a_number(messages: TableHandle, bad: Any) -> None:
     with pytest.raises(SchemaError):
         await messages.put({"user": "u", "place": "1", "expiry": bad})

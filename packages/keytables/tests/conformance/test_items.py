@@ -20,13 +20,14 @@ from keytables import (
     Update,
     Value,
 )
+from support.cases import cases
 
 
 async def test_an_absent_item_is_none(messages: TableHandle) -> None:
     assert await messages.get(("u", "1")) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
     [
         "",
@@ -101,7 +102,7 @@ async def test_an_attribute_with_an_empty_set_is_not_stored(messages: TableHandl
     assert await messages.get(("u", "1")) == {"user": "u", "place": "1"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
     [
         (1, 2),
@@ -205,7 +206,7 @@ async def test_a_table_without_sort_key_is_used_with_one_key(users: TableHandle)
 # --- keys ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     "key",
     [
         ("u",),
@@ -249,7 +250,7 @@ async def test_an_item_needs_its_keys(messages: TableHandle) -> None:
         await messages.put({"user": "u"})
 
 
-@pytest.mark.parametrize("bad", [True, float("nan"), 2**63, 1e126, "1", None])
+@cases("bad", [True, float("nan"), 2**63, 1e126, "1", None])
 async def test_a_number_key_is_a_number_within_64_bits(engine: Engine, bad: Any) -> None:
     table = await engine.ensure_table(Table("numbers", Key("n", Kind.NUMBER)))
     with pytest.raises(SchemaError):

@@ -21,6 +21,7 @@ from keytables import (
     Table,
     TableHandle,
 )
+from support.cases import cases
 
 TEXTS = sorted(
     [
@@ -88,7 +89,7 @@ async def test_a_table_without_sort_key_has_one_item_in_a_partition(users: Table
 # --- ranges ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sort", "expected"),
     [
         (Range(), "abcde"),
@@ -108,7 +109,6 @@ async def test_a_table_without_sort_key_has_one_item_in_a_partition(users: Table
         (Range(prefix="c"), "c"),
         (Range(prefix="x"), ""),
     ],
-    ids=repr,
 )
 async def test_ranges(messages: TableHandle, sort: Range, expected: str) -> None:
     await fill(messages, "u", list("abcde"))
@@ -117,27 +117,27 @@ async def test_ranges(messages: TableHandle, sort: Range, expected: str) -> None
     assert places(back) == list(expected[::-1])
 
 
-@pytest.mark.parametrize("prefix", ["a", "a\0", "é", "\ud7ff", "\U0010ffff", "a\U0010ffff", "☃"])
+@cases("prefix", ["a", "a\0", "é", "\ud7ff", "\U0010ffff", "a\U0010ffff", "☃"])
 async def test_a_prefix_selects_the_keys_that_start_with_it(
     messages: TableHandle, prefix: str
 ) -> None:
     around = [prefix, prefix + "a", prefix + "\0", prefix + "\U0010ffff", "a", "b", "\ue000", "é"]
     keys = sorted({*around, prefix[:-1] + "~"}, key=str.encode)
-    await fill(messages, "u", keys)
-    found = await messages.query("u", sort=Range(prefix=prefix))
+    await fill(messages, prefix, keys)
+    found = await messages.query(prefix, sort=Range(prefix=prefix))
     assert places(found) == [key for key in keys if key.startswith(prefix)]
 
 
-@pytest.mark.parametrize("prefix", [b"\xff", b"\xff\xff", b"\0", b"a\xff"])
+@cases("prefix", [b"\xff", b"\xff\xff", b"\0", b"a\xff"])
 async def test_a_prefix_of_bytes(engine: Engine, prefix: bytes) -> None:
     table = await engine.ensure_table(Table("bytes", Key("user"), Key("place", Kind.BINARY)))
     keys = sorted({*BYTES, prefix, prefix + b"\0", prefix + b"\xff", b"b"})
-    await table.batch_write(puts=[{"user": "u", "place": key} for key in keys])
-    found = await table.query("u", sort=Range(prefix=prefix))
+    await table.batch_write(puts=[{"user": repr(prefix), "place": key} for key in keys])
+    found = await table.query(repr(prefix), sort=Range(prefix=prefix))
     assert places(found) == [key for key in keys if key.startswith(prefix)]
 
 
-@pytest.mark.parametrize("bad", [Range(gt=1), Range(lt=b"x"), Range(prefix=b"x")], ids=repr)
+@cases("bad", [Range(gt=1), Range(lt=b"x"), Range(prefix=b"x")])
 async def test_a_range_of_the_wrong_type_is_a_schema_error(
     messages: TableHandle, bad: Range
 ) -> None:
@@ -162,8 +162,8 @@ async def test_a_range_has_one_bound_on_each_side(bounds: dict[str, Scalar]) -> 
 # --- pages -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+@cases("descending", [False, True])
+@cases("limit", [1, 2, 3, 7, 100])
 async def test_pages_hold_every_item_once(
     messages: TableHandle, limit: int, descending: bool
 ) -> None:
@@ -183,7 +183,7 @@ async def test_the_last_page_has_no_cursor(messages: TableHandle) -> None:
     assert (await messages.query("nobody", limit=1)).cursor is None
 
 
-@pytest.mark.parametrize("descending", [False, True])
+@cases("descending", [False, True])
 async def test_pages_stay_within_their_range(messages: TableHandle, descending: bool) -> None:
     await fill(messages, "u", list("abcdefgh"))
     found = await pages(messages, 2, sort=Range(gt="a", le="g"), descending=descending)
@@ -246,7 +246,7 @@ async def test_large_items_are_paged_without_a_limit(messages: TableHandle) -> N
     assert seen == large
 
 
-@pytest.mark.parametrize("limit", [0, -1])
+@cases("limit", [0, -1])
 async def test_a_limit_is_at_least_one(messages: TableHandle, limit: int) -> None:
     with pytest.raises(SchemaError):
         await messages.query("u", limit=limit)
@@ -377,7 +377,7 @@ async def test_an_index_key_of_the_wrong_type_is_a_schema_error(indexed: TableHa
 # --- scan ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [1, 3, None])
+@cases("limit", [1, 3, None])
 async def test_a_scan_returns_every_item_once(messages: TableHandle, limit: int | None) -> None:
     expected = {(user, place) for user in "uvw" for place in "abc"}
     for user in "uvw":

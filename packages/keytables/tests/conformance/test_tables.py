@@ -14,6 +14,7 @@ from keytables import (
     TableNotFound,
     Unavailable,
 )
+from support.cases import cases
 from support.table_engines import Open
 
 TABLE = Table("things", Key("a"), Key("b"))
@@ -83,14 +84,13 @@ async def test_a_different_declaration_is_refused(engine: Engine, other: Table) 
         await engine.ensure_table(other)
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
     [
         Index("by_c", Key("c"), Key("e")),
         Index("by_c", Key("c", Kind.NUMBER)),
         Index("by_c", Key("c"), keys_only=True),
     ],
-    ids=["sort key", "kind", "projection"],
 )
 async def test_a_different_index_is_refused(engine: Engine, other: Index) -> None:
     await engine.ensure_table(Table("things", Key("a"), indexes=(Index("by_c", Key("c")),)))

@@ -16,6 +16,7 @@ from keytables import (
     Value,
     Values,
 )
+from support.cases import cases
 
 KEY = ("u", "1")
 BARE: Item = {"user": "u", "place": "1"}
@@ -46,7 +47,7 @@ async def test_remove_removes_attributes(messages: TableHandle) -> None:
     assert await messages.get(KEY) == {**BARE, "b": 2}
 
 
-@pytest.mark.parametrize("update", [Update(remove=("a",)), TAKE], ids=["remove", "take_from"])
+@cases("update", [Update(remove=("a",)), TAKE])
 async def test_an_update_that_only_removes_creates_no_item(
     messages: TableHandle, update: Update
 ) -> None:
@@ -88,7 +89,7 @@ async def test_setting_an_empty_set_removes_the_attribute(messages: TableHandle)
     assert await messages.get(KEY) == BARE
 
 
-@pytest.mark.parametrize("update", [ADD, TAKE], ids=["add_to", "take_from"])
+@cases("update", [ADD, TAKE])
 async def test_a_set_operation_needs_a_set(messages: TableHandle, update: Update) -> None:
     await messages.put({**BARE, "members": "text"})
     with pytest.raises(SchemaError):
@@ -96,7 +97,7 @@ async def test_a_set_operation_needs_a_set(messages: TableHandle, update: Update
     assert await messages.get(KEY) == {**BARE, "members": "text"}
 
 
-@pytest.mark.parametrize("value", ["a", ["a"], None], ids=repr)
+@cases("value", ["a", ["a"], None])
 async def test_a_set_operation_takes_a_set(messages: TableHandle, value: Any) -> None:
     with pytest.raises(SchemaError):
         await messages.update(KEY, ADD, {"members": value})
@@ -143,9 +144,7 @@ async def test_a_missing_parameter_is_a_schema_error(messages: TableHandle) -> N
     assert await messages.get(KEY) is None
 
 
-@pytest.mark.parametrize(
-    "update", [Update(set={"place": "2"}), Update(remove=("user",))], ids=["set", "remove"]
-)
+@cases("update", [Update(set={"place": "2"}), Update(remove=("user",))])
 async def test_keys_cannot_be_changed(messages: TableHandle, update: Update) -> None:
     with pytest.raises(SchemaError):
         await messages.update(KEY, update)

@@ -17,6 +17,7 @@ from keytables.dynamodb.retries import (
 )
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
 from keytables.retries import MIN_REMAINING, Backoff
+from support.cases import cases
 
 POLICY = RetryPolicy()
 
@@ -60,7 +61,7 @@ def test_code_message_and_body_are_kept_for_the_engine(name: str) -> None:
     assert (error.code, error.message, error.body) == ("ValidationException", "too long", body)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("status", "expected"),
     [
         (200, ErrorKind.AMBIGUOUS),  # a success is an object
@@ -71,7 +72,7 @@ def test_code_message_and_body_are_kept_for_the_engine(name: str) -> None:
         (503, ErrorKind.AMBIGUOUS),
     ],
 )
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'"x"', b"\xff", b'{"__type":1}', b"{}"])
+@cases("body", [b"", b"<html>", b"[]", b'"x"', b"\xff", b'{"__type":1}', b"{}"])
 def test_a_response_without_a_code_is_classified_by_its_status(
     status: int, expected: ErrorKind, body: bytes
 ) -> None:
