@@ -1,14 +1,5 @@
 """The option `apns_creds`: release channels of an application, each with its topic, its server and
-a client certificate or a key that signs tokens.
-
-    cert, key              files in PEM: a certificate of Apple and its private key
-    key, key_id, team_id   or the key of a .p8 file (its path, or the PEM text) and its IDs at Apple
-    topic                  the application's bundle ID; com.mozilla.org.<channel>
-    sandbox                Apple's server for development; false
-    port                   443, or 2197; 443
-    endpoint               another server than Apple's, as an https URL
-    max_connections        concurrent connections; 20
-    max_retry              retries of a request on another connection; 2
+a client certificate or a key that signs tokens. The page Bridges lists the members.
 
 Rule: an error stops the start and names the channel and the member, never a secret.
 """

@@ -1,21 +1,7 @@
 """FCM, Firebase Cloud Messaging: the HTTP v1 API, for applications on Android.
 
-Each application of `fcm_creds` has a Firebase project and a service account. Replies of FCM, by
-`errorCode` in `error.details`, else `error.status`, and their outcome:
-
-    200 with a message name              201 to the sender
-    404, NOT_FOUND, UNREGISTERED         410/106, the user is dropped
-    INVALID_ARGUMENT, of the token       410/106, the user is dropped
-    SENDER_ID_MISMATCH (403)             502/901: of the project's key or of one device
-    QUOTA_EXCEEDED (429), 429            503/201 with Retry-After
-    UNAVAILABLE (503), 503               503/201 with Retry-After
-    401 UNAUTHENTICATED                  once more with a new access token, then 502/901
-    THIRD_PARTY_AUTH_ERROR (401)         502/901: of APNs or a browser, not of our access token
-    403 otherwise                        502/901: the account may not send, or the API is off
-    INVALID_ARGUMENT otherwise, 4xx      502/999: not a fault of the device or of FCM
-    INTERNAL, 5xx, 3xx, what is no JSON  502/902
-    no connection, no whole answer       502/902, and 502/903 when it takes too long
-    no room on any connection            503/201
+Each application of `fcm_creds` has a Firebase project and a service account. The page Bridges lists
+the outcome of each reply, whose code is `errorCode` in `error.details`, else `error.status`.
 
 Rule: a user is dropped only by an error in FCM's own format that says the device is gone: not by a
 404 page of another server, nor by SENDER_ID_MISMATCH, which a wrong project causes for every user.

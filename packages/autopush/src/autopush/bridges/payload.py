@@ -1,12 +1,7 @@
-"""The data that a bridge transports: members that the application on the device reads.
+"""The data that a bridge transports: members that the application on the device reads, as the page
+Bridges lists them.
 
-    chid       channel id, as the registration returned it
-    body       the encrypted message, base64url without padding
-    con        its Content-Encoding
-    enc        its Encryption header, cleaned
-    cryptokey  its Crypto-Key header, cleaned; enckey: Encryption-Key, only without Crypto-Key
-
-Without a payload only `chid`. Rule: size limits apply to the final text, with everything in it.
+Rule: size limits apply to the final text, with everything in it.
 """
 
 import re

@@ -1,17 +1,8 @@
 """A bridge that delivers to nobody, for tests and for people who develop clients.
 
-The prefix of the device token sets the outcome of every message to it:
-
-    gone-…      410/106, and the user is dropped: the device is not registered any more
-    busy-…      503/201 with Retry-After
-    outage-…    502/902, as if the bridge could not be reached; repeated ones open the circuit
-    slow-…      502/903: no answer within the timeout
-    critical-…  410/105, for this message and all that follow until the device registers again
-    moved-…     delivered; the token becomes `new-…`, as when a bridge gives a device another one
-    any other   delivered
-
-The last `MAX_DELIVERED` messages stay in memory; each is logged at level debug, without payload
-and token.
+The prefix of the device token sets the outcome of every message to it, as the page Bridges lists
+them. The last `MAX_DELIVERED` messages stay in memory; each is logged at level debug, without
+payload and token.
 """
 
 import asyncio

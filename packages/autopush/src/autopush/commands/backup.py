@@ -1,12 +1,7 @@
 """`autopush backup` and `restore`: the files of the embedded store and of the keys.
 
-A backup is a folder in FOLDER, named by date and time:
-
-    autopush-20261122T164512Z/
-        autopush.sqlite     the store, one file without a log, however many parts it has
-        keys/crypto_key     the keys that are kept in the data folder
-        keys/auth_key
-        backup.json         when and by which version it was made; size and SHA-256 of each file
+A backup is a folder in FOLDER, named by date and time: the store as one file without a log, the
+keys that are kept in the data folder, and `backup.json`, the `Manifest`.
 
 Rule: a folder with such a name is a complete, verified backup; an unfinished one has another name.
 A restore changes nothing before the whole backup is verified, or while a process has the store
@@ -47,7 +42,7 @@ from keytables.sqlite.layout import sync_folder
 
 MANIFEST: Final = "backup.json"
 FORMAT: Final = 1
-"""Version of the layout above."""
+"""Version of what is in the folder."""
 
 _NAME: Final = re.compile(r"autopush-\d{8}T\d{6}Z(?:-\d+)?")
 _UNFINISHED: Final = re.compile(r"\.autopush-[0-9a-f]{16}")

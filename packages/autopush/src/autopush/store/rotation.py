@@ -1,28 +1,18 @@
 """Rotation of monthly message tables, and how a user is moved to the next one.
 
 Tables: the next month's is created, the capacity of old ones lowered, older ones dropped. The steps
-depend on names, capacities and the clock only, so that a dry run shows exactly what would be done;
-every step may be repeated. Nodes create the current month's table themselves: if it is missing, no
-node has seen this month and the clock may be wrong, so nothing is lowered or dropped.
+depend on names, capacities and the clock only, so that a dry run shows exactly what would be done.
+Nodes create the current month's table themselves: if it is missing, no node has seen this month and
+the clock may be wrong, so nothing is lowered or dropped.
 
-A user is moved when its user agent connects:
-
-    1  the subscriptions are copied
-    2  the router record names the new table, and in `moved_from` the old one
-    3  the old table is read once more: messages stored meanwhile are moved, before anything is
-       read from the new one
-    4  at the next connect it is read a last time, and `moved_from` is removed
-
-A node that stores a message reads the record afterwards (`follow`). Before step 2 the record names
-the old table, and step 3 finds the message. After step 2 it names the new one, and the message is
-moved at once.
-
-A bridge's user never connects and has only subscriptions there. They are copied, and the record
-changed, when the user is next seen (`table_of_bridged_user`).
+A user is moved when its user agent connects; the page Storage has the steps, and what may happen
+between them. A node that stores a message reads the record afterwards (`follow`): if that names
+another table by then, the message is moved at once. A bridge's user never connects and has only
+subscriptions there, which are copied when the user is next seen (`table_of_bridged_user`).
 
 Rule: a message is put into the new table before it is deleted from the old one, and every step may
 be repeated: the next connection, on whichever node, completes an interrupted move. Concurrent moves
-do no harm; the older connection is refused in step 2 at the latest.
+do no harm; the older connection is refused when it changes the record, at the latest.
 """
 
 import asyncio
