@@ -32,7 +32,7 @@ class Proxied:
     listener: Listener
     server: HttpServer
     address: tuple[str, int]
-    refused: list[tuple[str, str, int]] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
     faults: list[dict[str, object]] = field(default_factory=list)
 
     def connect(self) -> socket.socket:
@@ -196,30 +196,10 @@ async def test_what_is_no_header_closes_the_connection_unanswered(data: bytes) -
         with here.connect() as sock:
             sock.sendall(data)
             await closed(sock)
-        ((peer, reason, number),) = here.refused
-        assert (peer, number) == ("127.0.0.1", 1)
+        ((peer, reason),) = here.refused
+        assert peer == "127.0.0.1"
         assert "header" in reason
         assert here.listener.connections == 0
-
-
-def test_refusals_are_reported_once_in_an_interval() -> None:
-    loop = FakeLoop()
-    reports: list[tuple[str, str, int]] = []
-    with socket.socket() as sock:
-        listener = Listener(
-            sock,
-            lambda peer, take_key: asyncio.Protocol(),
-            TimerWheel(loop.loop),
-            tls=None,
-            proxied=True,
-            on_refused=lambda *report: reports.append(report),
-        )
-        for peer in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
-            listener.count_refused(peer, "too long")
-        assert reports == [("192.0.2.1", "too long", 1)]
-        loop.advance(listener_module.REPORT_INTERVAL)
-        listener.count_refused("192.0.2.4", "malformed")
-        assert reports[1:] == [("192.0.2.4", "malformed", 3)]
 
 
 async def test_a_connection_without_data_is_closed_and_not_reported() -> None:
@@ -240,7 +220,7 @@ async def test_a_header_that_does_not_come_in_time_closes_the_connection(
         with here.connect() as sock:
             sock.sendall(line()[:-1])
             await closed(sock)
-        assert [reason for _, reason, _ in here.refused] == ["the header took too long"]
+        assert [reason for _, reason in here.refused] == ["the header took too long"]
         assert here.listener.connections == 0
 
 

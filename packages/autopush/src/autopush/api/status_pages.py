@@ -62,13 +62,12 @@ class Dockerflow:
         *,
         routers: Mapping[str, bool] | None = None,
         unused_uaid: str = UNUSED_UAID,
-        version_file: Path = VERSION_FILE,
         clock: Callable[[], float] = time.monotonic,
         store_timeout: float = STORE_TIMEOUT,
     ) -> None:
         self._store = StoreHealth(store, metrics, uaid=unused_uaid, clock=clock)
         self._metrics = metrics
-        self._version = version_page(version_file)
+        self._version = version_page(VERSION_FILE)
         self._routers = routers
         self._clock = clock
         self._store_timeout = store_timeout

@@ -34,7 +34,7 @@ MAX_WAITING: Final = 1024
 MIN_WAIT: Final = 1.0
 """Seconds that a connection surely has for its header and handshake."""
 REPORT_INTERVAL: Final = 60.0
-"""Seconds between two reports of invalid headers, and of failures to accept."""
+"""Seconds between two reports of failures to accept."""
 
 _PEEK_SIZE: Final = 4096
 _MAX_ACCEPTS: Final = 64
@@ -55,9 +55,7 @@ class Listener:
     """Serves what arrives on `sock`, from `start` to `close`.
 
     `tls`: None for plain text; its timeouts are in seconds. `proxied`: a PROXY header comes first.
-    `on_refused(peer, reason, number)`: connections were closed for an invalid or late header;
-    `peer` and `reason` are those of the last one, `number` counts them since the previous report,
-    at least `REPORT_INTERVAL` ago.
+    `on_refused(peer, reason)`: a connection was closed for an invalid or late header.
     """
 
     sock: socket.socket
@@ -70,7 +68,7 @@ class Listener:
     shutdown_timeout: float = 5.0
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     connection_rate: ConnectionRate | None = None
-    on_refused: Callable[[str, str, int], object] | None = None
+    on_refused: Callable[[str, str], object] = lambda _peer, _reason: None
 
     def __post_init__(self) -> None:
         self.limits.add_server(self)
@@ -78,8 +76,7 @@ class Listener:
         self._accepting = False
         self._pause: Timer | None = None
         self._closed = False
-        self._refused = 0
-        self._next_report = self._next_failure_report = float("-inf")
+        self._next_failure_report = float("-inf")
 
     @property
     def connections(self) -> int:
@@ -168,15 +165,6 @@ class Listener:
         self._waiting.pop(connection, None)
         self.start()
 
-    def count_refused(self, peer: str, reason: str) -> None:
-        self._refused += 1
-        now = self.wheel.loop.time()
-        if now >= self._next_report:
-            self._next_report = now + REPORT_INTERVAL
-            if self.on_refused is not None:
-                self.on_refused(peer, reason, self._refused)
-            self._refused = 0
-
 
 class _PendingConnection:
     """A connection from `accept` until it is served. `peer`: the other end's address, perhaps the
@@ -254,7 +242,7 @@ class _PendingConnection:
         if task.cancelled() or error is not None:
             self._sock.close()  # no effect if a transport had it
         if isinstance(error, ProxyHeaderError):
-            self._listener.count_refused(self._peer, str(error))
+            self._listener.on_refused(self._peer, str(error))
         elif error is not None and not isinstance(error, OSError | ConnectionRefused):
             context = {"message": "Cannot serve an accepted connection", "exception": error}
             self._loop.call_exception_handler(context)
@@ -389,30 +377,22 @@ def limit_send_buffer(sock: HasSocketOptions, size: int) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
 
-def enable_keepalive(
-    sock: HasSocketOptions,
-    *,
-    idle: int = 300,
-    interval: int = 60,
-    count: int = 4,
-    unacknowledged: int = 60,
-) -> None:
-    """Let the kernel probe idle connections and drop those whose peer is gone; times in seconds.
+_KEEPALIVE: Final = (
+    ("TCP_KEEPIDLE", 300),  # seconds of silence until the first probe
+    ("TCP_KEEPINTVL", 60),  # seconds from one to the next
+    ("TCP_KEEPCNT", 4),  # so many without an answer end the connection
+    ("TCP_USER_TIMEOUT", 60_000),  # as do so many ms without an acknowledgement of sent data
+)
 
-    After `idle` of silence a probe is sent, then one every `interval`; `count` without an answer
-    end the connection, as do `unacknowledged` seconds without an acknowledgement of sent data (on
-    Linux, also of probes). It costs the process no timer and no write. On Linux, accepted sockets
-    inherit these options from the listening one.
 
-    Options that the platform does not know are skipped.
+def enable_keepalive(sock: HasSocketOptions) -> None:
+    """Let the kernel probe idle connections and drop those whose peer is gone.
+
+    It costs the process no timer and no write. On Linux, accepted sockets inherit these options
+    from the listening one. Options that the platform does not know are skipped.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", idle),
-        ("TCP_KEEPINTVL", interval),
-        ("TCP_KEEPCNT", count),
-        ("TCP_USER_TIMEOUT", unacknowledged * 1000),
-    ):
+    for name, value in _KEEPALIVE:
         option = getattr(socket, name, None)
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)

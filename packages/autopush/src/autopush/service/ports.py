@@ -25,7 +25,10 @@ from autopush.service.listeners import (
 )
 from autopush.settings import Settings
 from autopush.telemetry import logs
+from autopush.telemetry.logs import RepeatLimiter
 
+PROXY_REPORT_INTERVAL: Final = 60.0
+"""Seconds between two log lines about connections without the header of the PROXY protocol."""
 TLS_SHUTDOWN_TIMEOUT: Final = 5.0
 """Seconds a client has to answer a TLS close_notify before TCP is closed."""
 
@@ -72,6 +75,7 @@ class Ports:
         """Each with the purpose of its socket."""
         self._public: list[HttpServer] = []
         self._listeners: list[asyncio.Server | Listener] = []
+        self._proxy_lines = RepeatLimiter(1, PROXY_REPORT_INTERVAL)
 
     def __contains__(self, purpose: str) -> bool:
         return purpose in self.sockets
@@ -133,7 +137,7 @@ class Ports:
             shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
             limits=server.connection_limits,
             connection_rate=server.connection_rate,
-            on_refused=_log_proxy_refused,
+            on_refused=self._log_proxy_refused,
         )
         listener.start()
         return listener
@@ -158,6 +162,6 @@ class Ports:
         if not keep_sockets:
             close(self.sockets)
 
-
-def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:
-    _log.warning("Connections without PROXY header", proxy=proxy, reason=reason, number=number)
+    def _log_proxy_refused(self, proxy: str, reason: str) -> None:
+        if (count := self._proxy_lines.admit("")) is not None:
+            _log.warning("Connections without PROXY header", proxy=proxy, reason=reason, **count)
