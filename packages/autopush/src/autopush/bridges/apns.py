@@ -20,7 +20,7 @@ import orjson
 
 from autopush.bridges.apns_credentials import ProviderToken, ReleaseChannel, release_channels
 from autopush.bridges.payload import MAX_TTL, check_size, check_token, device_token, message_data
-from autopush.bridges.provider import BUSY_RETRY, Provider, Reply, retry_after
+from autopush.bridges.provider import BUSY_RETRY, Provider, Reply, overloaded, refused
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.net.http_client import HttpClient
@@ -232,19 +232,9 @@ class ApnsRouter(Router):
         if status == 413 or reason == "PayloadTooLarge":
             return RouterError(Errno.PAYLOAD_TOO_LARGE, "The payload is too large for this device")
         if status == 403 or reason in REFUSED:
-            return RouterError(
-                Errno.BRIDGE_REFUSED,
-                "The bridge of this device does not accept the service's credentials",
-                is_outage=True,
-            )
+            return refused()
         if status in (429, 500, 503) or reason in OVERLOADED:
-            seconds = retry_after(reply.headers, self._clock())
-            return RouterError(
-                Errno.BACK_OFF,
-                "The bridge of this device wants fewer messages",
-                headers=(("Retry-After", str(seconds)),),
-                is_outage=status >= 500,
-            )
+            return overloaded(reply, self._clock(), is_outage=status >= 500)
         return RouterError(
             Errno.UNKNOWN,
             "APNS returned an error processing request",

@@ -167,10 +167,13 @@ def refused(*, is_outage: bool = True) -> RouterError:
     )
 
 
-def overloaded(reply: Reply, now: float) -> RouterError:
+def overloaded(reply: Reply, now: float, *, is_outage: bool = False) -> RouterError:
     """For a request that the provider wants later."""
-    return RouterError.retry_after(
-        retry_after(reply.headers, now), "The bridge of this device is overloaded"
+    return RouterError(
+        Errno.BACK_OFF,
+        "The bridge of this device is overloaded",
+        headers=(("Retry-After", str(retry_after(reply.headers, now))),),
+        is_outage=is_outage,
     )
 
 
