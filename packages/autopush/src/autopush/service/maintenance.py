@@ -100,7 +100,7 @@ class Maintenance:
     clock: Clock
     _: KW_ONLY
     first_reading: ClockReading
-    key_hash: str
+    key_hash: str = field(repr=False)
     steady: Clock = steady_clock
     sleep: Sleep = asyncio.sleep
     uniform: Callable[[float, float], float] = random.uniform
