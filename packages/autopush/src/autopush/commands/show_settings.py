@@ -81,9 +81,9 @@ def effective_values(settings: Settings) -> Iterator[EffectiveValue]:
 
 
 def _value(option: Option, source: Source, settings: Settings) -> Value:
-    if source.kind == "default" and option.default_text:
-        return option.effective(settings) if option.effective is not None else None
     value: Value = getattr(settings, option.name)
+    if source.kind == "default" and option.default_text:
+        return option.effective(settings) if option.effective is not None else value or None
     if option.value_type.without_secret is not None and isinstance(value, str):
         return option.value_type.without_secret(value)
     return SECRET if option.secret else value

@@ -145,7 +145,6 @@ class Settings:
         "IPv6 too",
         default_text=f"{LOOPBACK}; with `autopush connection` and `autopush endpoint` every "
         "interface, if an ini file of the original is read",
-        effective=lambda settings: settings.host,
     )
     hostname: HostName = ADDRESSES.option(
         "",
@@ -162,7 +161,6 @@ class Settings:
         "public port: for the WebSockets of user agents, and with `autopush endpoint` for the HTTP "
         "requests of application servers; 0 takes any free port",
         default_text=f"{WEBSOCKET_PORT}, with `autopush endpoint` {ENDPOINT_PORT}",
-        effective=lambda settings: settings.port,
         file=IniFile.CONNECTION,
         short="-p",
         daemon_env="PORT",
@@ -172,7 +170,6 @@ class Settings:
         "port in the endpoint URLs; with `autopush serve` also the HTTP port for application "
         "servers, where 0 takes any free port",
         default_text=f"{ENDPOINT_PORT}, with `autopush endpoint` its own port",
-        effective=lambda settings: settings.endpoint_port,
         short="-e",
     )
     router_port: Port = ADDRESSES.of(*NODES).option(
@@ -618,7 +615,6 @@ class Settings:
         NO_FOLDER,
         "folder of the embedded store and of the keys created at the first start",
         default_text="$XDG_DATA_HOME/autopush, or ~/.local/share/autopush",
-        effective=lambda settings: settings.data,
     )
     store: StoreUrl = STORAGE.of(*ALL_COMMANDS, "keys").option(
         "",
@@ -796,7 +792,6 @@ class Settings:
 
     @property
     def public_scheme(self) -> str:
-        """`endpoint_scheme` with its default."""
         return self.endpoint_scheme or ("https" if self.ssl_key else "http")
 
     @property
@@ -879,7 +874,6 @@ class Settings:
 
     @property
     def node_scheme(self) -> str:
-        """`router_scheme` with its default."""
         return self.router_scheme or ("https" if self.router_ssl_key else "http")
 
     @property
@@ -898,7 +892,6 @@ class Settings:
 
     @property
     def store_url(self) -> str:
-        """`store` with its default."""
         endpoint = self.aws_ddb_endpoint
         if endpoint and not self.store:
             return f"dynamodb://?endpoint={endpoint}"
@@ -942,7 +935,6 @@ class Settings:
 
     @property
     def store_first(self) -> bool:
-        """`direct_delivery` with its default."""
         return self.direct_delivery == "store-first" or (
             not self.direct_delivery and not self.is_on_dynamodb
         )
@@ -956,7 +948,6 @@ class Settings:
 
     @property
     def maintains(self) -> bool:
-        """`maintenance` with its default."""
         return not self.is_on_dynamodb if self.maintenance is None else self.maintenance
 
     def units(self, table: str) -> tuple[int, int] | None:
