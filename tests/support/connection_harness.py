@@ -14,6 +14,7 @@ from autopush.api.status_pages import Dockerflow
 from autopush.delivery.connected import Registry
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.placement import Placement
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.limits import LimitRefusals, TokenBuckets, UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
@@ -299,6 +300,7 @@ class Harness:
             clock=harness.clock,
             max_connections=max_connections,
             buffered=buffered or BufferedBytes(),
+            placement=Placement(harness.store),
             broadcasts=broadcasts,
             uniform=lambda least, most: least + (most - least) * harness.chance,
         )

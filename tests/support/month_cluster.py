@@ -16,6 +16,7 @@ from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.placement import Placement
 from autopush.delivery.router import DeliveryResult, NodeCache, UserAgentRouter
 from autopush.limits import StoredLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
@@ -115,6 +116,7 @@ class Node:
             clock=cluster.clock,
             connection_limits=ConnectionLimits(),
             buffered=BufferedBytes(),
+            placement=Placement(store),
             uniform=lambda least, most: (least + most) / 2,
         )
         self.bridges = bridges = Bridges({}, store, metrics)

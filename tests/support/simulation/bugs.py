@@ -70,7 +70,7 @@ def _keeps_both_connections() -> Iterator[None]:
 
     def claim(self: StoreRequests, user: Any, uaid: str) -> bool:
         user.uaid = uaid
-        self._registry.claim(uaid, user)
+        self.registry.claim(uaid, user)
         return True
 
     with (

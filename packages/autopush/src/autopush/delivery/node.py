@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -47,73 +48,61 @@ def _stay(_owner: int, _connection: object, _hello: bytes, stay: Callable[[], No
     stay()
 
 
+@dataclass(eq=False, kw_only=True)
 class ConnectionNode:
     """`nodes.own_id`: named in its users' router records. `max_connections`: 0 for no limit.
     `move_with_hello`: moves a connection to another worker, see `Movers`. `accounts`: None admits
     user agents without one.
     """
 
-    def __init__(
-        self,
-        *,
-        store: PushStore,
-        metrics: Metrics,
-        nodes: Nodes,
-        registry: Registry,
-        tokens: EndpointTokens,
-        rules: Rules,
-        limits: UserAgentLimits,
-        wheel: TimerWheel,
-        clock: Clock,
-        connection_limits: ConnectionLimits,
-        buffered: BufferedBytes,
-        placement: Placement | None = None,
-        accounts: AccountLimits | None = None,
-        move_with_hello: Callable[[int, Any, bytes, Callable[[], None]], None] = _stay,
-        broadcasts: Broadcasts = NO_BROADCASTS,
-        max_connections: int = 0,
-        uniform: Callable[[float, float], float] = random.uniform,
-    ) -> None:
-        self.store = store
-        self.nodes = nodes
-        self.registry = registry
-        self.rules = rules
-        self.limits = limits
-        self.placement = placement or Placement(store)
-        self.accounts = accounts
-        if accounts is not None:
-            accounts.end_sessions = self._end_sessions
-        self.move_with_hello = move_with_hello
-        self.broadcasts = broadcasts
-        self.wheel = wheel
-        self.clock = clock
-        self.uniform = uniform
-        self.connections = metrics.gauge(CONNECTIONS)
-        self.notification_checks = metrics.counter(UA_NOTIFICATION_CHECK)
+    store: PushStore
+    metrics: Metrics
+    nodes: Nodes
+    registry: Registry
+    tokens: EndpointTokens
+    rules: Rules
+    limits: UserAgentLimits
+    wheel: TimerWheel
+    clock: Clock
+    connection_limits: ConnectionLimits
+    buffered: BufferedBytes
+    placement: Placement
+    accounts: AccountLimits | None = None
+    move_with_hello: Callable[[int, Any, bytes, Callable[[], None]], None] = _stay
+    broadcasts: Broadcasts = NO_BROADCASTS
+    max_connections: int = 0
+    uniform: Callable[[float, float], float] = random.uniform
+
+    def __post_init__(self) -> None:
+        if self.accounts is not None:
+            self.accounts.end_sessions = self._end_sessions
+        self.connections = self.metrics.gauge(CONNECTIONS)
+        self.notification_checks = self.metrics.counter(UA_NOTIFICATION_CHECK)
         self.clients = Clients()
-        self.session_metrics = SessionMetrics(metrics)
-        self.log = SessionLog(store.uaid_hash, metrics)
-        self.background = BackgroundWrites(store, nodes, wheel, registry.acked, tokens.ring)
+        self.session_metrics = SessionMetrics(self.metrics)
+        self.log = SessionLog(self.store.uaid_hash, self.metrics)
+        self.background = BackgroundWrites(
+            self.store, self.nodes, self.wheel, self.registry.acked, self.tokens.ring
+        )
         self.requests = StoreRequests(
-            store,
-            nodes,
-            registry,
-            tokens,
+            self.store,
+            self.nodes,
+            self.registry,
+            self.tokens,
             self.background,
             self.placement,
             on_dropped=self.log.dropped,
-            already_connected=metrics.counter(UA_ALREADY_CONNECTED),
+            already_connected=self.metrics.counter(UA_ALREADY_CONNECTED),
         )
-        self.connection_limits = connection_limits
-        self.buffered = buffered
-        self._max_connections = max_connections
         self.is_stopping = False
-        store.on_month_change(self._on_month_change)
-        store.users.on_incomplete(partial(self.log.dropped, reason=DropReason.INCOMPLETE_RECORD))
+        self.store.on_month_change(self._on_month_change)
+        self.store.users.on_incomplete(
+            partial(self.log.dropped, reason=DropReason.INCOMPLETE_RECORD)
+        )
 
     @property
     def is_accepting(self) -> bool:
-        limit = self._max_connections
+        limit = self.max_connections
         return not self.is_stopping and (not limit or len(self.registry.sockets) < limit)
 
     async def _on_month_change(self) -> None:

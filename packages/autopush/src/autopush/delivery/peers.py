@@ -12,6 +12,7 @@ opens, so that further calls fail at once, and what it has missed is repeated un
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from itertools import islice
 from typing import Final
@@ -73,6 +74,7 @@ class NodeAnswer(Enum):
         return self in (NodeAnswer.UNREACHABLE, NodeAnswer.UNRESPONSIVE)
 
 
+@dataclass(eq=False)
 class Nodes:
     """All nodes as seen from one of them; calls to itself need no network.
 
@@ -85,35 +87,24 @@ class Nodes:
     without a network, to their index among the `siblings`. `others`: have the own node ID too.
     """
 
-    def __init__(
-        self,
-        own_id: str,
-        registry: Registry,
-        wheel: TimerWheel,
-        metrics: Metrics,
-        *,
-        keys: Sequence[bytes],
-        connect_timeout: float,
-        request_timeout: float = 3.0,
-        tls: ClientTls | None = None,
-        siblings: Siblings | None = None,
-        sibling_urls: Mapping[str, int] | None = None,
-        others: OtherVersions | None = None,
-    ) -> None:
-        self.own_id = own_id
-        self._own_base, _ = split_instance_url(own_id)
-        self._siblings = siblings
-        self._sibling_urls = sibling_urls or {}
-        self._others = OtherVersions(None) if others is None else others
-        self._keys = keys
-        self._tls = tls or ClientTls()
+    own_id: str
+    registry: Registry
+    wheel: TimerWheel
+    metrics: Metrics
+    _: KW_ONLY
+    keys: Sequence[bytes]
+    connect_timeout: float
+    request_timeout: float = 3.0
+    tls: ClientTls = field(default_factory=ClientTls)
+    siblings: Siblings | None = None
+    sibling_urls: Mapping[str, int] = field(default_factory=dict)
+    others: OtherVersions = field(default_factory=lambda: OtherVersions(None))
+
+    def __post_init__(self) -> None:
+        self._own_base, _ = split_instance_url(self.own_id)
         self._distrusted: set[str] = set()
-        self._registry = registry
-        self._wheel = wheel
-        self._unreachable = metrics.counter(NODE_CONNECT_ERROR)
-        self._unanswered = metrics.counter(NODE_TIMEOUT)
-        self._connect_timeout = connect_timeout
-        self._request_timeout = request_timeout
+        self._unreachable = self.metrics.counter(NODE_CONNECT_ERROR)
+        self._unanswered = self.metrics.counter(NODE_TIMEOUT)
         self._links: dict[tuple[str, int], Link] = {}
         self._pending = PendingCalls(self._call_again)
         self._is_retired = False
@@ -125,12 +116,12 @@ class Nodes:
             # For a stored message the other node may read the store: a slow call.
             lane = _lane(notification.uaid) if row else 0
             return await self._call(node_id, "PUT", path, notification.to_node(), lane=lane)
-        user = self._registry.find(notification.uaid)
+        user = self.registry.find(notification.uaid)
         if user is None:
             answer = await self._call(node_id, "PUT", path, notification.to_node())
             if answer is not NodeAnswer.ABSENT:
                 return answer
-            user = self._registry.find(notification.uaid)  # it may have moved here
+            user = self.registry.find(notification.uaid)  # it may have moved here
         if user is None:
             return self._absent(notification.uaid)
         delivered = await user.deliver_from_peer(notification, row)
@@ -150,7 +141,7 @@ class Nodes:
 
         `urgency`: of the message that was stored. LATER: the node reads storage later by itself.
         """
-        user = self._registry.find(uaid) if node_id == self.own_id else None
+        user = self.registry.find(uaid) if node_id == self.own_id else None
         if user is None:
             path = f"/notif/{uaid}"
             # In the body, which an older version ignores: it reads storage in any case.
@@ -159,13 +150,13 @@ class Nodes:
                 self._pending.add(node_id, "PUT", path)
             if node_id != self.own_id or answer is not NodeAnswer.ABSENT:
                 return answer
-            user = self._registry.find(uaid)  # it may have moved here
+            user = self.registry.find(uaid)  # it may have moved here
             if user is None:
                 return self._absent(uaid)
         return NodeAnswer.DONE if user.check_storage(urgency) else NodeAnswer.LATER
 
     def _absent(self, uaid: str) -> NodeAnswer:
-        is_finishing = self._registry.acked.has_undeleted(uaid)
+        is_finishing = self.registry.acked.has_undeleted(uaid)
         return NodeAnswer.BUSY if is_finishing else NodeAnswer.ABSENT
 
     async def is_connected(self, node_id: str, uaid: str) -> NodeAnswer:
@@ -173,13 +164,13 @@ class Nodes:
         path = f"/notif/{uaid}"
         if node_id != self.own_id:
             return await self._call(node_id, "GET", path)
-        if self._registry.find(uaid):
+        if self.registry.find(uaid):
             return NodeAnswer.DONE
         return await self._call(node_id, "GET", path)
 
     def may_have_duplicates(self, node_id: str) -> bool:
         """Whether `end_duplicate` has anything to do there, for a user agent connected here."""
-        return node_id != self.own_id or self._others.exist
+        return node_id != self.own_id or self.others.exist
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
         """Close an older connection there; the answer comes when its acks are stored.
@@ -188,7 +179,7 @@ class Nodes:
         count as that of a stopped node. One that does not answer has to close it later: what is
         unacked there is saved only then.
         """
-        user = self._registry.find(uaid) if node_id == self.own_id else None
+        user = self.registry.find(uaid) if node_id == self.own_id else None
         if user is not None and user.connected_at == connected_at:
             user.disconnect(NORMAL_CLOSURE, REPLACED)
             return
@@ -215,7 +206,7 @@ class Nodes:
         """A call that was not answered."""
         answer = await self._call(node_id, method, path)
         if node_id == self.own_id and answer is NodeAnswer.ABSENT:
-            user = self._registry.find(path.split("/")[2])
+            user = self.registry.find(path.split("/")[2])
             if user is not None:  # it has moved here meanwhile
                 user.check_storage()
         return answer
@@ -224,17 +215,17 @@ class Nodes:
         self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
     ) -> NodeAnswer:
         if node_id == self.own_id:
-            response = await self._others.ask(method, path, body)
+            response = await self.others.ask(method, path, body)
             return NodeAnswer.ABSENT if response is None else _answer_of(response.status)
         base, instance = split_instance_url(node_id)
         if base and base == self._own_base:
             # A predecessor of this worker.
             self._unreachable.add()
             return NodeAnswer.UNREACHABLE
-        if self._siblings is not None and (index := self._sibling_urls.get(base)) is not None:
+        if self.siblings is not None and (index := self.sibling_urls.get(base)) is not None:
             request = Request(method, f"{instance}{path}", "", {}, "", body=body)
             try:
-                return _answer_of((await self._ask_sibling(self._siblings, index, request)).status)
+                return _answer_of((await self._ask_sibling(self.siblings, index, request)).status)
             except SiblingRestarted:
                 self._unreachable.add()
                 return NodeAnswer.UNREACHABLE
@@ -271,9 +262,9 @@ class Nodes:
         """Pass on a call of this worker's predecessor to a sibling, whose index begins the path."""
         index, _, path = request.path.lstrip("/").partition("/")
         call = Request(request.method, f"/{path}", "", {}, "", body=request.body)
-        if self._siblings is not None:
+        if self.siblings is not None:
             with suppress(SiblingError):
-                return await self._ask_sibling(self._siblings, int(index), call)
+                return await self._ask_sibling(self.siblings, int(index), call)
         return Response(500)
 
     async def _ask_sibling(self, siblings: Siblings, index: int, call: Request) -> Response:
@@ -316,11 +307,11 @@ class Nodes:
             link = self._links[node_id, lane] = Link(
                 host,
                 port,
-                connect_timeout=self._connect_timeout,
-                timeout=self._request_timeout,
-                wheel=self._wheel,
-                tls=self._tls if parts.scheme == "https" else None,
-                keys=self._keys,
+                connect_timeout=self.connect_timeout,
+                timeout=self.request_timeout,
+                wheel=self.wheel,
+                tls=self.tls if parts.scheme == "https" else None,
+                keys=self.keys,
                 base=parts.path,
             )
         return link

@@ -7,6 +7,7 @@ last. Another node that looks for it in between finds it here, and no message is
 import asyncio
 import hmac
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from autopush.delivery.background import BackgroundWrites
@@ -41,31 +42,21 @@ from keytables import TableNotFound, Throttled, Unavailable
 CONNECT_ATTEMPTS: Final = 3
 
 
+@dataclass(eq=False)
 class StoreRequests:
     """`on_dropped`: called with the UAID of a user deleted at its hello. `already_connected`:
     counts hellos that raced with another connection of the user.
     """
 
-    def __init__(
-        self,
-        store: PushStore,
-        nodes: Nodes,
-        registry: Registry,
-        tokens: EndpointTokens,
-        background: BackgroundWrites,
-        placement: Placement,
-        *,
-        on_dropped: Callable[[str, DropReason], None],
-        already_connected: Counter,
-    ) -> None:
-        self._store = store
-        self._nodes = nodes
-        self._registry = registry
-        self._tokens = tokens
-        self._background = background
-        self._placement = placement
-        self._on_dropped = on_dropped
-        self._already_connected = already_connected
+    store: PushStore
+    nodes: Nodes
+    registry: Registry
+    tokens: EndpointTokens
+    background: BackgroundWrites
+    placement: Placement
+    _: KW_ONLY
+    on_dropped: Callable[[str, DropReason], None]
+    already_connected: Counter
 
     async def execute(self, user: ConnectedUser, request: StoreRequest) -> StoreResult:
         """:raises TableNotFound: the user's message table no longer exists
@@ -87,7 +78,7 @@ class StoreRequests:
                 case ChangeTable():
                     return await self._change_table(user)
         except TableNotFound as error:
-            if error.table == user.messages.name and await self._store.is_gone(error.table):
+            if error.table == user.messages.name and await self.store.is_gone(error.table):
                 raise
             raise Unavailable(str(error)) from error
 
@@ -96,7 +87,7 @@ class StoreRequests:
     async def _identify(self, user: ConnectedUser, request: Identify) -> Identified:
         uaid = request.uaid
         superseded: list[UserRecord] = []
-        table = self._store.versions if request.is_simplepush else self._store.current
+        table = self.store.versions if request.is_simplepush else self.store.current
         user.messages = table
         for _ in range(CONNECT_ATTEMPTS):
             known = None
@@ -110,14 +101,14 @@ class StoreRequests:
                 break
             superseded.append(record)
             connected_at = max(user.connected_at, record.connected_at + 1)
-            replaced = await self._store.users.connect(
-                record, self._nodes.own_id, connected_at, request.wake_data, request.min_urgency
+            replaced = await self.store.users.connect(
+                record, self.nodes.own_id, connected_at, request.wake_data, request.min_urgency
             )
             if replaced is not None:
                 # If the reply to a first try was lost, `replaced` is what that try wrote.
                 await self._end_duplicates([*superseded, replaced])
                 return await self._known_user(user, replaced, messages, connected_at, request)
-            self._already_connected.add()
+            self.already_connected.add()
         raise Throttled("the user connects in too many places at once")
 
     async def _find_user(
@@ -127,32 +118,32 @@ class StoreRequests:
 
         None, and nothing changes, if the user has another secret.
         """
-        record = await self._store.users.get(uaid)
+        record = await self.store.users.get(uaid)
         if record is None or record.router_type not in CONNECTING:
             return None
         if record.secret_hash and not _is_equal(record.secret_hash, secret_hash):
             return None
         reason = DropReason.ROUTER_TYPE_CHANGED
         if record.router_type == router_type:
-            messages = await self._store.messages_of(record)
+            messages = await self.store.messages_of(record)
             if messages is not None:
                 return record, messages
             reason = DropReason.NO_MESSAGE_TABLE
-        if not await self._store.drop_user(record):
+        if not await self.store.drop_user(record):
             return None
-        self._on_dropped(uaid, reason)
+        self.on_dropped(uaid, reason)
         if reason is DropReason.ROUTER_TYPE_CHANGED:
-            previous = self._registry.find(uaid)
+            previous = self.registry.find(uaid)
             if previous is not None:
                 previous.disconnect(NORMAL_CLOSURE, REPLACED)
             await self._end_duplicates([record])
         return None
 
     def _new_user(self, user: ConnectedUser, table: UserMessages, request: Identify) -> Identified:
-        self._registry.release(user)
+        self.registry.release(user)
         user.is_recorded = False
         user.messages = table
-        uaid = self._placement.new_uaid()
+        uaid = self.placement.new_uaid()
         self._claim(user, uaid)
         secret = new_secret() if request.wants_secret else None
         user.secret_hash = hash_secret(secret) if secret is not None else ""
@@ -167,22 +158,22 @@ class StoreRequests:
         request: Identify,
     ) -> Identified:
         if record.current_month != messages.name:  # it changed tables a moment ago
-            changed = await self._store.messages_of(record)
+            changed = await self.store.messages_of(record)
             if changed is None:
-                if await self._store.drop_user(record):
-                    self._on_dropped(record.uaid, DropReason.NO_MESSAGE_TABLE)
-                return self._new_user(user, self._store.current, request)
+                if await self.store.drop_user(record):
+                    self.on_dropped(record.uaid, DropReason.NO_MESSAGE_TABLE)
+                return self._new_user(user, self.store.current, request)
             messages = changed
         user.messages = messages
         if record.moved_from is not None:
-            acked = self._registry.acked.undeleted(record.uaid)
-            await end_move(self._store, record, self._nodes.own_id, connected_at, acked)
+            acked = self.registry.acked.undeleted(record.uaid)
+            await end_move(self.store, record, self.nodes.own_id, connected_at, acked)
         return Identified(
             record.uaid,
             connected_at,
             new=False,
             reset=record.record_version < RECORD_VERSION,
-            old_table=self._store.is_behind(messages),
+            old_table=self.store.is_behind(messages),
             min_urgency=record.min_urgency,
         )
 
@@ -191,7 +182,7 @@ class StoreRequests:
         user.uaid = uaid
         if not user.is_connected:
             return False
-        previous = self._registry.claim(uaid, user)
+        previous = self.registry.claim(uaid, user)
         if previous is not None:
             previous.disconnect(NORMAL_CLOSURE, REPLACED)
         return True
@@ -200,9 +191,9 @@ class StoreRequests:
         """Close the user's older connections, so that their acks are stored before we read."""
         nodes = {record.node_id: record for record in records}
         calls = [
-            self._nodes.end_duplicate(node_id, record.uaid, record.connected_at)
+            self.nodes.end_duplicate(node_id, record.uaid, record.connected_at)
             for node_id, record in nodes.items()
-            if node_id is not None and self._nodes.may_have_duplicates(node_id)
+            if node_id is not None and self.nodes.may_have_duplicates(node_id)
         ]
         if calls:
             await asyncio.gather(*calls)
@@ -210,7 +201,7 @@ class StoreRequests:
     # --- afterwards -------------------------------------------------------------------------------
 
     async def _read(self, user: ConnectedUser, after: str | None) -> StoredPage:
-        uaid, acked = user.uaid or "", self._registry.acked
+        uaid, acked = user.uaid or "", self.registry.acked
         undeleted = acked.undeleted(uaid)
         page = await user.messages.read(uaid, after)
         if not page.messages:
@@ -221,7 +212,7 @@ class StoreRequests:
         if again:
             # Acked meanwhile; or the delete had no effect, as the row had expired by a clock ahead
             # of ours, or as a put took effect after it.
-            self._background.delete_acked(user.messages, uaid, again)
+            self.background.delete_acked(user.messages, uaid, again)
             messages = [stored for stored in messages if stored.row not in again]
         listed = user.is_subscribed if channels is None else channels.__contains__
         if not all(listed(stored.notification.channel_id) for stored in messages):
@@ -234,16 +225,16 @@ class StoreRequests:
         uaid = user.uaid or ""
         if user.messages.router_type == SIMPLEPUSH:
             return await self._subscribe_simplepush(user, uaid, request)
-        endpoint = self._tokens.url(uaid, request.channel_id, request.key)
+        endpoint = self.tokens.url(uaid, request.channel_id, request.key)
         if user.is_recorded:
             await user.messages.add_channel(uaid, request.channel_id)
             return endpoint
-        user.messages = self._store.current  # the connection may have been silent for months
+        user.messages = self.store.current  # the connection may have been silent for months
         await asyncio.gather(
             user.messages.add_channel(uaid, request.channel_id),
-            self._store.users.create(
+            self.store.users.create(
                 uaid,
-                self._nodes.own_id,
+                self.nodes.own_id,
                 user.connected_at,
                 user.messages.name,
                 user.min_urgency,
@@ -257,31 +248,31 @@ class StoreRequests:
         self, user: ConnectedUser, uaid: str, request: Subscribe
     ) -> str:
         if not user.is_recorded:
-            await self._store.users.create_simplepush(
-                uaid, self._nodes.own_id, user.connected_at, request.wake_data
+            await self.store.users.create_simplepush(
+                uaid, self.nodes.own_id, user.connected_at, request.wake_data
             )
             user.is_recorded = True
-        return self._tokens.simplepush_url(uaid, request.channel_id)
+        return self.tokens.simplepush_url(uaid, request.channel_id)
 
     async def _set_urgency(self, user: ConnectedUser, min_urgency: str) -> bool:
         if not user.is_recorded:  # the first register records it
             return True
-        return await self._store.users.set_min_urgency(
-            user.uaid or "", self._nodes.own_id, user.connected_at, min_urgency
+        return await self.store.users.set_min_urgency(
+            user.uaid or "", self.nodes.own_id, user.connected_at, min_urgency
         )
 
     async def _change_table(self, user: ConnectedUser) -> bool:
         uaid, old = user.uaid or "", user.messages
-        if not isinstance(old, Messages) or not self._store.is_behind(old):
+        if not isinstance(old, Messages) or not self.store.is_behind(old):
             return True
         new = await move_user(
-            self._store, uaid, old, node_id=self._nodes.own_id, connected_at=user.connected_at
+            self.store, uaid, old, node_id=self.nodes.own_id, connected_at=user.connected_at
         )
         if new is None:
             return False
         user.messages = new
         try:
-            await move_late_messages(uaid, old, new, self._registry.acked.undeleted(uaid))
+            await move_late_messages(uaid, old, new, self.registry.acked.undeleted(uaid))
         except Throttled as error:
             # The user is on the new table already, which is not read before this is done: the next
             # connection starts with it.

@@ -18,6 +18,7 @@ while its message is being stored.
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Final
 
@@ -123,42 +124,34 @@ FailedCall = tuple[CachedUser, NodeAnswer]
 Wake = Callable[[UserRecord], None]
 
 
+@dataclass(eq=False)
 class UserAgentRouter:
     """`wake`: called with the record of an unreachable user that has wake data. `limits`: of what
     is stored per user agent; None for no limit. `ack_timeout`: seconds to wait for an ack when the
     store failed. `cache`: for `bypass`; with `store-first` the record is read anyway.
     """
 
-    def __init__(
-        self,
-        store: PushStore,
-        registry: Registry,
-        nodes: Nodes,
-        bridges: Bridges,
-        metrics: Metrics,
-        *,
-        store_first: bool,
-        limits: StoredLimits | None = None,
-        wake: Wake | None = None,
-        ack_timeout: float = ACK_TIMEOUT,
-        cache: NodeCache | None = None,
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._nodes = nodes
-        self._bridges = bridges
-        self._host_gone = metrics.counter(HOST_GONE)
-        self._deleted = metrics.counter(CLIENT_DELETED)
-        self._without_table = metrics.counter(DROP_USER, errno="102")
-        self._table_gone = metrics.counter(DROP_USER, errno="103")
-        self._save_time = metrics.histogram(SAVE_TIME)
-        self._store_first = store_first
-        self._limits = limits
-        self._wake = wake
-        self._ack_timeout = ack_timeout
+    store: PushStore
+    registry: Registry
+    nodes: Nodes
+    bridges: Bridges
+    metrics: Metrics
+    _: KW_ONLY
+    store_first: bool
+    limits: StoredLimits | None = None
+    wake: Wake | None = None
+    ack_timeout: float = ACK_TIMEOUT
+    cache: NodeCache | None = None
+
+    def __post_init__(self) -> None:
+        self._host_gone = self.metrics.counter(HOST_GONE)
+        self._deleted = self.metrics.counter(CLIENT_DELETED)
+        self._without_table = self.metrics.counter(DROP_USER, errno="102")
+        self._table_gone = self.metrics.counter(DROP_USER, errno="103")
+        self._save_time = self.metrics.histogram(SAVE_TIME)
         self._cache: NodeCache | None = None
-        if not store_first:
-            self._cache = NodeCache() if cache is None else cache
+        if not self.store_first:
+            self._cache = NodeCache() if self.cache is None else self.cache
 
     async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
         """Find the user of a subscription. Channels of bridged users are not checked: only the
@@ -167,7 +160,7 @@ class UserAgentRouter:
         :raises PushError: 410/103, no such user; 410/106, no such subscription; 400/108, a
             SimplePush user; as `Bridges.find`
         """
-        user = self._registry.find(uaid)
+        user = self.registry.find(uaid)
         if user is not None and user.is_subscribed(channel_id):
             if user.messages.router_type != WEBPUSH:
                 raise _wrong_url()
@@ -179,10 +172,10 @@ class UserAgentRouter:
     async def _find_by_record(self, uaid: str, channel_id: str) -> UserOnRecord | BridgedUser:
         record = await self._record(uaid)
         if record.router_type not in CONNECTING:
-            return self._bridges.find(record)
+            return self.bridges.find(record)
         if record.router_type != WEBPUSH:
             raise _wrong_url()
-        messages = await self._store.messages_of(record)
+        messages = await self.store.messages_of(record)
         if messages is None:
             raise await self._drop_user(record)
         try:
@@ -198,16 +191,16 @@ class UserAgentRouter:
 
         :raises PushError: 410/103, no such user; 400/108, not a SimplePush user
         """
-        user = self._registry.find(uaid)
-        if user is not None and user.is_recorded and user.messages is self._store.versions:
+        user = self.registry.find(uaid)
+        if user is not None and user.is_recorded and user.messages is self.store.versions:
             return user
         record = await self._record(uaid)
         if record.router_type != SIMPLEPUSH:
             raise _wrong_url()
-        return UserOnRecord(record, self._store.versions)
+        return UserOnRecord(record, self.store.versions)
 
     async def _record(self, uaid: str) -> UserRecord:
-        record = await self._store.users.get(uaid)
+        record = await self.store.users.get(uaid)
         if record is None:
             raise PushError(Errno.EXPIRED_ENDPOINT, "UAID not found")
         return record
@@ -220,7 +213,7 @@ class UserAgentRouter:
         :raises KeytablesError: it could not be stored
         """
         # A message with a receipt counts as gone when it is neither stored nor acked.
-        store_first = self._store_first or notification.has_receipt
+        store_first = self.store_first or notification.has_receipt
         if (
             not store_first
             and not isinstance(recipient, (UserOnRecord, CachedUser))
@@ -228,11 +221,11 @@ class UserAgentRouter:
             and recipient.deliver(notification, None)
         ):
             return DeliveryResult.DELIVERED
-        limits, failed = self._limits, None
+        limits, failed = self.limits, None
         must_count = limits is not None and notification.ttl and not limits.charge(notification)
         if isinstance(recipient, CachedUser):
             if not must_count and not store_first:
-                answer = await self._nodes.push_if_subscribed(recipient.node_id, notification)
+                answer = await self.nodes.push_if_subscribed(recipient.node_id, notification)
                 if answer is NodeAnswer.DONE:
                     return DeliveryResult.DELIVERED
                 failed = recipient, answer
@@ -291,7 +284,7 @@ class UserAgentRouter:
         except KeytablesError:
             # After an error the sender would repeat, under a new id, what the user agent has.
             if sent is None or not await is_acked(
-                user, notification.version, sent, self._ack_timeout
+                user, notification.version, sent, self.ack_timeout
             ):
                 raise
             return DeliveryResult.DELIVERED
@@ -317,9 +310,9 @@ class UserAgentRouter:
         if record.node_id is not None:
             answer = _answer_of(failed, record)
             if answer is None:
-                answer = await self._nodes.push(record.node_id, notification, row)
+                answer = await self.nodes.push(record.node_id, notification, row)
             if answer is NodeAnswer.DONE:
-                if self._cache is not None and record.node_id != self._nodes.own_id:
+                if self._cache is not None and record.node_id != self.nodes.own_id:
                     self._cache.add(record, record.node_id)
                 return DeliveryResult.DELIVERED
             await self._note_failure(answer, record)
@@ -334,9 +327,9 @@ class UserAgentRouter:
     ) -> DeliveryResult:
         """The second read of the record: move the message if needed, then notify or wake."""
         try:
-            record = await self._store.users.get(notification.uaid)
+            record = await self.store.users.get(notification.uaid)
         except KeytablesError:
-            if self._store.is_superseded(messages):
+            if self.store.is_superseded(messages):
                 raise
             return DeliveryResult.STORED
         if record is None:
@@ -344,9 +337,9 @@ class UserAgentRouter:
             if messages.router_type == SIMPLEPUSH:  # versions never expire
                 await messages.delete(notification.uaid, row_of(notification))
             raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
-        await follow(self._store, record, [row_of(notification)], messages)
+        await follow(self.store, record, [row_of(notification)], messages)
         if record.node_id is not None:
-            answer = await self._nodes.check_storage(
+            answer = await self.nodes.check_storage(
                 record.node_id, notification.uaid, notification.urgency
             )
             if answer is NodeAnswer.DONE:
@@ -354,8 +347,8 @@ class UserAgentRouter:
             if answer is NodeAnswer.LATER:
                 return DeliveryResult.STORED
             await self._note_failure(answer, record)
-        if record.wake_data is not None and self._wake is not None:
-            self._wake(record)
+        if record.wake_data is not None and self.wake is not None:
+            self.wake(record)
         return DeliveryResult.STORED
 
     async def _store_message(self, messages: UserMessages, notification: Notification) -> None:
@@ -370,14 +363,14 @@ class UserAgentRouter:
         if not answer.means_gone:
             return
         try:
-            await self._store.users.clear_node(record)
+            await self.store.users.clear_node(record)
         except KeytablesError as error:
             # The next message finds the same stale node and tries again.
             _log.warning("Node not cleared", error=type(error).__name__)
 
     async def _drop_user(self, record: UserRecord) -> PushError | KeytablesError:
         """Drop a user without a table if its record is unchanged; returns the error to raise."""
-        if await self._store.drop_user(record):
+        if await self.store.drop_user(record):
             known = record.current_month is not None
             (self._table_gone if known else self._without_table).add()
             return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
@@ -387,9 +380,9 @@ class UserAgentRouter:
         self, record: UserRecord, messages: UserMessages, error: TableNotFound
     ) -> PushError | KeytablesError:
         """If the missing table is the user's own, the user is dropped too."""
-        if error.table != messages.name or not await self._store.is_gone(messages.name):
+        if error.table != messages.name or not await self.store.is_gone(messages.name):
             return error
-        user = self._registry.find(record.uaid)
+        user = self.registry.find(record.uaid)
         if user is not None and user.messages is messages:
             user.disconnect(NORMAL_CLOSURE, USER_RESET)
         return await self._drop_user(record)
