@@ -18,6 +18,11 @@ SMALL = ["--people", "40", "--channels", "5", "--messages", "3000", "--days", "2
     [
         slow("bench.channelstats", ["--rounds", "1"], r"Medians of 1\."),
         slow("bench.channelstats.long_cost", ["--view", "volume"], r"28 days: volume, with [1-9]"),
+        slow(
+            "bench.channelstats.long_cost",
+            ["--view", "volume", "--prepared"],
+            r"52 weeks: volume, prepared",
+        ),
         slow("bench.channelstats.import_cost", [], r"ratio of the import to\n +\w"),
     ],
 )

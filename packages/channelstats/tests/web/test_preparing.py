@@ -4,6 +4,7 @@ and set now.
 
 import asyncio
 import multiprocessing
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import date
 from pathlib import Path
@@ -423,6 +424,14 @@ async def test_a_process_prepares_the_pages_and_ends(
     await pages(real)
     assert makings == []
     assert multiprocessing.active_children() == []
+
+
+async def test_a_process_that_cannot_open_the_store_says_so_in_a_line(
+    real: DashboardService, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    real.settings = load({"store": f"sqlite:///{tmp_path}"}, {})
+    assert not await in_process(real)
+    assert re.fullmatch(r"channelstats: pages are not prepared: .+\n", capfd.readouterr().err)
 
 
 async def test_the_process_is_ended_with_the_service(real: DashboardService) -> None:

@@ -140,7 +140,10 @@ def _prepare(settings: Settings, zone: str, secret: bytes | None, clock: Clock) 
     os.nice(_LOWEST_PRIORITY)
     with suppress(OSError):  # of Linux alone
         Path("/proc/self/oom_score_adj").write_text(str(_FIRST_TO_END))
-    asyncio.run(_prepare_all(settings, ZoneInfo(zone), secret, clock))
+    try:
+        asyncio.run(_prepare_all(settings, ZoneInfo(zone), secret, clock))
+    except KeytablesError as error:
+        raise SystemExit(f"channelstats: pages are not prepared: {error}") from None
 
 
 async def _prepare_all(
