@@ -426,6 +426,7 @@ async def test_a_process_prepares_the_pages_and_ends(
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.slow
 async def test_a_process_that_cannot_open_the_store_says_so_in_a_line(
     real: DashboardService, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

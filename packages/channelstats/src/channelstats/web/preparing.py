@@ -1,8 +1,8 @@
 """Prepares the pages that are offered to everybody, so that to open one of them first is to read a
 file: all views without a filter, of each period that has a button.
 
-Rule: it is done in a process of its own, of the lowest priority, that ends when all are there. So
-no request waits for it, and its memory is given back. It is done again when something else is
+Rule: it is done in a process of its own, of low priority, that ends when all are there. So no
+request waits for it, and its memory is given back. It is done again when something else is
 stored; what was prepared before is never shown again.
 """
 
@@ -29,7 +29,9 @@ from keytables import Clock, KeytablesError
 EVERY: Final = 30
 """Seconds between two looks at whether something else is stored."""
 
-_LOWEST_PRIORITY: Final = 19
+_NICE: Final = 10
+"""It gets a tenth of a processor that requests want, which the lowest priority would hardly get."""
+
 _FIRST_TO_END: Final = 500
 """How much sooner than others the process is ended where memory is short, of at most 1,000."""
 
@@ -137,7 +139,7 @@ async def _ended(process: SpawnProcess) -> None:
 
 def _prepare(settings: Settings, zone: str, secret: bytes | None, clock: Clock) -> None:
     become_child()
-    os.nice(_LOWEST_PRIORITY)
+    os.nice(_NICE)
     with suppress(OSError):  # of Linux alone
         Path("/proc/self/oom_score_adj").write_text(str(_FIRST_TO_END))
     try:
