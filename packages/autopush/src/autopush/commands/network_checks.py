@@ -46,8 +46,7 @@ async def fetch(
 ) -> HttpResponse:
     """GET an http, https, ws or wss URL. `verify`: check the server's certificate.
 
-    Raises:
-        ProbeFailed: no HTTP response within `TIMEOUT`.
+    :raises ProbeFailed: no HTTP response within `TIMEOUT`
     """
     url = url.replace("ws", "http", 1) if url.startswith("ws") else url
     client = HttpClient(

@@ -70,8 +70,7 @@ class _ErrorDocument(msgspec.Struct):
 def send(_: Settings, arguments: argparse.Namespace) -> int:
     """Send a push and print the response; returns 1 if it was refused or there was none.
 
-    Raises:
-        StartupError: a file cannot be read, or a key or the endpoint is malformed.
+    :raises StartupError: a file cannot be read, or a key or the endpoint is malformed
     """
     request = build(arguments, time.time)
     try:
@@ -170,8 +169,7 @@ def _parse_endpoint(endpoint: str) -> SplitResult:
 def read_vapid_key(file: str) -> EllipticCurvePrivateKey:
     """A P-256 private key: PEM, or 32 bytes as base64url.
 
-    Raises:
-        StartupError: the file cannot be read, or holds no such key.
+    :raises StartupError: the file cannot be read, or holds no such key
     """
     raw = _read(file)
     try:

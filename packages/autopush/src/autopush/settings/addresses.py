@@ -16,8 +16,7 @@ ALL_INTERFACES: Final = frozenset({EVERY_INTERFACE, "::", "0:0:0:0:0:0:0:0"})
 def ipv4_address(host: str) -> str:
     """The first IPv4 address of a host; an IP address is returned unchanged. May block on DNS.
 
-    Raises:
-        StartupError: the host has none.
+    :raises StartupError: the host has none
     """
     if _address(host) is not None:
         return host

@@ -114,8 +114,7 @@ def _line_of(name: str, text: str) -> int:
 def option_texts(option: Option, value: object) -> list[str]:
     """The texts that the option's type parses; a list has one for each member.
 
-    Raises:
-        ValueError: no value, or one of a wrong type; the text says what was expected.
+    :raises ValueError: no value, or one of a wrong type; the text says what was expected
     """
     value_type = option.value_type
     match value:

@@ -837,8 +837,7 @@ class Settings:
     def reachable_host(self) -> str:
         """`hostname` with its default; with `resolve_hostname`, its IPv4 address.
 
-        Raises:
-            StartupError: it is to be resolved and has no IPv4 address.
+        :raises StartupError: it is to be resolved and has no IPv4 address
         """
         host = self.hostname or (socket.gethostname() if self.on_every_interface else self.host)
         return ipv4_address(host) if self.resolve_hostname else host

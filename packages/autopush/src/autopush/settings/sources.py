@@ -83,15 +83,10 @@ def load(
 ) -> Loaded:
     """Read and merge every source.
 
-    Args:
-        arguments: the parsed flags of `add_flags`.
-        environ: environment variables; None for those of this process.
-        command: the command that the settings are for.
-        files: the ini files that the command reads.
-        search_paths: where to look, with `{}` for the name of the file.
+    `arguments`: the parsed flags of `add_flags`; `files`: the ini files that the command reads;
+    `search_paths`: where to look, with `{}` for the name of the file.
 
-    Raises:
-        StartupError: an unreadable file, an unknown option, a value that cannot be used.
+    :raises StartupError: an unreadable file, an unknown option, a value that cannot be used
     """
     environ = os.environ if environ is None else environ
     reader = _Reader(arguments, command)
