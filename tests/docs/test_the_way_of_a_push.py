@@ -23,13 +23,15 @@ STEP = re.compile(r"^(?P<module>[a-z_/0-9]+\.py) +(?P<function>[\w.]+)", re.MULT
 FLOWS = {"push": "The way of a push", "ack": "The way of an ack", "hello": "The way of a hello"}
 BESIDE = {
     "net/timers.py",
+    "clock.py",
     "delivery/node.py",
+    "service/store_watch.py",
     "keytables/checks.py",
     "keytables/sqlite/space.py",
     "telemetry/metrics.py",
     "telemetry/process.py",
 }
-"""Modules that are not shown: deadlines, the probe of each second, the checks of every key, the
+"""Modules that are not shown: deadlines, the node, the probe of each second, the checks of keys, the
 counters, and what is looked at every few seconds.
 """
 COMMIT = {f"keytables/sqlite/{name}.py" for name in ("writer", "locks")}
