@@ -18,7 +18,8 @@ from autopush.delivery.bridge_contract import RouterError
 from autopush.net.frames import accept_key
 from autopush.net.http_client import ClientLimits, HttpClient, HttpError, HttpResponse, client_tls
 from autopush.net.tcp import DialRefused, DialUnknown
-from autopush.settings import Settings
+from autopush.service.listeners import resolve
+from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES, LOOPBACK, is_loopback
 from autopush.settings.value_types import join_url
 from autopush.version import VERSION
@@ -171,11 +172,9 @@ def service_version(body: bytes) -> str:
 
 def _try_to_bind(host: str, port: int) -> PortUse:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        family, kind, protocol, address = resolve(host, port)
         sock = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError):
+    except (OSError, StartupError):
         return PortUse.NO_ADDRESS
     with sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

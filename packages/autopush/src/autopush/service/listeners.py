@@ -134,11 +134,11 @@ def _bind_shared(
 
 def _listens_at(host: str, port: int, sock: socket.socket) -> bool:
     """`port`: 0 for any."""
-    address = _resolve(host, port)[3][0]
+    address = resolve(host, port)[3][0]
     return bool(sock.getsockname()[0] == address and port in (0, port_of(sock)))
 
 
-def _resolve(
+def resolve(
     host: str, port: int
 ) -> tuple[socket.AddressFamily, socket.SocketKind, int, tuple[Any, ...]]:
     """Family, type, protocol and address to listen at.
@@ -165,7 +165,7 @@ def _bind(
     reuse_port: bool = False,
     listen: bool = True,
 ) -> socket.socket:
-    family, kind, protocol, address = _resolve(host, port)
+    family, kind, protocol, address = resolve(host, port)
     try:
         sock = socket.socket(family, kind, protocol)
     except OSError as error:
