@@ -31,8 +31,8 @@ BESIDE = {
     "telemetry/metrics.py",
     "telemetry/process.py",
 }
-"""Modules that are not shown: deadlines, the node, the probe of each second, the checks of keys, the
-counters, and what is looked at every few seconds.
+"""Modules that are not shown: deadlines, the node, the probe of each second, the checks of every
+key, the counters, and what is looked at every few seconds.
 """
 COMMIT = {f"keytables/sqlite/{name}.py" for name in ("writer", "locks")}
 """Not shown of an ack, as it may come later."""
