@@ -118,14 +118,19 @@ class ForkedProcess:
 
 
 def run(
-    words: Sequence[str], env: Mapping[str, str], timeout: float
+    words: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    timeout: float = 60,
+    *,
+    program: str = "",
 ) -> "subprocess.CompletedProcess[str]":
-    """As `subprocess.run` with captured output.
+    """As `subprocess.run` with captured output; what is run is as for `ForkedProcess`.
 
     :raises subprocess.TimeoutExpired: it had to be killed
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = ForkedProcess(words, env=env, stdout=out.fileno(), stderr=errors.fileno())
+        outputs = {"stdout": out.fileno(), "stderr": errors.fileno()}
+        process = ForkedProcess(words, program=program, env=env, **outputs)
         try:
             code = process.wait(timeout)
         finally:

@@ -1,10 +1,7 @@
 """A store is divided and merged as a whole or not at all, and loses nothing."""
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +20,7 @@ from keytables.sqlite import (
 )
 from keytables.sqlite.layout import count_parts, part_files, store_files
 from keytables.sqlite.locks import UsageLock
-from support.paths import PYTHONPATH
+from support import forked
 from support.soak import slow
 from support.sqlite_store import select
 
@@ -252,9 +249,9 @@ async def test_a_process_that_opens_a_store_while_it_is_divided_gets_the_new_one
 
 
 _DIVIDING = """
-import os, signal, sys
+import os, signal
 from keytables.sqlite import divide_store
-left = int(sys.argv[3])
+left = {step}
 def killing(function):
     def called(*args, **options):
         global left
@@ -269,7 +266,7 @@ def killing(function):
     return called
 for name in ("fsync", "fdatasync", "rename", "unlink", "open", "close"):
     setattr(os, name, killing(getattr(os, name)))
-divide_store(sys.argv[1], int(sys.argv[2]))
+divide_store({path!r}, {parts})
 """
 
 
@@ -303,11 +300,7 @@ def test_a_kill_at_any_step_leaves_the_old_store_or_the_new_one(
     divide_store(path, before)
     seen: set[int] = set()
     for step in range(0, 10_000, 3):  # in turn before and after a call, of two in three
-        ended = subprocess.run(
-            [sys.executable, "-c", _DIVIDING, path, str(parts), str(step)],
-            env={**os.environ, "PYTHONPATH": PYTHONPATH},
-            check=False,
-        )
+        ended = forked.run(program=_DIVIDING.format(path=str(path), parts=parts, step=step))
         found = count_parts(str(path))
         seen.add(found)
         assert content_of(path) == content
