@@ -26,7 +26,7 @@ from support.chaos_ledger import ChaosLedger, Fault
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import dynalite_program
 from support.service import clean_environment
-from support.soak import NUMBERS_OF_WORKERS, times
+from support.soak import times
 from support.sockets import unused_port
 
 START_TIMEOUT = 60
@@ -174,7 +174,7 @@ async def cluster(
     store: str = "",
     connections: int = 3,
     endpoints: int = 2,
-    workers: Sequence[int] = NUMBERS_OF_WORKERS,
+    workers: Sequence[int] = (1, 2, 4),
     **variables: str,
 ) -> AsyncIterator[Cluster]:
     """Nodes of one service; without `store` they share the folder. `workers`: of one node after the

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-NUMBERS_OF_WORKERS = (1, 2, 4)
-
 SOAK = bool(os.environ.get("AUTOPUSH_SOAK"))
+NUMBERS_OF_WORKERS = (1, 2, 4) if SOAK else (1, 2)
+"""One that has no sibling, two, and in a soak more."""
 
 
 def times(short: int, long: int) -> int:

@@ -221,7 +221,7 @@ async def test_an_ack_that_came_before_the_message_was_stored_is_not_settled() -
 # ── all faults at once ───────────────────────────────────────────────────────────────────────────
 
 
-@each_number_of_workers()
+@each_number_of_workers(beyond=(1, 2, 4))
 @pytest.mark.timeout(TIMEOUT)
 async def test_all_faults_at_once_lose_nothing_on_the_embedded_store(
     tmp_path: Path, workers: int
@@ -348,7 +348,7 @@ async def test_a_clock_a_month_ahead_deletes_nothing_that_is_stored(
     await set_clock_a_month_ahead(tmp_path, workers)
 
 
-@each_number_of_workers(beyond=(2, 4))
+@each_number_of_workers(beyond=(2,))
 async def test_nor_when_a_worker_starts_meanwhile(tmp_path: Path, workers: int) -> None:
     await set_clock_a_month_ahead(tmp_path, workers, kill=True)
 
