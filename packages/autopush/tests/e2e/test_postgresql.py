@@ -95,9 +95,8 @@ async def test_a_database_with_few_connections_is_named_at_the_start_and_loses_n
             await again.ack([got])
         assert received == {answer.message_id for answer in answers}
         await again.close()
-        [line] = [line for line in running.output if "The database has few connections" in line]
-        assert '"connections":6' in line
-        assert '"needed":20' in line
+        few = "this node may need 20 connections, and the server has 6"
+        assert sum(few in line for line in running.output) == 1
         reason = 'PostgreSQL has no free connection: too many connections for role "few"'
         assert all(reason in line.replace("\\", "") for line in running.errors)
 

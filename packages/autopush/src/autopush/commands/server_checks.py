@@ -5,6 +5,7 @@ from typing import Final
 
 from autopush.clock import Clock
 from autopush.commands.checks import Finding, fail, ok, warn
+from autopush.service.storage import CONNECTIONS_ADVICE, few_connections
 from autopush.settings import Settings
 from keytables.postgresql.inspection import ServerState, inspect_server
 from keytables.stores import PostgresUrl
@@ -34,9 +35,8 @@ def server_findings(state: ServerState, needed: int) -> Iterator[Finding]:
     if state.version > NEWEST:
         advice = f"Versions up to {NEWEST} are tested"
         yield warn(f"PostgreSQL {state.version} is newer than this service", advice)
-    if needed > limit:
-        advice = "Lower workers or connections=N in the option store, or raise max_connections"
-        yield warn(f"this node may need {needed} connections, and the server has {limit}", advice)
+    if few := few_connections(needed, limit):
+        yield warn(few, CONNECTIONS_ADVICE)
     if abs(state.ahead) > MAX_DRIFT:
         direction = "ahead of" if state.ahead > 0 else "behind"
         found = f"the clock of the server is {abs(state.ahead):,.0f} s {direction} ours"

@@ -45,6 +45,9 @@ DIVISION_ADVICE: Final = (
     "workers wait for each other's writes; the next start tries again, when no other process has "
     "the store open and there is space for a second copy of it"
 )
+CONNECTIONS_ADVICE: Final = (
+    "Lower workers or connections=N in the option store, or raise max_connections"
+)
 INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
 _MAX_PARTS: Final = 1024
@@ -158,16 +161,17 @@ async def _check_connections(settings: Settings, clock: Clock) -> None:
         return
     from keytables.postgresql.inspection import inspect_server  # noqa: PLC0415 - asyncpg
 
-    needed, limit = settings.workers * store.connections, None
     with suppress(KeytablesError):  # no connection is left for it: the workers report the same
         limit = (await inspect_server(store, clock)).max_connections
-    if limit is not None and needed > limit:
-        _log.warning(
-            "The database has few connections",
-            connections=limit,
-            needed=needed,
-            advice="lower workers or connections=N in the option store, or raise max_connections",
-        )
+        if found := few_connections(settings.workers * store.connections, limit):
+            _log.warning(found, advice=CONNECTIONS_ADVICE)
+
+
+def few_connections(needed: int, limit: int) -> str:
+    """What is wrong with a server that has so many connections; empty if nothing is."""
+    if needed <= limit:
+        return ""
+    return f"this node may need {needed} connections, and the server has {limit}"
 
 
 async def check_keys(
