@@ -91,11 +91,6 @@ class UserAgent:
     async def notification(self) -> Message:
         return await asyncio.wait_for(self.notifications.get(), TIMEOUT)
 
-    def received_versions(self) -> set[str]:
-        """The versions of all notifications so far."""
-        kind = "notification"
-        return {each["version"] for each in self.received if each.get("messageType") == kind}
-
     async def receive(self, count: int, *, ack: bool = False) -> list[Message]:
         got = []
         for _ in range(count):

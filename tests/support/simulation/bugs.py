@@ -26,8 +26,6 @@ from autopush.store.users import Users
 from autopush.webpush.notification import Notification
 from support.memory_engine import MemoryTable
 
-Bug = Callable[[], Any]
-
 
 async def _nothing(*_: object, **__: object) -> None:
     return None

@@ -18,15 +18,12 @@ from support.sockets import unused_port
 from support.user_agent import UserAgent
 
 
-@pytest.fixture(scope="module", params=["embedded", "dynamodb"])
-def nodes(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServiceCluster]:
-    """Two connection nodes and two endpoint nodes, over each kind of store."""
-    store = "" if request.param == "embedded" else new_store()
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceCluster]:
+    """Two connection nodes and two endpoint nodes, over DynamoDB."""
     first = {"AUTOPUSH_DIRECT_DELIVERY": "store-first"}
     data = tmp_path_factory.mktemp("cluster")
-    with running_cluster(data, store, connections=2, endpoints=2, **first) as running:
+    with running_cluster(data, new_store(), connections=2, endpoints=2, **first) as running:
         yield running
 
 

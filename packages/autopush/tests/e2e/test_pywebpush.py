@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -144,35 +143,6 @@ async def test_pushes_on_both_workers_arrive_once_and_decrypt(
 
 
 @two_workers
-@pytest.mark.parametrize("worker", [0, 1])
-async def test_pushes_on_both_workers_reach_a_user_agent_on_either(
-    running: Service, connect: Connect, attach: Attach, fresh: ApplicationServer, worker: int
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    await agent.close()
-    agent = await attach(worker, agent.uaid)
-    answers = [await fresh.push(endpoint) for _ in range(32)]
-    got = await agent.receive(32, ack=True)
-    await agent.silence()
-    assert Counter(m["version"] for m in got) == Counter(a.message_id for a in answers)
-
-
-@two_workers
-async def test_what_both_workers_stored_comes_in_sending_order(
-    running: Service, connect: Connect, fresh: ApplicationServer
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    await agent.close()
-    answers = [await fresh.push(endpoint) for _ in range(32)]
-    agent = await connect(agent.uaid)
-    got = await agent.receive(32, ack=True)
-    await agent.silence()
-    assert [m["version"] for m in got] == [answer.message_id for answer in answers]
-
-
-@two_workers
 @pytest.mark.parametrize("end", ["close", "drop"])
 async def test_what_was_not_acked_on_one_worker_comes_again_on_the_other(
     running: Service, connect: Connect, attach: Attach, fresh: ApplicationServer, end: str
@@ -191,53 +161,3 @@ async def test_what_was_not_acked_on_one_worker_comes_again_on_the_other(
     await other.silence()
     assert {message["version"] for message in again} == unacked
     assert unacked < {answer.message_id for answer in answers}
-
-
-@two_workers
-async def test_what_was_acked_on_one_worker_does_not_come_again_on_the_other(
-    running: Service, connect: Connect, attach: Attach, fresh: ApplicationServer
-) -> None:
-    agent = await connect()
-    _, endpoint = await agent.register()
-    await agent.close()
-    acked: set[str] = set()
-    again: list[str] = []
-    for number in range(12):
-        sent = [(await fresh.push(endpoint)).message_id for _ in range(3)]
-        here = await attach(number % 2)
-        there = await attach(1 - number % 2)  # an open socket, so that its hello comes at once
-        await here.hello(agent.uaid)
-        got = await here.receive(3)
-        await here.ack(got)
-        await here.close()  # answered behind the acks: they were read
-        acked.update(sent)
-        await there.hello(agent.uaid)
-        marker = (await fresh.push(endpoint)).message_id
-        while (message := await there.notification())["version"] != marker:
-            again.append(message["version"])
-            await there.ack([message])
-        await there.ack([message])
-        await there.close()
-    assert not acked.intersection(again), f"{len(again)} of {len(acked)} came again"
-
-
-@two_workers
-@pytest.mark.parametrize("workers", [(0, 1), (1, 0), (0, 0)])
-async def test_the_older_of_two_connections_of_a_uaid_is_closed(
-    running: Service,
-    connect: Connect,
-    attach: Attach,
-    fresh: ApplicationServer,
-    workers: tuple[int, int],
-) -> None:
-    first = await connect()
-    _, endpoint = await first.register()
-    await first.close()
-    older = await attach(workers[0], first.uaid)
-    kept = await attach(workers[1], first.uaid)
-    assert await older.closed() == 1000
-    answers = [await fresh.push(endpoint) for _ in range(8)]
-    got = await kept.receive(8, ack=True)
-    await kept.silence()
-    assert Counter(m["version"] for m in got) == Counter(a.message_id for a in answers)
-    assert older.notifications.empty()

@@ -187,6 +187,7 @@ async def upgraded_by_pid(running: Service, pid: int) -> int:
     return next_pid(done)
 
 
+@pytest.mark.slow
 @workers
 async def test_a_next_version_that_is_killed_before_this_one_has_ended_is_replaced_by_it(
     tmp_path: Path, workers: str
@@ -242,8 +243,10 @@ async def test_in_upgrades_under_load_no_connection_is_closed_and_no_push_refuse
     assert running.errors == []
 
 
-async def _is_handed_over_with_what_is_unacked(running: Service, direct: int) -> None:
-    """`direct`: how many of the two messages are sent again to a connection that follows."""
+@pytest.mark.parametrize("delivery", ["store-first", slow("bypass")])
+async def test_what_is_unacked_is_handed_over_too(tmp_path: Path, delivery: str) -> None:
+    running = EndedService(tmp_path, ["--upgrade-drain", "1", "--direct-delivery", delivery])
+    await running.start()
     agent = await running.connect()
     channel, endpoint = await agent.register()
     async with application_server() as sender:
@@ -260,7 +263,7 @@ async def _is_handed_over_with_what_is_unacked(running: Service, direct: int) ->
             await agent.register()
             await agent.close()
             again = await running.connect(agent.uaid)
-            assert await again.receive(direct, ack=True) == got[1:]
+            assert await again.receive(1, ack=True) == got[1:]
             await again.silence()
             await again.close()
         finally:
@@ -268,13 +271,7 @@ async def _is_handed_over_with_what_is_unacked(running: Service, direct: int) ->
     assert running.errors == []
 
 
-@pytest.mark.parametrize("delivery", ["store-first", "bypass"])
-async def test_what_is_unacked_is_handed_over_too(tmp_path: Path, delivery: str) -> None:
-    running = EndedService(tmp_path, ["--upgrade-drain", "1", "--direct-delivery", delivery])
-    await running.start()
-    await _is_handed_over_with_what_is_unacked(running, 1)
-
-
+@pytest.mark.slow
 @workers
 async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accepted(
     tmp_path: Path, workers: str
@@ -338,6 +335,7 @@ async def _is_open(agent: UserAgent) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_a_worker_of_the_next_version_that_is_killed_takes_its_connections_alone_along(
     tmp_path: Path,
 ) -> None:
@@ -379,6 +377,7 @@ async def _next(agent: UserAgent) -> Message | None:
         return None
 
 
+@pytest.mark.slow
 @workers
 async def test_connections_over_tls_are_closed_over_the_time_of_the_option(
     tmp_path: Path, workers: str
@@ -406,7 +405,7 @@ async def test_connections_over_tls_are_closed_over_the_time_of_the_option(
 
 @pytest.mark.parametrize(
     ("workers", "broken"),
-    [("1", "no_such_option = 1"), ("2", "workers = 3")],
+    [slow("1", "no_such_option = 1"), ("2", "workers = 3")],
 )
 async def test_a_version_that_does_not_start_leaves_the_old_one_serving(
     tmp_path: Path, workers: str, broken: str
