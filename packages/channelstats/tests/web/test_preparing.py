@@ -3,8 +3,10 @@ and set now.
 """
 
 import asyncio
+import gc
 import multiprocessing
 import re
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import date
 from pathlib import Path
@@ -18,6 +20,8 @@ from channelstats.stats.period import History, Now
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import forget_person
 from channelstats.tables.marks import MarkState
+from channelstats.views.loading import DashboardData
+from channelstats.views.loading import load as read_days
 from channelstats.views.model import TO_DO, VIEWS, Choice, Page
 from channelstats.views.registry import unmarked_view_of
 from channelstats.web import service as module
@@ -134,6 +138,24 @@ async def test_what_is_there_is_not_made_again_and_a_damaged_page_is(
     assert damaged.read_bytes()[:-1] != whole[:-1]
     assert comparable(await first_page(opener())) == expected
     assert len(makings) == 3
+
+
+async def test_the_days_of_one_choice_are_in_memory_at_a_time(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[weakref.ref[DashboardData]] = []
+
+    async def noted(*of: Any, **options: Any) -> DashboardData:
+        gc.collect()
+        assert [ref() for ref in found] == [None] * len(found)
+        data = await read_days(*of, **options)
+        found.append(weakref.ref(data))
+        return data
+
+    monkeypatch.setattr(module, "load", noted)
+    days = (date(2024, 3, 10), date(2024, 3, 11), date(2024, 3, 12))
+    await opener().prepare({Choice(day, day): ["volume", "network"] for day in days})
+    assert len(found) == len(days)
 
 
 async def test_a_choice_that_no_button_offers_is_made_when_asked_for(

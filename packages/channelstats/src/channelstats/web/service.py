@@ -321,21 +321,27 @@ class DashboardService:
             return
         await self.tables.pages.keep_only(snapshot.state)
         for days, names in offered.items():
-            has = {name: await self.has_prepared(name, days, snapshot) for name in names}
-            if all(has.values()):
-                continue
-            try:
-                data = await self._load(days, snapshot)
-            except ChoiceError:  # there is too much in these days, as the page will say
-                continue
-            for name in (name for name in names if not has[name]):
-                content = await asyncio.to_thread(encoded, await self._made(name, days, data))
-                await self.tables.pages.put(snapshot.state, self._page_key(name, days), content)
-                # Only now: a run that ended meanwhile has removed pages before this one was there,
-                # and any later one will remove it.
-                if not await self.is_current(snapshot):
-                    await self.tables.pages.clear()
-                    return
+            missing = [n for n in names if not await self.has_prepared(n, days, snapshot)]
+            if missing and not await self._prepare_days(days, missing, snapshot):
+                return
+
+    async def _prepare_days(
+        self, days: Choice, names: Collection[str], snapshot: StoreSnapshot
+    ) -> bool:
+        """Make and keep pages of the same days; return whether the snapshot is still current."""
+        try:
+            data = await self._load(days, snapshot)
+        except ChoiceError:  # there is too much in these days, as the page will say
+            return True
+        for name in names:
+            content = await asyncio.to_thread(encoded, await self._made(name, days, data))
+            await self.tables.pages.put(snapshot.state, self._page_key(name, days), content)
+            # Only now: a run that ended meanwhile has removed pages before this one was there, and
+            # any later one will remove it.
+            if not await self.is_current(snapshot):
+                await self.tables.pages.clear()
+                return False
+        return True
 
     async def is_current(self, snapshot: StoreSnapshot) -> bool:
         """Whether this is still what is stored, and nobody is writing."""
