@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import chain
 from xml.etree import ElementTree
 
-import pytest
 import yaml
 from bench import report
 from bench.measures import MEASURES
@@ -87,7 +86,7 @@ def test_every_command_is_in_the_operations_page(command: str) -> None:
     assert f"| `{command}` |" in PAGES["operations"]
 
 
-@pytest.mark.parametrize("kind", client_messages.EVENTS)
+@cases("kind", client_messages.EVENTS)
 def test_every_message_a_user_agent_may_send_has_a_section(kind: str) -> None:
     assert f"\n## {kind}\n" in PAGES["protocol"]
 
@@ -117,7 +116,7 @@ def routes() -> Iterator[str]:
                 yield path
 
 
-@pytest.mark.parametrize("route", sorted(set(routes())))
+@cases("route", sorted(set(routes())))
 def test_every_route_of_the_endpoint_is_documented(route: str) -> None:
     assert re.search(rf"[` ]{re.escape(route)}[`/]", PAGES["http-api"]), route
     assert any(f"{path}/".startswith(f"{route}/") for path in OPENAPI["paths"]), route
@@ -128,7 +127,7 @@ def test_every_measure_of_the_benchmarks_is_explained(measure: str) -> None:
     assert f"`{measure}`" in PAGES["benchmarks"]
 
 
-@pytest.mark.parametrize("column", [name for name in report.COLUMNS[1:] if name])
+@cases("column", [name for name in report.COLUMNS[1:] if name])
 def test_every_column_of_the_benchmarks_is_explained(column: str) -> None:
     assert f"| {column} |" in PAGES["benchmarks"]
 

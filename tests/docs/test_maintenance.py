@@ -3,10 +3,9 @@
 import argparse
 import re
 
-import pytest
-
 from autopush.commands import COMMANDS, Command
 from autopush.commands.diagnose import Rule
+from support.cases import cases
 from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "maintenance.md").read_text("utf-8")
@@ -28,7 +27,7 @@ def maintain_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@pytest.mark.parametrize(("name", "default"), vars(maintain_parser().parse_args([])).items())
+@cases(("name", "default"), vars(maintain_parser().parse_args([])).items())
 def test_every_flag_is_explained_with_its_default(name: str, default: object) -> None:
     flag = "--" + name.replace("_", "-")
     mentions = [line for line in PAGE.splitlines() if re.search(rf"`{flag}\b", line)]
@@ -39,10 +38,9 @@ def test_every_flag_is_explained_with_its_default(name: str, default: object) ->
         assert re.search(rf"\| {default} \||\({default}\b", text), text
 
 
-@pytest.mark.parametrize(
+@cases(
     "command",
     [command for command in COMMANDS if command.module != "daemons" and not command.of_commands],
-    ids=lambda command: command.name,
 )
 def test_every_command_is_shown_and_its_flags_are_explained(command: Command) -> None:
     page = PAGES.get(command.name, PAGE)
@@ -53,7 +51,7 @@ def test_every_command_is_shown_and_its_flags_are_explained(command: Command) ->
         assert re.search(rf"`(autopush [a-z ]+)?{flag}\b", page), flag
 
 
-@pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name)
+@cases("rule", Rule)
 def test_every_rule_of_a_diagnosis_is_explained(rule: Rule) -> None:
     [row] = [line for line in PAGE.splitlines() if line.startswith(f"| {rule.title} |")]
     assert len(row.split("|")) == 5

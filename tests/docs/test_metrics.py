@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import yaml
 from docs._ext import pages
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import Kind, SharedMetrics
 from autopush.telemetry.prometheus import prometheus_text
+from support.cases import cases
 from support.paths import ROOT
 
 PAGE = pages.fill((ROOT / "docs" / "metrics.md").read_text("utf-8"))
@@ -51,7 +51,7 @@ def samples() -> set[str]:
     }
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
+@cases("expression", EXPRESSIONS)
 def test_queries_name_samples_and_labels_that_exist(expression: str) -> None:
     named = re.findall(r"\b(autopush_\w+)(?:\{(.*?)\})?", expression)
     assert named

@@ -74,7 +74,7 @@ def test_what_a_start_prints_is_in_the_code() -> None:
         assert any(len(text) > 20 and text.strip() in line for text in texts("")), line
 
 
-@pytest.mark.parametrize("event", re.findall(r"^\| `([A-Z][^`]*)`", RUNBOOK, re.MULTILINE))
+@cases("event", re.findall(r"^\| `([A-Z][^`]*)`", RUNBOOK, re.MULTILINE))
 def test_an_event_of_the_first_table_is_in_the_code(event: str) -> None:
     words = event.partition(" kind=")[0]
     assert any(text.startswith(words) for text in texts("")), event

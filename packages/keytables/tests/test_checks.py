@@ -8,10 +8,11 @@ from hypothesis import given
 from keytables import Item, Key, Kind, SchemaError
 from keytables.checks import item_size, key_check, snapshot
 from keytables.values import MAX_DEPTH
+from support.cases import cases
 from support.table_values import values
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "size"),
     [
         ("", 0),

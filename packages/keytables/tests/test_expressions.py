@@ -4,6 +4,7 @@ import pytest
 
 from keytables import Attr, Param, SchemaError, Update
 from keytables.expressions import And, Compare, Exists, Not, Or
+from support.cases import cases
 
 
 def test_operators_build_a_tree() -> None:
@@ -43,7 +44,7 @@ def test_a_tuple_of_names_stands_for_parameters() -> None:
     assert update.taken == {"d": Param("e")}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("update", "creates"),
     [
         (Update(set=("a",)), True),

@@ -5,11 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from keytables import Index, Key, Kind, Range, SchemaError, Table
+from support.cases import cases
 
 A, B = Key("a"), Key("b")
 
 
-@pytest.mark.parametrize(
+@cases(
     "declare",
     [
         lambda: Key(""),

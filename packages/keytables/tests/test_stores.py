@@ -24,7 +24,7 @@ from support.clocks import ManualClock
 from support.paths import PYTHONPATH
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
     [
         ("sqlite:///var/lib/a.sqlite", SqliteUrl("/var/lib/a.sqlite")),
@@ -99,7 +99,7 @@ def test_a_bad_url_is_refused_with_what_was_expected(text: str, expected: str) -
         parse_store(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "dynamodb://key:secret@eu-west-1",
@@ -116,7 +116,7 @@ def test_a_password_is_not_repeated(text: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "shown"),
     [
         ("postgresql://u:secret@h/d?schema=a", "postgresql://u@h/d?schema=a"),

@@ -47,7 +47,7 @@ def test_an_error_of_the_http_server_has_the_same_shape(status: int, errno: int)
     assert json.loads(response.body)["message"] == "what is wrong"
 
 
-@pytest.mark.parametrize("status", [400, 405, 408, 411, 414, 431, 501, 505])
+@cases("status", [400, 405, 408, 411, 414, 431, 501, 505])
 def test_an_http_error_without_errno_has_null(status: int) -> None:
     response = ERROR_RESPONSES.of_protocol(status, "what is wrong")
     document = json.loads(response.body)

@@ -26,6 +26,7 @@ from autopush.store.users import UserRecord
 from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing, key_hash, new_key
 from keytables import Engine, Item, Value
+from support.cases import cases
 from support.data_store import CHANNEL, DataStore, Run, uaid
 from support.node_server import node_at
 from support.service import service
@@ -338,9 +339,7 @@ def of_user(**changes: object) -> Facts:
     return replace(FACTS, user=replace(USER, **changes))
 
 
-@pytest.mark.parametrize(
-    ("facts", "rule", "words"),
-    [
+@cases(("facts", "rule", "words"), [
         (replace(FACTS, endpoint=None), Rule.TOKEN_OF_OTHER_KEYS, "404, errno 102"),
         (
             replace(FACTS, url=URL._replace(version="v2")),
@@ -405,8 +404,7 @@ def of_user(**changes: object) -> Facts:
             Rule.CONNECTED,
             "delivered at once",
         ),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_push_meets_the_rule_that_applies(facts: Facts, rule: Rule, words: str) -> None:
     verdict = judge(facts)
     assert verdict.rule is rule
@@ -427,7 +425,7 @@ def test_users_of_simplepush_and_of_bridges_have_no_subscriptions_that_could_be_
     assert judge(replace(BRIDGED, user=replace(DEVICE, missing_table=""))).rule is Rule.BRIDGED
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "endpoint", "is_simplepush", "fits"),
     [
         ("v1", ENDPOINT, False, True),
@@ -451,7 +449,7 @@ def test_a_token_is_accepted_with_its_own_version_only(
     assert (verdict.rule is Rule.OTHER_VERSION) is not fits
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "found"),
     [
         ("https://push.example/wpush/v2/abc", EndpointUrl(False, "v2", "abc")),

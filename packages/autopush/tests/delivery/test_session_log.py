@@ -21,6 +21,7 @@ from autopush.telemetry.metric_table import (
 from autopush.webpush.identifiers import message_id_hash
 from autopush.webpush.notification import VersionUpdate
 from support import wire
+from support.cases import cases
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, OTHER, UAID, Harness, UserAgent
 from support.log_lines import LogFile
@@ -182,7 +183,7 @@ async def test_sessions_of_simplepush(harness: Harness, log: LogFile) -> None:
 # ── why a connection ended ──────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "reason"),
     [
         (1000, "closed by the client"),

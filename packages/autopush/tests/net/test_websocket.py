@@ -40,7 +40,7 @@ STREAMS: dict[str, tuple[bytes, list[Event]]] = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@cases("name", STREAMS)
 def test_messages_are_the_same_wherever_the_stream_is_cut(name: str) -> None:
     data, events = STREAMS[name]
     for cut in range(min(len(data), 1500)):
@@ -65,7 +65,7 @@ class FrameCounter(Recorder):
         self.frames += 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data", "number"),
     [
         (text(b"a"), 0),

@@ -16,6 +16,7 @@ from autopush.protocol.broadcasts import (
     Subscriptions,
 )
 from autopush.telemetry.metrics import Counter
+from support.cases import cases
 
 
 def subscribed(broadcasts: Broadcasts, **known: str) -> Subscriptions:
@@ -39,13 +40,13 @@ def test_an_unknown_id_is_an_error_beside_the_versions_and_is_not_subscribed_to(
     assert changes(subscriptions) == {}
 
 
-@pytest.mark.parametrize("known", [None, 3, ["2"], {}, True])
+@cases("known", [None, 3, ["2"], {}, True])
 def test_what_is_no_text_is_no_version(known: object) -> None:
     broadcasts = Broadcasts({"a": "2"})
     assert broadcasts.no_subscriptions.add({"a": known})[1] == {"a": "2"}
 
 
-@pytest.mark.parametrize("wanted", [None, {}, [], ["a"], "a", 3])
+@cases("wanted", [None, {}, [], ["a"], "a", 3])
 def test_what_is_no_object_has_no_ids(wanted: object) -> None:
     broadcasts = Broadcasts({"a": "2"})
     assert broadcasts.no_subscriptions.add(wanted) == (broadcasts.no_subscriptions, {})

@@ -32,6 +32,7 @@ from autopush.protocol.messages import decode
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.states import State
 from autopush.webpush.identifiers import hash_secret
+from support.cases import cases
 from support.session_frames import (
     CHANNEL,
     MICROSECONDS,
@@ -93,7 +94,7 @@ def test_hello_is_answered_with_the_five_members_and_env() -> None:
     assert session.connected_at == 5
 
 
-@pytest.mark.parametrize("uaid", ["", None, 7, [], UAID.upper(), f"{UAID}0", "é" * 32, True])
+@cases("uaid", ["", None, 7, [], UAID.upper(), f"{UAID}0", "é" * 32, True])
 def test_a_uaid_of_the_wrong_form_or_type_counts_as_none(uaid: object) -> None:
     session = new_session()
     assert session.receive(frame(messageType="hello", use_webpush=True, uaid=uaid), NOW) == [
@@ -128,7 +129,7 @@ def test_the_hello_reply_lists_every_wanted_broadcast_as_not_found() -> None:
     assert reply["broadcasts"] == {"errors": {"a/b": "Broadcast not found"}}
 
 
-@pytest.mark.parametrize("broadcasts", [None, {}, [], "x", 3])
+@cases("broadcasts", [None, {}, [], "x", 3])
 def test_without_wanted_broadcasts_the_reply_has_an_empty_object(broadcasts: object) -> None:
     session = new_session()
     request = request_in(
@@ -286,9 +287,8 @@ def test_a_hello_that_the_store_answers_before_its_close_continues() -> None:
 # ── frames that cannot be understood ────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [b"", b"nonsense", b"[]", b"3", b'"hello"', b"null", b'{"messageType":', b"[" * 5000],
+@cases(
+    "payload", [b"", b"nonsense", b"[]", b"3", b'"hello"', b"null", b'{"messageType":', b"[" * 5000]
 )
 def test_a_frame_that_is_not_a_json_object_closes_1008(payload: bytes) -> None:
     (effect,) = identified().receive(payload, NOW)
@@ -296,7 +296,7 @@ def test_a_frame_that_is_not_a_json_object_closes_1008(payload: bytes) -> None:
     assert effect.code == 1008
 
 
-@pytest.mark.parametrize("kind", ["Hello", "notification", "", 7, None, {}])
+@cases("kind", ["Hello", "notification", "", 7, None, {}])
 def test_an_unknown_message_type_closes_1008(kind: object) -> None:
     (effect,) = identified().receive(frame(messageType=kind, other=1), NOW)
     assert effect == Close(1008, "unknown messageType")
@@ -349,7 +349,7 @@ def test_urgency_as_it_is_already_is_answered_at_once() -> None:
     assert session.state is State.ACTIVE
 
 
-@pytest.mark.parametrize("least", [None, "", "High", "medium", 3, ["high"], {}])
+@cases("least", [None, "", "High", "medium", 3, ["high"], {}])
 def test_an_unknown_urgency_is_refused_and_changes_nothing(least: object) -> None:
     session = filtered("low")
     (reply,) = sent(session.receive(frame(messageType="urgency", min=least), NOW))
@@ -502,7 +502,7 @@ def hello_with(secret: object, **members: object) -> tuple[Session, Identify]:
     return session, request
 
 
-@pytest.mark.parametrize(
+@cases(
     ("secret", "wants_secret", "secret_hash"),
     [
         *((other, False, "") for other in (None, False, 0, 1, ["x"], {"a": "x"})),
@@ -594,7 +594,7 @@ def test_register_subscribes_the_channel_and_is_answered_with_its_endpoint() -> 
     assert str(session.state) == str(State.ACTIVE)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "members", "reason"),
     [
         ("register", {}, "Missing ChannelID"),
@@ -732,7 +732,7 @@ def test_resumed_output_reads_storage_only_if_something_was_refused() -> None:
 # ── ack and nack ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@cases(
     "updates",
     [
         None,
@@ -1036,7 +1036,7 @@ def filled(before: str, value: str, after: str, number: int = 100_000) -> bytes:
 ACK = '{"messageType":"ack","updates":['
 
 
-@pytest.mark.parametrize(
+@cases(
     "payload",
     [
         filled(ACK, "{}", "]}"),

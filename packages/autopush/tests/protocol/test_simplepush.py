@@ -24,6 +24,7 @@ from autopush.protocol.session import Rules, Session
 from autopush.protocol.simplepush import read_wake_data
 from autopush.protocol.states import State
 from autopush.webpush.notification import VersionUpdate
+from support.cases import cases
 from support.session_frames import CHANNEL, NOW, OTHER, UAID, frame, new_session, request_in, sent
 
 HOST = {"ip": "192.0.2.7", "port": 4711}
@@ -76,7 +77,7 @@ def accept(session: Session, *numbers: int) -> None:
 # ── hello ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@cases(
     ("members", "is_simplepush"),
     [
         *[({"use_webpush": value}, True) for value in (False, 0, "")],
@@ -93,8 +94,8 @@ def test_a_hello_without_a_true_use_webpush_is_one_of_simplepush(
     assert (session.simplepush is not None) is is_simplepush
 
 
-@pytest.mark.parametrize("members", [{}, {"use_webpush": None}, {"channelIDs": None}])
-@pytest.mark.parametrize("rules", [Rules(), Rules(simplepush=False)])
+@cases("members", [{}, {"use_webpush": None}, {"channelIDs": None}])
+@cases("rules", [Rules(), Rules(simplepush=False)])
 def test_a_hello_with_neither_use_webpush_nor_channels_is_web_push_as_kde_sends_it(
     rules: Rules, members: dict[str, object]
 ) -> None:
@@ -267,7 +268,7 @@ NO_HIGHER_NUMBERS: list[object] = ["5", 5.0, True, None, [5], {}, 4, -5]
 OTHER_CHANNELS: list[object] = [None, 3, [], {}, CHANNEL.replace("-", ""), OTHER]
 
 
-@pytest.mark.parametrize(
+@cases(
     "message",
     [
         *[frame(messageType="ack", updates=updates) for updates in NO_UPDATES],
@@ -322,7 +323,7 @@ def test_wake_data_is_passed_on_with_the_hello_and_the_first_register() -> None:
     assert request == Subscribe(CHANNEL, None, WAKE_DATA)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("host", "network", "data"),
     [
         (HOST, NETWORK, WAKE_DATA),

@@ -31,7 +31,7 @@ def name_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "box")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("host", "only_itself"),
     [
         *(("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True)),
@@ -62,7 +62,7 @@ def test_a_hostname_without_ipv4_address_stops_the_start(
     assert sources.load({}, flags, command="maintain").settings.resolve_hostname
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "host"),
     [
         (Settings(), "127.0.0.1"),
@@ -94,7 +94,7 @@ def test_endpoint_hostname_and_router_hostname_override_the_hostname() -> None:
     assert settings.public_websocket_url == "ws://box:8080/"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "local"),
     [
         (Settings(), True),

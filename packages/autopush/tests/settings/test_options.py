@@ -249,7 +249,7 @@ def test_the_url_of_a_node_always_names_its_port(settings: Settings, port: int, 
     assert settings.node_url(port) == url
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "seconds"),
     [
         (Settings(), 0),
@@ -267,7 +267,7 @@ def test_strict_transport_security_is_for_https_unless_configured(
     assert settings.hsts_max_age == seconds
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "interval"),
     [
         ({}, 0),
@@ -328,7 +328,7 @@ def test_the_store_is_the_named_one_else_the_local_dynamodb_else_in_the_data_fol
     parse_store(url)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "store_first", "rotates"),
     [
         (Settings(), True, False),
@@ -353,7 +353,7 @@ def test_delivery_and_table_rotation_follow_from_the_store_unless_configured(
     assert (settings.store_first, settings.rotates) == (store_first, rotates)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "table", "units"),
     [
         (Settings(), "router", None),
@@ -370,7 +370,7 @@ def test_a_throughput_means_provisioned_units_unless_the_capacity_is_on_demand(
     assert settings.units(table) == units
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "needed"),
     [
         (Settings(), True),

@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.store.tables import Month, live_tables
+from support.cases import cases
 
 NOVEMBER = Month(2026, 11)
 MONTHS = st.builds(Month, st.integers(1970, 9998), st.integers(1, 12))
@@ -40,7 +40,7 @@ def test_names_sort_as_their_months_do(month: Month) -> None:
     assert month.table("message") < month.next.table("message")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("now", "month"),
     [
         (at(2026, 11, 30, 23, 59), NOVEMBER),
@@ -54,7 +54,7 @@ def test_the_month_of_a_time_is_that_of_utc(now: float, month: Month) -> None:
     assert Month.at(now) == month
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
     [
         "message",

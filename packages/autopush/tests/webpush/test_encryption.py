@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autopush.webpush.encryption import MAX_PLAINTEXT, SubscriptionKeys, encrypt
 from autopush.webpush.syntax import decode_base64url, encode_base64url
+from support.cases import cases
 
 # RFC 8291, section 5 and appendix A
 PLAINTEXT = b"When I grow up, I want to be a watermelon"
@@ -74,7 +75,7 @@ def test_keys_may_be_padded_and_of_the_standard_alphabet() -> None:
     assert SubscriptionKeys(standard, AUTH + "==").point == decode_base64url(P256DH)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("p256dh", "auth", "name"),
     [
         (P256DH[:-2], AUTH, "p256dh"),

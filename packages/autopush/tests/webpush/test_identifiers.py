@@ -86,7 +86,7 @@ def text_of(message_id: MessageId) -> str:
     return RING.encrypt(f"{message_id.kind}:{ids}{tail.get(message_id.kind, '')}".encode())
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         DIGITS.upper(),
@@ -102,7 +102,7 @@ def test_a_uaid_in_another_form_is_refused(text: str) -> None:
     assert not is_uaid(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         DIGITS,
@@ -227,7 +227,7 @@ def test_an_id_leads_to_the_row_its_sort_key_names(message_id: MessageId) -> Non
     assert row.version == (parsed.text if parsed.kind is MessageKind.LEGACY else None)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         CHANNELS_ROW,

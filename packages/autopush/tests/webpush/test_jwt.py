@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from autopush.webpush import jwt
 from autopush.webpush.syntax import decode_base64url, encode_base64url
+from support.cases import cases
 from support.senders import Sender
 
 SENDER = Sender()
@@ -65,13 +66,13 @@ def test_claims_of_one_token_do_not_go_with_the_signature_of_another() -> None:
     assert not jwt.verify(forged, KEY)
 
 
-@pytest.mark.parametrize("alg", ["none", "HS256", "es256", "ES384", "", None, 5])
+@cases("alg", ["none", "HS256", "es256", "ES384", "", None, 5])
 def test_another_algorithm_is_refused(alg: object) -> None:
     with pytest.raises(ValueError):
         jwt.parse(SENDER.token(CLAIMS, header={"typ": "JWT", "alg": alg}))
 
 
-@pytest.mark.parametrize("claims", [[], ["exp"], "exp", 5, None, True])
+@cases("claims", [[], ["exp"], "exp", 5, None, True])
 def test_claims_that_are_no_object_are_refused(claims: object) -> None:
     with pytest.raises(ValueError, match="JSON objects"):
         jwt.parse(SENDER.token(claims))
@@ -83,7 +84,7 @@ DEEP = b'{"a":' * 5000
 NOT_UTF8 = b'{"a":"\xff"}'
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         f"{GOOD}..YQ",
@@ -103,9 +104,7 @@ def test_what_is_no_token_is_refused(text: str) -> None:
         jwt.parse(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a", "a.b", f"{GOOD}.{BODY}", f"{GOOD}.{BODY}.a.b", f".{GOOD}.{BODY}."]
-)
+@cases("text", ["", "a", "a.b", f"{GOOD}.{BODY}", f"{GOOD}.{BODY}.a.b", f".{GOOD}.{BODY}."])
 def test_a_token_has_three_parts(text: str) -> None:
     with pytest.raises(ValueError, match="three parts"):
         jwt.parse(text)
@@ -122,7 +121,7 @@ def other_curve(encoding: Encoding, form: PublicFormat) -> bytes:
     return ec.generate_private_key(ec.SECP256K1()).public_key().public_bytes(encoding, form)
 
 
-@pytest.mark.parametrize(
+@cases(
     "raw",
     [
         b"",

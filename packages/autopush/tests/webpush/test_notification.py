@@ -120,7 +120,7 @@ def test_members_of_newer_nodes_are_ignored() -> None:
     assert from_node(UAID, body.encode()) == plain()
 
 
-@pytest.mark.parametrize("member", ["ttl", "topic", "timestamp", "data", "headers"])
+@cases("member", ["ttl", "topic", "timestamp", "data", "headers"])
 def test_null_counts_as_absent(member: str) -> None:
     assert from_node(UAID, json.dumps({**PAYLOAD, member: None}).encode()) == plain()
 
@@ -172,9 +172,8 @@ def test_a_payload_without_its_ids_is_a_value_error(missing: str) -> None:
         from_node(UAID, body)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b'{"channelID":"\xff"}', b'{"a":' * 50_000],
+@cases(
+    "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b'{"channelID":"\xff"}', b'{"a":' * 50_000]
 )
 def test_what_is_no_object_is_a_value_error(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"^node payload: "):
@@ -253,8 +252,8 @@ def test_the_user_agent_gets_the_number_and_the_data_as_sent(number: int, data: 
     }
 
 
-@pytest.mark.parametrize("data", TEXTS)
-@pytest.mark.parametrize("stored", [None, "storage"])
+@cases("data", TEXTS)
+@cases("stored", [None, "storage"])
 def test_another_node_reads_what_a_node_sends(data: str | None, stored: str | None) -> None:
     update = VersionUpdate.of(UAID, CHANNEL, 12, data)
     update.stored = stored

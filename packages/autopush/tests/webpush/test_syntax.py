@@ -13,6 +13,7 @@ from autopush.webpush.syntax import (
     parse_parameters,
     without_padding,
 )
+from support.cases import cases
 
 # ── base64url ────────────────────────────────────────────────────────────────────────────────────
 
@@ -29,9 +30,7 @@ def test_bytes_that_are_no_text_encode_too() -> None:
     assert encode_base64url(b"\xc3\x28\xa0\xa1\xe2\x28\xa1") == "wyigoeIooQ"
 
 
-@pytest.mark.parametrize(
-    "text", ["a", "ab+d", "ab/d", "a b", "ab\n", "ab=c", "ab===", "é", "\udc80"]
-)
+@cases("text", ["a", "ab+d", "ab/d", "a b", "ab\n", "ab=c", "ab===", "é", "\udc80"])
 def test_what_is_not_base64url_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not base64url"):
         decode_base64url(text)
@@ -54,7 +53,7 @@ def test_random_text_decodes_or_raises_value_error(text: str) -> None:
 # ── origins ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "origin"),
     [
         ("https://push.example", "https://push.example"),
@@ -72,7 +71,7 @@ def test_an_origin_has_one_spelling(url: str, origin: str) -> None:
     assert origin_of(url) == origin
 
 
-@pytest.mark.parametrize(
+@cases(
     "url", ["", "push.example", "/path", "mailto:a@b.c", "https://", "http://a:99999", "http://[::"]
 )
 def test_what_has_no_origin_is_refused(url: str) -> None:
@@ -89,7 +88,7 @@ def test_random_text_has_an_origin_or_raises_value_error(url: str) -> None:
 # ── parameter fields ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "parameters"),
     [
         ("dh=abc", {"dh": "abc"}),
@@ -105,7 +104,7 @@ def test_a_field_is_label_and_value_pairs(field: str, parameters: dict[str, str]
     assert parse_parameters(field) == parameters
 
 
-@pytest.mark.parametrize("field", ["invalid", "dh=a;", "dh=a,,b=c", "=a", "dh=a;b", "dh=é", ""])
+@cases("field", ["invalid", "dh=a;", "dh=a,,b=c", "=a", "dh=a;b", "dh=é", ""])
 def test_a_field_with_an_odd_piece_is_refused_whole(field: str) -> None:
     with pytest.raises(ValueError):
         parse_parameters(field)

@@ -27,6 +27,7 @@ from autopush.webpush.tokens import (
     key_hash,
     new_key,
 )
+from support.cases import cases
 
 # ── keyring ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,7 +113,7 @@ def encrypted(block: bytes) -> bytes:
     return b"\x80" + bytes(24) + Cipher(aes, CBC(bytes(16))).encryptor().update(block)
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
     [
         b"\x81" + encrypted(b"\x10" * 16)[1:],
@@ -131,7 +132,7 @@ def test_a_malformed_token_is_refused_even_with_the_right_mac(body: bytes) -> No
         ring.decrypt(signed(body))
 
 
-@pytest.mark.parametrize("bad", ["", "short", KEY[:-2] + "*=", KEY + KEY, "é" * 44])
+@cases("bad", ["", "short", KEY[:-2] + "*=", KEY + KEY, "é" * 44])
 def test_a_bad_key_is_named_by_its_position_and_not_shown(bad: str) -> None:
     with pytest.raises(ValueError, match="crypto_key 2: expected 32 bytes") as caught:
         KeyRing([KEY, bad])
@@ -220,7 +221,7 @@ def test_random_text_is_404(token: str) -> None:
     assert refusal(TOKENS.open, token) == (404, 102)
 
 
-@pytest.mark.parametrize("length", [0, 16, 31, 33, 48, 63, 65, 96])
+@cases("length", [0, 16, 31, 33, 48, 63, 65, 96])
 def test_a_plaintext_of_another_length_is_404(length: int) -> None:
     token = KeyRing([KEY]).encrypt(os.urandom(length))
     assert refusal(TOKENS.open, token) == (404, 102)
@@ -240,14 +241,14 @@ def test_a_key_is_taken_as_sent_padded_or_not(raw: bytes) -> None:
     )
 
 
-@pytest.mark.parametrize("key", ["af1883%&!@#*(", "a", "===", " ", 12, ["YQ"], {"k": 1}, True])
+@cases("key", ["af1883%&!@#*(", "a", "===", " ", 12, ["YQ"], {"k": 1}, True])
 def test_an_unusable_key_is_a_value_error_that_does_not_show_it(key: object) -> None:
     with pytest.raises(ValueError, match=r"^key: ") as caught:
         decode_key(key)
     assert not isinstance(key, str) or len(key) < 4 or key not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "canonical"),
     [
         ("https://push.example:443/", "https://push.example"),
@@ -287,7 +288,7 @@ def test_the_first_key_signs_and_every_key_verifies() -> None:
     both.check(f"Bearer {both.secret(SECRET_OF)}", SECRET_OF)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("authorization", "message"),
     [
         (None, "Unauthorized"),

@@ -16,6 +16,7 @@ from autopush.webpush.headers import check_content
 from autopush.webpush.syntax import encode_base64url
 from autopush.webpush.tokens import key_hash
 from autopush.webpush.vapid import Claims, Credentials, Verifier, make_authorization
+from support.cases import cases
 from support.senders import Sender
 
 ORIGIN = "https://push.example"
@@ -56,7 +57,7 @@ def refusal(authorization: str, crypto_key: str | None = None) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize(
+@cases(
     "authorization",
     [
         f"vapid t={TOKEN},k={KEY}",
@@ -77,10 +78,8 @@ def test_rfc_8292_is_understood_however_it_is_spaced(authorization: str) -> None
     assert credentials.key_hash() == key_hash(SENDER.point)
 
 
-@pytest.mark.parametrize(
-    "crypto_key", [f"p256ecdsa={KEY}", f'keyid="a1"; dh="x";p256ecdsa="{KEY}="']
-)
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "WebPush", "WEBPUSH"])
+@cases("crypto_key", [f"p256ecdsa={KEY}", f'keyid="a1"; dh="x";p256ecdsa="{KEY}="'])
+@cases("scheme", ["Bearer", "bearer", "WebPush", "WEBPUSH"])
 def test_the_first_draft_takes_its_key_from_crypto_key(scheme: str, crypto_key: str) -> None:
     verify(f"{scheme}  {TOKEN} ", crypto_key)
     credentials = parse(f"{scheme}  {TOKEN} ", crypto_key)
@@ -88,8 +87,8 @@ def test_the_first_draft_takes_its_key_from_crypto_key(scheme: str, crypto_key: 
     assert credentials.key() == SENDER.point
 
 
-@pytest.mark.parametrize("raw", [SENDER.point, SENDER.point[1:], SENDER.der])
-@pytest.mark.parametrize("encode", [base64.urlsafe_b64encode, base64.b64encode])
+@cases("raw", [SENDER.point, SENDER.point[1:], SENDER.der])
+@cases("encode", [base64.urlsafe_b64encode, base64.b64encode])
 def test_every_form_of_key_is_taken_and_kept_as_sent(raw: bytes, encode: object) -> None:
     assert callable(encode)
     authorization = f"vapid t={TOKEN},k={encode(raw).decode()}"
@@ -102,7 +101,7 @@ def test_a_der_signature_is_taken() -> None:
     verify(f"vapid t={token},k={KEY}")
 
 
-@pytest.mark.parametrize(
+@cases(
     "authorization",
     [
         *("", " ", "vapid", "Bearer", "Bearer ", "webpush \t", TOKEN, f"Basic {TOKEN}", "vapid ,"),
@@ -123,7 +122,7 @@ COMPRESSED = encode_base64url(bytes([2]) + SENDER.point[1:33])
 OFF_THE_CURVE = encode_base64url(SENDER.point[:-1] + bytes([SENDER.point[-1] ^ 1]))
 
 
-@pytest.mark.parametrize(
+@cases(
     "key",
     [
         *("invalid", "invalid|", "YQ", "=", "é", "A" * 8000),
@@ -136,7 +135,7 @@ def test_a_key_that_is_none_or_did_not_sign_is_401(key: str) -> None:
         refusal(f"Bearer {TOKEN}", f"p256ecdsa={key}")
 
 
-@pytest.mark.parametrize("crypto_key", ["invalid", "p256ecdsa", ";;;", "p256ecdsa=a;;", "é=a"])
+@cases("crypto_key", ["invalid", "p256ecdsa", ";;;", "p256ecdsa=a;;", "é=a"])
 def test_a_crypto_key_that_cannot_be_parsed_is_400(crypto_key: str) -> None:
     for authorization in (f"Bearer {TOKEN}", f"vapid t={TOKEN},k={KEY}"):
         with pytest.raises(PushError) as caught:
@@ -148,17 +147,12 @@ ZEROS = TOKEN.rpartition(".")[0] + "." + "A" * 86
 UNSIGNED = TOKEN.rpartition(".")[0] + "."
 
 
-@pytest.mark.parametrize(
-    "token", ["a", "a.b.c", TOKEN[:-3], f"{TOKEN}x", TOKEN[1:], f".{TOKEN}", ZEROS, UNSIGNED]
-)
+@cases("token", ["a", "a.b.c", TOKEN[:-3], f"{TOKEN}x", TOKEN[1:], f".{TOKEN}", ZEROS, UNSIGNED])
 def test_a_broken_token_is_401(token: str) -> None:
     assert "Invalid Authorization Header" in refusal(f"vapid t={token},k={KEY}")
 
 
-@pytest.mark.parametrize(
-    "exp",
-    ["@", ["@"], {"a": 1}, True, str(int(NOW) + 60), "", []],
-)
+@cases("exp", ["@", ["@"], {"a": 1}, True, str(int(NOW) + 60), "", []])
 def test_an_expiry_that_is_no_number_is_401(exp: object) -> None:
     assert "Invalid expiration" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
 
@@ -188,7 +182,7 @@ def test_a_token_for_more_than_24_hours_is_401(exp: float) -> None:
     assert "24 hours" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
 
 
-@pytest.mark.parametrize(
+@cases(
     "audience",
     [
         *("https://push.example", "https://push.example/", "https://push.example:443"),
@@ -200,7 +194,7 @@ def test_an_audience_is_compared_as_an_origin(audience: object) -> None:
     assert ORIGIN in verify(SENDER.vapid({**CLAIMS, "aud": audience})).audiences
 
 
-@pytest.mark.parametrize(
+@cases(
     "audience",
     [
         *("http://push.example", "https://push.example:8443", "https://a.push.example"),

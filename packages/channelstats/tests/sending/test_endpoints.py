@@ -186,7 +186,7 @@ def test_keys_may_be_padded_and_are_sent_to_all_the_same(padding: int) -> None:
     assert BROWSER.decrypted(body) == {"a": 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "body"),
     [
         ("endpoint", b'{"keys": {"p256dh": "", "auth": ""}}'),

@@ -3,13 +3,14 @@
 import pytest
 
 from support.aws_model import check_request
+from support.cases import cases
 
 
 def test_a_request_that_the_client_of_aws_sends_too_is_right() -> None:
     check_request("GetItem", b'{"TableName":"abc","Key":{"a":{"B":"aGFsbG8="}}}')
 
 
-@pytest.mark.parametrize(
+@cases(
     ("operation", "body"),
     [
         ("PutItem", b'{"TableName":"abc"}'),
@@ -18,7 +19,6 @@ def test_a_request_that_the_client_of_aws_sends_too_is_right() -> None:
         ("GetItem", b'{"TableName":"abc","Key":{"a":{"N":5}}}'),
         ("GetItem", b'{"TableName":"abc","Key":{"a":{"T":"5"}}}'),
     ],
-    ids=["missing", "unknown", "a number as text", "text as a number", "unknown type"],
 )
 def test_a_request_that_it_would_not_send_is_found(operation: str, body: bytes) -> None:
     with pytest.raises(AssertionError, match=operation):

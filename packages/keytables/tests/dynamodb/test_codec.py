@@ -22,6 +22,7 @@ from keytables.dynamodb.codec import (
     equal_values,
     loads,
 )
+from support.cases import cases
 from support.soak import times
 from support.table_values import items, values
 
@@ -85,7 +86,7 @@ def test_values_are_encoded_as_boto3_does(value: Any) -> None:
     assert encode_value(value, "a") == TypeSerializer().serialize(boto(value))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "encoded"),
     [
         ("text", {"S": "text"}),
@@ -109,7 +110,7 @@ def test_each_type_has_its_form(value: Any, encoded: Any) -> None:
         assert decode_value(encoded) == value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("5", 5),
@@ -175,7 +176,7 @@ def test_a_value_is_the_same_as_itself(value: Any) -> None:
     assert equal_values(encoded, orjson.loads(orjson.dumps(encoded)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("left", "right", "expected"),
     [
         ({"N": "1.0"}, {"N": "1"}, True),

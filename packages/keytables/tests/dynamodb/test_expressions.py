@@ -15,6 +15,7 @@ from keytables.dynamodb.expressions import (
     write_condition,
 )
 from keytables.expressions import Compare, Operand
+from support.cases import cases
 
 # --- conditions -----------------------------------------------------------------------------------
 
@@ -41,7 +42,7 @@ def _split(word: str) -> list[str]:
     return [*word.partition(inner)] if inner else [word]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("condition", "text"),
     [
         (A.exists(), "attribute_exists(a)"),
@@ -59,7 +60,6 @@ def _split(word: str) -> list[str]:
         (~((A == 1) | (B == 2)), "NOT (a = 1 OR b = 2)"),
         (~(A == 1) & ~(B == 2), "NOT a = 1 AND NOT b = 2"),
     ],
-    ids=repr,
 )
 def test_parentheses_are_only_where_they_are_needed(condition: Condition, text: str) -> None:
     to = Placeholders()
@@ -89,13 +89,13 @@ def equal(attribute: Attr, operand: Operand) -> Condition:
     return Compare(attribute.name, "==", operand)
 
 
-@pytest.mark.parametrize("literal", [True, None, [1], {"a": 1}, {"a"}, frozenset()], ids=repr)
+@cases("literal", [True, None, [1], {"a": 1}, {"a"}, frozenset()])
 def test_only_numbers_text_and_bytes_have_an_order(literal: Any) -> None:
     with pytest.raises(SchemaError):
         condition_text(literal > A, Placeholders())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("condition", "expected"),
     [
         (None, True),
@@ -108,7 +108,6 @@ def test_only_numbers_text_and_bytes_have_an_order(literal: Any) -> None:
         (A.absent() | (A < 5), True),
         (A.absent() & (A < 5), False),
     ],
-    ids=repr,
 )
 def test_it_is_known_which_conditions_hold_without_an_item(
     condition: Condition | None, expected: bool
@@ -196,7 +195,7 @@ def test_an_update_is_applied_when_every_action_is() -> None:
     assert is_applied({name: value for name, value in APPLIED.items() if name != "minus"})
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
     [
         {"a": {"N": "6"}},
@@ -206,7 +205,6 @@ def test_an_update_is_applied_when_every_action_is() -> None:
         {"plus": {"S": "xy"}},
         {"minus": {"SS": ["w", "z"]}},
     ],
-    ids=repr,
 )
 def test_an_update_is_not_applied_when_one_action_is_not(other: dict[str, Any]) -> None:
     assert not is_applied({**APPLIED, **other})

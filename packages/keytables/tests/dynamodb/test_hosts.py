@@ -23,6 +23,7 @@ from keytables.dynamodb.connections import (
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.signing import Credentials
 from keytables.errors import Throttled, Unavailable
+from support.cases import cases
 from support.certificates import tls_pair
 from support.clocks import ManualClock
 from support.scripted_server import (
@@ -44,7 +45,7 @@ ONE_ATTEMPT = RetryPolicy(attempts=1)
 # --- addresses ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "endpoint", "authority", "is_loopback"),
     [
         ("http://127.0.0.1:8000", Endpoint("127.0.0.1", 8000, False), "127.0.0.1:8000", True),
@@ -71,7 +72,7 @@ def test_several_endpoints_are_separated_by_commas() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
     [
         "",

@@ -29,7 +29,7 @@ def kind_of(body: bytes, status: int = 400) -> ErrorKind:
     return read_error(HttpResponse(status, body, b"")).kind
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "expected"),
     [
         ("ProvisionedThroughputExceededException", ErrorKind.THROTTLED),
@@ -155,7 +155,7 @@ def test_a_call_that_may_have_been_applied_never_ends_throttled(last: str) -> No
     assert isinstance(raised, Unavailable)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("failure", "maybe_applied"),
     [
         (lambda state: state.on_response_lost(ResponseLost("closed"), 0.0), True),

@@ -23,6 +23,7 @@ from keytables.dynamodb.signing import (
     run_in_thread,
 )
 from keytables.errors import Unavailable
+from support.cases import cases
 
 BOTH_LOOPS = True
 
@@ -110,9 +111,7 @@ def test_credentials_are_not_shown() -> None:
         assert not any(secret in text for secret in (KEY, SECRET, "TOKEN"))
 
 
-@pytest.mark.parametrize(
-    "texts", [("", SECRET), (KEY, ""), ("A B", SECRET), (KEY, SECRET, "a\r\nb: c"), (KEY, "é")]
-)
+@cases("texts", [("", SECRET), (KEY, ""), ("A B", SECRET), (KEY, SECRET, "a\r\nb: c"), (KEY, "é")])
 def test_credentials_that_cannot_be_in_a_header_are_not_usable(texts: tuple[str, ...]) -> None:
     assert not Credentials(*texts).is_usable
     assert Credentials(KEY, SECRET, "TOKEN").is_usable

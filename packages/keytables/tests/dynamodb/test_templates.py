@@ -20,6 +20,7 @@ from keytables import (
 )
 from keytables.checks import key_check
 from keytables.dynamodb.writes import ValueCheck, WriteTemplate
+from support.cases import cases
 
 PLAIN = Table("plain", Key("user"), indexes=(Index("by_n", Key("n", Kind.NUMBER)),))
 EXPIRING = Table("expiring", Key("user"), expiry="end")
@@ -90,7 +91,7 @@ def test_the_time_is_given_when_the_request_is_sent() -> None:
         assert values == {":now": {"N": str(now)}, ":zero": {"N": "0"}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("update", "values"),
     [
         (Update(set=("a",)), None),
@@ -102,7 +103,6 @@ def test_the_time_is_given_when_the_request_is_sent() -> None:
         (Update(add_to=("a",)), {"a": "text"}),
         (Update(take_from=("a",)), {"a": ["x"]}),
     ],
-    ids=repr,
 )
 def test_values_of_the_wrong_type_are_refused(update: Update, values: Any) -> None:
     template = WriteTemplate(PLAIN, "t", None, update, checks=CHECKS)
@@ -110,7 +110,7 @@ def test_values_of_the_wrong_type_are_refused(update: Update, values: Any) -> No
         template.bind(values)
 
 
-@pytest.mark.parametrize(
+@cases(
     "update",
     [
         Update(set={"n": "text"}),
@@ -119,7 +119,6 @@ def test_values_of_the_wrong_type_are_refused(update: Update, values: Any) -> No
         Update(add_to={"a": "text"}),
         Update(take_from={"a": 5}),
     ],
-    ids=repr,
 )
 def test_an_expression_that_is_always_wrong_is_refused_at_once(update: Update) -> None:
     with pytest.raises(SchemaError):
