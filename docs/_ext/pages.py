@@ -5,6 +5,7 @@ line.
 """
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -201,6 +202,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
 }
 
 
+@functools.cache
 def fill(text: str) -> str:
     """The page with every placeholder replaced, and links to options made exact.
 

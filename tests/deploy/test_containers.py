@@ -172,7 +172,10 @@ def test_the_first_stage_installs_a_service_with_all_its_extras(tmp_path: Path) 
 
 # ── Compose ───────────────────────────────────────────────────────────────────────────────────────
 
-COMPOSE = {path.name: yaml.safe_load(path.read_text("utf-8")) for path in DEPLOY.glob("compose*")}
+COMPOSE = {
+    path.name: yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
+    for path in DEPLOY.glob("compose*")
+}
 SERVICES = [
     pytest.param(file, service, id=f"{file}-{name}")
     for file, document in COMPOSE.items()
@@ -263,7 +266,7 @@ def test_both_daemons_get_the_same_key_and_their_files_where_they_look_for_them(
 # ── Kubernetes ────────────────────────────────────────────────────────────────────────────────────
 
 MANIFESTS = {
-    path.name: list(yaml.safe_load_all(path.read_text("utf-8")))
+    path.name: list(yaml.load_all(path.read_text("utf-8"), Loader=yaml.CSafeLoader))
     for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 }
 WORKLOADS = [

@@ -93,7 +93,7 @@ def tables() -> Iterator[tuple[str, str]]:
     """Every text that is to be an autopush.toml: of a ConfigMap, or in a comment of a recipe."""
     for name, text in TEXTS.items():
         if name.endswith(".yaml"):
-            for document in yaml.safe_load_all(text):
+            for document in yaml.load_all(text, Loader=yaml.CSafeLoader):
                 if document.get("kind") == "ConfigMap":
                     yield name, document["data"]["autopush.toml"]
         lines = re.findall(r"^# +([a-z_]+ = \".*\")$", text, re.MULTILINE)

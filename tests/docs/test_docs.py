@@ -47,7 +47,7 @@ SOURCES = {
     path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text("utf-8")
     for path in DOCS.rglob("*.md")
 }
-OPENAPI = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text("utf-8"))
+OPENAPI = yaml.load((DOCS / "openapi.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
 PAGES = {page: pages.fill(text) for page, text in SOURCES.items()}
 README = (ROOT / "README.md").read_text("utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")

@@ -24,7 +24,9 @@ from support.service import Service, service
 from support.simplepush_agent import SimplePushAgent
 from support.user_agent import UserAgent
 
-DOCUMENT: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text("utf-8"))
+DOCUMENT: dict[str, Any] = yaml.load(
+    (ROOT / "docs" / "openapi.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader
+)
 METHODS = {"get", "put", "post", "delete"}
 KEY = new_key()
 NOBODY = "0" * 31 + "1"
