@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 
 from autopush.bridges import adm
@@ -20,7 +19,6 @@ from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID
 from support.endpoint_harness import headers_of
-from support.http_shell import serving
 from support.scripted_provider import (
     HALF,
     HTML,
@@ -251,24 +249,6 @@ async def test_a_provider_that_is_silent_within_the_whole_time_is_502_902(
     amazon.script(token, SILENCE)
     assert (await registered.result())[:2] == (502, 902)
     amazon.release(token)
-
-
-async def test_any_other_exception_is_500(
-    registered: BridgedDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*_: object, **__: object) -> None:
-        raise KeyError("unforeseen")
-
-    monkeypatch.setattr(Provider, "post", fail)
-    async with (
-        serving(registered.endpoint.app) as served,
-        httpx.AsyncClient(verify=False) as sender,
-    ):
-        url = f"http://127.0.0.1:{served.port}{registered.endpoint.path()}"
-        response = await sender.post(url, headers={"TTL": "60"})
-    assert response.status_code == 500
-    assert "unforeseen" not in response.text
-    assert await registered.router_data() is not None
 
 
 async def test_a_message_that_amazon_finds_too_large_is_413_104(

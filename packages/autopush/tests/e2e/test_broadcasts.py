@@ -24,13 +24,9 @@ async def source() -> AsyncIterator[MegaphoneServer]:
         yield source
 
 
-@pytest.fixture(
-    params=["1", pytest.param("2", marks=pytest.mark.slow)], ids=["a worker", "two workers"]
-)
-async def running(
-    request: pytest.FixtureRequest, source: MegaphoneServer, tmp_path: Path
-) -> AsyncIterator[Service]:
-    options = ("--workers", request.param, "--megaphone-api-url", source.url, *TICKING)
+@pytest.fixture
+async def running(source: MegaphoneServer, tmp_path: Path) -> AsyncIterator[Service]:
+    options = ("--workers", "2", "--megaphone-api-url", source.url, *TICKING)
     async with service(tmp_path, *options, MEGAPHONE_API_TOKEN=TOKEN) as running:
         yield running
     assert running.errors == []
@@ -60,30 +56,6 @@ async def test_an_outdated_version_is_answered_in_the_hello_reply_and_changes_ar
     for version in ("2", "3"):
         source.versions[MONITOR] = version
         assert await agent.reply() == broadcast(monitor=version)
-
-
-async def test_a_later_subscription_is_answered_and_its_changes_are_pushed(
-    running: Service, source: MegaphoneServer, agents: list[UserAgent]
-) -> None:
-    agent, told = await connected(running, agents)
-    assert told == {}
-    await agent.send(messageType="broadcast_subscribe", broadcasts={MONITOR: "0"})
-    assert await agent.reply() == broadcast(monitor="1")
-    source.versions[MONITOR] = "2"
-    assert await agent.reply() == broadcast(monitor="2")
-
-
-async def test_with_the_current_version_nothing_is_said_until_it_changes(
-    running: Service, source: MegaphoneServer, agents: list[UserAgent]
-) -> None:
-    agent, told = await connected(running, agents, broadcasts={MONITOR: "1"})
-    assert told == {}
-    await agent.send(messageType="broadcast_subscribe", broadcasts={OTHER: "1"})
-    await agent.send(messageType="ping")
-    assert await agent.reply() == {}, "a subscription to current versions has no reply"
-    source.versions[OTHER] = "2"
-    assert await agent.reply() == broadcast(other="2")
-    assert [each["messageType"] for each in agent.received if each] == ["hello", "broadcast"]
 
 
 async def test_who_has_not_subscribed_is_pinged_and_told_nothing(
@@ -135,15 +107,6 @@ async def test_without_a_first_answer_nothing_starts(
     url = f"http://127.0.0.1:{unused_port()}"
     line = await refused(tmp_path, "--megaphone-api-url", url)
     assert line.startswith(f"autopush: --megaphone-api-url: {url}: ")
-
-
-async def test_with_a_source_pings_are_300_seconds_apart(
-    source: MegaphoneServer, tmp_path: Path, agents: list[UserAgent]
-) -> None:
-    async with service(tmp_path, "--megaphone-api-url", source.url) as running:
-        agents.append(await UserAgent.connect(running.websocket))
-        assert (await agents[-1].hello())["ping"] == 300
-        assert "auto_ping_interval" not in "".join(running.output)
 
 
 async def test_without_pings_the_start_warns_that_no_change_is_sent(

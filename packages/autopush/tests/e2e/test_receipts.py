@@ -79,16 +79,12 @@ async def test_a_stream_has_the_receipt_and_ends_when_the_service_stops(tmp_path
 
 @asynccontextmanager
 async def two_nodes(name: str, data: Path) -> AsyncIterator[tuple[Service, Service]]:
-    """Of one service. Over the embedded store there is one, with workers for nodes."""
+    """Of one service."""
     options, variables = store_of(name, "receipts")
     options = (*options, "--receipts")
-    if name == "embedded":
-        async with service(data, *options, "--workers", "2", **variables) as running:
-            yield running, running
-    else:
-        nodes = service(data, *options, **variables), service(data, *options, **variables)
-        async with nodes[0] as one, nodes[1] as other:
-            yield one, other
+    nodes = service(data, *options, **variables), service(data, *options, **variables)
+    async with nodes[0] as one, nodes[1] as other:
+        yield one, other
 
 
 def at(node: Service, url: str) -> str:
@@ -96,7 +92,7 @@ def at(node: Service, url: str) -> str:
     return f"{node.endpoint}/{url.partition('://')[2].partition('/')[2]}"
 
 
-@pytest.mark.parametrize("name", ["embedded", "dynamodb", "postgresql"])
+@pytest.mark.parametrize("name", ["dynamodb", "postgresql"])
 async def test_any_node_knows_what_became_of_a_message_at_another_also_after_a_restart(
     tmp_path: Path, name: str
 ) -> None:
