@@ -12,6 +12,7 @@ from autopush.delivery.moving import (
     AT_ONCE,
     FORMAT,
     HAND_OVER_TIMEOUT,
+    HELLOS_AT_ONCE,
     NEWER_CONNECTION,
     TAKEN,
     Move,
@@ -175,3 +176,73 @@ def test_a_busy_connection_is_tried_again_however_long_the_first_attempts_take(
     loop.run_until_complete(movers._hand_over(connections))
     loop.close()
     assert not connections
+
+
+class MovesUnderWay:
+    """Moves of connections that have only an address, and whether they are still there."""
+
+    class Connection:
+        def __init__(self, address: str) -> None:
+            self.address_key, self.is_connected = address, True
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun: list[object] = []
+        self.stayed = 0
+        self._end = asyncio.Semaphore(0)
+        self.movers = Movers(Siblings({}, TimerWheel(asyncio.get_running_loop())))
+
+        async def move(_: Movers, __: int, connection: object, ___: bytes) -> Move:
+            self.begun.append(connection)
+            await self._end.acquire()
+            return Move.DONE
+
+        monkeypatch.setattr(Movers, "_move", move)
+
+    async def say_hello(self, owner: int, address: str, count: int = 1) -> list[Connection]:
+        connections = [self.Connection(address) for _ in range(count)]
+        for each in connections:
+            self.movers.move_with_hello(owner, cast(UserAgentConnection, each), b"", self._stay)
+        await self.end(0)
+        return connections
+
+    def _stay(self) -> None:
+        self.stayed += 1
+
+    async def end(self, count: int) -> None:
+        for _ in range(count):
+            self._end.release()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+async def test_only_so_many_connections_are_on_their_way_to_one_worker_and_addresses_take_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moves = MovesUnderWay(monkeypatch)
+    await moves.say_hello(1, "192.0.2.1", HELLOS_AT_ONCE + 10)
+    assert len(moves.begun) == HELLOS_AT_ONCE
+    (other_owner,) = await moves.say_hello(2, "192.0.2.1")
+    assert moves.begun[-1] is other_owner
+    (other_address,) = await moves.say_hello(1, "192.0.2.2")
+    assert moves.begun[-1] is other_owner
+    await moves.end(2)
+    assert other_address in moves.begun
+    await moves.end(2 * HELLOS_AT_ONCE)
+    assert len(moves.begun) == HELLOS_AT_ONCE + 12
+    assert moves.stayed == 0
+
+
+async def test_who_leaves_while_it_waits_is_not_moved_and_nobody_is_when_the_worker_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moves = MovesUnderWay(monkeypatch)
+    await moves.say_hello(1, "192.0.2.1", HELLOS_AT_ONCE)
+    left, waiting, late = await moves.say_hello(1, "192.0.2.1", 3)
+    left.is_connected = False
+    await moves.end(1)
+    assert moves.begun[-1] is waiting
+    assert left not in moves.begun
+    finishing = asyncio.ensure_future(moves.movers.finish())
+    await moves.end(HELLOS_AT_ONCE)
+    await finishing
+    assert late not in moves.begun

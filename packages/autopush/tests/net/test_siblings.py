@@ -5,6 +5,7 @@ import os
 import select
 import socket
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from unittest.mock import patch
 
@@ -14,6 +15,7 @@ import pytest
 import autopush.net.siblings as module
 from autopush.net.http_messages import Request, Response
 from autopush.net.siblings import (
+    CONNECTIONS_PER_TURN,
     FRAMES,
     MAX_PACKET,
     MAX_WAITING,
@@ -297,7 +299,7 @@ async def test_what_waits_for_a_silent_worker_fails_and_what_follows_fails_at_on
         await call
     with pytest.raises(SiblingSilent):
         caller.call(1, PORT, REQUEST)
-    loop.add_reader(other._socket, other._receive)  # it wakes up
+    loop.add_reader(other._socket, other._on_readable)  # it wakes up
     await heard(caller)
     assert (await caller.call(1, PORT, REQUEST)).status == 200
     assert answered == ["/p"]  # what had failed is not carried out
@@ -316,7 +318,7 @@ async def test_a_worker_may_say_nothing_for_longer_where_this_one_waits_for_a_pr
         call = asyncio.ensure_future(caller.call(1, PORT, REQUEST))
         done, _ = await asyncio.wait([call], timeout=0.9)
         assert not done
-        loop.add_reader(other._socket, other._receive)
+        loop.add_reader(other._socket, other._on_readable)
         assert (await call).status == 204
     loop.remove_reader(other._socket)
     began = time.monotonic()
@@ -511,10 +513,47 @@ async def test_a_connection_to_a_worker_that_stands_still_is_not_taken_over_late
     moving = asyncio.ensure_future(caller.hand_over(1, here.fileno(), b""))
     await asyncio.sleep(0)
     now[0] += 1.5
-    pair.wheel.loop.add_reader(reader._socket, reader._receive)
+    pair.wheel.loop.add_reader(reader._socket, reader._on_readable)
     with pytest.raises(SiblingSilent):
         await moving
     assert adopted == []
+    here.close()
+    client.close()
+
+
+async def test_a_turn_takes_over_some_of_many_connections_and_then_the_call_behind_them(
+    pair: Pair,
+) -> None:
+    turn, seen = 0, list[int]()
+    loop = asyncio.get_running_loop()
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        loop.call_soon(count)
+
+    def adopt(sock: socket.socket, state: bytes) -> int:
+        seen.append(turn)
+        return refuse(sock, state)
+
+    def answer(_: Request) -> Response:
+        seen.append(turn)
+        return Response(200)
+
+    caller = pair.start(0)
+    other = pair.start(1, answer, adopt)
+    await heard(caller)
+    reader = other._siblings[0]
+    loop.remove_reader(reader._socket)
+    here, client = socket.socketpair()
+    many = 2 * CONNECTIONS_PER_TURN
+    moving = [asyncio.ensure_future(caller.hand_over(1, here.fileno(), b"")) for _ in range(many)]
+    call = asyncio.ensure_future(caller.call(1, PORT, REQUEST))
+    await asyncio.sleep(0.01)
+    count()
+    loop.add_reader(reader._socket, reader._on_readable)
+    await asyncio.gather(*moving, call)
+    assert [*Counter(seen).values()] == [CONNECTIONS_PER_TURN, CONNECTIONS_PER_TURN, 1]
     here.close()
     client.close()
 

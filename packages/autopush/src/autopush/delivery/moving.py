@@ -14,6 +14,7 @@ Rule: a message that comes meanwhile is stored, and the other process reads stor
 
 import asyncio
 import socket
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, TypeVar, cast
@@ -23,6 +24,7 @@ import msgspec
 from autopush.delivery.connected import ConnectedUser
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import MovedUser, UserAgentConnection
+from autopush.limits import HelloQueue
 from autopush.net.siblings import (
     FRAMES,
     REFUSED,
@@ -40,6 +42,10 @@ FORMAT: Final = 1
 """Of `Moved`; another one is refused. It changes when a field gets another meaning."""
 TAKEN: Final = 200
 NEWER_CONNECTION: Final = 409
+HELLOS_AT_ONCE: Final = 16
+"""Connections on their way to one other worker with their hellos, while further ones wait here.
+Pushes for its user agents come in the same order, so they wait for as many to be taken over.
+"""
 AT_ONCE: Final = 16
 """Connections that are sent to the next version in one turn of the loop."""
 HAND_OVER_TIMEOUT: Final = 10.0
@@ -48,7 +54,7 @@ RETRY_AFTER: Final = 0.1
 REFUSALS_INTERVAL: Final = 60.0
 """Seconds between log lines about refused connections."""
 
-_Result = TypeVar("_Result")
+_Future = TypeVar("_Future", bound="asyncio.Future[Any]")
 
 _log = logs.get(__name__)
 
@@ -80,6 +86,9 @@ class Movers:
 
     def __init__(self, siblings: Siblings) -> None:
         self._siblings = siblings
+        self._hellos = defaultdict[int, HelloQueue](lambda: HelloQueue(most=HELLOS_AT_ONCE))
+        """By the worker to which they move."""
+        self._is_finishing = False
         self._leaving: set[asyncio.Future[Any]] = set()
         self._arriving: set[asyncio.Task[None]] = set()
         self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
@@ -89,13 +98,21 @@ class Movers:
     def move_with_hello(
         self, owner: int, connection: UserAgentConnection, hello: bytes, stay: Callable[[], None]
     ) -> None:
-        """Move it to the worker that owns its user agent; calls `stay` if it has to stay."""
+        """Move it to the worker that owns its user agent, when its turn has come; calls `stay` if
+        it has to stay.
+        """
 
         async def move() -> None:
             if await self._move(owner, connection, hello) is not Move.DONE:
                 stay()
 
-        self._track(asyncio.ensure_future(move()))
+        def start() -> asyncio.Task[None] | None:
+            if self._is_finishing or not connection.is_connected:
+                return None  # it is closed, or is about to be
+            return self._track(asyncio.create_task(move()))
+
+        if not self._hellos[owner].add(connection.address_key, start):
+            stay()
 
     async def retire(self, node: ConnectionNode, seconds: float) -> None:
         """Move all connections to the next version; close in so many seconds what cannot move."""
@@ -137,7 +154,10 @@ class Movers:
         return asyncio.shield(self._track(asyncio.ensure_future(self._move(SUCCESSOR, connection))))
 
     async def finish(self) -> None:
-        """Wait for the moves under way; each takes as long as a call at most."""
+        """Begin no further ones, and wait for the moves under way; each takes as long as a call at
+        most.
+        """
+        self._is_finishing = True
         if self._leaving:
             await asyncio.wait(self._leaving)
 
@@ -182,7 +202,7 @@ class Movers:
         connection.stay()
         return outcome
 
-    def _track(self, future: "asyncio.Future[_Result]") -> "asyncio.Future[_Result]":
+    def _track(self, future: _Future) -> _Future:
         self._leaving.add(future)
         future.add_done_callback(self._leaving.discard)
         return future

@@ -40,6 +40,8 @@ SILENT_AFTER: Final = 2.0
 """Seconds; more on a machine without enough processors, see `Patience`."""
 LARGEST_SHARE: Final = 0.75
 """Of its time that a process may wait for a processor to have its effect on `Patience`."""
+CONNECTIONS_PER_TURN: Final = 8
+"""Connections of one sibling that are taken over in one turn of the loop."""
 MAX_WAITING: Final = 4096
 """Calls to one sibling without an answer."""
 MAX_PACKET: Final = 160 * 1024
@@ -316,7 +318,7 @@ class _Sibling:
         self.ended.set()  # it was not heard yet
         self._heard_at = monotonic()
         self._outgoing: deque[bytes] = deque()
-        self._is_flushing = self._is_full = False
+        self._is_flushing = self._is_full = self._has_taken_over = False
         self._waiting: dict[int, asyncio.Future[Response]] = {}
         # Answers to calls of an earlier worker in this place must not be taken for ours.
         self._number = time.monotonic_ns()
@@ -329,8 +331,7 @@ class _Sibling:
         while self._receive():  # of `ports` there is none yet: calls to a predecessor are dropped
             pass
         self._ports = ports
-        # A packet a turn: nearly always there is no other.
-        self._loop.add_reader(self._socket, self._receive)
+        self._loop.add_reader(self._socket, self._on_readable)
         self._send(_Started(FRAMES))
 
     def call(self, port: str, request: Request) -> Awaitable[Response]:
@@ -430,8 +431,17 @@ class _Sibling:
 
     # ── receiving ────────────────────────────────────────────────────────────────────────────────
 
+    def _on_readable(self) -> None:
+        """Carry out a packet: nearly always there is no other. But connections come many at a time,
+        each in a packet of its own, so several are taken over.
+        """
+        for _ in range(CONNECTIONS_PER_TURN):
+            if not (self._receive() and self._has_taken_over):
+                return
+
     def _receive(self) -> bool:
         """Carry out one packet; False if there is none."""
+        self._has_taken_over = False
         try:
             size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], _ONE_DESCRIPTOR)
         except BlockingIOError:
@@ -502,6 +512,7 @@ class _Sibling:
 
     def _take_over(self, connection: _Connection, sockets: list[socket.socket]) -> None:
         """`sockets`: none if this process has no free descriptor."""
+        self._has_taken_over = True
         if not sockets:
             self._answer(connection.number, Response(REFUSED))
         elif self._heard_at > connection.expires:
