@@ -9,8 +9,10 @@ import pytest
 from keytables import (
     Attr,
     ConditionFailed,
+    Index,
     Item,
     Key,
+    Kind,
     Returning,
     Table,
     TableHandle,
@@ -72,6 +74,49 @@ async def test_without_a_sort_key_too(connections: Connections, engine: SqliteEn
     assert seen == ["delete"]
     await asyncio.gather(table.put({"a": "1", "n": 1}), table.put({"a": "2", "n": 2}))
     assert seen == ["delete", "put", "put"]
+
+
+INDEXED = Table(
+    "indexed", Key("a"), Key("b"), indexes=(Index("by-c", Key("c", Kind.NUMBER)),), expiry="x"
+)
+
+
+@pytest.mark.parametrize(
+    ("update", "statement"),
+    [
+        (Update(set={"n": 2}), "UPDATE"),
+        (Update(add_to={"s": frozenset(("one",))}, remove=("n",)), "UPDATE"),
+        (Update(set={"n": 2, "c": 8}), "INSERT"),
+        (Update(remove=("c",)), "INSERT"),
+        (Update(set={"x": 5_000_000_000}), "INSERT"),
+    ],
+    ids=["set", "add and remove", "of an index", "removed from an index", "the expiry"],
+)
+async def test_an_update_that_names_no_column_writes_no_index(
+    connections: Connections, engine: SqliteEngine, update: Update, statement: str
+) -> None:
+    table = await engine.ensure_table(INDEXED)
+    await table.put({"a": "1", "b": "1", "c": 7, "n": 1, "x": 4_000_000_000})
+    seen: list[str] = []
+
+    def trace(_: object, sql: str, __: object) -> bool:
+        seen.append(sql.partition(" ")[0])
+        return True
+
+    connections.writer.exec_trace = trace
+    new = await table.update(KEY, update, returning=Returning.NEW)
+    assert statement in seen
+    assert {"UPDATE", "INSERT"} - set(seen) == {"UPDATE", "INSERT"} - {statement}
+    assert new == await table.get(KEY)
+    assert new is not None
+    found = [item for c in (7, 8) for item in (await table.query_index("by-c", c)).items]
+    assert found == ([new] if "c" in new else [])
+
+
+async def test_an_update_of_an_absent_item_writes_a_whole_row(engine: SqliteEngine) -> None:
+    table = await engine.ensure_table(INDEXED)
+    await table.update(KEY, Update(set={"n": 2}))
+    assert await table.get(KEY) == {"a": "1", "b": "1", "n": 2}
 
 
 async def test_none_of_them_is_completed_before_the_commit(

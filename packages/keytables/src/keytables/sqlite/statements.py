@@ -50,6 +50,8 @@ class Statements:
             f"DO UPDATE SET {', '.join(f'{column} = excluded.{column}' for column in rest)}"
         )
         is_key = " AND ".join(f"{column} = ?" for column in self.keys)
+        self.put_blob = f"UPDATE {name} SET b = ? WHERE {is_key}"  # noqa: S608
+        """Of an item that is there; SQLite rewrites no index then. The values: b, key."""
         self.delete = f"DELETE FROM {name} WHERE {is_key}"  # noqa: S608
         is_live = " AND (x IS NULL OR x > ?)" if expires else ""
         self.get = f"SELECT b FROM {name} WHERE {is_key}{is_live}"  # noqa: S608

@@ -122,6 +122,14 @@ _UPDATE_SIZE: Final = 256
 """Bytes that an operation without a blob counts for while it waits."""
 
 
+def _compile(table: Table, update: Update) -> tuple[Change, bool, bool]:
+    """As ``compile_update``, and whether no attribute with a column of its own is named."""
+    change, creates = compile_update(table, update)
+    columns = {table.expiry, *(key.name for key in table.key_attributes)}
+    named = (*update.assigned, *update.remove, *update.added, *update.taken)
+    return change, creates, columns.isdisjoint(named)
+
+
 class SqliteTable(TableHandle):
     def __init__(
         self,
@@ -142,8 +150,8 @@ class SqliteTable(TableHandle):
         self._sort_column = len(table.key_names) - 1
         self._expires = table.expiry is not None
         self._pending: Pending = {}
-        self._compile: Callable[[Update], tuple[Change, bool]]
-        self._compile = lru_cache(maxsize=MAX_COMPILED)(partial(compile_update, table))
+        self._compile: Callable[[Update], tuple[Change, bool, bool]]
+        self._compile = lru_cache(maxsize=MAX_COMPILED)(partial(_compile, table))
 
     # --- writes -------------------------------------------------------------------------------
 
@@ -171,7 +179,7 @@ class SqliteTable(TableHandle):
             self._pending, self.statements, key, _UPDATE_SIZE, self._clock, options
         )
         operation.codec = self._codec
-        operation.change, operation.creates = self._compile(update)
+        operation.change, operation.creates, operation.only_blob = self._compile(update)
         return self._queue.submit(operation)
 
     def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]:

@@ -212,11 +212,14 @@ class ConditionalDeleteRow(_ConditionalOperation):
 
 
 class UpdateRow(_ConditionalOperation):
-    __slots__ = ("change", "codec", "creates")
+    """``only_blob``: the update changes no other column."""
+
+    __slots__ = ("change", "codec", "creates", "only_blob")
 
     change: Change
     codec: RowCodec
     creates: bool
+    only_blob: bool
 
     def apply(self, cursor: apsw.Cursor) -> object:
         old, blob = self.read(cursor)
@@ -230,7 +233,10 @@ class UpdateRow(_ConditionalOperation):
         row = self.codec.row(item)
         changed = cast(bytes, row[self.codec.blob_column])
         if changed != blob:
-            cursor.execute(self.statements.put, row)
+            if old is not None and self.only_blob:
+                cursor.execute(self.statements.put_blob, (changed, *self.key))
+            else:
+                cursor.execute(self.statements.put, row)
         if self.returning is Returning.NEW:
             return unpack(changed)
         return old if self.returning is Returning.OLD else None
