@@ -69,33 +69,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SEED",
         help="shuffle the modules and the tests of each; the same number gives the same order",
     )
-    parser.addoption(
-        "--note-passed", metavar="FILE", help="write the names of the tests that passed to a file"
-    )
-    parser.addoption(
-        "--but-passed", metavar="FILE", help="leave out the tests whose names are in the file"
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    path: str | None = config.getoption("--note-passed")
-    if path is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(PassedTests(Path(path)))
-
-
-class PassedTests:
-    """Notes which tests passed, in the process that hears of all."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._names: list[str] = []
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.passed:
-            self._names.append(report.nodeid)
-
-    def pytest_sessionfinish(self) -> None:
-        self._path.write_text("".join(f"{name}\n" for name in self._names), "utf-8")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -159,11 +132,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for tests in order:
             shuffled.shuffle(tests)
     items[:] = [item for tests in order for item in tests]
-    passed: str | None = config.getoption("--but-passed")
-    if passed is not None:
-        names = frozenset(Path(passed).read_text("utf-8").splitlines())
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in names])
-        items[:] = [item for item in items if item.nodeid not in names]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
