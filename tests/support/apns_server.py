@@ -278,7 +278,7 @@ class FakeApns:
             case "release":
                 self._released.set()
             case "go_away":
-                for connection in self.server.open:
+                for connection in list(self.server.open):  # others come and go meanwhile
                     last = 2**31 - 1 if line["handled"] else 0
                     await connection.write(go_away_frame(last))
             case "drop":
