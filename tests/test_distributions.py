@@ -71,7 +71,9 @@ class Environment:
 
     def pip(self, *words: str) -> "subprocess.CompletedProcess[str]":
         offline = ["--no-index", "--no-build-isolation"] if self._offline else []
-        return self.run("python", "-m", "pip", "install", "-q", *offline, *words, folder=ROOT)
+        # Most of what is installed is never imported, and would be compiled all the same.
+        quick = ["-q", "--no-compile", *offline]
+        return self.run("python", "-m", "pip", "install", *quick, *words, folder=ROOT)
 
     def run(
         self, program: str, *words: str, folder: Path | None = None
