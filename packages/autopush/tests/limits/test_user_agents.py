@@ -213,6 +213,7 @@ async def test_fragments_count_as_messages() -> None:
     harness = await Harness.open(message_rate=Rate(10, "min"))
     agent = await harness.subscribed()
     agent.send(wire.text(fin=False) + 20 * wire.frame(wire.CONTINUATION, fin=False))
+    await harness.run_until_idle()
     assert agent.received()[-1] == TOO_MANY
 
 
