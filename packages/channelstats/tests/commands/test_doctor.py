@@ -129,8 +129,9 @@ def test_a_store_of_another_prefix_has_no_tables(capfd: Capture) -> None:
     assert main(["import-export", str(EXAMPLE)]) == DONE
     found = Doctor(capfd, "--prefix", "other")
     assert found.of("warning", "store")[0].endswith("no tables that begin with 'other' yet")
-    names = sqlite3.connect(DATA / "channelstats.sqlite").execute("SELECT * FROM sqlite_master")
-    assert "other" not in repr(names.fetchall())
+    with closing(sqlite3.connect(DATA / "channelstats.sqlite")) as store:
+        names = store.execute("SELECT * FROM sqlite_master").fetchall()
+    assert "other" not in repr(names)
 
 
 def test_settings_say_where_they_came_from(capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
