@@ -38,7 +38,9 @@ def test_an_unfit_prefix_is_refused() -> None:
         table("a b", "User")
 
 
-ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.just("12")
+# Larger numbers are in no table: one way reads them as they are, the other as the nearest float.
+INTEGERS = st.integers(-(2**53), 2**53)
+ODD = st.none() | st.booleans() | INTEGERS | st.floats() | st.text(max_size=3) | st.just("12")
 
 
 @pytest.mark.parametrize("kind", [User, Channel, MessageRow])
@@ -46,7 +48,7 @@ ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size
 def test_a_struct_is_the_same_whichever_way_it_is_read(
     kind: type[msgspec.Struct], data: st.DataObject
 ) -> None:
-    values: Any = {str: st.text(max_size=3), bool: st.booleans(), int: st.integers()}
+    values: Any = {str: st.text(max_size=3), bool: st.booleans(), int: INTEGERS}
     usual = {of.name: values.get(of.type, values[int]) for of in msgspec.structs.fields(kind)}
     odd = {name: of | ODD for name, of in usual.items()} | {"unknown": ODD}
     item = data.draw(st.fixed_dictionaries(usual) | st.fixed_dictionaries({}, optional=odd))
