@@ -1,6 +1,10 @@
 """How many hellos are in progress at once, and whose turn is next."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import pytest
 
 from autopush.delivery.connected import ConnectedUser
 from autopush.limits import HELLOS_IN_PROGRESS, HelloQueue
@@ -17,7 +21,7 @@ TRY_AGAIN = ("close", TRY_AGAIN_LATER, "try again")
 class HeldHellos:
     """Holds every hello of a node in the store until `answer`."""
 
-    def __init__(self, harness: Harness, *, most: int, max_waiting: int = 100) -> None:
+    def __init__(self, harness: Harness, *, most: int, max_waiting: int) -> None:
         self.started: list[ConnectedUser] = []
         self._answers = asyncio.Semaphore(0)
         self._execute = harness.node.requests.execute
@@ -36,6 +40,32 @@ class HeldHellos:
             self._answers.release()
         await self._harness.run_until_idle()
 
+    async def answer_all(self) -> None:
+        started = -1
+        while started < len(self.started):
+            started = len(self.started)
+            await self.answer(HELLOS_IN_PROGRESS)
+
+
+class Hold(Protocol):
+    def __call__(self, harness: Harness, *, most: int, max_waiting: int = 100) -> HeldHellos: ...
+
+
+@pytest.fixture
+async def hold() -> AsyncIterator[Hold]:
+    """Holds the hellos of a node. At the end of the test they are answered: a hello that the end of
+    the loop cancels would start the next one, on a loop that runs no more.
+    """
+    made: list[HeldHellos] = []
+
+    def hold(harness: Harness, *, most: int, max_waiting: int = 100) -> HeldHellos:
+        made.append(HeldHellos(harness, most=most, max_waiting=max_waiting))
+        return made[-1]
+
+    yield hold
+    for held in made:
+        await held.answer_all()
+
 
 async def arrive(harness: Harness, address: str, count: int = 1) -> list[UserAgent]:
     agents = [harness.connect(address=address) for _ in range(count)]
@@ -49,9 +79,9 @@ def is_answered(agent: UserAgent) -> bool:
     return [reply["status"] for reply in agent.received() if isinstance(reply, dict)] == [200]
 
 
-async def test_only_so_many_hellos_are_in_progress_and_all_are_answered() -> None:
+async def test_only_so_many_hellos_are_in_progress_and_all_are_answered(hold: Hold) -> None:
     harness = await Harness.open()
-    held = HeldHellos(harness, most=2)
+    held = hold(harness, most=2)
     agents = await arrive(harness, "192.0.2.1", 5)
     assert len(held.started) == 2
     await held.answer()
@@ -61,9 +91,9 @@ async def test_only_so_many_hellos_are_in_progress_and_all_are_answered() -> Non
     assert recorded(harness.metrics, LIMIT_REFUSED, limit="hellos") == 0
 
 
-async def test_a_hello_that_fails_gives_its_place_to_the_next() -> None:
+async def test_a_hello_that_fails_gives_its_place_to_the_next(hold: Hold) -> None:
     harness = await Harness.open()
-    held = HeldHellos(harness, most=1)
+    held = hold(harness, most=1)
     await harness.known_user()
     failing, waiting = harness.connect(), harness.connect()
     failing.hello("0123456789abcdef0123456789abcdef")
@@ -75,9 +105,9 @@ async def test_a_hello_that_fails_gives_its_place_to_the_next() -> None:
     assert failing.received() == [TRY_AGAIN]
 
 
-async def test_client_addresses_take_turns() -> None:
+async def test_client_addresses_take_turns(hold: Hold) -> None:
     harness = await Harness.open()
-    held = HeldHellos(harness, most=1)
+    held = hold(harness, most=1)
     await arrive(harness, "192.0.2.1", 20)
     for address in ("192.0.2.2", "2001:db8::1"):
         await arrive(harness, address)
@@ -86,9 +116,9 @@ async def test_client_addresses_take_turns() -> None:
     assert other.connection in held.started[:5]
 
 
-async def test_the_addresses_of_one_ipv6_network_take_their_turns_together() -> None:
+async def test_the_addresses_of_one_ipv6_network_take_their_turns_together(hold: Hold) -> None:
     harness = await Harness.open()
-    held = HeldHellos(harness, most=1)
+    held = hold(harness, most=1)
     for number in range(10):
         await arrive(harness, f"2001:db8::{number + 1}")
     (other,) = await arrive(harness, "2001:db8:0:1::1")
@@ -96,19 +126,19 @@ async def test_the_addresses_of_one_ipv6_network_take_their_turns_together() -> 
     assert other.connection in held.started[:3]
 
 
-async def test_a_register_does_not_wait_for_hellos() -> None:
+async def test_a_register_does_not_wait_for_hellos(hold: Hold) -> None:
     harness = await Harness.open()
     agent = await harness.identified()
-    HeldHellos(harness, most=1)
+    hold(harness, most=1)
     await arrive(harness, "192.0.2.2", 10)
     agent.register()
     await harness.run_until_idle()
     assert agent.reply()["status"] == 200
 
 
-async def test_a_hello_that_waits_too_long_is_closed_with_1013_after_a_pause() -> None:
+async def test_a_hello_that_waits_too_long_is_closed_with_1013_after_a_pause(hold: Hold) -> None:
     harness = await Harness.open(Rules(hello_timeout=30))
-    held = HeldHellos(harness, most=1)
+    held = hold(harness, most=1)
     _, waiting = await arrive(harness, "192.0.2.1", 2)
     await harness.pass_time(30)
     await harness.pass_time(CLOSE_DELAY[0] - 0.1)
@@ -120,9 +150,9 @@ async def test_a_hello_that_waits_too_long_is_closed_with_1013_after_a_pause() -
     assert len(held.started) == 1, "whoever was closed asks nothing of the store"
 
 
-async def test_a_hello_whose_turn_comes_during_that_pause_is_answered() -> None:
+async def test_a_hello_whose_turn_comes_during_that_pause_is_answered(hold: Hold) -> None:
     harness = await Harness.open(Rules(hello_timeout=30))
-    held = HeldHellos(harness, most=1)
+    held = hold(harness, most=1)
     _, waiting = await arrive(harness, "192.0.2.1", 2)
     await harness.pass_time(30)
     await held.answer(2)
@@ -131,9 +161,9 @@ async def test_a_hello_whose_turn_comes_during_that_pause_is_answered() -> None:
     assert waiting.connection.is_connected
 
 
-async def test_with_too_many_waiting_hellos_are_refused_after_random_pauses() -> None:
+async def test_with_too_many_waiting_hellos_are_refused_after_random_pauses(hold: Hold) -> None:
     harness = await Harness.open()
-    HeldHellos(harness, most=1, max_waiting=1)
+    hold(harness, most=1, max_waiting=1)
     await arrive(harness, "192.0.2.1", 2)
     harness.chance = 0.0
     (soon,) = await arrive(harness, "192.0.2.1")
@@ -146,9 +176,9 @@ async def test_with_too_many_waiting_hellos_are_refused_after_random_pauses() ->
     assert recorded(harness.metrics, LIMIT_REFUSED, limit="hellos") == 2
 
 
-async def test_who_leaves_while_waiting_takes_no_turn() -> None:
+async def test_who_leaves_while_waiting_takes_no_turn(hold: Hold) -> None:
     harness = await Harness.open()
-    held = HeldHellos(harness, most=1)
+    held = hold(harness, most=1)
     _, leaving, staying = await arrive(harness, "192.0.2.1", 3)
     leaving.disconnect()
     await held.answer(2)
@@ -156,8 +186,8 @@ async def test_who_leaves_while_waiting_takes_no_turn() -> None:
     assert leaving.connection not in held.started
 
 
-async def test_by_default_hellos_leave_most_of_a_store_to_others() -> None:
+async def test_by_default_hellos_leave_most_of_a_store_to_others(hold: Hold) -> None:
     harness = await Harness.open()
-    held = HeldHellos(harness, most=HELLOS_IN_PROGRESS)
+    held = hold(harness, most=HELLOS_IN_PROGRESS)
     await arrive(harness, "192.0.2.1", HELLOS_IN_PROGRESS + 10)
     assert len(held.started) == HELLOS_IN_PROGRESS <= 10_000 // 20

@@ -59,9 +59,10 @@ def until_stopped(slot):
     say("worker", slot.index, os.getpid())
     heartbeats[slot.index] = time.monotonic()
     slot.report_ready()
-    readable = []
-    while not readable:
+    readable, received = [], b""
+    while slot.parent_pipe not in readable and signal.SIGTERM not in received:
         readable, _, _ = select.select([wakeup, slot.parent_pipe], [], [], BEAT)
+        received = os.read(wakeup, 16) if wakeup in readable else b""
         heartbeats[slot.index] = time.monotonic()
     say("orphaned" if slot.parent_pipe in readable else "stopped", slot.index)
     return 0
