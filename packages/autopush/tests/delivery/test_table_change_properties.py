@@ -122,6 +122,9 @@ async def interleave(numbers: list[int], store_first: bool) -> None:
     # Only messages pushed through a node that died before it answered may be left there.
     unanswered = {message.version for _, message, push in run.pushes if not push.done()}
     assert set(await cluster.stored(OCTOBER)) <= unanswered
+    for node in nodes:  # what the dead ones had under way must end before the loop does
+        node.gate.release()
+    await cluster.run_until_idle()
 
 
 NUMBERS = st.lists(st.integers(0, 16 * 24 - 1), min_size=10, max_size=60)
