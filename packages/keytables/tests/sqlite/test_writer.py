@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -191,7 +191,7 @@ async def test_close_ends_although_another_process_keeps_the_lock(
 async def test_close_waits_for_the_lock_once(
     open_sqlite: OpenSqlite, path: Path, moment: str
 ) -> None:
-    timeout = 0.6
+    timeout = 1.0
     engine = await open_sqlite(lock_timeout=timeout)
     table = await engine.ensure_table(TABLE)
     with write_lock(path):
@@ -204,7 +204,7 @@ async def test_close_waits_for_the_lock_once(
                 await puts.pop(0)
         begin = perf_counter()
         await engine.close()
-        assert perf_counter() - begin < timeout + 0.4
+        assert perf_counter() - begin < 1.8 * timeout
         for put in puts:
             with pytest.raises(Throttled):
                 await put
@@ -407,25 +407,8 @@ async def test_a_query_that_ends_early_keeps_no_snapshot(
     assert connections.reader.txn_state("main") == apsw.SQLITE_TXN_NONE
 
 
-async def test_transactions_pause_only_in_a_burst(
-    table: TableHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pause = 0.2
-    monkeypatch.setattr(writer, "BURST_INTERVAL", 10.0)
-    monkeypatch.setattr(writer, "PAUSE", pause)
-    for n in range(writer.BURST - 1):
-        begin = monotonic()
-        await table.put({"a": "1", "b": str(n)})
-        assert monotonic() < begin + pause
-    for n in range(2):
-        await table.put({"a": "1", "b": str(n)})
-    begin = monotonic()
-    await table.put({"a": "1", "b": "later"})
-    assert monotonic() > begin + 0.9 * pause
-
-
 @pytest.mark.parametrize(("processors", "times"), [(1, 4.0), (2, 2.0), (4, 1.0), (16, 1.0)])
-async def test_writers_that_share_a_processor_pause_longer(
+async def test_transactions_pause_in_a_burst_and_longer_if_writers_share_a_processor(
     path: Path, monkeypatch: pytest.MonkeyPatch, processors: int, times: float
 ) -> None:
     now, waits = 1000.0, list[float]()
