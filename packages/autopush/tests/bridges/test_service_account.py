@@ -76,7 +76,7 @@ async def tokens(
     google: FakeGoogleProcess, key: dict[str, Any], clocks: Clocks
 ) -> AsyncIterator[TokenCache]:
     """Those of the account whose key it is."""
-    provider = Provider(timeout=2)
+    provider = Provider(timeout=10)
     account = ServiceAccount(key, SCOPE, provider, clocks.clock)
     tokens = TokenCache("project-1", account.fetch, clocks.clock)
     yield tokens

@@ -394,7 +394,7 @@ async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Node
 async def test_a_node_id_that_names_no_node_is_unreachable(
     nodes: Nodes, call: Call, node_id: str
 ) -> None:
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(10):
         assert await call(nodes, node_id) is NodeAnswer.UNREACHABLE
 
 

@@ -286,7 +286,7 @@ async def test_a_connect_that_hangs_costs_one_timeout_for_all(wheel: TimerWheel)
             start = time.monotonic()
             results = await outcome(*(link.request("PUT", "/") for _ in range(100)))
             assert set(results) == {"LinkDown('connecting took too long')"}
-            assert 0.09 < time.monotonic() - start < 1
+            assert 0.09 < time.monotonic() - start < 5
 
 
 async def test_a_silent_peer_costs_one_timeout_for_all_and_one_timer(wheel: TimerWheel) -> None:
@@ -295,7 +295,7 @@ async def test_a_silent_peer_costs_one_timeout_for_all_and_one_timer(wheel: Time
         waiting = [link.request("PUT", "/") for _ in range(100)]
         assert len(wheel) == 1
         assert set(await outcome(*waiting)) == {"LinkDown('no answer in time')"}
-        assert 0.14 < time.monotonic() - start < 1
+        assert 0.14 < time.monotonic() - start < 5
         assert len(wheel) == 0
 
 
@@ -304,10 +304,10 @@ async def test_a_slow_peer_has_the_whole_timeout_for_each_request(wheel: TimerWh
         while True:
             await read_request(reader)
             for i in range(len(OK)):
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(0.006)
                 writer.write(OK[i : i + 1])
 
-    async with peer(slow) as there, linked(wheel, there.port, timeout=0.5) as link:
+    async with peer(slow) as there, linked(wheel, there.port, timeout=1.2) as link:
         for _ in range(6):  # together longer than the timeout
             assert await outcome(link.request("PUT", "/")) == ["200 ok"]
         assert there.opened == 1
@@ -321,12 +321,12 @@ async def test_the_deadline_is_that_of_the_oldest_waiting(wheel: TimerWheel) -> 
         writer.write(OK)
         await reader.read()
 
-    async with peer(once) as there, linked(wheel, there.port, timeout=0.2) as link:
+    async with peer(once) as there, linked(wheel, there.port, timeout=0.5) as link:
         assert await outcome(link.request("PUT", "/")) == ["200 ok"]
-        await asyncio.sleep(0.3)  # its timer is now that of an idle link
+        await asyncio.sleep(0.6)  # its timer is now that of an idle link
         start = time.monotonic()
         assert await outcome(link.request("PUT", "/")) == ["LinkDown('no answer in time')"]
-        assert 0.19 < time.monotonic() - start < 1
+        assert time.monotonic() - start > 0.49
 
 
 # --- the circuit breaker ------------------------------------------------------------------------
@@ -491,7 +491,7 @@ async def test_a_peer_that_answers_no_http_is_down(
             writer.write_eof()
         await reader.read()
 
-    async with peer(broken) as there, linked(wheel, there.port, timeout=1) as link:
+    async with peer(broken) as there, linked(wheel, there.port, timeout=5) as link:
         for _ in range(before):
             assert await outcome(link.request("PUT", "/")) == ["200 ok"]
         if kind == "nothing" and before:  # repeated on new connections, once
@@ -594,13 +594,13 @@ async def test_an_unused_connection_is_closed(wheel: TimerWheel) -> None:
 
     async with (
         peer(until_closed) as there,
-        linked(wheel, there.port, timeout=0.1, idle_timeout=0.1) as link,
+        linked(wheel, there.port, timeout=0.5, idle_timeout=0.1) as link,
     ):
         start = time.monotonic()
         for opened in (1, 2):
             assert await outcome(link.request("PUT", "/")) == ["200 ok"]
             assert there.opened == opened
-            await asyncio.wait_for(ended.wait(), 2)
+            await asyncio.wait_for(ended.wait(), 10)
             ended.clear()
             assert time.monotonic() - start >= 0.1 * opened
             assert len(wheel) == 0

@@ -131,7 +131,7 @@ async def test_nobody_waits_longer_than_the_limit_for_connections_that_are_in_us
     monkeypatch.setattr(connections, "WAIT_TIMEOUT", 0.1)
     busy = read(pool, SIZE)
     await database.tried.wait()
-    failed = await asyncio.wait_for(failures(read(pool, CALLERS)), 2)
+    failed = await asyncio.wait_for(failures(read(pool, CALLERS)), 10)
     assert [str(error) for error in failed] == [
         f"all {SIZE} connections to the database are in use"
     ] * CALLERS
