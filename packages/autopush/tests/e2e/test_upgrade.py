@@ -27,6 +27,8 @@ COMMAND_TIMEOUT = 60
 
 _started: dict[int, int] = {}
 """The main processes of a test: descriptors, and their ids."""
+_services: "list[EndedService]" = []
+"""The first versions among them."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +44,9 @@ def end_what_is_left() -> Iterator[None]:
                 os.kill(following.pid, signal.SIGKILL)
         os.close(descriptor)
     _started.clear()
+    for running in _services:  # or the garbage collector would complain in another test
+        running.end(signal.SIGKILL)
+    _services.clear()
 
 
 def note(pid: int) -> int:
@@ -56,6 +61,7 @@ class EndedService(Service):
     is_executed = True
 
     def launch(self) -> None:
+        _services.append(self)
         super().launch()
         note(self.pid)
 
@@ -119,9 +125,11 @@ class Load:
         async with application_server() as sender:
             unanswered = aiohttp.ClientConnectionError if is_killed else ()
             pushing = asyncio.create_task(self._push(sender, unanswered))
-            yield
-            self._is_over = True
-            await pushing
+            try:
+                yield
+            finally:
+                self._is_over = True
+                await pushing
 
     async def all_received(self) -> None:
         """Wait until each accepted message has been received, once, on the first connection."""

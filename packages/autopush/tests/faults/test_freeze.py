@@ -102,6 +102,9 @@ class Traffic:
                 self.progress.clear()
                 await self.progress.wait()
 
+    def refused_since(self, began: float) -> set[int]:
+        return {each.user for each in self.pushes if each.status == 503 and each.began > began}
+
     def accepted_since(self, began: float) -> set[int]:
         return {each.user for each in self.pushes if each.status == 201 and each.began > began}
 
@@ -129,12 +132,16 @@ class Freeze:
     ended: float
 
 
-async def freeze(frozen: int, traffic: Traffic) -> Freeze:
-    """What was under way is with the frozen worker, some of it: further senders are needed."""
+async def freeze(frozen: int, traffic: Traffic, its_own: set[int]) -> Freeze:
+    """Until pushes to each of its own users were refused, at least for so many seconds.
+
+    What was under way is with the frozen worker, some of it: further senders are needed.
+    """
     os.kill(frozen, signal.SIGSTOP)
     began = time.monotonic()
     async with traffic.sending():
         await asyncio.sleep(SECONDS)
+        await traffic.until(lambda: its_own <= traffic.refused_since(began))
         ended = time.monotonic()
         os.kill(frozen, signal.SIGCONT)
         await traffic.until(lambda: len(traffic.accepted_since(ended)) == USERS)
@@ -162,7 +169,7 @@ def judge(traffic: Traffic, owners: list[int], freeze: Freeze) -> None:
 
 
 @each_number_of_workers(3, beyond=(2, 4))
-@pytest.mark.timeout(60 + FREEZES * (SECONDS + PATIENCE))
+@pytest.mark.timeout(60 + FREEZES * (SECONDS + 2 * PATIENCE))
 async def test_a_worker_that_stands_still_keeps_the_users_of_others_from_nothing(
     tmp_path: Path, workers: int
 ) -> None:
@@ -173,10 +180,11 @@ async def test_a_worker_that_stands_still_keeps_the_users_of_others_from_nothing
         async with asyncio.TaskGroup() as group:
             receiving = [group.create_task(traffic.receive(agent)) for agent in agents]
             async with traffic.sending():
-                freezes = [
-                    await freeze(sorted(set(owners))[number % len(set(owners))], traffic)
-                    for number in range(FREEZES)
-                ]
+                freezes = []
+                for number in range(FREEZES):
+                    frozen = sorted(set(owners))[number % len(set(owners))]
+                    its_own = {user for user, owner in enumerate(owners) if owner == frozen}
+                    freezes.append(await freeze(frozen, traffic, its_own))
             await traffic.until(lambda: not traffic.undelivered)
             for task in receiving:
                 task.cancel()
