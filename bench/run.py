@@ -50,6 +50,14 @@ class Sizes:
     upgrade_pushes_per_second: int = 500
     ping_interval: int = 120
     """Seconds between two pings to the user agents of `scale`."""
+    workers: tuple[int, ...] = (1, 2, 4, 8)
+    """Of `workers-bypass` and `workers-store-first`."""
+    writers: tuple[int, ...] = (2, 4)
+    """Of `store-writers`, beside one alone."""
+    connection_age: float = 11.0
+    """Seconds before the pushes of `cluster`. A node looks a message up in the store that may be
+    older than the connection, which user agents keep for hours.
+    """
     limit: float = 120.0
 
 
@@ -67,10 +75,13 @@ QUICK = Sizes(
     seconds_at_half_load=1.0,
     storm=2_000,
     storm_pushes_per_second=100,
-    scale=15_000,
+    scale=4_000,
     upgrade=500,
     upgrade_pushes_per_second=100,
-    ping_interval=20,
+    ping_interval=5,
+    workers=(1, 4),
+    writers=(2,),
+    connection_age=0.0,
     limit=60.0,
 )
 

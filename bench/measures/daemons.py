@@ -17,10 +17,6 @@ from bench.server import spawn
 
 MOST_TIMES = {"bypass": 2.0, "store-first": 3.0}
 STORE_MS = 5
-CONNECTION_AGE = 11.0
-"""Seconds. A node looks a message up in the store that may be older than the connection, which user
-agents keep for hours.
-"""
 LEAST_SHARE = 0.5
 
 
@@ -78,7 +74,7 @@ async def cluster(run: Run) -> list[Row]:
             run.daemons("store-first", **{"--store": second}) as stored,
         ):
             one, two = await Load.on(direct, Ledger()), await Load.on(stored, Ledger())
-            await asyncio.sleep(CONNECTION_AGE)
+            await asyncio.sleep(run.sizes.connection_age)
             for load in (one, two):
                 await load.pushes(run, sizes.warm_up)
             bypass, samples = [], []

@@ -17,7 +17,6 @@ from bench.server import make_folder, remove_folder, spawn
 from keytables.sqlite import divide_store
 
 MOST_RATIO = 1.25
-_WRITERS = (2, 4)
 _CLIENTS = (32, 2)
 """Writes of each process that wait for their commit at a time."""
 
@@ -36,7 +35,7 @@ class Spent(NamedTuple):
 
 
 async def store_writers(run: Run) -> list[Row]:
-    layouts = [(1, 1), *((writers, parts) for writers in _WRITERS for parts in (1, writers))]
+    layouts = [(1, 1), *((many, parts) for many in run.sizes.writers for parts in (1, many))]
     cases = [Case(*layout, clients) for clients in _CLIENTS for layout in layouts]
     found: dict[Case, list[Spent]] = {case: [] for case in cases}
     with run.on_all_cores():
