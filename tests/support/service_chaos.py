@@ -8,6 +8,7 @@ service are killed and started one at a time, as a supervisor or an operator doe
 import asyncio
 import contextlib
 import errno
+import itertools
 import os
 import random
 import signal
@@ -24,6 +25,7 @@ from support.injected.sitecustomize import CLOCK, CONTROL, FAULT, OPERATIONS
 from support.load_ledger import LoadLedger
 from support.service import Service
 from support.small_disk import fill
+from support.soak import times
 
 _INJECTED = Path(__file__).with_name("injected")
 
@@ -80,6 +82,8 @@ class MachineFaults:
 WATCHDOG = 2.0
 """Seconds after which a stopped worker is killed, in these tests."""
 DISK_ERRORS = (errno.EIO, errno.ENOSPC)
+COMMITTING = ("write log", "sync log")
+"""What every commit does: calls of the others are rare."""
 AHEAD, BEHIND = 6 * 86_400, -3600
 """Seconds by which the clock is set; messages that must arrive live for longer."""
 START_ATTEMPTS = 20
@@ -118,6 +122,9 @@ class ServiceChaos:
         self._ledger = ledger
         self._dice = random.Random(seed)
         self._disk = disk
+        self._failing = itertools.cycle(
+            self._dice.choice(each) for each in (COMMITTING, OPERATIONS) * 50
+        )
         self._proxy = proxy
         self._process = asyncio.Lock()
         self._is_alone = not service.workers
@@ -145,7 +152,10 @@ class ServiceChaos:
 
         if kinds:
             each = {kind: self._kinds[kind] for kind in kinds}
-            self._kinds = {kind: (act, longest, 2) for kind, (act, longest, _) in each.items()}
+            part = times(3, 1)  # of the durations, so that there are several in a short run too
+            self._kinds = {
+                kind: (act, longest / part, 2 / part) for kind, (act, longest, _) in each.items()
+            }
 
     async def run(self, seconds: float) -> None:
         """Returns when the last fault is over, and everything runs."""
@@ -247,7 +257,7 @@ class ServiceChaos:
         other.unlink()
 
     async def _fail_disk(self, seconds: float) -> None:
-        operation, number = self._dice.choice(OPERATIONS), self._dice.choice(DISK_ERRORS)
+        operation, number = next(self._failing), self._dice.choice(DISK_ERRORS)
         if operation.startswith("read"):
             number = errno.EIO
         self._machine.fail(operation, number, self._dice.choice([1.0, 0.2]))
