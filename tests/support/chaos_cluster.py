@@ -30,6 +30,7 @@ from support.soak import times
 from support.sockets import unused_port
 
 START_TIMEOUT = 60
+START_ATTEMPTS = 5
 STOP_TIMEOUT = 40
 FAULTY = re.compile(r'Traceback|"Severity":[0-3]\b| ERROR | CRITICAL ')
 
@@ -229,7 +230,8 @@ PAUSE = times(4, 10)
 """Longest time from the start of one fault to that of the next, in seconds. User agents reconnect
 at the speed of the database, here some hundreds in a second.
 """
-FINALE = 8.0
+FINALE = float(times(5, 8))
+"""Seconds: an endpoint node gives up a call to a node that stands still after three."""
 
 
 class Cable(Protocol):
@@ -318,7 +320,18 @@ class Faults:
     async def _kill(self, target: Daemon, seconds: float) -> None:
         await target.end(signal.SIGKILL)
         await asyncio.sleep(seconds)
-        await target.start()
+        await self._start(target)
+
+    async def _start(self, target: Daemon) -> None:
+        """As its supervisor does: again when the store did not answer in time."""
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                await target.start()
+            except RuntimeError:
+                if attempt == START_ATTEMPTS:
+                    raise
+            else:
+                return
 
     async def _stop(self, target: Daemon, seconds: float) -> None:
         target.send(signal.SIGSTOP)
@@ -329,7 +342,7 @@ class Faults:
 
     async def _restart(self, target: Daemon, seconds: float) -> None:
         assert await target.end(signal.SIGTERM) == 0, f"{target.name} did not stop in order"
-        await target.start()
+        await self._start(target)
 
     async def _cut(self, target: Daemon, seconds: float) -> None:
         cable = self._cables[target.name]
@@ -346,4 +359,4 @@ class Faults:
         await target.end(signal.SIGKILL)
         await asyncio.sleep(seconds)
         cable.rebuild()
-        await target.start()
+        await self._start(target)

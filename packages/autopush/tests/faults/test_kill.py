@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.service import Service, service
-from support.soak import slow, times
+from support.soak import SOAK, slow, times
 from support.traffic import Subscriber, TrafficLedger, send_for_ever
 
 SUBSCRIBERS = 6
@@ -87,8 +87,13 @@ class KillService(Killer):
         await running.start()
 
 
-OFTEN = (times(20, 200), times(5, 50))
+OFTEN = (times(10, 200), times(3, 50))
 """Kills of a worker, and of the service."""
+FEWEST_OFTEN = [
+    slow(KillWorker(), 2, OFTEN[0], name="a worker of 2, often"),
+    slow(KillService(), 1, OFTEN[1], name="the whole service of 1, often"),
+]
+"""What `make test` has with fewer kills."""
 
 
 @pytest.mark.timeout(times(240, 1800))
@@ -96,14 +101,13 @@ OFTEN = (times(20, 200), times(5, 50))
     ("killer", "workers", "rounds"),
     [
         pytest.param(KillWorker(), 2, 4, id="a worker of 2"),
-        slow(KillWorker(), 2, OFTEN[0], name="a worker of 2, often"),
         slow(KillWorker(), 4, OFTEN[0], name="a worker of 4, often"),
         slow(FreezeWriter(), 2, 2, name="a frozen writer of 2"),
         slow(FreezeWriter(), 4, 2, name="a frozen writer of 4"),
         pytest.param(KillService(), 1, 2, id="the whole service of 1"),
-        slow(KillService(), 1, OFTEN[1], name="the whole service of 1, often"),
         slow(KillService(), 2, OFTEN[1], name="the whole service of 2, often"),
         slow(KillService(), 4, OFTEN[1], name="the whole service of 4, often"),
+        *(FEWEST_OFTEN if SOAK else ()),
     ],
 )
 async def test_what_was_answered_201_is_delivered_after_kill_9(
