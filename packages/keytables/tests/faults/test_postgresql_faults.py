@@ -41,7 +41,7 @@ HARSH = {
     Breakage.DELAYED: 0.05,
 }
 SEEDS = slow_after(1, range(times(3, 60)))
-KILLING = times(15, 60)
+KILLING = times(6, 60)
 """Seconds in which a server is killed now and then; less often on a slow machine."""
 KEY = ("u", "1")
 ITEM: Item = {"user": "u", "place": "1", "n": 1}
