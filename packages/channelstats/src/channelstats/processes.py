@@ -1,9 +1,24 @@
-"""Processes that this program starts to do a part of its work."""
+"""Processes and tasks that do a part of the work beside the rest."""
 
+import asyncio
 import os
 import signal
 import threading
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from multiprocessing import parent_process
+
+
+@asynccontextmanager
+async def running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """A context in which work is done as a task of its own, which is cancelled at the end."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def become_child() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from channelstats.processes import running
 from channelstats.sending.announcing import EVERY, Announcer, AnnounceResult
 from channelstats.sending.delivery import ATTEMPTS
 from channelstats.sending.push_sender import vapid_key
@@ -110,7 +111,7 @@ async def test_it_looks_every_ten_minutes_until_the_dashboard_ends(
     browser = await subscribed(example, service, settings)
     sleep = Sleeper()
     looks = Announcer(example.tables, settings, clock=ManualClock(NOW), sleep=sleep)
-    async with looks.running():
+    async with running(looks.run()):
         await sleep.wake_when_asleep()
         await sleep.wake_when_asleep()
         assert browser.got == []
@@ -136,7 +137,7 @@ async def test_a_fault_is_logged_and_the_next_look_is_taken(
     sleep = Sleeper()
     looks = Announcer(example.tables, settings, clock=ManualClock(NOW), sleep=sleep)
     with caplog.at_level(logging.INFO, "channelstats.notifications"):
-        async with looks.running():
+        async with running(looks.run()):
             assert await asyncio.wait_for(sleep.asked.get(), 60) == EVERY
             [fault] = logged(caplog)
             key.write_bytes(good)

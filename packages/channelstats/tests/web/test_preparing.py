@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from channelstats.processes import running
 from channelstats.settings import load
 from channelstats.stats.period import History, Now
 from channelstats.tables import Tables
@@ -402,7 +403,7 @@ async def test_a_store_that_does_not_answer_is_said_and_looked_at_again(
     making, pauses = Making(), Pauses()
     with monkeypatch.context() as patch:
         patch.setattr(DashboardService, "snapshot", fail)
-        async with PagePreparer(opener(), making, pauses).running():
+        async with running(PagePreparer(opener(), making, pauses).run()):
             await pauses.begun.wait()
             assert caplog.messages == ["pages are not prepared: no answer"]
             patch.undo()

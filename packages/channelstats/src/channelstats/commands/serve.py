@@ -21,6 +21,7 @@ from aiohttp import web
 
 from channelstats.commands.context import CommandContext, Failure, command, flag
 from channelstats.credentials import pseudonym_secret, read_or_create, read_token_file
+from channelstats.processes import running
 from channelstats.progress import show
 from channelstats.sending.mail import mail_server
 from channelstats.settings import PREFIX, OptionGroup, Settings
@@ -89,7 +90,7 @@ async def serve_dashboard(
             _on_signal(stop, second)
             print(f"channelstats ready: {url}", flush=True)
             on_ready(url)
-            async with PagePreparer(service, in_process).running():
+            async with running(PagePreparer(service, in_process).run()):
                 await stop.wait()
         finally:
             await runner.cleanup()

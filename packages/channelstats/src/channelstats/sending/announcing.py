@@ -12,8 +12,7 @@ run. Subscriptions that have failed for a month are removed.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import date
 from functools import cache, partial
 from typing import Final
@@ -457,14 +456,3 @@ class Announcer:
                 if result is not None and (result.notified or result.left or result.removed):
                     _log.info("%s", result)
             await self._sleep(EVERY)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """A context in which it runs as a task of its own."""
-        task = asyncio.create_task(self.run())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task

@@ -38,6 +38,7 @@ from aiohttp import hdrs, web
 
 from channelstats import lookup
 from channelstats.lookup import Names, NotFound
+from channelstats.processes import running
 from channelstats.render.data import atom_of, csv_of, json_of
 from channelstats.sending.announcing import Announcer, newest_week, subscribed
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
@@ -438,7 +439,7 @@ def make_app(
     announcer = Announcer(
         service.tables, service.settings, clock=service.clock, mail_server=mail_server
     )
-    app.cleanup_ctx.append(lambda _: announcer.running())
+    app.cleanup_ctx.append(lambda _: running(announcer.run()))
 
     async def close(_: web.Application) -> None:
         await service.close()

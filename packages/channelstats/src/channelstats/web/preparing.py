@@ -9,8 +9,8 @@ stored; what was prepared before is never shown again.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -95,17 +95,6 @@ class PagePreparer:
         self._is_done = await service.has_prepared(first, usual, snapshot)
         if not is_whole:
             _log.warning("the process that prepares pages has failed; they are made when asked for")
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """A context in which it runs as a task of its own."""
-        task = asyncio.create_task(self.run())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 def _now(service: DashboardService, snapshot: StoreSnapshot) -> Now:
