@@ -7,6 +7,7 @@ of a kind at a time. Pages that `channelstats.web.preparing` has made are read f
 
 import asyncio
 import hashlib
+import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping
 from contextlib import nullcontext
@@ -60,6 +61,9 @@ _NAMES: Final = 300
 """Seconds after which names are read again."""
 
 _STORE_PATIENCE: Final = 15.0
+
+_DIGITS: Final = 32
+"""Of a digest in the name of a file."""
 
 _WAITING: Final = 16
 """Keys of a cache that are being made or wait for it."""
@@ -150,7 +154,7 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
     @property
     def state(self) -> str:
         """The mark in the names of files."""
-        return _short_digest(self.mark.encode())
+        return hashlib.sha256(self.mark.encode()).hexdigest()[:_DIGITS]
 
 
 class DashboardService:
@@ -306,7 +310,7 @@ class DashboardService:
         counted = settings.options, settings.first_weekday, settings.min_group
         made_of = (name, choice, *counted, self.tables.zone.key, self._made_by)
         text = msgspec.json.encode(made_of, order="deterministic")
-        return _short_digest(text + (self.secret or b""))
+        return hmac.digest(self.secret or b"", text, "sha256").hex()[:_DIGITS]
 
     async def has_prepared(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> bool:
         return await self.tables.pages.has(snapshot.state, self._page_key(name, choice))
@@ -411,10 +415,6 @@ class DashboardService:
             return render(wanted, data, names.directory, Form.HTML)[""].decode()
 
         return await asyncio.to_thread(rendered)
-
-
-def _short_digest(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()[:32]
 
 
 def _cells(view: Page) -> int:
