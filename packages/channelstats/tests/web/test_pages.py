@@ -180,3 +180,12 @@ def test_why_messages_are_not_linked_is_said_first_where_something_is_to_be_done
     assert page.count("Messages are not linked") == 1
     is_before = page.index("Messages are not linked") < page.index('class="cards"')
     assert is_before == is_first
+
+
+def test_nobody_is_asked_for_the_workspace_of_messages_that_have_no_links() -> None:
+    rows = pl.DataFrame({"message": ["C1/1710061200.000100/"]})
+    table = Table("some", "Some", (Column("message", "Message", Kind.MESSAGE),), rows)
+    view = Page("todo", ("todo",), CHOICE, (FIRST, LAST), sections=(Section.of(table),))
+    now = Now(LAST, History(FIRST, LAST), 6)
+    visit = Visit(Query(FIRST, LAST, 1), Names({}, {}), now, ZoneInfo("UTC"), has_links=False)
+    assert "slack_name" not in view_page(view, visit)

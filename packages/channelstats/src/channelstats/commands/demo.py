@@ -78,7 +78,9 @@ async def demo(context: CommandContext) -> int:
         await _make(own, wanted)
         is_kept = context.arguments.data is not None
         second = signal.SIG_DFL if is_kept else _removing(folder)
-        await serve_dashboard(own, lambda url: _open_browser(context, url), second=second)
+        await serve_dashboard(
+            own, lambda url: _open_browser(context, url), second=second, is_made_up=True
+        )
     return context.exit_code
 
 

@@ -64,16 +64,20 @@ async def serve_dashboard(
     on_ready: Callable[[str], object] = lambda _: None,
     *,
     second: SignalHandler = signal.SIG_DFL,
+    is_made_up: bool = False,
 ) -> None:
     """Serve the dashboard until the process is told to stop; ``on_ready`` is given its address.
-    ``second`` handles the second SIGTERM or Ctrl-C, also after this has returned.
+    ``second`` handles the second SIGTERM or Ctrl-C, also after this has returned. A workspace that
+    ``is_made_up`` is nowhere in Slack.
     """
     settings, stop = context.settings, asyncio.Event()
     token = _token(context)
     secret = pseudonym_secret(settings) if context.arguments.anonymize else None
     server = mail_server(settings, context.environment)
     async with context.tables(create=True) as tables:
-        service = DashboardService(tables, settings, clock=context.clock, secret=secret)
+        service = DashboardService(
+            tables, settings, clock=context.clock, secret=secret, is_made_up=is_made_up
+        )
         await _warm(context, service)
         runner = web.AppRunner(
             make_app(service, Authenticator(token, context.monotonic), server),

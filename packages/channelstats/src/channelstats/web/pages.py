@@ -62,7 +62,8 @@ _SMALL_TABLE: Final = 3
 
 class Visit(msgspec.Struct, frozen=True):
     """One visit to the dashboard: ``asked`` in IDs that may be shown; ``me`` is who the visitor
-    said to be, by such an ID, or ""; ``logged_in`` with a token.
+    said to be, by such an ID, or ""; ``logged_in`` with a token. Messages of a workspace that is
+    made up or shown under pseudonyms have no links (``has_links``).
     """
 
     asked: Query
@@ -72,6 +73,7 @@ class Visit(msgspec.Struct, frozen=True):
     workspace: str = ""
     me: str = ""
     logged_in: bool = False
+    has_links: bool = True
     goals: tuple[Bound, ...] = ()
 
 
@@ -191,8 +193,9 @@ class ViewContext:
 
     @property
     def lacks_links(self) -> bool:
-        """Whether there are messages that nothing leads to, as the workspace is not known."""
-        return not self._directory.slack_name and any(
+        """Whether there are messages that could be linked if the workspace were known."""
+        is_unknown = self._visit.has_links and not self._directory.slack_name
+        return is_unknown and any(
             table.rows.height and any(column.kind is Kind.MESSAGE for column in table.columns)
             for table in self.view.tables
         )

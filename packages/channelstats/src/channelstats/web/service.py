@@ -158,13 +158,21 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
 
 
 class DashboardService:
-    """``secret`` is that of pseudonyms; None where everything has its real name."""
+    """``secret`` is that of pseudonyms; None where everything has its real name. A workspace that
+    ``is_made_up`` is nowhere in Slack.
+    """
 
     def __init__(
-        self, tables: Tables, settings: Settings, *, clock: Clock, secret: bytes | None = None
+        self,
+        tables: Tables,
+        settings: Settings,
+        *,
+        clock: Clock,
+        secret: bytes | None = None,
+        is_made_up: bool = False,
     ) -> None:
         self.tables, self.settings, self.clock = tables, settings, clock
-        self.secret = secret
+        self.secret, self.is_made_up = secret, is_made_up
         # At once: of a program that is replaced while it runs, the old code stays in memory.
         self._made_by = code_digest()
         self._alone = asyncio.Lock()
