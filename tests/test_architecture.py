@@ -12,46 +12,28 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+import grimp
 import pytest
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 from support.paths import PACKAGES
 
 
-class Module(NamedTuple):
-    """A module: its dotted name, whether it is a package's `__init__`, and its syntax tree."""
-
-    name: str
-    is_package: bool
-    tree: ast.Module
-
-
 @cache
-def modules() -> Mapping[str, Module]:
-    """Every module of the three packages, by name."""
+def sources() -> Mapping[str, Path]:
+    """The file of every module of the three packages, by the module's dotted name."""
     found = {}
-    for path in sorted(PACKAGES.glob("*/src/**/*.py")):
-        source = path.relative_to(next(PACKAGES.glob("*/src")).parents[1])
-        parts = Path(*source.parts[2:]).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = Module(name, parts[-1] == "__init__", ast.parse(path.read_text("utf-8")))
+    for folder in sorted(PACKAGES.glob("*/src")):
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
-def imports(module: Module) -> Iterator[str]:
-    """The modules of ours that a module imports anywhere in it, also for type checking only."""
-    package = module.name if module.is_package else module.name.rpartition(".")[0]
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1]
-            base = ".".join([*(above if node.level else []), *filter(None, [node.module])])
-            names = [f"{base}.{alias.name}" for alias in node.names]
-            names = [name if name in modules() else base for name in names]
-        else:
-            continue
-        yield from (name for name in names if name in modules() and name != module.name)
+@cache
+def tree(name: str) -> ast.Module:
+    """The syntax tree of a module, of which a test parses no more than it needs."""
+    return ast.parse(sources()[name].read_text("utf-8"))
 
 
 def test_imports_point_down_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,8 +44,12 @@ def test_imports_point_down_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_module_imports_itself_over_others() -> None:
     # What a package gathers for its users is no dependency of the modules that it gathers.
+    imports = grimp.build_graph("keytables", "autopush", "channelstats", cache_dir=None)
+    assert imports.modules == sources().keys()
     graph = {
-        module.name: set(imports(module)) for module in modules().values() if not module.is_package
+        name: imports.find_modules_directly_imported_by(name)
+        for name, path in sources().items()
+        if path.stem != "__init__"
     }
     try:
         TopologicalSorter(graph).prepare()
@@ -73,23 +59,23 @@ def test_no_module_imports_itself_over_others() -> None:
 
 def test_a_class_name_occurs_once_in_a_package() -> None:
     places = defaultdict(list)
-    for module in modules().values():
-        package = module.name.partition(".")[0]
-        for node in module.tree.body:
+    for module in sources():
+        package = module.partition(".")[0]
+        for node in tree(module).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[package, node.name].append(module.name)
+                places[package, node.name].append(module)
     assert {name: names for (_, name), names in places.items() if len(names) > 1} == {}
 
 
 def test_a_package_that_lists_its_modules_lists_all_of_them() -> None:
     children = defaultdict(set)
-    for name in modules():
+    for name in sources():
         package, _, child = name.rpartition(".")
         if package and not child.startswith("_"):
             children[package].add(child)
     missing = {}
     for package, found in children.items():
-        words = set(re.findall(r"\w+", ast.get_docstring(modules()[package].tree) or ""))
+        words = set(re.findall(r"\w+", ast.get_docstring(tree(package)) or ""))
         if len(found & words) > len(found) / 2 and found - words:
             missing[package] = sorted(found - words)
     assert missing == {}
@@ -98,13 +84,8 @@ def test_a_package_that_lists_its_modules_lists_all_of_them() -> None:
 # ── one mechanism for one need ────────────────────────────────────────────────────────────────────
 
 
-@cache
-def signs() -> Mapping[str, frozenset[str]]:
-    """What gives a mechanism away, by module: imports, and the names of functions and classes."""
-    return {name: frozenset(signs_in(module.tree)) for name, module in modules().items()}
-
-
 def signs_in(tree: ast.Module) -> Iterator[str]:
+    """What gives a mechanism away: imports, and the names of functions, classes and attributes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (f"import {alias.name}" for alias in node.names)
@@ -183,11 +164,13 @@ MECHANISMS = {
 }
 
 
-@pytest.mark.parametrize("need", MECHANISMS)
-def test_a_need_is_served_by_one_mechanism(need: str) -> None:
-    mechanism = MECHANISMS[need]
-    sign = re.compile(mechanism.sign)
-    found = {name for name, given in signs().items() if any(map(sign.fullmatch, given))}
-    known = mechanism.modules.keys()
-    assert found - known == set(), f"a second {need}: use the first, or say here what it is instead"
-    assert known - found == set(), f"no {need} any more"
+# One test for all needs: the processes that share the tests would each parse the whole source.
+def test_a_need_is_served_by_one_mechanism() -> None:
+    signs = {name: frozenset(signs_in(tree(name))) for name in sources()}
+    for need, mechanism in MECHANISMS.items():
+        sign = re.compile(mechanism.sign)
+        found = {name for name, given in signs.items() if any(map(sign.fullmatch, given))}
+        known = mechanism.modules.keys()
+        second = f"a second {need}: use the first, or say here what it is instead"
+        assert found - known == set(), second
+        assert known - found == set(), f"no {need} any more"
