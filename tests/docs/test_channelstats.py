@@ -11,6 +11,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,13 @@ from support.cases import cases
 from support.channelstats.house import EXAMPLE, MODERN, UTC, decoded, house
 from support.paths import PACKAGES, ROOT
 
-PAGES = {
-    path.stem: pages.fill(path.read_text("utf-8"))
-    for path in (ROOT / "docs" / "channelstats").glob("*.md")
-}
+PAGES = {path.stem: path for path in sorted((ROOT / "docs" / "channelstats").glob("*.md"))}
 EVERYTHING = {
     **PAGES,
-    "README": (ROOT / "README.md").read_text("utf-8"),
-    "CHANGELOG": (ROOT / "CHANGELOG.md").read_text("utf-8"),
-    "architecture": (ROOT / "docs" / "architecture.md").read_text("utf-8"),
-    "testing": (ROOT / "docs" / "testing.md").read_text("utf-8"),
+    "README": ROOT / "README.md",
+    "CHANGELOG": ROOT / "CHANGELOG.md",
+    "architecture": ROOT / "docs" / "architecture.md",
+    "testing": ROOT / "docs" / "testing.md",
 }
 BLOCK = re.compile(r"^ *```(?P<kind>\w+)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -59,17 +57,26 @@ SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 PARSERS = {command.name: make_parser(command) for command in COMMANDS}
 
 
+@cache
+def text_of(page: str) -> str:
+    """A page with what is made from the code. That takes a while, and is left to the tests: each
+    process that shares them imports this module.
+    """
+    text = EVERYTHING[page].read_text("utf-8")
+    return pages.fill(text) if page in PAGES else text
+
+
 def blocks(page: str, *kinds: str) -> list[str]:
-    return [found["text"] for found in BLOCK.finditer(EVERYTHING[page]) if found["kind"] in kinds]
+    return [found["text"] for found in BLOCK.finditer(text_of(page)) if found["kind"] in kinds]
 
 
 def spans(page: str) -> list[str]:
     """What stands in a line of text as code."""
-    return SPAN.findall(BLOCK.sub("", EVERYTHING[page]))
+    return SPAN.findall(BLOCK.sub("", text_of(page)))
 
 
 def rows(page: str) -> list[str]:
-    return [line for line in PAGES[page].splitlines() if line.startswith("|")]
+    return [line for line in text_of(page).splitlines() if line.startswith("|")]
 
 
 # ── what is in the code is in the pages ──────────────────────────────────────────────────────────
@@ -77,7 +84,7 @@ def rows(page: str) -> list[str]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_command_is_explained_outside_the_list_of_commands(command: ListedCommand) -> None:
-    told = "\n".join(text for page, text in PAGES.items() if page != "commands")
+    told = "\n".join(text_of(page) for page in PAGES if page != "commands")
     assert re.search(rf"(channelstats |`){command.name}\b", told)
 
 
@@ -87,7 +94,7 @@ async def test_every_key_of_a_report_is_in_the_page_on_the_document(tmp_path: Pa
         made = await opened.report(Period(date(2024, 3, 10), 7, UTC), Options(MODERN))
     found = decoded(made)
     for key in (*found, *keys_below(found)):
-        assert re.search(rf"`{re.escape(key)}`", PAGES["document"]), key
+        assert re.search(rf"`{re.escape(key)}`", text_of("document")), key
 
 
 def keys_below(document: Any) -> Iterator[str]:
@@ -142,7 +149,7 @@ SCOPES = (*doctor.NEEDED_SCOPES.values(), *doctor.USEFUL_SCOPES.values())
     ],
 )
 def test_a_section_names_all_of_its_subject(page: str, heading: str, names: set[str]) -> None:
-    text = PAGES[page]
+    text = text_of(page)
     section = text.partition(heading)[2].partition("\n## ")[0] if heading else text
     assert {name for name in names if f"`{name}`" not in section} == set()
 
@@ -178,7 +185,7 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
     ],
 )
 def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> None:
-    assert words in " ".join(EVERYTHING[page].split())
+    assert words in " ".join(text_of(page).split())
 
 
 # ── what people typed names things that exist ────────────────────────────────────────────────────
@@ -198,17 +205,13 @@ def command_lines(page: str) -> list[str]:
     return [match["words"] for line in found if (match := PROGRAM.match(line))]
 
 
-LINES = [(page, line) for page in EVERYTHING for line in command_lines(page)]
-
-
-@cases(("page", "line"), LINES)
-def test_command_lines_that_pages_show_are_valid(page: str, line: str) -> None:
-    name, *words = shlex.split(line)
-    if name == "COMMAND":
-        return
-    parser = PARSERS[name]
-    given = parser.parse_args(words)  # leaves with an error where it does not understand
-    load({**vars(given), "data": "/nonexistent"}, {})
+@pytest.mark.parametrize("page", EVERYTHING)
+def test_command_lines_that_pages_show_are_valid(page: str) -> None:
+    for line in command_lines(page):
+        name, *words = shlex.split(line)
+        if name != "COMMAND":
+            given = PARSERS[name].parse_args(words)  # leaves with an error at what is no flag
+            load({**vars(given), "data": "/nonexistent"}, {})
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -239,7 +242,7 @@ def test_settings_files_that_pages_show_are_valid(page: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("page", EVERYTHING)
 def test_variables_that_pages_name_exist(page: str) -> None:
-    named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", EVERYTHING[page]))
+    named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", text_of(page)))
     assert named <= {*(setting.variable for setting in OPTIONS), *OTHER_VARIABLES}
 
 

@@ -2,7 +2,6 @@
 none; so does each incident.
 """
 
-import ast
 import re
 from typing import NamedTuple
 
@@ -62,10 +61,10 @@ LINES = [(standard, line) for standard in SECTIONS for line in lines(standard)]
 @pytest.fixture(scope="module")
 def test_names() -> frozenset[str]:
     modules = [*ROOT.glob("tests/**/test_*.py"), *PACKAGES.glob("*/tests/**/test_*.py")]
-    trees = (ast.parse(module.read_text("utf-8")) for module in modules)
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    # To parse 450 modules for this would take seconds.
+    definition = re.compile(r"^ *(?:async )?def (test_\w+)\(", re.MULTILINE)
     return frozenset(
-        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, functions)
+        name for module in modules for name in definition.findall(module.read_text("utf-8"))
     )
 
 
