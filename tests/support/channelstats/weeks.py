@@ -1,7 +1,7 @@
 """The weeks of the worked example: what their reports are made of, and what is known beside it."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ class Week:
     data: ReportData
     directory: Directory
     document: dict[str, Any]
+    _hidden: dict[Pseudonyms, ReportData] = field(default_factory=dict)
+    """Under pseudonyms, kept for the next report, since figures are made once for all of them."""
 
     def named(self, directory: Directory) -> "Week":
         """The same with other names."""
@@ -41,10 +43,12 @@ class Week:
     ) -> tuple[str, dict[str, bytes]]:
         """The name of a report and its files."""
         wanted, data = ReportRequest(ReportKind(kind), subject), self.data
+        if names is not None:
+            if names not in self._hidden:
+                self._hidden[names] = hidden(data, names)
+            data = self._hidden[names]
         if smallest_group != data.smallest_group:
             data = replace(data, smallest_group=smallest_group)
-        if names is not None:
-            data = hidden(data, names)
         shown = shown_subject(wanted, names)
         return shown.name, render(shown, data, self.directory, Form(form))
 
