@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -25,15 +26,9 @@ UP_TO = (
 
 
 @pytest.fixture
-def data(tmp_path: Path, capfd: Capture) -> list[str]:
+def data(taken_in: Path, tmp_path: Path) -> list[str]:
     """The flag of a data folder that the worked example is in."""
-    flag = ["--data", str(tmp_path / "data")]
-    assert main(["import-export", str(EXAMPLE), *flag]) == 0
-    assert capfd.readouterr().err.splitlines() == [
-        "imported: 2 channels, 15 messages, 15 new or changed",
-        UP_TO,
-    ]
-    return flag
+    return ["--data", str(shutil.copytree(taken_in, tmp_path / "data"))]
 
 
 def error_of(arguments: list[str], capfd: Capture) -> str:
@@ -42,6 +37,14 @@ def error_of(arguments: list[str], capfd: Capture) -> str:
     assert found.out == ""
     assert found.err.count("\n") == 1
     return found.err
+
+
+def test_an_import_says_what_came_and_up_to_when(capfd: Capture) -> None:
+    assert main(["import-export", str(EXAMPLE)]) == 0
+    assert capfd.readouterr().err.splitlines() == [
+        "imported: 2 channels, 15 messages, 15 new or changed",
+        UP_TO,
+    ]
 
 
 def test_a_report_goes_to_standard_output(data: list[str], capfd: Capture) -> None:

@@ -1,6 +1,7 @@
 """`channelstats serve`, as a process."""
 
 import json
+import shutil
 import signal
 import socket
 import stat
@@ -15,7 +16,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.channelstats.house import EXAMPLE
 from support.channelstats.process import (
     PATIENCE,
     READY,
@@ -30,10 +30,8 @@ TOKEN = "correct-horse-battery"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    opened = Folder(tmp_path / "data")
-    opened.run("import-export", str(EXAMPLE))
-    return opened
+def folder(taken_in: Path, tmp_path: Path) -> Folder:
+    return Folder(shutil.copytree(taken_in, tmp_path / "data"))
 
 
 @contextmanager
