@@ -13,8 +13,10 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import USER_AGENT
 from websockets.typing import Subprotocol
 
-TIMEOUT = 30.0
-"""Seconds a test waits for what must come: a worker may take ten to end, on a busy machine more."""
+TIMEOUT = 10.0
+"""Seconds a test waits for what must come."""
+CLOSE_TIMEOUT = 30.0
+"""Seconds until a service has closed a connection, which a worker that ends is given time for."""
 SILENCE = 0.4
 """Seconds without a notification after which a test concludes that none is sent."""
 
@@ -115,7 +117,7 @@ class UserAgent:
 
     async def closed(self) -> int | None:
         """Wait for the end of the connection; returns the close code."""
-        await asyncio.wait_for(self.socket.wait_closed(), TIMEOUT)
+        await asyncio.wait_for(self.socket.wait_closed(), CLOSE_TIMEOUT)
         await self._reader
         return self.socket.close_code
 
