@@ -86,6 +86,7 @@ COMMITTING = ("write log", "sync log")
 """What every commit does: calls of the others are rare."""
 AHEAD, BEHIND = 6 * 86_400, -3600
 """Seconds by which the clock is set; messages that must arrive live for longer."""
+CLOCK_FAULTS = ("clock ahead", "clock behind")
 START_ATTEMPTS = 20
 LINK_FAULTS = {
     LinkFault.THROTTLED: 0.05,
@@ -103,7 +104,7 @@ Act = Callable[[float], Awaitable[None]]
 
 class ServiceChaos:
     """`disk`: the small disk of the data folder; `proxy`: the link to a database; `kinds`: those
-    faults alone.
+    faults alone; `without`: all but these.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class ServiceChaos:
         disk: Path | None = None,
         proxy: FaultProxy | None = None,
         kinds: Collection[str] = (),
+        without: Collection[str] = (),
     ) -> None:
         self._service = service
         self._machine = machine
@@ -149,7 +151,8 @@ class ServiceChaos:
         if proxy is not None:
             self._kinds["link cut"] = self._cut_link, 3, 6
             self._kinds["replies lost"] = self._lose_replies, 4, 4
-
+        for kind in without:
+            del self._kinds[kind]
         if kinds:
             each = {kind: self._kinds[kind] for kind in kinds}
             part = times(3, 1)  # of the durations, so that there are several in a short run too

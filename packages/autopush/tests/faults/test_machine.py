@@ -34,9 +34,15 @@ from support.injected.sitecustomize import OPERATIONS, SWEEP_INTERVAL
 from support.load_ledger import LoadLedger
 from support.mixed_load import MixedLoad
 from support.service import Service
-from support.service_chaos import DISK_ERRORS, WATCHDOG, MachineFaults, ServiceChaos
+from support.service_chaos import (
+    CLOCK_FAULTS,
+    DISK_ERRORS,
+    WATCHDOG,
+    MachineFaults,
+    ServiceChaos,
+)
 from support.small_disk import small_disk
-from support.soak import NUMBERS_OF_WORKERS, SOAK, each_number_of_workers, times
+from support.soak import NUMBERS_OF_WORKERS, SOAK, each_number_of_workers, slow, times
 
 SECONDS = int(os.environ.get("CHAOS_SECONDS", times(10, 1200)))
 USERS = int(os.environ.get("CHAOS_USERS", times(30, 200)))
@@ -65,6 +71,11 @@ ACCEPTED_AGAIN = times(20, PER_SECOND)
 """How many messages must be accepted then."""
 CERTAIN = {"write log EIO", "write log ENOSPC", "sync log EIO"}
 """Failures that every commit meets; other files are read and written rarely."""
+FURTHER_ON_DYNAMODB = [
+    slow(1, CLOCK_FAULTS, name="workers 1"),
+    slow(2, (), name="workers 2, a clock that is set"),
+    slow(4, CLOCK_FAULTS, name="workers 4"),
+]
 DAY = 86_400
 OPTIONS = ["--watchdog-timeout", str(WATCHDOG), "--no-human-logs"]
 
@@ -206,12 +217,12 @@ async def run_with_faults(
     return ledger
 
 
-def judge(ledger: LoadLedger) -> None:
+def judge(ledger: LoadLedger, *, may_come_again: bool = False) -> None:
     assert ledger.missing == set()
     assert ledger.forgotten == []
     assert {status.partition("/")[0] for status in ledger.answers} <= {"201", "410", "503", "none"}
     assert ledger.acks.settled > len(ledger.acks.confirmed.keys() & ledger.accepted.keys()) / 2
-    assert ledger.acks.again == []
+    assert may_come_again or ledger.acks.again == []
 
 
 async def test_an_ack_that_came_before_the_message_was_stored_is_not_settled() -> None:
@@ -243,9 +254,20 @@ async def test_all_faults_at_once_lose_nothing_on_the_embedded_store(
     judge(ledger)
 
 
-@each_number_of_workers()
+# A put whose reply was lost may bring back an acked message if the clock is set meanwhile, see
+# docs/storage.md.
 @pytest.mark.timeout(TIMEOUT)
-async def test_all_faults_at_once_lose_nothing_on_dynamodb(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("workers", "without"),
+    [
+        slow(1, (), name="workers 1, a clock that is set"),
+        slow(2, CLOCK_FAULTS, name="workers 2"),
+        *(FURTHER_ON_DYNAMODB if SOAK else ()),
+    ],
+)
+async def test_all_faults_at_once_lose_nothing_on_dynamodb(
+    tmp_path: Path, workers: int, without: tuple[str, ...]
+) -> None:
     machine, database = MachineFaults(tmp_path), ministack()
     port = urlsplit(database).port
     assert port is not None
@@ -258,8 +280,8 @@ async def test_all_faults_at_once_lose_nothing_on_dynamodb(tmp_path: Path, worke
             tmp_path / "data", machine, workers, *options, **variables
         ) as service:
             read = partial(dynamodb_messages, database, prefix)
-            ledger = await run_with_faults(service, machine, read, proxy=proxy)
-    judge(ledger)
+            ledger = await run_with_faults(service, machine, read, proxy=proxy, without=without)
+    judge(ledger, may_come_again=not without)
 
 
 # ── one kind of fault ────────────────────────────────────────────────────────────────────────────
@@ -273,7 +295,7 @@ async def test_all_faults_at_once_lose_nothing_on_dynamodb(tmp_path: Path, worke
     [
         pytest.param(("disk full",), id="a full disk"),
         pytest.param(("disk errors",), id="a disk that fails"),
-        pytest.param(("clock ahead", "clock behind"), id="a clock that is set"),
+        pytest.param(CLOCK_FAULTS, id="a clock that is set"),
         pytest.param(("worker frozen",), id="a worker that stands still"),
     ],
 )
