@@ -122,6 +122,17 @@ def test_a_channel_without_messages_has_no_piece(tmp_path: Path) -> None:
     assert list(read_channel(export, channel, origin(channel), True).pieces()) == []
 
 
+async def test_an_error_in_the_process_is_raised_here() -> None:
+    export = Export.open(EXAMPLE)
+    (first, *_) = listed(export)
+    gone = ExportChannel(first.kind, first.about, ("gone/2024-03-10.json",))
+    async with channel_reader(export, export_reader.LARGE) as reader:
+        with pytest.raises(KeyError) as caught:
+            await reader.read(gone, origin(gone), True)
+        assert "in read_channel" in caught.value.__notes__[0]
+        assert (await reader.read(first, origin(first), True)).messages > 0
+
+
 async def test_a_process_that_dies_is_reported_in_a_line() -> None:
     export = Export.open(EXAMPLE)
     (first, *_) = listed(export)
@@ -138,7 +149,7 @@ async def test_a_process_that_dies_is_reported_in_a_line() -> None:
         await lose_it()
 
 
-def test_the_process_ends_with_an_import_that_was_killed(tmp_path: Path) -> None:
+def test_the_process_ends_without_a_word_with_an_import_that_was_killed(tmp_path: Path) -> None:
     program = tmp_path / "importing.py"
     program.write_text(
         "import asyncio, multiprocessing, sys\n"
@@ -158,15 +169,19 @@ def test_the_process_ends_with_an_import_that_was_killed(tmp_path: Path) -> None
         "    asyncio.run(main())\n"
     )
     command = [sys.executable, str(program), str(EXAMPLE)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as importing:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as importing:
         assert importing.stdout is not None
+        assert importing.stderr is not None
         reading = os.pidfd_open(int(importing.stdout.readline()))
         importing.kill()
-    try:
-        ended, _, _ = select.select([reading], [], [], 30)
-    finally:
-        os.close(reading)
-    assert ended
+        try:
+            ended, _, _ = select.select([reading], [], [], 30)
+        finally:
+            os.close(reading)
+        assert ended
+        # No warning of Python's that something was left behind, either.
+        assert importing.stderr.read() == ""
 
 
 async def test_an_import_that_is_read_in_a_process_leaves_the_same_tables(

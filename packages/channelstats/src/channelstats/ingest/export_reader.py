@@ -6,13 +6,14 @@ however that ends.
 """
 
 import asyncio
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import asynccontextmanager
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import date
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -78,10 +79,45 @@ class ChannelFiles(msgspec.Struct):
         return {} if self.topics is None else self.topics.result(out)
 
 
+class ReaderProcess:
+    """`ChannelFiles` in a process of its own, of which one method at a time is called."""
+
+    def __init__(self, path: str, limits: Limits, topics: TopicCounter | None) -> None:
+        # A pool of processes has semaphores, which outlive it if it is killed: with a warning.
+        spawning = get_context("spawn")
+        self._pipe, other = spawning.Pipe()
+        given = other, path, limits, topics
+        self._process = spawning.Process(target=_answer_calls, args=given, daemon=True)
+        self._process.start()
+        other.close()
+
+    def read(self, channel: ExportChannel, origin: Origin, is_new: bool) -> ChannelContent:
+        return self._call(ChannelFiles.read, channel, origin, is_new)
+
+    def found_topics(self, out: NotCounted) -> dict[date, WeekTopics]:
+        return self._call(ChannelFiles.found_topics, out)
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._process.join()
+
+    def _call(self, method: Callable[..., T], *given: object) -> T:
+        """:raises ReaderEnded: the process is gone"""
+        try:
+            self._pipe.send((method, given))
+            result, error = self._pipe.recv()
+        except (EOFError, ConnectionError):
+            message = "the process that reads the export has ended; import it again to go on"
+            raise ReaderEnded(message) from None
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]  # what the method returned over there
+
+
 class ExportReader:
     """Reads one thing after the other, in a thread or a process of its own."""
 
-    def __init__(self, executor: Executor, files: Callable[[], ChannelFiles]) -> None:
+    def __init__(self, executor: Executor, files: ChannelFiles | ReaderProcess) -> None:
         self._executor, self._files = executor, files
 
     def read(
@@ -90,11 +126,11 @@ class ExportReader:
         """Begin to read a channel. Where nothing of it is stored, it ``is_new``: the rows are those
         to store, in the order of time; else they are as they are in the files.
         """
-        return self._run(_read, self._files, channel, origin, is_new)
+        return self._run(self._files.read, channel, origin, is_new)
 
     def topics(self, out: NotCounted) -> "asyncio.Future[dict[date, WeekTopics]]":
         """What is kept of what the public channels are about."""
-        return self._run(_topics, self._files, out)
+        return self._run(self._files.found_topics, out)
 
     def _run(self, function: Callable[..., T], *given: object) -> "asyncio.Future[T]":
         return asyncio.get_running_loop().run_in_executor(self._executor, function, *given)
@@ -108,20 +144,17 @@ async def channel_reader(
 
     :raises ReaderEnded: the process is gone
     """
-    executor: Executor
-    if size < LARGE:
-        files = ChannelFiles(export, topics)
-        executor, here = ThreadPoolExecutor(1), lambda: files
-    else:
-        begin, given = get_context("spawn"), (export.path, export.limits, topics)
-        executor, here = ProcessPoolExecutor(1, begin, _open, given), _opened_files
+    executor = ThreadPoolExecutor(1)
+    closing = ExitStack()
+    files: ChannelFiles | ReaderProcess = ChannelFiles(export, topics)
+    if size >= LARGE:
+        files = ReaderProcess(export.path, export.limits, topics)
+        closing.callback(files.close)
+    closing.callback(executor.shutdown, cancel_futures=True)
     try:
-        yield ExportReader(executor, here)
-    except BrokenProcessPool:
-        message = "the process that reads the export has ended; import it again to go on"
-        raise ReaderEnded(message) from None
+        yield ExportReader(executor, files)
     finally:
-        await asyncio.to_thread(executor.shutdown, cancel_futures=True)
+        await asyncio.to_thread(closing.close)
 
 
 def read_channel(
@@ -163,24 +196,20 @@ _decode: Final = msgspec.msgpack.Decoder(list[MessageRow]).decode
 
 # ── the process ──────────────────────────────────────────────────────────────────────────────────
 
-_opened: list[ChannelFiles] = []
 
-
-def _opened_files() -> ChannelFiles:
-    return _opened[0]
-
-
-def _read(files: Callable[[], ChannelFiles], *asked: Any) -> ChannelContent:
-    return files().read(*asked)
-
-
-def _topics(files: Callable[[], ChannelFiles], out: NotCounted) -> dict[date, WeekTopics]:
-    return files().found_topics(out)
-
-
-def _open(path: str, limits: Limits, topics: TopicCounter | None) -> None:
-    """Open the export."""
+def _answer_calls(
+    pipe: "Connection[Any, Any]", path: str, limits: Limits, topics: TopicCounter | None
+) -> None:
+    """Open the export, and call what is asked for until the other end is closed."""
     become_child()
     export = Export.open(path, limits)
     export.problems()  # the process that started this one has reported them
-    _opened.append(ChannelFiles(export, topics))
+    files = ChannelFiles(export, topics)
+    with suppress(EOFError):
+        while True:
+            method, given = pipe.recv()
+            try:
+                pipe.send((method(files, *given), None))
+            except Exception as error:  # noqa: BLE001 - it is raised where the method was called
+                error.add_note(traceback.format_exc())
+                pipe.send((None, error))
