@@ -57,9 +57,8 @@ def pytest_runtest_setup() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Three processes for two cores, since tests also wait for servers; at most eight."""
-    cores = os.cpu_count() or 1
-    return min(cores + (cores + 1) // 2, 8)
+    """Two processes for a core, since tests also wait; at most eight."""
+    return min(2 * (os.cpu_count() or 1), 8)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
