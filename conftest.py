@@ -17,8 +17,9 @@ from hypothesis import settings
 pytest_plugins = ["support.chromium"]
 """For its fixture `browser`."""
 
-# On a machine that is busy any example may take long. 100 examples are Hypothesis's own number.
-EXAMPLES = 100 if os.environ.get("CI") else 50
+# On a machine that is busy any example may take long. 100 examples are Hypothesis's own number; a
+# newcomer has fewer to wait for.
+EXAMPLES = 100 if os.environ.get("CI") else 30
 settings.register_profile("untimed", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("untimed")
 
