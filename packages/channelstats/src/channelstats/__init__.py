@@ -18,5 +18,5 @@ reaches a table.
     counting       which messages count, and the two profiles
     days           dates and midnights in a time zone
     identifiers    what an ID and a timestamp look like
-    processes      what a process does that this one starts
+    processes      what is done beside the rest, as a task or in a process of its own
 """

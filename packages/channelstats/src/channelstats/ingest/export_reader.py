@@ -144,13 +144,14 @@ async def channel_reader(
 
     :raises ReaderEnded: the process is gone
     """
-    executor = ThreadPoolExecutor(1)
-    closing = ExitStack()
-    files: ChannelFiles | ReaderProcess = ChannelFiles(export, topics)
-    if size >= LARGE:
+    executor, closing = ThreadPoolExecutor(1), ExitStack()
+    files: ChannelFiles | ReaderProcess
+    if size < LARGE:
+        files = ChannelFiles(export, topics)
+    else:
         files = ReaderProcess(export.path, export.limits, topics)
         closing.callback(files.close)
-    closing.callback(executor.shutdown, cancel_futures=True)
+    closing.callback(executor.shutdown, cancel_futures=True)  # first, as it may be reading
     try:
         yield ExportReader(executor, files)
     finally:
@@ -205,11 +206,13 @@ def _answer_calls(
     export = Export.open(path, limits)
     export.problems()  # the process that started this one has reported them
     files = ChannelFiles(export, topics)
-    with suppress(EOFError):
+    with suppress(EOFError, ConnectionError):
         while True:
             method, given = pipe.recv()
+            result, failure = None, None
             try:
-                pipe.send((method(files, *given), None))
+                result = method(files, *given)
             except Exception as error:  # noqa: BLE001 - it is raised where the method was called
                 error.add_note(traceback.format_exc())
-                pipe.send((None, error))
+                failure = error
+            pipe.send((result, failure))
