@@ -2,6 +2,8 @@
 stays behind.
 """
 
+import asyncio
+import gc
 import json
 import multiprocessing
 import os
@@ -147,6 +149,24 @@ async def test_a_process_that_dies_is_reported_in_a_line() -> None:
 
     with pytest.raises(ReaderEnded, match="import it again to go on"):
         await lose_it()
+
+
+async def test_what_was_read_ahead_of_a_failure_may_fail_unseen(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    export = Export.open(EXAMPLE)
+    (first, *_) = listed(export)
+    async with channel_reader(export, export_reader.LARGE) as reader:
+        (process,) = multiprocessing.active_children()
+        process.kill()
+        process.join()
+        ahead = [reader.read(first, origin(first), True) for _ in range(2)]
+        await asyncio.wait(ahead)
+        with pytest.raises(ReaderEnded):
+            await ahead[0]
+    del ahead
+    gc.collect()  # asyncio complains when a future goes whose error nobody has seen
+    assert caplog.messages == []
 
 
 def test_the_process_ends_without_a_word_with_an_import_that_was_killed(tmp_path: Path) -> None:

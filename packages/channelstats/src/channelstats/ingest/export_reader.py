@@ -133,7 +133,10 @@ class ExportReader:
         return self._run(self._files.found_topics, out)
 
     def _run(self, function: Callable[..., T], *given: object) -> "asyncio.Future[T]":
-        return asyncio.get_running_loop().run_in_executor(self._executor, function, *given)
+        future = asyncio.get_running_loop().run_in_executor(self._executor, function, *given)
+        # Channels are read ahead: once one has failed, nobody waits for those after it.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return future
 
 
 @asynccontextmanager
