@@ -1,8 +1,6 @@
 """The two kinds of node as separate daemons over one store."""
 
 import asyncio
-import signal
-import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -256,16 +254,6 @@ async def test_each_daemon_serves_its_ports_and_says_so(
         assert pushed.status == 404
 
 
-@pytest.mark.parametrize(("command", "workers"), [("connection", "2"), ("endpoint", "1")])
-def test_an_interrupt_ends_a_daemon_with_exit_code_0(
-    tmp_path: Path, command: str, workers: str
-) -> None:
-    running = Service(tmp_path, ["--workers", workers], command=command)
-    running.launch()
-    assert running.end(signal.SIGINT) == 0
-    assert running.errors == []
-
-
 def test_autopush_without_a_command_is_a_connection_node(tmp_path: Path) -> None:
     def bare(words: Sequence[str]) -> list[str]:
         return [word for word in words if word != "connection"]
@@ -305,21 +293,7 @@ def test_each_daemon_reads_its_own_ini_file(
     assert (tmp_path / "keys" / "auth_key").exists()  # made by the endpoint alone
 
 
-@pytest.mark.parametrize("command", ["connection", "endpoint"])
-async def test_the_head_of_a_request_must_come_in_the_configured_time(
-    tmp_path: Path, command: str
-) -> None:
-    flags = ("--open-handshake-timeout", "0.2")
-    async with service(tmp_path, *flags, command=command) as running:
-        for port in {int(port) for port in running.ports.values()}:
-            async with raw_client(port) as client:
-                client.send("GET / HTTP/1.1\r\nHost: x\r\n")
-                assert (await client.answer()).status == 408
-
-
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────
-
-NEW_KEY = "Give all nodes the same crypto_key"
 
 
 async def test_daemons_that_start_together_on_a_new_folder_have_one_key(
@@ -350,40 +324,7 @@ async def test_daemons_that_start_together_on_a_new_folder_have_one_key(
     assert [line for daemon in daemons for line in daemon.errors] == []
 
 
-def test_a_key_that_existed_or_was_given_is_not_reported(tmp_path: Path) -> None:
-    with running_service(tmp_path) as whole:
-        assert not any(NEW_KEY in line for line in whole.output)
-    with running_service(tmp_path, command="connection") as node:
-        assert not any(NEW_KEY in line for line in node.output)
-    key = new_key()
-    with running_service(tmp_path / "x", command="connection", CRYPTO_KEY=key) as node:
-        assert not any(NEW_KEY in line for line in node.output)
-    assert not (tmp_path / "x" / "keys").exists()
-
-
 # ── what keeps a daemon from starting ────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("command", "flag"), [("connection", "--port"), ("connection", "-r"), ("endpoint", "--port")]
-)
-def test_a_port_in_use_is_named_with_its_flag(tmp_path: Path, command: str, flag: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = str(other.getsockname()[1])
-        options = ["--port", "0", *(["-r", "0"] if command == "connection" else []), flag, port]
-        line = refusal(tmp_path, command, *options)
-    assert port in line
-    assert ("--router-port" if flag == "-r" else flag) in line
-
-
-@pytest.mark.parametrize(("command", "workers"), [("connection", "2"), ("endpoint", "1")])
-def test_a_broken_store_is_named(tmp_path: Path, command: str, workers: str) -> None:
-    file = tmp_path / "other.sqlite"
-    file.write_bytes(b"this is no database" * 1000)
-    ports = ("-p0", *(["-r0"] if command == "connection" else []))
-    store = {"AUTOPUSH_STORE": f"sqlite://{file}"}
-    line = refusal(tmp_path, command, *ports, "--workers", workers, **store)
-    assert str(file) in line
 
 
 def test_a_store_elsewhere_needs_no_data_folder_when_the_keys_are_given(tmp_path: Path) -> None:

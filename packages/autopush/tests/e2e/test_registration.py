@@ -85,24 +85,6 @@ async def test_a_device_registers_is_pushed_to_updates_subscribes_and_is_deleted
     await running.logged(DELIVERED, times=2)
 
 
-@pytest.mark.parametrize(
-    ("token", "status", "errno"),
-    [
-        ("gone-device", 410, 106),
-        ("busy-device", 503, 201),
-        ("slow-device", 502, 903),
-        ("outage-device", 502, 902),
-    ],
-)
-async def test_every_failure_of_a_bridge_can_be_tried_out(
-    sender: ApplicationServer, running: Service, token: str, status: int, errno: int
-) -> None:
-    device = Device(sender, running.endpoint, app_id=token)
-    await device.register(token)
-    answer = await sender.push(device.endpoint, b"x")
-    assert (answer.status, answer.document["errno"]) == (status, errno)
-
-
 async def test_a_web_push_user_registered_by_http_can_connect(
     sender: ApplicationServer, running: Service, agents: list[UserAgent]
 ) -> None:
@@ -145,24 +127,3 @@ async def test_no_secret_is_in_the_output_and_the_stub_router_is_warned_about(
     assert DELIVERED in output
     for secret in (*secrets, "device-token", payload.decode(), "YSBwYXlsb2Fk"):
         assert secret not in output
-
-
-async def test_auth_keys_are_rotated_over_restarts(
-    tmp_path: Path, sender: ApplicationServer
-) -> None:
-    old, new = new_key(), new_key()
-    devices: list[Device] = []
-    endpoint = Service(tmp_path, ["--stub-router"])
-    try:
-        for keys, right in ((old, [0]), (f"[{new}, {old}]", [0, 1]), (new, [1])):
-            endpoint.variables = {"AUTH_KEY": keys}
-            await endpoint.start()
-            if len(devices) < 2:
-                devices.append(Device(sender, endpoint.endpoint))
-                await devices[-1].register()
-            for number, device in enumerate(devices):
-                expected = 200 if number in right else 401
-                assert (await device.ask("GET", device.url)).status == expected
-            assert await endpoint.stop() == 0
-    finally:
-        await endpoint.stop()

@@ -9,7 +9,6 @@ import pytest
 
 from support.application_server import ApplicationServer
 from support.service import Service, running_service
-from support.simplepush_agent import SimplePushAgent, put
 from support.user_agent import UserAgent
 
 FIREFOX = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10.13; rv:61.0) Gecko/20100101 Firefox/61.0"
@@ -89,26 +88,6 @@ async def test_a_session_with_everything_leaves_its_lines_and_no_secret(
     output = "".join(running.output)
     for secret in (agent.uaid, endpoint.rpartition("/")[2], first.rstrip("="), second.rstrip("=")):
         assert secret not in output
-
-
-async def test_a_direct_version_that_is_not_acked_is_stored_and_counted_so(
-    running: Service, sender: ApplicationServer
-) -> None:
-    first = await SimplePushAgent.connect(running.websocket)
-    await first.hello()
-    _, endpoint = await first.register()
-    await put(sender, endpoint, 12)
-    await first.update()
-    await first.close()
-    second = await SimplePushAgent.connect(running.websocket)
-    await second.hello(first.uaid)
-    await second.ack(await second.updates())
-    await second.close()
-    lines = await fields(running, "Session", first.uaid, 2)
-    assert {line["connection_type"] for line in lines} == {"simplepush"}
-    names = ("direct_acked", "direct_storage", "stored_retrieved", "stored_acked")
-    counted = [tuple(line[name] for name in names) for line in lines]
-    assert counted == [(0, 1, 0, 0), (0, 0, 1, 1)]
 
 
 async def test_a_service_that_stops_has_logged_every_session(

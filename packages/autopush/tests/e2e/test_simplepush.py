@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from autopush.store.tables import router_table, storage_table
-from keytables import Item, TableHandle
+from keytables import TableHandle
 from keytables.sqlite import open_sqlite
 from support.application_server import ApplicationServer
 from support.cluster import cluster
@@ -59,14 +59,6 @@ def connect(running: Service, connect_to: Connect) -> Connect:
     return connect
 
 
-async def away(connect: Connect) -> tuple[str, str, str]:
-    """A user agent that has gone offline: its UAID, channel and endpoint."""
-    agent = await connect()
-    subscription = await agent.register()
-    await agent.close()
-    return agent.uaid, *subscription
-
-
 async def in_table(service: Service, name: str, work: Callable[[TableHandle], Awaitable[T]]) -> T:
     """Work on the router table or that of the versions, as another process."""
     engine = await open_sqlite(service.data / "autopush.sqlite")
@@ -77,10 +69,6 @@ async def in_table(service: Service, name: str, work: Callable[[TableHandle], Aw
         await engine.close()
 
 
-async def record_of(service: Service, uaid: str) -> Item | None:
-    return await in_table(service, "router", lambda table: table.get((uaid,)))
-
-
 async def nothing_stored(service: Service) -> None:
     """Wait until the table of versions is empty: acked rows are deleted in the background."""
     async with asyncio.timeout(10):
@@ -88,24 +76,6 @@ async def nothing_stored(service: Service) -> None:
             await in_table(service, "storage", lambda table: table.scan())
         ).items:
             await asyncio.sleep(0.02)
-
-
-# ── hello and register ──────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_user_agent_that_changes_the_protocol_gets_a_new_uaid_both_ways(
-    running: Service, connect: Connect, sender: ApplicationServer, agents: list[UserAgent]
-) -> None:
-    uaid, _, endpoint = await away(connect)
-    modern = await running.connect(uaid)
-    agents.append(modern)
-    assert modern.uaid != uaid
-    assert await record_of(running, uaid) is None
-    assert (await put(sender, endpoint, 1)).status == 410
-    await modern.register()
-    await modern.close()
-    assert (await connect(modern.uaid)).uaid != modern.uaid
-    assert await record_of(running, modern.uaid) is None
 
 
 # ── what the original's tests assert ────────────────────────────────────────────────────────────
@@ -127,39 +97,7 @@ async def test_a_direct_version_that_is_not_acked_comes_again_without_its_data(
     assert await again.update() == {"channelID": channel, "version": 12}
 
 
-# ── versions ────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_all_stored_versions_come_in_one_notification_the_newest_of_each_channel(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    agent = await connect()
-    subscriptions = [await agent.register() for _ in range(3)]
-    await agent.close()
-    for version in (3, 5, 4):
-        for _, endpoint in subscriptions:
-            assert (await put(sender, endpoint, version)).status == 202
-    updates = await (await connect(agent.uaid)).updates()
-    expected = [{"channelID": channel, "version": 5} for channel, _ in sorted(subscriptions)]
-    assert updates == expected
-
-
 # ── waking ──────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_an_idle_device_that_can_be_woken_is_disconnected_with_4774(
-    running: Service, agents: list[UserAgent]
-) -> None:
-    agent = await SimplePushAgent.connect(running.websocket)
-    agents.append(agent)
-    await agent.hello(wakeup_host=HOST, mobilenetwork={"mcc": "310", "mnc": "26"})
-    await agent.register()
-    record = await record_of(running, agent.uaid)
-    assert record is not None
-    expected = {"ip": "127.0.0.1", "port": "9", "mcc": "310", "mnc": "26", "netid": ""}
-    assert record["wake_data"] == {"data": expected}
-    assert await agent.closed() == 4774
-    assert agent.socket.close_reason == "UDP Idle"
 
 
 async def test_a_stored_version_wakes_a_device_and_the_sender_does_not_wait_for_it(

@@ -242,26 +242,6 @@ def test_keys_are_created_once_and_for_the_owner_only(tmp_path: Path) -> None:
     assert not any(secret in line for secret in secrets for line in again.output)
 
 
-async def test_subscriptions_survive_a_restart(tmp_path: Path) -> None:
-    running = Service(tmp_path, [])
-    async with application_server(reconnecting=True) as http:
-        await running.start()
-        agent = await running.connect()
-        channel, endpoint = await agent.register()
-        await agent.close()
-        stored = await http.push(endpoint)
-        assert await running.stop() == 0
-        await running.start()
-        agent = await running.connect(agent.uaid)
-        direct = await http.push(endpoint)
-        got = await agent.receive(2, ack=True)
-        assert {message["version"] for message in got} == {stored.message_id, direct.message_id}
-        assert {message["channelID"] for message in got} == {channel}
-        await agent.close()
-        assert await running.stop() == 0
-    assert running.errors == []
-
-
 async def test_variables_set_what_no_flag_sets(tmp_path: Path) -> None:
     variables = {
         "AUTOPUSH_MAX_DATA": "5630",

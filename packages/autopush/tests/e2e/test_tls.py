@@ -84,16 +84,6 @@ async def test_a_message_comes_through_over_wss_and_https(
     assert running.errors == []
 
 
-async def test_a_scheme_that_is_given_wins(
-    tmp_path: Path, authority: Authority, files: CertificateFiles
-) -> None:
-    async with tls_service(
-        tmp_path, authority, files, "--endpoint-scheme", "http", "--websocket-url", "ws://push:8/"
-    ) as running:
-        assert running.endpoint.startswith("http://127.0.0.1:")
-        assert running.websocket == "ws://push:8/"
-
-
 async def test_a_page_is_served_over_https_by_an_endpoint_node(
     tmp_path: Path, authority: Authority, files: CertificateFiles
 ) -> None:
@@ -261,17 +251,6 @@ async def test_sighup_has_every_process_open_the_log_again(tmp_path: Path) -> No
 
 def opened_files(pid: int) -> set[str]:
     return {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink()}
-
-
-async def test_sighup_without_tls_changes_nothing(
-    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
-) -> None:
-    async with service(tmp_path / "data") as running:
-        agents.append(await running.connect())
-        _, endpoint = await agents[-1].register()
-        os.kill(running.pid, signal.SIGHUP)
-        await sender.push(endpoint, b"still here")
-        assert await agents[-1].notification()
 
 
 # ── between nodes ────────────────────────────────────────────────────────────────────────────────
