@@ -138,19 +138,6 @@ def limited(connections: int = 0, per_address: int = 0) -> tuple[ConnectionLimit
     return limits, refusals
 
 
-def test_connections_beyond_the_limit_are_refused_until_one_ends() -> None:
-    limits, refusals = limited(connections=2)
-    key = limits.count(CLIENT)
-    limits.count(OTHER)
-    with pytest.raises(ConnectionRefused) as refused:
-        limits.count(PROXY)
-    assert refused.value.status == 503
-    assert refusals == [("tcp_connections", PROXY)]
-    limits.release(key)
-    limits.count(PROXY)
-    assert limits.open == 2
-
-
 def test_connections_of_one_address_beyond_the_limit_are_refused_until_one_ends() -> None:
     limits, refusals = limited(per_address=2)
     key = limits.count(CLIENT)
@@ -177,32 +164,6 @@ def test_a_trusted_proxy_may_have_as_many_connections_as_there_are() -> None:
     for _ in range(10):
         limits.count(PROXY)
     assert (limits.open, refusals) == (10, [])
-
-
-def test_a_connection_counts_by_the_client_that_it_turns_out_to_have() -> None:
-    limits, refusals = limited(per_address=1)
-    first, second = limits.count(PROXY), limits.count(PROXY)
-    first = limits.recount(first, CLIENT)
-    with pytest.raises(ConnectionRefused):
-        limits.recount(second, CLIENT)
-    assert refusals == [("address_connections", CLIENT)]
-    limits.release(first)
-    second = limits.recount(second, CLIENT)
-    assert limits.recount(second, CLIENT) == second
-    limits.release(second)
-    assert (limits.open, limits.addresses) == (0, 0)
-
-
-def test_an_idle_connection_gives_way_to_a_new_one() -> None:
-    limits, refusals = limited(connections=5)
-    busy, idle = IdleConnections(3, 0), IdleConnections(2, 2)
-    limits.add_server(busy)
-    limits.add_server(idle)
-    for _ in range(7):
-        limits.count(CLIENT)
-    assert (busy.connections, idle.connections, refusals) == (3, 0, [])
-    with pytest.raises(ConnectionRefused):
-        limits.count(CLIENT)
 
 
 def test_nothing_gives_way_to_an_address_that_has_too_many() -> None:

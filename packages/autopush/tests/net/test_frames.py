@@ -210,19 +210,6 @@ def test_a_reader_is_idle_exactly_when_nothing_is_buffered() -> None:
     assert reader.idle
 
 
-def test_an_incomplete_message_keeps_the_reader_busy_between_frames() -> None:
-    reader = FrameReader(MAX)
-    states = [(reader.inside_message, reader.idle)]
-    reader.feed(text(b"abc", fin=False))
-    assert reader.next() == (CONTINUATION, b"")
-    assert reader.next() is None
-    states.append((reader.inside_message, reader.idle))
-    reader.feed(frame(wire.CONTINUATION, b"d"))
-    assert reader.next() == (TEXT, b"abcd")
-    states.append((reader.inside_message, reader.idle))
-    assert states == [(False, True), (True, False), (False, True)]
-
-
 def test_no_call_reads_more_than_one_frame() -> None:
     reader = FrameReader(MAX)
     reader.feed(text(fin=False) + frame(wire.CONTINUATION, fin=False) * 50)

@@ -42,9 +42,6 @@ def post(body: bytes, *lines: str, path: str = "/p") -> bytes:
     )
 
 
-BOTH_LOOPS = True
-
-
 class Client:
     """A plain socket to the server."""
 
@@ -656,19 +653,6 @@ def test_the_new_protocol_may_stop_reading_at_once() -> None:
     assert not transport.reading
 
 
-@pytest.mark.parametrize("late", ["", "?late"])
-async def test_an_upgrade_over_a_socket(late: str) -> None:
-    async with serving(upgrading) as here:
-        client = await Client.connect(here)
-        client.send(UPGRADE.replace(b"/ws", b"/ws" + late.encode()) + b"a")
-        assert (await client.answer()).status == 101
-        client.send(b"b")
-        assert await client.reader.readexactly(2) == b"AB"
-        client.send(b"c" * 100_000)
-        assert await client.reader.readexactly(100_000) == b"C" * 100_000
-        await client.close()
-
-
 async def test_input_during_the_handler_of_an_upgrade_is_kept() -> None:
     considered, go = asyncio.Event(), asyncio.Event()
 
@@ -868,18 +852,6 @@ def test_a_client_that_reads_again_gets_everything() -> None:
     assert len(read_answers(bytes(transport.written))) == 101
     assert transport.reading
     assert 75 <= closed_after(shell, transport) <= 76
-
-
-async def test_a_client_that_stops_reading_before_a_late_answer_is_dropped_too() -> None:
-    gate = Gate()
-    shell = Shell(gate.__call__)
-    transport = shell.connect()
-    receive(transport, get("/wait"))
-    transport.stuck = True
-    transport.protocol.pause_writing()  # a transport may find out after the write
-    gate.open("/wait")
-    await until(lambda: bool(transport.written))
-    assert 30 <= closed_after(shell, transport) <= 31
 
 
 def test_a_closed_connection_whose_answer_is_not_read_is_dropped() -> None:

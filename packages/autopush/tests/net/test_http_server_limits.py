@@ -363,15 +363,3 @@ async def test_what_is_read_while_a_request_is_handled_is_counted_too() -> None:
     other.reset()
     shell.clock.advance()
     assert buffered.total == 0
-
-
-def test_a_body_that_comes_byte_by_byte_has_the_deadline_of_the_whole() -> None:
-    shell = Shell(body_timeout=30)
-    transport = shell.connect()
-    receive(transport, BODY)
-    for _ in range(29):
-        shell.clock.advance(1)
-        receive(transport, b"x")
-    assert not transport.written
-    shell.clock.advance(1.5)
-    assert statuses(transport) == [408]

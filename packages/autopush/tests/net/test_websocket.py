@@ -522,19 +522,6 @@ def test_close_while_output_is_paused_ends_by_the_close_timeout(connection: Conn
     assert connection.state() == "lost"
 
 
-@pytest.mark.parametrize("end", [wire.close(1002), frame(3)])
-def test_nothing_is_sent_after_the_end(connection: Connection, end: bytes) -> None:
-    connection.receive(frame(wire.PING, b"1"))
-    connection.transport.stuck = True
-    connection.receive(end)
-    connection.sent()
-    connection.receive(frame(wire.PING, b"2"))
-    connection.transport.unstick()
-    connection.run_due()
-    assert connection.sent() == b""
-    assert [event[:2] for event in connection.events] == [("closed", 1002)]
-
-
 def test_a_subclass_may_have_a_timer_of_its_own(connection: Connection) -> None:
     class WithTimer(Recorder):
         def __init__(self, wheel: TimerWheel) -> None:

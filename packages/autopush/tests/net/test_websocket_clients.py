@@ -11,11 +11,8 @@ from functools import wraps
 
 import aiohttp
 import picows
-import pytest
 import uvloop
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.frames import Close
+from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from autopush.net.timers import MAX_STEPS, TimerWheel
@@ -114,14 +111,6 @@ def of_size(size: int) -> str:
 # --- websockets ---------------------------------------------------------------------------------
 
 
-async def closed(client: ClientConnection) -> Close:
-    """The server's close frame."""
-    with pytest.raises(ConnectionClosed) as caught:
-        await asyncio.wait_for(client.recv(), TIMEOUT)
-    assert caught.value.rcvd is not None
-    return caught.value.rcvd
-
-
 @on_uvloop
 async def test_websockets_text_of_every_length_form() -> None:
     async with echo_server() as served, connect(served.url, max_size=None) as client:
@@ -152,57 +141,6 @@ async def test_websockets_offers_compression_and_subprotocol() -> None:
         assert await client.recv() == "x" * 1000
 
 
-@on_uvloop
-async def test_websockets_fragments() -> None:
-    async with echo_server() as served, connect(served.url) as client:
-        await client.send(["Grü", "", "ße", " 🦊" * 1000])
-        assert await client.recv() == "Grüße" + " 🦊" * 1000
-
-
-@on_uvloop
-async def test_websockets_pings_both_ways() -> None:
-    async with echo_server() as served, connect(served.url) as client:
-        await asyncio.wait_for(await client.ping("are you there"), TIMEOUT)
-        await client.send("ping")
-        pong = await asyncio.wait_for(served.connections[0].pongs.get(), TIMEOUT)
-        assert pong == b"from the server"
-
-
-@on_uvloop
-async def test_websockets_closes_with_code_and_reason() -> None:
-    async with echo_server() as served:
-        async with connect(served.url) as client:
-            await client.close(4001, "enough")
-            assert client.close_code == 4001
-        assert await served.end() == (4001, "enough")
-
-
-@on_uvloop
-async def test_websockets_is_closed_by_the_server() -> None:
-    async with echo_server() as served, connect(served.url) as client:
-        await client.send("close 4774UDP Idle")
-        assert await closed(client) == Close(4774, "UDP Idle")
-        assert await served.end() == (4774, "UDP Idle")
-
-
-@on_uvloop
-async def test_websockets_sees_why_its_message_was_refused() -> None:
-    for message, code in (("x" * 65_537, 1009), ("x" * 5_000_000, 1009), (b"binary", 1003)):
-        async with echo_server() as served, connect(served.url) as client:
-            await client.send(message)
-            assert (await closed(client)).code == code
-            assert (await served.end())[0] == code
-
-
-@on_uvloop
-async def test_websockets_sees_the_status_for_a_bad_version() -> None:
-    async with echo_server() as served:
-        with pytest.raises(InvalidStatus) as caught:
-            await connect(served.url, additional_headers={"Sec-WebSocket-Version": "12"})
-        assert caught.value.response.status_code == 426
-        assert caught.value.response.headers["Sec-WebSocket-Version"] == "13"
-
-
 # --- aiohttp ------------------------------------------------------------------------------------
 
 
@@ -227,18 +165,6 @@ async def test_aiohttp_text_ping_and_close() -> None:
         end = await client.receive(timeout=TIMEOUT)
         assert (end.type, end.data, end.extra) == (aiohttp.WSMsgType.CLOSE, 1001, "bye")
         assert await served.end() == (1001, "bye")
-
-
-@on_uvloop
-async def test_aiohttp_closes_and_is_refused_binary() -> None:
-    async with echo_server() as served, aiohttp.ClientSession() as session:
-        async with session.ws_connect(served.url) as client:
-            assert await client.close(code=3000, message=b"own")
-        assert await served.end() == (3000, "own")
-        async with session.ws_connect(served.url) as client:
-            await client.send_bytes(b"x" * 100_000)
-            assert (await client.receive(timeout=TIMEOUT)).data == 1003
-        assert (await served.end())[0] == 1003
 
 
 # --- picows -------------------------------------------------------------------------------------
@@ -355,20 +281,6 @@ async def test_the_server_closes_the_socket_first() -> None:
     async with echo_server() as served, bare(served.port) as sock:
         await asyncio.get_running_loop().sock_sendall(sock, wire.close(1000))
         assert await read_all(sock) == wire.server_close(1000)  # the stream ended, ours is open
-
-
-@on_uvloop
-async def test_a_peer_that_reads_nothing_pauses_output_and_resumes_it() -> None:
-    loop = asyncio.get_running_loop()
-    async with echo_server() as served, bare(served.port) as sock:
-        echo = served.connections[0]
-        while not echo.paused.is_set():
-            assert writable(echo)
-            echo.send_text(b"x" * 60_000)
-        assert not writable(echo)
-        while not echo.resumed.is_set():
-            await loop.sock_recv(sock, 65_536)
-        assert writable(echo)
 
 
 @on_uvloop
