@@ -381,38 +381,6 @@ async def test_a_push_that_was_certainly_not_processed_is_sent_again_once(
     assert len(google.requests(":send")) == 4
 
 
-async def test_a_push_that_finds_no_room_on_any_connection_is_refused(
-    google: FakeGoogleProcess,
-    make_router: MakeRouter,
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(fcm, "MAX_CONNECTIONS", 1)
-    sender = Sender(make_router(settings))
-    await sender.push()
-    google.requests()
-    silent = [asyncio.ensure_future(sender.push("SILENT.device")) for _ in range(100)]
-    received = 0
-    while received < len(silent):
-        received += len(await asyncio.to_thread(google.requests, ":send"))
-    error = await sender.refusal()
-    assert (error.status, error.errno) == (503, 201)
-    assert error.headers == (("Retry-After", "5"),)
-    assert not error.is_outage
-    for push in silent:
-        push.cancel()
-    await asyncio.gather(*silent, return_exceptions=True)
-    assert (await sender.push()).status_code == 201
-
-
-async def test_a_certificate_that_is_not_trusted_is_an_outage(
-    make_router: MakeRouter, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SSL_CERT_FILE")
-    error = await Sender(make_router(settings)).refusal()
-    assert (error.status, error.errno, error.is_outage) == (502, 902, True)
-
-
 # ── The access token ──────────────────────────────────────────────────────────────────────────────
 
 
