@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from support.senders import Sender
-
 AESGCM = {
     "Content-Encoding": "aesgcm",
     "Encryption": 'keyid="http://example.org/bob/keys/123";salt="XZwpw6o37R-6qoZjw6KwAw=="',
@@ -102,9 +100,3 @@ def claims(endpoint: str, **others: object) -> dict[str, object]:
         "sub": "mailto:admin@example.com",
     }
     return {name: value for name, value in (good | others).items() if value is not None}
-
-
-def draft_1(sender: Sender, token: str, *, key: str | None = None) -> dict[str, str]:
-    """The headers of a signed aesgcm push of the first VAPID draft."""
-    crypto_key = f'{AESGCM["Crypto-Key"]};p256ecdsa="{sender.key_text if key is None else key}"'
-    return AESGCM | {"Authorization": f"Bearer {token}", "Crypto-Key": crypto_key}

@@ -12,13 +12,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from support.application_server import application_server, claims
+from support.application_server import application_server
 from support.certificates import Authority, self_signed
 from support.http_shell import read_answers
 from support.proxy_headers import CLIENT4, line
-from support.senders import Sender
-from support.service import Service, refusal, running_service, service
-from support.simplepush_agent import SimplePushAgent, put
+from support.service import Service, running_service, service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
 
@@ -82,31 +80,6 @@ async def test_a_client_with_a_listed_certificate_pushes_and_deletes(
         assert too_large.status == 413
 
 
-async def test_the_signature_is_checked_all_the_same(
-    running: Service, clients: Clients, agents: list[UserAgent]
-) -> None:
-    agents.append(await running.connect())
-    _, endpoint = await agents[-1].register()
-    token = Sender().token(claims(endpoint))
-    forged = token[:-4] + ("AAAA" if token[-4:] != "AAAA" else "BBBB")
-    async with application_server(tls=clients.tls(clients.listed)) as sender:
-        authorization = f"vapid t={forged},k={Sender().key_text}"
-        assert (await sender.push(endpoint, Authorization=authorization)).status == 401
-
-
-async def test_a_listed_client_may_use_simplepush(
-    running: Service, clients: Clients, agents: list[UserAgent]
-) -> None:
-    agent = await SimplePushAgent.connect(running.websocket, tls=running.tls)
-    agents.append(agent)
-    await agent.hello()
-    _, endpoint = await agent.register()
-    async with application_server(tls=clients.tls(clients.listed)) as sender:
-        answer = await put(sender, endpoint, 7)
-        assert answer.status in (200, 202)
-        assert (await agent.update())["version"] == 7
-
-
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 @pytest.mark.parametrize("presents", ["unlisted", "issued", "none"])
 async def test_another_certificate_or_none_is_401(
@@ -128,21 +101,6 @@ async def test_another_certificate_or_none_is_401(
             assert answer.headers["WWW-Authenticate"] == CHALLENGE
             assert answer.headers["Access-Control-Allow-Origin"] == "*"
     await running.logged("Failed TLS auth")
-
-
-async def test_status_pages_and_preflights_need_no_certificate(
-    running: Service, clients: Clients
-) -> None:
-    async with application_server(tls=clients.tls(None)) as client:
-
-        async def status(path: str, method: str = "GET") -> int:
-            return (await client.request(method, running.endpoint + path)).status
-
-        for path in ("/status", "/health", "/__heartbeat__", "/__lbheartbeat__", "/__version__"):
-            assert await status(path) == 200
-        assert await status("/v1/err/unknown") == 404
-        assert await status("/wpush/v1/abc", "OPTIONS") == 200
-        assert await status("/") == 401
 
 
 async def behind_the_proxy(clients: Clients, certificate: Path | None, path: str) -> int:
@@ -199,9 +157,3 @@ async def test_the_servers_certificate_is_replaced_on_sighup(
         "127.0.0.1", running.endpoint_port, ssl=clients.tls(None), server_hostname="new.example"
     )
     writer.close()
-
-
-def test_client_certs_without_tls_stop_the_start(clients: Clients, tmp_path: Path) -> None:
-    listed = json.dumps({"ours": [fingerprint(clients.listed)]})
-    said = refusal(tmp_path, "endpoint", "--port", "0", "--client-certs", listed)
-    assert "client certificates need TLS: ssl_key and ssl_cert" in said

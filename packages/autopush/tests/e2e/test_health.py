@@ -1,7 +1,6 @@
 """What `/health` of a running service says, whichever of its workers is asked."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import time
@@ -12,7 +11,6 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
-from websockets.exceptions import ConnectionClosed
 
 from autopush.telemetry.process import MISSING_AFTER
 from support import dynamo_servers
@@ -101,24 +99,6 @@ async def test_a_worker_that_does_not_run_is_missing_until_it_does(running: Serv
         os.kill(stopped, signal.SIGCONT)
     for status, document in await until_all_say(running, workers=OK):
         assert (status, document["status"]) == (200, "OK")
-
-
-async def test_a_worker_that_was_killed_is_replaced_and_its_clients_are_not_counted(
-    running: Service, agents: list[UserAgent]
-) -> None:
-    agents += [await running.connect() for _ in range(8)]
-    killed = running.workers[0]
-    os.kill(killed, signal.SIGKILL)
-    await running.logged("A worker ended and is restarted")
-    await until_all_say(running, workers=OK)
-    assert killed not in running.workers
-    connected = 0
-    for agent in agents:
-        with contextlib.suppress(ConnectionClosed):
-            await agent.send(messageType="ping")
-            assert await agent.reply() == {}
-            connected += 1
-    await until_all_say(running, clients=connected)
 
 
 async def test_a_database_that_does_not_answer_does_not_hang_the_page(tmp_path: Path) -> None:
