@@ -15,7 +15,6 @@ from autopush.keys import (
 )
 from autopush.settings import StartupError
 from autopush.settings.value_types import PUBLISHED_KEYS, is_fernet_key
-from autopush.webpush.tokens import InvalidToken, KeyRing
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
@@ -242,25 +241,6 @@ def test_a_prepared_key_is_last_until_the_next_rotation_puts_it_first(tmp_path: 
     # The next one is a new key again.
     assert rotate_key(tmp_path, "crypto_key").was_prepared is False
     assert load_keys(tmp_path).crypto[1:] == (NEW_KEY, KEY, OTHER_KEY)
-
-
-def test_nodes_restarted_one_by_one_read_each_others_tokens_if_the_key_was_prepared(
-    tmp_path: Path,
-) -> None:
-    def ring() -> KeyRing:
-        return KeyRing(load_keys(tmp_path).crypto)
-
-    write_key(tmp_path, f"{KEY}\n")
-    before = ring()
-    rotate(tmp_path, prepare=True)
-    prepared = ring()
-    rotate(tmp_path)
-    after = ring()
-    for one, other in ((before, prepared), (prepared, after)):
-        assert one.decrypt(other.encrypt(b"text")) == b"text"
-        assert other.decrypt(one.encrypt(b"text")) == b"text"
-    with pytest.raises(InvalidToken):  # so it takes both steps
-        before.decrypt(after.encrypt(b"text"))
 
 
 @pytest.mark.parametrize("prepare", [False, True])

@@ -19,7 +19,7 @@ from autopush.telemetry.metric_table import METRICS
 from autopush.webpush.errors import PushError
 from autopush.webpush.tokens import parse_message_id
 from keytables import ItemTooLarge, StorageFull, Throttled, Unavailable
-from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, OTHER_NODE, UAID, Harness
+from support.connection_harness import CHANNEL, ENDPOINT, OTHER, OTHER_NODE, UAID, Harness
 from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
 from support.log_lines import LogFile
 from support.senders import Sender
@@ -197,14 +197,6 @@ async def test_a_sender_is_checked_at_every_push(harness: Harness, endpoint: End
     assert refusal(await signed(harness, endpoint, authorization)) == (401, 109)
 
 
-async def test_a_refused_push_stores_nothing(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    assert refusal(await endpoint.push({})) == (400, 111)
-    assert refusal(await endpoint.push({"ttl": "x"})) == (400, 112)
-    assert refusal(await endpoint.push(TTL, channel=OTHER)) == (410, 106)
-    assert harness.rows() == []
-
-
 async def test_a_missing_header_is_named_under_errors(harness: Harness, endpoint: Endpoint) -> None:
     await harness.known_user()
     response = await endpoint.push(TTL | {"content-encoding": "aesgcm"}, BODY)
@@ -293,23 +285,6 @@ async def test_the_response_names_the_ttl_that_is_applied(
     assert [row["ttl"] for row in harness.rows()] == ([applied] if applied else [])
 
 
-async def test_a_ttl_of_0_for_a_disconnected_user_is_201_and_not_stored(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    response = await endpoint.push({"ttl": "0"})
-    assert response.status == 201
-    assert "message-id" in json.loads(response.body)
-    assert harness.rows() == []
-
-
-async def test_a_topic_replaces_the_message_before_it(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    first, second = [await endpoint.push(TTL | {"topic": "news"}) for _ in range(2)]
-    assert headers_of(first)["location"] != headers_of(second)["location"]
-    assert harness.stored_versions() == [json.loads(second.body)["message-id"]]
-
-
 async def test_messages_of_one_instant_do_not_overwrite_each_other(
     harness: Harness, endpoint: Endpoint
 ) -> None:
@@ -366,14 +341,6 @@ async def test_a_push_between_hello_and_its_reply_is_stored_and_delivered_after_
     assert notification["version"] == json.loads(response.body)["message-id"]
 
 
-async def test_a_node_without_the_user_agent_is_cleared(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user(node_id=NODE)
-    assert (await endpoint.push()).status == 201
-    assert (await harness.record()).node_id is None
-
-
 # ── the store fails ─────────────────────────────────────────────────────────────────────────────
 
 FAILURES = pytest.mark.parametrize(
@@ -397,15 +364,6 @@ async def test_a_store_that_fails_is_503_and_the_push_may_be_repeated(
     assert refusal(await endpoint.push()) == answer
     assert harness.rows() == []
     assert (await endpoint.push()).status == 201
-
-
-@FAILURES
-async def test_with_store_first_a_failed_store_is_503_for_a_connected_user_agent_that_does_not_ack(
-    harness: Harness, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
-) -> None:
-    agent = await harness.subscribed()
-    harness.engine.fail("put message", error)
-    assert refusal(await endpoint.push(uaid=agent.uaid)) == answer
 
 
 async def test_with_a_nearly_full_disk_new_messages_are_503_205_and_reach_nobody(
@@ -476,15 +434,6 @@ async def test_a_message_too_large_for_the_store_is_413_104(
 
     monkeypatch.setattr(harness.engine.tables["message"], "put", refuse)
     assert refusal(await endpoint.push()) == (413, 104)
-
-
-async def test_a_user_that_is_dropped_meanwhile_is_410_105(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    users = harness.engine.tables["router"].items
-    harness.engine.before("put message", users.clear)
-    assert refusal(await endpoint.push()) == (410, 105)
 
 
 # ── by way of the node that took the last message ───────────────────────────────────────────────

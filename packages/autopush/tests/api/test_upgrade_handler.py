@@ -158,12 +158,6 @@ async def test_an_invalid_upgrade_is_refused_with_a_reason_and_never_5xx(
         assert dict(response.headers)["Upgrade"] == "websocket"
 
 
-@pytest.mark.parametrize("missing", ["connection", "sec-websocket-version", "sec-websocket-key"])
-async def test_an_upgrade_that_lacks_a_header_is_a_4xx(harness: Harness, missing: str) -> None:
-    headers = {name: value for name, value in UPGRADE.items() if name != missing}
-    assert (await not_upgraded(harness, headers=headers)).status in (400, 426)
-
-
 async def test_an_upgrade_by_another_method_or_over_http_1_0_is_400(harness: Harness) -> None:
     assert (await not_upgraded(harness, "POST", headers=UPGRADE)).status == 400
     assert (await not_upgraded(harness, headers=UPGRADE, http10=True)).status == 400

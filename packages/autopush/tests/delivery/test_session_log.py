@@ -93,19 +93,6 @@ async def test_a_connection_that_had_a_uaid_leaves_one_line_with_all_fields(
     assert sum(cells) == 13.5  # one in a bucket, and the sum
 
 
-async def test_the_line_is_text_for_people_too(harness: Harness, tmp_path: Path) -> None:
-    log = LogFile(tmp_path, human=True)
-    agent = harness.connect(FIREFOX, "push.example")
-    agent.hello()
-    await harness.run_until_idle()
-    agent.disconnect()
-    await harness.run_until_idle()
-    (line,) = [line for line in log.text.splitlines() if " Session " in line]
-    assert " INFO delivery.session_log: Session uaid_hash=" in line
-    assert "ua_os_family='Mac OS X' ua_os_ver=10.13 ua_browser_family=Firefox" in line
-    assert line.endswith("disconnect_reason='connection lost' close_code=1006")
-
-
 async def test_with_a_key_hash_logs_and_store_have_the_same_hash(
     log: LogFile,
 ) -> None:

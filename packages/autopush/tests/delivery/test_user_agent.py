@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from autopush.net.client_limits import BufferedBytes
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
@@ -75,26 +74,6 @@ async def test_stored_messages_follow_the_hello_reply_topics_first(harness: Harn
     assert agent.received() == []
 
 
-async def test_the_next_page_is_read_when_all_of_this_one_is_acked(harness: Harness) -> None:
-    await harness.known_user()
-    messages = [harness.message() for _ in range(25)]
-    for message in messages:
-        await harness.store.current.store(message)
-    agent = await harness.hello()
-    (_, *page) = agent.received()
-    received = []
-    while page:
-        received += [message["version"] for message in page if isinstance(message, dict)]
-        agent.ack(*page[1:])
-        await harness.run_until_idle()
-        assert agent.received() == []
-        agent.ack(page[0])
-        await harness.run_until_idle()
-        page = agent.received()
-    assert received == [message.version for message in messages]
-    assert harness.rows() == []
-
-
 async def test_several_messages_of_a_page_leave_in_one_write(harness: Harness) -> None:
     await harness.known_user()
     for _ in range(5):
@@ -110,20 +89,6 @@ async def test_check_storage_reads_stored_messages(harness: Harness) -> None:
     assert agent.connection.check_storage()
     await harness.run_until_idle()
     assert agent.versions() == [message.version]
-
-
-async def test_a_check_that_has_to_wait_is_made_after_the_next_ack() -> None:
-    harness = await Harness.open(Rules(max_unacked=1))
-    agent = await harness.subscribed()
-    direct, stored = harness.message(agent.uaid), harness.message(agent.uaid)
-    assert agent.connection.deliver(direct, None)
-    assert not agent.connection.deliver(stored, None)
-    await harness.store.current.store(stored)
-    assert not agent.connection.check_storage()
-    (notification,) = agent.received()
-    agent.ack(notification)
-    await harness.run_until_idle()
-    assert agent.versions() == [stored.version]
 
 
 async def test_a_user_agent_that_does_not_read_is_busy_until_it_has_read_all(
@@ -377,18 +342,6 @@ async def test_an_unexpected_error_is_logged(
 
 
 # ── bytes of incomplete messages ─────────────────────────────────────────────────────────────────
-
-
-async def test_incomplete_messages_beyond_the_limit_of_all_close_the_oldest_with_1013() -> None:
-    harness = await Harness.open(buffered=BufferedBytes(100_000))
-    old, young = harness.connect(), harness.connect()
-    old.send(wire.text(b"x" * 60_000, fin=False))
-    young.send(wire.text(b"y" * 60_000, fin=False))
-    assert old.close_code() == 1013
-    assert not young.transport.closing
-    young.disconnect()
-    await harness.run_until_idle()
-    assert harness.node.buffered.total == 0
 
 
 async def test_a_connection_counts_until_its_transport_is_closed() -> None:

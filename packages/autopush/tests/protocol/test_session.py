@@ -118,17 +118,6 @@ def test_the_hello_reply_has_the_ping_interval_if_there_is_one() -> None:
     assert sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["ping"] == 300
 
 
-def test_the_hello_reply_lists_every_wanted_broadcast_as_not_found() -> None:
-    session = new_session()
-    request = request_in(
-        session.receive(
-            frame(messageType="hello", use_webpush=True, broadcasts={"a/b": '"1"'}), NOW
-        )
-    )
-    reply = sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]
-    assert reply["broadcasts"] == {"errors": {"a/b": "Broadcast not found"}}
-
-
 @cases("broadcasts", [None, {}, [], "x", 3])
 def test_without_wanted_broadcasts_the_reply_has_an_empty_object(broadcasts: object) -> None:
     session = new_session()
@@ -154,17 +143,6 @@ def with_broadcasts(
 def subscribe(session: Session, wanted: object) -> list[dict[str, object]]:
     """What is answered to a `broadcast_subscribe`."""
     return sent(session.receive(frame(messageType="broadcast_subscribe", broadcasts=wanted), NOW))
-
-
-def test_the_hello_reply_has_the_broadcasts_that_are_newer_when_it_is_sent() -> None:
-    broadcasts = Broadcasts({"a/b": "1", "c/d": "1"})
-    session = new_session(broadcasts=broadcasts)
-    hello = frame(messageType="hello", use_webpush=True, broadcasts={"a/b": "1", "c/d": "1"})
-    request = request_in(session.receive(hello, NOW))
-    broadcasts.update({"a/b": "2"})
-    (reply,) = sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))
-    assert reply["broadcasts"] == {"a/b": "2"}
-    assert session.on_ping_due() == ()
 
 
 def test_with_current_versions_the_hello_reply_has_an_empty_object() -> None:

@@ -52,14 +52,6 @@ async def versions(store: PushStore) -> list[str]:
         last = batch.last
 
 
-async def test_a_message_is_read_as_it_was_stored(store: PushStore, clock: ManualClock) -> None:
-    original = message(clock, 1)
-    await store.current.store(original)
-    batch = await store.current.read(UAID, None)
-    assert [stored.notification for stored in batch.messages] == [original]
-    assert batch.messages[0].row == row_of(original)
-
-
 async def test_a_message_without_payload_has_neither_data_nor_headers(
     store: PushStore, clock: ManualClock
 ) -> None:
@@ -133,15 +125,6 @@ async def test_without_a_channels_row_no_topic_message_is_skipped(
     assert len(batch.messages) == 1
 
 
-async def test_a_topic_message_replaces_the_one_before(
-    store: PushStore, clock: ManualClock
-) -> None:
-    await store.current.store(message(clock, 1, topic="news"))
-    await store.current.store(message(clock, 2, topic="news"))
-    await store.current.store(message(clock, 3, topic="news", channel=OTHER))
-    assert sorted(await versions(store)) == ["version-2", "version-3"]
-
-
 async def test_a_late_ack_does_not_delete_the_message_that_replaced_the_acked_one(
     store: PushStore, clock: ManualClock
 ) -> None:
@@ -190,12 +173,6 @@ async def test_a_read_sees_every_write_submitted_before(
     writes = [store.current.store(message(clock, number)) for number in range(5)]
     assert len(await versions(store)) == 5
     await asyncio.gather(*writes)
-
-
-async def test_an_expired_message_is_never_read(store: PushStore, clock: ManualClock) -> None:
-    await store.current.store(message(clock, 1, ttl=10))
-    clock.advance(11)
-    assert await versions(store) == []
 
 
 async def test_expired_messages_do_not_hide_good_ones(store: PushStore, clock: ManualClock) -> None:

@@ -107,17 +107,6 @@ def test_any_other_urgency_counts_as_none(urgency: str) -> None:
     assert check_content({**AES128GCM, "urgency": urgency}, b"") == Content(60)
 
 
-@pytest.mark.parametrize(
-    "content_type",
-    ["application/notification+json", "Application/Notification+JSON; charset=utf-8"],
-)
-def test_the_content_type_of_declarative_web_push_is_kept(content_type: str) -> None:
-    headers = {**AES128GCM, "content-type": content_type}
-    expected = {"encoding": "aes128gcm", "content_type": "application/notification+json"}
-    assert check_content(headers, b"x").headers == expected
-    assert check_content(headers, b"").headers is None
-
-
 @cases("content_type", ["application/octet-stream", "application/json", "", "x", "text/plain;a=b"])
 def test_other_content_types_are_not_kept(content_type: str) -> None:
     headers = {**AES128GCM, "content-type": content_type}

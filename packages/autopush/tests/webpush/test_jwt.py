@@ -110,13 +110,6 @@ def test_a_token_has_three_parts(text: str) -> None:
         jwt.parse(text)
 
 
-def test_a_key_is_read_from_point_raw_and_der() -> None:
-    token = jwt.parse(SENDER.token(CLAIMS))
-    assert len(SENDER.der) == 91
-    for raw in (SENDER.point, SENDER.point[1:], SENDER.der):
-        assert jwt.verify(token, jwt.load_key(raw))
-
-
 def other_curve(encoding: Encoding, form: PublicFormat) -> bytes:
     return ec.generate_private_key(ec.SECP256K1()).public_key().public_bytes(encoding, form)
 
