@@ -1,8 +1,8 @@
-"""A client that reads and writes keys of its own at random, and checks the results."""
+"""Clients that read and write keys of their own at random, or one item together, and check it."""
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -20,6 +20,7 @@ from keytables import (
     Unavailable,
     Update,
     Value,
+    Values,
 )
 
 State = Item | None
@@ -302,3 +303,68 @@ async def check_all(table: TableHandle, writers: list[RandomWriter]) -> None:
         for states in writer.keys:
             states.on_read(found.get((states.key[0], states.key[1])))
             states.on_read(await table.get(states.key))
+
+
+SHARED = ("u", "1")
+"""The key of the item that several change."""
+
+
+async def by_several(
+    tables: Sequence[TableHandle], work: Callable[[TableHandle, str], Awaitable[None]]
+) -> None:
+    """Have three clients of each table do it at the same time, each under a name of its own."""
+    await asyncio.gather(
+        *(work(table, f"{side}{turn}") for side, table in enumerate(tables) for turn in range(3))
+    )
+
+
+async def change_a_set(tables: Sequence[TableHandle]) -> tuple[frozenset[str], frozenset[str]]:
+    """Add members to a set, and take some out again. Returns those that it must have, and those
+    that it may have.
+    """
+    held: dict[str, bool | None] = {}  # by member; None: unknown
+
+    async def change(table: TableHandle, name: str) -> None:
+        for number in range(8):
+            member = f"{name}.{number}"
+            held[member] = False
+            for update in (ADD, TAKE) if number % 2 else (ADD,):
+                try:
+                    await table.update(SHARED, update, {"members": {member}})
+                except Throttled:
+                    continue
+                except Unavailable:
+                    held[member] = None
+                else:
+                    held[member] = update is ADD
+
+    await by_several(tables, change)
+    must = frozenset(member for member, there in held.items() if there)
+    return must, must | {member for member, there in held.items() if there is None}
+
+
+async def count_together(tables: Sequence[TableHandle]) -> tuple[int, int]:
+    """Increment one number, each time on the condition that nobody else has meanwhile. Returns how
+    many increments were acknowledged, and of how many it is not known whether they were applied.
+    """
+    acknowledged = unknown = 0
+
+    async def count(table: TableHandle, name: str) -> None:
+        nonlocal acknowledged, unknown
+        for number in range(8):
+            try:
+                item = await table.get(SHARED) or {}
+                n = int(str(item.get("n", 0))) + 1
+                # The token distinguishes this increment from another one to the same number.
+                values: Values = {"n": n, "token": f"{name}.{number}", "old": item.get("token")}
+                condition = SAME if item else Attr("token").absent()
+                await table.update(SHARED, SET, values, condition=condition)
+            except (ConditionFailed, Throttled):
+                continue
+            except Unavailable:
+                unknown += 1
+                continue
+            acknowledged += 1
+
+    await by_several(tables, count)
+    return acknowledged, unknown

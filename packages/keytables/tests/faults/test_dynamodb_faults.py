@@ -7,15 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from keytables import (
-    Attr,
-    ConditionFailed,
-    Engine,
-    TableHandle,
-    Throttled,
-    Unavailable,
-    Values,
-)
+from keytables import Engine
 from support.fault_proxy import (
     Call,
     Fault,
@@ -23,7 +15,14 @@ from support.fault_proxy import (
     no_faults,
     randomly,
 )
-from support.random_writer import ADD, SAME, SET, TAKE, check_all, members, random_walk
+from support.random_writer import (
+    SHARED,
+    change_a_set,
+    check_all,
+    count_together,
+    members,
+    random_walk,
+)
 from support.soak import slow_after, times
 from support.table_engines import MESSAGES
 
@@ -47,7 +46,6 @@ WITHOUT_TIMEOUTS: dict[Fault, float] = {
     fault: chance for fault, chance in HARSH.items() if fault is not Fault.NO_RESPONSE
 }
 SEEDS = slow_after(1, range(times(3, 60)))
-KEY = ("u", "1")
 
 
 @pytest.mark.timeout(times(120, 1800))
@@ -109,29 +107,9 @@ async def test_a_set_that_many_change_has_all_acknowledged_members(
 ) -> None:
     tables = [await (await open_engine()).ensure_table(MESSAGES) for _ in range(2)]
     proxy.plan = randomly(WITHOUT_TIMEOUTS, seed=seed)
-    held: dict[str, bool | None] = {}  # by member; None: unknown
-
-    async def change(table: TableHandle, name: str) -> None:
-        for number in range(8):
-            member = f"{name}.{number}"
-            held[member] = False
-            for update in (ADD, TAKE) if number % 2 else (ADD,):
-                try:
-                    await table.update(KEY, update, {"members": {member}})
-                except Throttled:
-                    continue
-                except Unavailable:
-                    held[member] = None
-                else:
-                    held[member] = update is ADD
-
-    await asyncio.gather(
-        *(change(table, f"{side}{turn}") for side, table in enumerate(tables) for turn in range(3))
-    )
+    must, may = await change_a_set(tables)
     proxy.plan = no_faults
-    found = members(await tables[0].get(KEY))
-    assert {member for member, there in held.items() if there} <= found
-    assert found <= {member for member, there in held.items() if there is not False}
+    assert must <= members(await tables[0].get(SHARED)) <= may
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -140,27 +118,9 @@ async def test_a_counter_counts_each_acknowledged_increment_once(
 ) -> None:
     tables = [await (await open_engine()).ensure_table(MESSAGES) for _ in range(2)]
     proxy.plan = randomly(WITHOUT_TIMEOUTS, seed=seed)
-    acknowledged = 0
-
-    async def count(table: TableHandle, name: str) -> None:
-        nonlocal acknowledged
-        for number in range(8):
-            try:
-                item = await table.get(KEY) or {}
-                n = int(str(item.get("n", 0))) + 1
-                # The token distinguishes this increment from another one to the same number.
-                values: Values = {"n": n, "token": f"{name}.{number}", "old": item.get("token")}
-                condition = SAME if item else Attr("token").absent()
-                await table.update(KEY, SET, values, condition=condition)
-            except (ConditionFailed, Throttled, Unavailable):
-                continue
-            acknowledged += 1
-
-    await asyncio.gather(
-        *(count(table, f"{side}{turn}") for side, table in enumerate(tables) for turn in range(3))
-    )
+    acknowledged, _ = await count_together(tables)
     proxy.plan = no_faults
-    item = await tables[0].get(KEY)
+    item = await tables[0].get(SHARED)
     assert item is not None
     counted = int(str(item["n"]))
     undelivered = sum(not served.delivered for served in proxy.applied)

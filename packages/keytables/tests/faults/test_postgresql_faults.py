@@ -12,13 +12,10 @@ import pytest
 
 from keytables import (
     Attr,
-    ConditionFailed,
     Item,
     Returning,
     TableHandle,
     Throttled,
-    Unavailable,
-    Values,
 )
 from keytables.postgresql import PostgresEngine
 from support.clocks import ManualClock
@@ -30,7 +27,14 @@ from support.postgres_proxy import (
     no_breakage,
 )
 from support.postgres_servers import FAST, PostgresServer, postgres
-from support.random_writer import ADD, SAME, SET, TAKE, check_all, members, random_walk
+from support.random_writer import (
+    SHARED,
+    change_a_set,
+    check_all,
+    count_together,
+    members,
+    random_walk,
+)
 from support.soak import slow_after, times
 from support.table_engines import MESSAGES, PostgresStore
 
@@ -149,27 +153,9 @@ async def test_a_set_that_many_change_has_all_acknowledged_members(
     tables: list[TableHandle], pg_proxy: PostgresProxy, seed: int
 ) -> None:
     pg_proxy.plan = at_random(HARSH, seed=seed)
-    held: dict[str, bool | None] = {}  # by member; None: unknown
-
-    async def change(table: TableHandle, name: str) -> None:
-        for number in range(8):
-            member = f"{name}.{number}"
-            held[member] = False
-            for update in (ADD, TAKE) if number % 2 else (ADD,):
-                try:
-                    await table.update(KEY, update, {"members": {member}})
-                except (Throttled, Unavailable):
-                    held[member] = None
-                else:
-                    held[member] = update is ADD
-
-    await asyncio.gather(
-        *(change(table, f"{side}{turn}") for side, table in enumerate(tables) for turn in range(3))
-    )
+    must, may = await change_a_set(tables)
     pg_proxy.plan = no_breakage
-    found = members(await tables[0].get(KEY))
-    assert {member for member, there in held.items() if there} <= found
-    assert found <= {member for member, there in held.items() if there is not False}
+    assert must <= members(await tables[0].get(SHARED)) <= may
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -177,30 +163,9 @@ async def test_a_counter_counts_each_acknowledged_increment_once(
     tables: list[TableHandle], pg_proxy: PostgresProxy, seed: int
 ) -> None:
     pg_proxy.plan = at_random(HARSH, seed=seed)
-    acknowledged = unknown = 0
-
-    async def count(table: TableHandle, name: str) -> None:
-        nonlocal acknowledged, unknown
-        for number in range(8):
-            try:
-                item = await table.get(KEY) or {}
-                n = int(str(item.get("n", 0))) + 1
-                # The token distinguishes this increment from another one to the same number.
-                values: Values = {"n": n, "token": f"{name}.{number}", "old": item.get("token")}
-                condition = SAME if item else Attr("token").absent()
-                await table.update(KEY, SET, values, condition=condition)
-            except ConditionFailed:
-                continue
-            except (Throttled, Unavailable):
-                unknown += 1
-                continue
-            acknowledged += 1
-
-    await asyncio.gather(
-        *(count(table, f"{side}{turn}") for side, table in enumerate(tables) for turn in range(3))
-    )
+    acknowledged, unknown = await count_together(tables)
     pg_proxy.plan = no_breakage
-    item = await tables[0].get(KEY)
+    item = await tables[0].get(SHARED)
     assert item is not None
     # A condition that failed was not applied, whatever answers were lost.
     assert 0 < acknowledged <= int(str(item["n"])) <= acknowledged + unknown
