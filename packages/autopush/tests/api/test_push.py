@@ -19,7 +19,7 @@ from autopush.telemetry.metric_table import METRICS
 from autopush.webpush.errors import PushError
 from autopush.webpush.tokens import parse_message_id
 from keytables import ItemTooLarge, StorageFull, Throttled, Unavailable
-from support.connection_harness import CHANNEL, ENDPOINT, OTHER, OTHER_NODE, UAID, Harness
+from support.connection_harness import CHANNEL, ENDPOINT, OTHER_NODE, UAID, Harness
 from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
 from support.log_lines import LogFile
 from support.senders import Sender
@@ -187,16 +187,6 @@ async def test_an_open_endpoint_does_not_take_a_bad_token_either(
     assert refusal(await endpoint.push(headers)) == (401, 109)
 
 
-async def test_a_sender_is_checked_at_every_push(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    authorization = vapid(harness, exp=harness.clock() + 10)
-    assert (await signed(harness, endpoint, authorization)).status == 201
-    harness.clock.advance(9)
-    assert (await signed(harness, endpoint, authorization)).status == 201
-    harness.clock.advance(2)
-    assert refusal(await signed(harness, endpoint, authorization)) == (401, 109)
-
-
 async def test_a_missing_header_is_named_under_errors(harness: Harness, endpoint: Endpoint) -> None:
     await harness.known_user()
     response = await endpoint.push(TTL | {"content-encoding": "aesgcm"}, BODY)
@@ -238,32 +228,6 @@ async def test_what_is_stored_is_what_was_sent(harness: Harness, endpoint: Endpo
     assert row["headers"] == {"encoding": "aes128gcm"}
     assert row["ttl"] == 60
     assert row["timestamp"] == int(harness.clock())
-
-
-async def test_crypto_headers_are_cleaned_for_the_user_agent(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    salt = 'keyid="http://example.org/bob/keys/123";salt="XZwpw6o37R-6qoZjw6KwAw=="'
-    headers = TTL | {"content-encoding": "aesgcm", "encryption": salt, "crypto-key": "dh=BAo="}
-    assert (await endpoint.push(headers, BODY)).status == 201
-    (row,) = harness.rows()
-    assert row["headers"] == {
-        "encoding": "aesgcm",
-        "encryption": "keyid=http://example.org/bob/keys/123;salt=XZwpw6o37R-6qoZjw6KwAw",
-        "crypto_key": "dh=BAo",
-    }
-
-
-async def test_without_a_body_crypto_headers_are_neither_checked_nor_stored(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    headers = TTL | {"content-encoding": "nonsense", "encryption": "salt=x"}
-    assert (await endpoint.push(headers)).status == 201
-    (row,) = harness.rows()
-    assert "data" not in row
-    assert "headers" not in row
 
 
 @pytest.mark.parametrize(
@@ -380,27 +344,6 @@ async def test_with_a_nearly_full_disk_new_messages_are_503_205_and_reach_nobody
     assert (await endpoint.push({"ttl": "0"}, uaid=agent.uaid)).status == 201
     harness.engine.nearly_full = False
     assert (await endpoint.push(uaid=agent.uaid)).status == 201
-
-
-async def test_with_a_nearly_full_disk_user_agents_connect_read_ack_and_register(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    assert (await endpoint.push()).status == 201
-    harness.engine.nearly_full = True
-    agent = await harness.hello(UAID)
-    hello, notification = agent.received()
-    assert isinstance(hello, dict)
-    assert hello["status"] == 200
-    agent.ack(notification)
-    agent.register(OTHER)
-    await harness.run_until_idle()
-    assert agent.reply()["status"] == 200
-    assert harness.rows() == []
-    unregister = {"messageType": "unregister", "channelID": OTHER}
-    agent.send_json(unregister)
-    await harness.run_until_idle()
-    assert agent.reply()["status"] == 200
 
 
 @FAILURES

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from autopush.api.registration import MAX_BODY, MAX_CHANNELS
 from autopush.bridges import RouterData, RouterError
-from autopush.bridges.stub import RETRY_AFTER, StubRouter
+from autopush.bridges.stub import StubRouter
 from autopush.net.http_messages import Response
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan
@@ -830,22 +830,6 @@ async def test_a_token_that_the_bridge_has_replaced_is_kept_with_the_rest(
     assert (await client.push(reply["endpoint"])).status == 201
 
 
-@pytest.mark.parametrize(
-    ("token", "status", "errno"),
-    [("busy-token", 503, 201), ("outage-token", 502, 902), ("gone-token", 410, 106)],
-)
-async def test_the_token_of_a_stub_device_says_how_a_push_ends(
-    client: Client, harness: Harness, stub: StubRouter, token: str, status: int, errno: int
-) -> None:
-    reply = await client.register(token=token)
-    response = await client.push(reply["endpoint"])
-    assert (response.status, json.loads(response.body)["errno"]) == (status, errno)
-    if status == 503:
-        assert headers_of(response)["retry-after"] == str(RETRY_AFTER)
-    assert harness.users() == ([] if status == 410 else [client.uaid])
-    assert not stub.delivered
-
-
 class DefectiveRouter(StubRouter):
     """Raises what no router should, at the method that the token names."""
 
@@ -1017,21 +1001,6 @@ async def test_a_change_while_another_node_moves_the_user_is_made_in_both_tables
     harness.store = ahead
     expected = [CHANNEL, OTHER] if call == "subscribe" else []
     assert await rotating.channels() == expected
-
-
-async def test_two_moves_at_once_keep_what_is_added_meanwhile(
-    rotating: Client, harness: Harness
-) -> None:
-    answers = await asyncio.gather(
-        *(rotating.ask("GET", rotating.path) for _ in range(3)),
-        rotating.ask("POST", f"{rotating.path}/subscription", {"channelID": OTHER}),
-        rotating.ask("PUT", rotating.path, {"token": NEW_TOKEN}),
-    )
-    assert {answer.status for answer in answers} == {200}
-    assert await rotating.channels() == [CHANNEL, OTHER]
-    record = await harness.record(rotating.uaid)
-    assert record.current_month == "message_2027_02"
-    assert record.router_data == {"token": NEW_TOKEN, "app_id": "app"}
 
 
 # ── limits ───────────────────────────────────────────────────────────────────────────────────────

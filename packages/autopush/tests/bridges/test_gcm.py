@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,6 @@ from autopush.settings import Settings, StartupError
 from keytables import Value
 from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
-from support.connection_harness import CHANNEL
 from support.endpoint_harness import headers_of
 from support.gcm_server import result
 from support.scripted_provider import (
@@ -94,28 +92,6 @@ def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings)
 
 
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_an_aesgcm_push_arrives_whole(
-    google: ScriptedProvider, registered: BridgedDevice, token: str
-) -> None:
-    response = await registered.push(AESGCM, b"\xff\xfe encrypted")
-    assert response.status == 201
-    assert google.message(token) == {
-        "registration_ids": [token],
-        "time_to_live": 60,
-        "delay_while_idle": False,
-        "dry_run": False,
-        "data": {
-            "chid": CHANNEL,
-            "con": "aesgcm",
-            "enc": "keyid=p256dh;salt=c2FsdHNhbHRzYWx0c2FsdA",
-            "cryptokey": "keyid=p256dh;dh=BJGTv5Vv_WVh2YRMPrYcg",
-            "body": urlsafe_b64encode(b"\xff\xfe encrypted").decode().rstrip("="),
-        },
-    }
-    (asked,) = google.requests(token)
-    assert asked["headers"]["authorization"] == f"key={KEY}"
 
 
 async def test_a_request_that_finds_no_free_connection_in_time_is_503(

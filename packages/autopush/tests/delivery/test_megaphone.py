@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -12,12 +11,11 @@ from autopush.delivery.megaphone import BroadcastPoller, Megaphone, PollError
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.telemetry.metric_table import MEGAPHONE_ERROR, MEGAPHONE_OK, POLL_ERRORS
 from autopush.telemetry.metrics import Metrics
-from support.certificates import self_signed, tls_pair
+from support.certificates import tls_pair
 from support.megaphone_server import MegaphoneServer, megaphone_server
 from support.recorded import new_metrics, recorded
 from support.sockets import unused_port
 
-BOTH_LOOPS = True
 TOKEN = "Bearer a-secret-of-the-source"
 TIMEOUT = 5.0
 
@@ -56,17 +54,6 @@ async def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.Monk
         assert "certificate" in text.lower()
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
         assert await Megaphone(server.url, TOKEN).fetch() == {"a": "1"}
-
-
-async def test_a_certificate_of_another_host_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pem = self_signed(tmp_path / "server.pem", "push.example")
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(pem)
-    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
-    async with megaphone_server(tls=tls) as server:
-        assert (await failure(server.url))[0] == "connect"
 
 
 async def test_a_source_that_is_not_there_is_a_failure_to_connect() -> None:

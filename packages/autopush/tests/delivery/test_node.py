@@ -16,18 +16,6 @@ LONG = 60.0
 # ── limit ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_at_the_limit_no_connections_are_accepted_until_one_ends() -> None:
-    harness = await Harness.open(max_connections=2)
-    first = harness.connect()
-    accepting = [harness.node.is_accepting]
-    harness.connect()
-    accepting.append(harness.node.is_accepting)
-    first.disconnect()
-    await harness.run_until_idle()
-    accepting.append(harness.node.is_accepting)
-    assert accepting == [True, False, True]
-
-
 async def test_every_open_socket_is_registered_identified_or_not_until_it_closes(
     harness: Harness,
 ) -> None:

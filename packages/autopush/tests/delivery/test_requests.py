@@ -58,28 +58,6 @@ async def test_nothing_is_written_for_a_new_user_before_it_registers(harness: Ha
     assert await harness.store.current.channels(agent.uaid) == {CHANNEL}
 
 
-async def test_only_the_first_register_writes_the_user(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    harness.engine.calls.clear()
-    agent.register(OTHER)
-    await harness.run_until_idle()
-    assert harness.engine.calls == ["update message"]
-
-
-async def test_a_known_user_keeps_its_uaid_at_the_cost_of_three_storage_calls(
-    harness: Harness,
-) -> None:
-    await harness.known_user()
-    agent = await harness.identified(UAID)
-    assert agent.uaid == UAID
-    assert harness.engine.calls == [
-        "get router",
-        "update router",
-        "query message",
-    ]
-    assert (await harness.record()).node_id == NODE
-
-
 async def test_the_channels_of_a_known_user_are_read_with_its_stored_messages(
     harness: Harness,
 ) -> None:
@@ -361,24 +339,6 @@ async def test_a_hello_the_store_cannot_serve_closes_without_a_reply(
     harness.engine.fail(call, error)
     agent = await harness.hello()
     assert agent.close_code() == code
-    assert harness.registry.find(UAID) is None
-    assert (await harness.record()).node_id == OTHER_NODE
-
-
-@pytest.mark.parametrize("call", ["get router", "update router"])
-async def test_a_hello_in_an_overload_is_closed_without_a_reply_after_a_pause(call: str) -> None:
-    harness = await Harness.open(Rules(hello_timeout=5))  # which the hello has kept
-    await harness.known_user()
-    harness.engine.fail(call, THROTTLED)
-    harness.chance = 0.5
-    agent = await harness.hello()
-    agent.send_json({})
-    assert not agent.is_read()
-    await harness.pass_time(5.9)
-    assert agent.received() == []
-    assert agent.connection.is_open
-    await harness.pass_time(0.5)
-    assert agent.close_code() == 1013
     assert harness.registry.find(UAID) is None
     assert (await harness.record()).node_id == OTHER_NODE
 

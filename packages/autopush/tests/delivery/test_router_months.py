@@ -10,7 +10,6 @@ from autopush.webpush.errors import PushError
 from keytables import KeytablesError, Throttled, Unavailable
 from support.connection_harness import CHANNEL, UAID
 from support.month_cluster import (
-    DECEMBER,
     EVERY_ENGINE,
     NOVEMBER,
     OCTOBER,
@@ -157,22 +156,6 @@ async def test_if_the_user_cannot_have_changed_tables_the_message_counts_as_stor
     message = cluster.message()
     assert await node.push(message) is DeliveryResult.STORED
     assert await cluster.stored(NOVEMBER) == [message.version]
-
-
-@EVERY_ENGINE
-async def test_a_message_follows_into_a_table_this_endpoint_has_not_opened(
-    cluster: Cluster,
-) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user(NOVEMBER)
-
-    async def change_table() -> None:
-        await cluster.known_user(DECEMBER)
-
-    node.gate.at(3, change_table)
-    message = cluster.message()
-    assert await node.push(message) is DeliveryResult.STORED
-    assert await cluster.stored(DECEMBER) == [message.version]
 
 
 # ── pushed to a node ────────────────────────────────────────────────────────────────────────────

@@ -191,26 +191,6 @@ async def test_a_page_that_cannot_be_read_closes_after_the_hello(
     assert (hello["status"], close) == (200, ("close", 1011, "try again"))
 
 
-async def test_a_page_that_cannot_be_read_in_an_overload_is_read_after_a_pause(
-    harness: Harness,
-) -> None:
-    await harness.known_user()
-    message = await harness.store_message(ttl=3600)
-    harness.engine.fail("query message", THROTTLED, THROTTLED)
-    harness.chance = 0
-    agent = await harness.identified(UAID)
-    await harness.pass_time(4.9)
-    assert harness.engine.calls.count("query message") == 1
-    harness.chance = 1
-    await harness.pass_time(0.5)
-    assert harness.engine.calls.count("query message") == 2
-    await harness.pass_time(58)
-    assert agent.received() == []
-    await harness.pass_time(1.5)
-    assert agent.versions() == [message.version]
-    assert len(harness.wheel) == 0
-
-
 async def test_no_session_timer_outlives_its_connection(harness: Harness) -> None:
     await harness.known_user()
     harness.engine.fail("query message", THROTTLED)

@@ -417,34 +417,6 @@ def test_one_page_of_stored_messages_begins_with_the_most_urgent() -> None:
     assert order == [f"version-{number}" for number in (1, 4, 2, 5, 0, 3)]
 
 
-def test_of_several_pages_the_most_urgent_messages_of_all_come_first() -> None:
-    session = subscribed()
-    pages = {
-        None: StoredPage([stored(1)], "a", frozenset([CHANNEL]), urgencies=frozenset(["high"])),
-        "a": StoredPage([stored(2, urgency="high")], None),
-    }
-    request: Effect | None = request_in(session.check_storage())
-    order = []
-    while isinstance(request, ReadStored):
-        effects = session.on_result(request, pages[request.after], NOW)
-        for text in sent(effects):
-            number = int(str(text["version"])[-1])
-            order.append(number)
-            pages = {
-                after: StoredPage(
-                    [row for row in page.messages if row.notification.version != text["version"]],
-                    page.last,
-                    page.channels,
-                    urgencies=page.urgencies,
-                )
-                for after, page in pages.items()
-            }
-            effects = session.receive(ack(number), NOW)
-        request = effects[-1] if effects else None
-    assert order == [2, 1]
-    assert session.drain is None
-
-
 def test_pages_of_normal_messages_are_read_once() -> None:
     session = subscribed()
     session.check_storage()
