@@ -2,6 +2,8 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -153,29 +155,38 @@ print(keys.crypto, keys.auth, flush=True)
 """
 
 
-def test_processes_that_start_together_use_the_same_keys(tmp_path: Path) -> None:
-    starters = [
+@contextmanager
+def begin_together(
+    script: str, folder: Path, number: int
+) -> "Iterator[list[subprocess.Popen[str]]]":
+    """So many processes that run the script at the same moment: each waits where it prints `up`."""
+    processes = [
         subprocess.Popen(
-            [sys.executable, "-c", STARTER, str(tmp_path / "data")],
+            [sys.executable, "-c", script, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for _ in range(6)
+        for _ in range(number)
     ]
     try:
-        for starter in starters:
-            assert starter.stdout
-            assert starter.stdout.readline() == "up\n"
-        for starter in starters:
-            assert starter.stdin
-            starter.stdin.write("\n")
-            starter.stdin.flush()
-        printed = {starter.communicate(timeout=30)[0] for starter in starters}
+        for process in processes:
+            assert process.stdout
+            assert process.stdout.readline() == "up\n"
+        for process in processes:
+            assert process.stdin
+            process.stdin.write("\n")
+            process.stdin.flush()
+        yield processes
     finally:
-        for starter in starters:
-            starter.kill()
-            starter.wait()
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def test_processes_that_start_together_use_the_same_keys(tmp_path: Path) -> None:
+    with begin_together(STARTER, tmp_path / "data", 6) as starters:
+        printed = {starter.communicate(timeout=30)[0] for starter in starters}
     assert len(printed) == 1
     assert printed != {""}
 
@@ -314,30 +325,10 @@ for _ in range(10):
 
 def test_rotations_at_the_same_time_lose_no_key(tmp_path: Path) -> None:
     write_key(tmp_path, f"{KEY}\n")
-    rotators = [
-        subprocess.Popen(
-            [sys.executable, "-c", ROTATOR, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3)
-    ]
-    try:
-        for rotator in rotators:
-            assert rotator.stdout
-            assert rotator.stdout.readline() == "up\n"
-        for rotator in rotators:
-            assert rotator.stdin
-            rotator.stdin.write("\n")
-            rotator.stdin.flush()
+    with begin_together(ROTATOR, tmp_path, 3) as rotators:
         while any(rotator.poll() is None for rotator in rotators):
             # A service that starts meanwhile finds a whole file.
             assert load_keys(tmp_path).crypto[-1] == KEY
         assert [rotator.returncode for rotator in rotators] == [0, 0, 0]
-    finally:
-        for rotator in rotators:
-            rotator.kill()
-            rotator.communicate()
     keys = load_keys(tmp_path).crypto
     assert len(set(keys)) == len(keys) == 31
