@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from autopush.delivery.session_log import Client
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
-from autopush.protocol.effects import Effect, Row, Send, StoredMessage, StoreRequest
+from autopush.protocol.effects import Effect, Identify, Row, Send, StoredMessage, StoreRequest
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.session_state import SessionMetrics
 from autopush.telemetry.metrics import Metrics
@@ -45,6 +45,14 @@ def request_in(effects: Sequence[Effect]) -> StoreRequest:
     """The request that is the only effect."""
     (request,) = effects
     assert isinstance(request, StoreRequest)
+    return request
+
+
+def identify(session: Session, **hello: object) -> Identify:
+    """Say hello, for Web Push as UAID if `hello` names nothing else; the request it leads to."""
+    members = {"messageType": "hello", "use_webpush": True, "uaid": UAID} | hello
+    request = request_in(session.receive(frame(**members), NOW))
+    assert isinstance(request, Identify)
     return request
 
 

@@ -41,6 +41,7 @@ from support.session_frames import (
     UAID,
     ack,
     frame,
+    identify,
     message,
     new_session,
     request_in,
@@ -57,9 +58,7 @@ MAX_MESSAGE = WebSocketProtocol.max_message
 
 def identified(rules: Rules | None = None, *, new: bool = True, reset: bool = False) -> Session:
     session = new_session(rules, connected_at=int(NOW * 1000))
-    request = request_in(
-        session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
-    )
+    request = identify(session)
     session.on_result(request, Identified(UAID, int(NOW * 1000), new=new, reset=reset), NOW)
     return session
 
@@ -76,9 +75,7 @@ def subscribed(rules: Rules | None = None) -> Session:
 
 def test_hello_is_answered_with_the_five_members_and_env() -> None:
     session = new_session(Rules(env="testing"))
-    request = request_in(
-        session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
-    )
+    request = identify(session)
     assert request == Identify(UAID)
     (reply,) = session.on_result(request, Identified(UAID, 5, new=True), NOW)
     assert sent([reply]) == [
@@ -104,9 +101,7 @@ def test_a_uaid_of_the_wrong_form_or_type_counts_as_none(uaid: object) -> None:
 
 def test_a_known_user_gets_the_reply_before_storage_is_read() -> None:
     session = new_session()
-    request = request_in(
-        session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
-    )
+    request = identify(session)
     reply, read = session.on_result(request, Identified(UAID, 5, new=False), NOW)
     assert isinstance(reply, Send)
     assert read == ReadStored(after=None)
@@ -114,16 +109,14 @@ def test_a_known_user_gets_the_reply_before_storage_is_read() -> None:
 
 def test_the_hello_reply_has_the_ping_interval_if_there_is_one() -> None:
     session = new_session(Rules(auto_ping_interval=300))
-    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
+    request = identify(session)
     assert sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["ping"] == 300
 
 
 @cases("broadcasts", [None, {}, [], "x", 3])
 def test_without_wanted_broadcasts_the_reply_has_an_empty_object(broadcasts: object) -> None:
     session = new_session()
-    request = request_in(
-        session.receive(frame(messageType="hello", use_webpush=True, broadcasts=broadcasts), NOW)
-    )
+    request = identify(session, broadcasts=broadcasts)
     assert (
         sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["broadcasts"] == {}
     )
@@ -134,8 +127,7 @@ def with_broadcasts(
 ) -> tuple[Session, dict[str, object]]:
     """An identified session, and its hello reply."""
     session = new_session(broadcasts=broadcasts)
-    message = {"messageType": "hello", "use_webpush": True, "broadcasts": wanted} | hello
-    request = request_in(session.receive(frame(**message), NOW))
+    request = identify(session, broadcasts=wanted, **hello)
     (reply,) = sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))
     return session, reply
 
@@ -231,13 +223,13 @@ def test_anything_before_hello_closes(payload: bytes) -> None:
 
 def test_a_failed_hello_closes_without_a_reply() -> None:
     session = new_session()
-    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
+    request = identify(session)
     assert session.on_failure(request, StoreFailure.BROKEN) == [Close(1011, "try again")]
 
 
 def test_a_hello_in_an_overload_closes_without_a_reply_after_a_pause_of_4_to_8_s() -> None:
     session = new_session()
-    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
+    request = identify(session)
     assert session.on_failure(request, StoreFailure.OVERLOADED) == [
         SetTimer((4, 8), TimerReason.CLOSE)
     ]
@@ -254,7 +246,7 @@ def test_a_hello_that_waits_for_the_store_at_the_hello_timeout_is_closed_4_to_8_
 
 def test_a_hello_that_the_store_answers_before_its_close_continues() -> None:
     session = new_session()
-    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
+    request = identify(session)
     session.on_hello_timeout()
     session.on_result(request, Identified("a" * 32, 1, new=True), NOW)
     assert session.on_timer(TimerReason.CLOSE, NOW) == ()
@@ -436,8 +428,7 @@ def test_a_hello_brings_the_urgency_and_its_answer_says_what_is_in_effect() -> N
         (7, "very-low", None),
     ]:
         session = new_session()
-        hello = frame(messageType="hello", use_webpush=True, uaid=UAID, urgency=wanted)
-        request = request_in(session.receive(hello, NOW))
+        request = identify(session, urgency=wanted)
         result = Identified(UAID, 5, new=False, min_urgency=recorded)
         (reply,) = sent(session.on_result(request, result, NOW))
         assert reply.get("urgency") == effective
@@ -446,10 +437,7 @@ def test_a_hello_brings_the_urgency_and_its_answer_says_what_is_in_effect() -> N
 
 def hello_with(secret: object, **members: object) -> tuple[Session, Identify]:
     session = new_session()
-    hello = {"messageType": "hello", "use_webpush": True, "uaid": UAID, "secret": secret}
-    request = request_in(session.receive(frame(**hello | members), NOW))
-    assert isinstance(request, Identify)
-    return session, request
+    return session, identify(session, secret=secret, **members)
 
 
 @cases(
@@ -492,8 +480,7 @@ def test_no_repr_has_a_secret() -> None:
 
 def test_simplepush_has_no_urgency() -> None:
     session = new_session()
-    hello = frame(messageType="hello", use_webpush=False, urgency="high", channelIDs=[])
-    request = request_in(session.receive(hello, NOW))
+    request = identify(session, use_webpush=False, urgency="high", channelIDs=[])
     (reply,) = sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))
     assert "urgency" not in reply
     (refusal,) = sent(session.receive(frame(messageType="urgency", min="high"), NOW))
@@ -649,7 +636,7 @@ def test_nothing_is_accepted_before_the_hello_reply() -> None:
 
 def test_a_message_refused_before_the_hello_reply_is_read_from_storage_after_it() -> None:
     session = new_session()
-    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
+    request = identify(session)
     assert session.check_storage() == ()
     assert not session.accept(message(1), None)
     effects = session.on_result(request, Identified(UAID, 1, new=False), NOW)

@@ -15,9 +15,9 @@ from support.session_frames import (
     UAID,
     ack,
     frame,
+    identify,
     message,
     new_session,
-    request_in,
     sent,
     stored,
 )
@@ -25,9 +25,7 @@ from support.session_frames import (
 
 def identified(source: Broadcasts | None = None, /, **hello: object) -> Session:
     session = new_session(Rules(), broadcasts=source or Broadcasts())
-    members = {"messageType": "hello", "use_webpush": True, "uaid": UAID} | hello
-    request = request_in(session.receive(frame(**members), NOW))
-    session.on_result(request, Identified(UAID, int(NOW * 1000), new=False), NOW)
+    session.on_result(identify(session, **hello), Identified(UAID, int(NOW * 1000), new=False), NOW)
     return session
 
 

@@ -36,6 +36,7 @@ from support.session_frames import (
     UAID,
     ack,
     frame,
+    identify,
     message,
     new_session,
     request_in,
@@ -55,8 +56,7 @@ def identified(
 ) -> Session:
     """A session that reads storage if the user is not new."""
     session = new_session(metrics=metrics)
-    hello = {"messageType": "hello", "use_webpush": True, "uaid": presented} | members
-    request = request_in(session.receive(frame(**hello), NOW))
+    request = identify(session, uaid=presented, **members)
     session.on_result(request, Identified(OTHER_UAID if new else UAID, 1, new=new), NOW)
     return session
 

@@ -26,6 +26,7 @@ from support.session_frames import (
     UAID,
     ack,
     frame,
+    identify,
     message,
     new_session,
     request_in,
@@ -42,9 +43,7 @@ RETRY = SetTimer((1, 1799), TimerReason.ROTATE)
 def identified(*, old_table: bool = True, reset: bool = False) -> Session:
     """A session whose first read of storage is not answered yet."""
     session = new_session()
-    request = request_in(
-        session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
-    )
+    request = identify(session)
     result = Identified(UAID, 1, new=False, reset=reset, old_table=old_table)
     reply, read = session.on_result(request, result, NOW)
     assert isinstance(reply, Send)
