@@ -5,7 +5,7 @@ import pytest
 from channelstats.lookup import MOST_FOUND, Names, NotFound, user_id
 from channelstats.privacy import Pseudonyms, hidden_channels, hidden_users
 from channelstats.tables.directory import Channel, User
-from support.channelstats.house import EXAMPLE, House
+from support.channelstats.house import House
 
 PSEUDONYMS = Pseudonyms(b"a secret that is long enough")
 USERS = {
@@ -90,9 +90,8 @@ def test_whoever_is_out_is_neither_named_nor_found() -> None:
     assert names.directory.person("U2") == "U2"
 
 
-async def test_whoever_posted_is_found_by_the_id_though_no_list_has_them(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    await empty.tables.users.delete("UBOB")
-    assert await user_id(empty.tables, "ubob") == "UBOB"
+async def test_whoever_posted_is_found_by_the_id_though_no_list_has_them(example: House) -> None:
+    await example.tables.users.delete("UBOB")
+    assert await user_id(example.tables, "ubob") == "UBOB"
     with pytest.raises(NotFound):
-        await user_id(empty.tables, "UNOBODY")
+        await user_id(example.tables, "UNOBODY")

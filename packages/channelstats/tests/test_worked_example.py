@@ -76,14 +76,8 @@ def by_case(
 # ── 8.2 tables ───────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-async def imported(empty: House) -> House:
-    await empty.take_in(EXAMPLE)
-    return empty
-
-
-async def test_a_channel_has_two_rows(imported: House) -> None:
-    channels = await imported.items("Channel")
+async def test_a_channel_has_two_rows(example: House) -> None:
+    channels = await example.items("Channel")
     assert sorted(channels) == [CDEV, CGEN, "dev", "general"]
     dev: Item = {
         "channel_key": CDEV,
@@ -103,8 +97,8 @@ async def test_a_channel_has_two_rows(imported: House) -> None:
     assert channels["general"]["members"] == 3
 
 
-async def test_messages_are_stored_as_the_data_model_says(imported: House) -> None:
-    messages = await imported.items("Message")
+async def test_messages_are_stored_as_the_data_model_says(example: House) -> None:
+    messages = await example.items("Message")
     assert len(messages) == 15
     expected: list[Item] = [
         {
@@ -148,13 +142,13 @@ async def test_messages_are_stored_as_the_data_model_says(imported: House) -> No
     assert messages["CDEV_1710369900.001300"]["mentions"] == "UCARA"
 
 
-async def test_membership_is_kept(imported: House) -> None:
-    assert await imported.tables.bulk.get(CGEN) == "UALICE,UBOB,UCARA"
-    assert await imported.tables.members_log.samples(CDEV) == [(1710630900, 3)]
+async def test_membership_is_kept(example: House) -> None:
+    assert await example.tables.bulk.get(CGEN) == "UALICE,UBOB,UCARA"
+    assert await example.tables.members_log.samples(CDEV) == [(1710630900, 3)]
 
 
-async def test_users_are_stored(imported: House) -> None:
-    users = await imported.items("User")
+async def test_users_are_stored(example: House) -> None:
+    users = await example.items("User")
     assert sorted(users) == [A, B, C, "UDAVE"]
     assert users[B] == {
         "slack_uid": B,
@@ -167,25 +161,25 @@ async def test_users_are_stored(imported: House) -> None:
         "insert_timestamp": int(NOW),
     }
     assert not users["UDAVE"].keys() & {"tz", "tz_offset"}
-    assert await imported.items("UserCreated") == {}
+    assert await example.items("UserCreated") == {}
 
 
-async def test_configuration_holds_counts_and_names(imported: House) -> None:
-    configuration = await imported.items("Configuration")
+async def test_configuration_holds_counts_and_names(example: House) -> None:
+    configuration = await example.items("Configuration")
     assert (configuration["counts"]["active_users"], configuration["counts"]["all_users"]) == (3, 4)
     assert configuration["channel_names"]["names"] == "dev#general"
     assert configuration["active_channel_names"]["names"] == "dev#general"
 
 
-async def test_watermarks_are_those_of_the_newest_top_level_messages(imported: House) -> None:
-    assert await imported.items("ChannelConfiguration") == {
+async def test_watermarks_are_those_of_the_newest_top_level_messages(example: House) -> None:
+    assert await example.items("ChannelConfiguration") == {
         CDEV: {"slack_cid": CDEV, "last_message_timestamp": 1710630900},
         CGEN: {"slack_cid": CGEN, "last_message_timestamp": 1710237600},
     }
 
 
-async def test_first_posts_leave_out_the_join(imported: House) -> None:
-    posts = await imported.items("FirstPost")
+async def test_first_posts_leave_out_the_join(example: House) -> None:
+    posts = await example.items("FirstPost")
     assert posts[B] == {
         "slack_uid": B,
         "slack_cid": CDEV,
@@ -200,8 +194,8 @@ async def test_first_posts_leave_out_the_join(imported: House) -> None:
     }
 
 
-async def test_the_user_hash_is_by_the_last_character(imported: House) -> None:
-    rows = await imported.items("UserHash")
+async def test_the_user_hash_is_by_the_last_character(example: House) -> None:
+    rows = await example.items("UserHash")
     assert {key: item["uids"] for key, item in rows.items()} == {
         "E": "UALICE UDAVE",
         "B": "UBOB",
@@ -675,9 +669,9 @@ def test_edges(w1: Document, w2: Document) -> None:
 
 
 @pytest.mark.parametrize("counting", [COMPAT, MODERN])
-async def test_a_silent_week_is_all_zero(imported: House, counting: Counting) -> None:
+async def test_a_silent_week_is_all_zero(example: House, counting: Counting) -> None:
     period = Period(date(2024, 5, 5), 7, UTC)
-    document: Document = decoded(await imported.report(period, Options(counting)))
+    document: Document = decoded(await example.report(period, Options(counting)))
     statistics = document["statistics"]
     known = {"active_users", "all_users"}
     assert {
@@ -725,10 +719,10 @@ def test_modern_is_identical_but_for_the_hours(
         assert without_hours(documents[week, "modern"]) == without_hours(documents[week, "compat"])
 
 
-async def test_the_report_has_a_time_zone_of_its_own(imported: House) -> None:
+async def test_the_report_has_a_time_zone_of_its_own(example: House) -> None:
     zone = ZoneInfo("America/Los_Angeles")
     found = []
     for start in WEEKS.values():
-        document = decoded(await imported.report(Period(start, 7, zone), Options(COMPAT)))
+        document = decoded(await example.report(Period(start, 7, zone), Options(COMPAT)))
         found.append((document["statistics"]["messages"], document["statistics"]["words"]))
     assert found == [(6, 31), (7, 35)]

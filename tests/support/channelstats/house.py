@@ -1,5 +1,7 @@
 """Tables on the embedded engine, and exports taken into them."""
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
@@ -111,3 +113,25 @@ async def house(folder: Path, zone: ZoneInfo = UTC) -> AsyncIterator[House]:
         yield House(engine, tables, folder / "days")
     finally:
         await engine.close()
+
+
+@asynccontextmanager
+async def copied_house(of: Path, folder: Path) -> AsyncIterator[House]:
+    """The tables of a folder, whose store is closed, in another one."""
+    shutil.copytree(of, folder, dirs_exist_ok=True)
+    async with house(folder) as opened:
+        yield opened
+
+
+def make_store(
+    folder: Path, export: Path | None = None, options: ImportOptions | None = None
+) -> Path:
+    """Make the store of a house in that folder, with an export in it if one is given."""
+
+    async def make() -> None:
+        async with house(folder) as opened:
+            if export is not None:
+                await opened.take_in(export, options=options)
+
+    asyncio.run(make())
+    return folder

@@ -18,7 +18,7 @@ from channelstats.ingest.slack_analytics import (
 )
 from channelstats.tables.exclusion import Exclusions, forget_person, remove_before
 from channelstats.tables.slack_analytics import DateSpan, Subject
-from support.channelstats.house import EXAMPLE, House, house
+from support.channelstats.house import House, house
 
 MEMBERS, CHANNELS = Subject.MEMBERS, Subject.CHANNELS
 DAY = date(2024, 3, 10)
@@ -196,45 +196,37 @@ def test_a_line_that_is_not_understood_is_named_and_costs_itself(tmp_path: Path)
 # ── what is stored ───────────────────────────────────────────────────────────────────────────────
 
 
-async def test_ids_and_counts_are_stored_and_no_names(tmp_path: Path) -> None:
-    async with house(tmp_path) as opened:
-        await opened.take_in(EXAMPLE)
-        for data in (MEMBERS_CSV, CHANNELS_CSV):
-            await store_analytics(opened.tables, read(tmp_path, data, span=WEEK), Exclusions())
-        assert await stored(opened) == {
-            "slack members 20240310/20240316": "UALICE,5,1200,40\nUBOB,3,0,0\n",
-            "slack channels 20240310/20240316": "CDEV,5,8\nCGEN,11,30\n",
-        }
-        everything = str(await opened.everything())
-        assert "alice@example.org" not in everything
-        assert "Sales" not in everything
+async def test_ids_and_counts_are_stored_and_no_names(example: House, tmp_path: Path) -> None:
+    for data in (MEMBERS_CSV, CHANNELS_CSV):
+        await store_analytics(example.tables, read(tmp_path, data, span=WEEK), Exclusions())
+    assert await stored(example) == {
+        "slack members 20240310/20240316": "UALICE,5,1200,40\nUBOB,3,0,0\n",
+        "slack channels 20240310/20240316": "CDEV,5,8\nCGEN,11,30\n",
+    }
+    everything = str(await example.everything())
+    assert "alice@example.org" not in everything
+    assert "Sales" not in everything
 
 
-async def test_the_same_file_again_changes_nothing(tmp_path: Path) -> None:
-    async with house(tmp_path) as opened:
-        await opened.take_in(EXAMPLE)
-        found = read(tmp_path, lines(member("U1"), channel("CDEV")))
-        out = Exclusions()
-        assert await store_analytics(opened.tables, found, out) == StoredAnalytics(1, 1, 2)
-        before, version = (
-            await opened.everything(),
-            await opened.tables.slack_analytics.version(),
-        )
-        assert await store_analytics(opened.tables, found, out) == StoredAnalytics(1, 1, 0)
-        assert await opened.everything() == before
-        assert await opened.tables.slack_analytics.version() == version
-        later = read(tmp_path, lines(member("U1", messages_posted_count=8)))
-        assert await store_analytics(opened.tables, later, out) == StoredAnalytics(1, 0, 1)
-        assert await opened.tables.slack_analytics.version() != version
+async def test_the_same_file_again_changes_nothing(example: House, tmp_path: Path) -> None:
+    found = read(tmp_path, lines(member("U1"), channel("CDEV")))
+    out = Exclusions()
+    assert await store_analytics(example.tables, found, out) == StoredAnalytics(1, 1, 2)
+    before = await example.everything()
+    version = await example.tables.slack_analytics.version()
+    assert await store_analytics(example.tables, found, out) == StoredAnalytics(1, 1, 0)
+    assert await example.everything() == before
+    assert await example.tables.slack_analytics.version() == version
+    later = read(tmp_path, lines(member("U1", messages_posted_count=8)))
+    assert await store_analytics(example.tables, later, out) == StoredAnalytics(1, 0, 1)
+    assert await example.tables.slack_analytics.version() != version
 
 
-async def test_those_left_out_reach_no_table(tmp_path: Path) -> None:
-    async with house(tmp_path) as opened:
-        await opened.take_in(EXAMPLE)
-        found = read(tmp_path, lines(member("U1"), member("U2"), channel("CDEV"), channel("C9")))
-        done = await store_analytics(opened.tables, found, Exclusions({"U1"}), {"#dev"})
-        assert done == StoredAnalytics(1, 1, 2)
-        assert sorted((await stored(opened)).values()) == ["C9,20,9\n", "U2,1,7,4\n"]
+async def test_those_left_out_reach_no_table(example: House, tmp_path: Path) -> None:
+    found = read(tmp_path, lines(member("U1"), member("U2"), channel("CDEV"), channel("C9")))
+    done = await store_analytics(example.tables, found, Exclusions({"U1"}), {"#dev"})
+    assert done == StoredAnalytics(1, 1, 2)
+    assert sorted((await stored(example)).values()) == ["C9,20,9\n", "U2,1,7,4\n"]
 
 
 async def test_channels_of_unknown_names_are_counted_and_left_out(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from channelstats.ingest.export_import import ImportOptions
 from channelstats.settings import Settings, load
-from support.channelstats.house import EXAMPLE, House
+from support.channelstats.house import EXAMPLE, make_store
 from support.channelstats.push_service import PushService, push_service
 
 
@@ -23,8 +23,8 @@ def settings(tmp_path: Path) -> Settings:
     return load({"data": str(tmp_path / "data"), "profile": "compat"}, {})
 
 
-@pytest.fixture
-async def example(empty: House) -> House:
+@pytest.fixture(scope="session")
+def taken_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The worked example: its first week is there, of its second one the end is not read."""
-    await empty.take_in(EXAMPLE, options=ImportOptions(until=date(2024, 3, 15)))
-    return empty
+    options = ImportOptions(until=date(2024, 3, 15))
+    return make_store(tmp_path_factory.mktemp("first-week"), EXAMPLE, options)

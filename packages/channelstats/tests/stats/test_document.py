@@ -13,14 +13,13 @@ from channelstats.stats import Inputs, Options, Period, report
 from channelstats.stats.inputs import load_inputs
 from channelstats.tables.columns import MESSAGES, frame_of
 from channelstats.tables.directory import FirstPost, User
-from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, decoded
+from support.channelstats.house import COMPAT, MODERN, UTC, House, decoded
 
 W1, W2 = (Period(start, 7, UTC) for start in (date(2024, 3, 3), date(2024, 3, 10)))
 
 
-async def test_it_is_the_same_after_it_was_written_and_read(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    document = decoded(await empty.report(W2, Options(MODERN)))
+async def test_it_is_the_same_after_it_was_written_and_read(example: House) -> None:
+    document = decoded(await example.report(W2, Options(MODERN)))
     assert orjson.loads(orjson.dumps(document)) == document
     assert json.dumps(orjson.loads(orjson.dumps(document))) == json.dumps(document)
 
@@ -36,18 +35,16 @@ weekday_activity_percentage_periods emoji_rate new_statistics compared
 """
 
 
-async def test_its_keys_are_those_of_the_specification(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    document = decoded(await empty.report(W2, Options(COMPAT)))
+async def test_its_keys_are_those_of_the_specification(example: House) -> None:
+    document = decoded(await example.report(W2, Options(COMPAT)))
     assert set(document) == set(KEYS.split())
     assert document["report_timezone"] == "UTC"
     assert (document["start_date"], document["end_date"]) == ("2024-03-10", "2024-03-16")
 
 
 @pytest.mark.slow
-async def test_the_fingerprint_is_of_the_messages_of_both_periods(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    messages = (await load_inputs(empty.tables, W2, Options(COMPAT))).messages
+async def test_the_fingerprint_is_of_the_messages_of_both_periods(example: House) -> None:
+    messages = (await load_inputs(example.tables, W2, Options(COMPAT))).messages
 
     def fingerprint(keep: pl.Expr, at: int = 1) -> object:
         inputs = Inputs(messages.filter(keep))

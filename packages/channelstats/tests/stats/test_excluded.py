@@ -8,7 +8,7 @@ import pytest
 
 from channelstats.stats import Options, Period
 from channelstats.stats.document import document_of
-from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House, decoded
+from support.channelstats.house import COMPAT, NOW, UTC, House, decoded
 from support.clocks import ManualClock
 
 W1, W2 = (Period(date(2024, 3, day), 7, UTC) for day in (3, 10))
@@ -17,10 +17,9 @@ WITHOUT_DEV = [Options(COMPAT, excluded_channels=frozenset({name})) for name in 
 
 
 @pytest.mark.parametrize("options", WITHOUT_BOB)
-async def test_an_excluded_person_is_nowhere(empty: House, options: Options) -> None:
-    await empty.take_in(EXAMPLE)
+async def test_an_excluded_person_is_nowhere(example: House, options: Options) -> None:
     for week in (W1, W2):
-        document: Any = decoded(await empty.report(week, options))
+        document: Any = decoded(await example.report(week, options))
         assert "UBOB" not in str(document)
     assert document["users"] == {"UALICE": [3, 20], "UCARA": [2, 10]}
     assert document["new_statistics"]["edges"] == {"UALICE": {"UCARA": 2}, "UCARA": {"UALICE": 2}}
@@ -31,19 +30,17 @@ async def test_an_excluded_person_is_nowhere(empty: House, options: Options) -> 
 
 
 @pytest.mark.parametrize("options", WITHOUT_DEV)
-async def test_an_excluded_channel_is_nowhere(empty: House, options: Options) -> None:
-    await empty.take_in(EXAMPLE)
-    document: Any = decoded(await empty.report(W1, options))
+async def test_an_excluded_channel_is_nowhere(example: House, options: Options) -> None:
+    document: Any = decoded(await example.report(W1, options))
     assert "CDEV" not in str(document)
     assert document["statistics"]["messages"] == 3
     # Their first posts there are not known, those elsewhere are.
     assert document["statistics"]["first-time posters"] == 3
 
 
-async def test_a_stored_report_is_that_of_who_was_excluded_then(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
+async def test_a_stored_report_is_that_of_who_was_excluded_then(example: House) -> None:
     clock, posters = ManualClock(NOW), []
     for options in (Options(COMPAT), WITHOUT_BOB[0], Options(COMPAT)):
-        document: Any = json.loads(await document_of(empty.tables, W2, options, clock=clock))
+        document: Any = json.loads(await document_of(example.tables, W2, options, clock=clock))
         posters.append(document["statistics"]["posters"])
     assert posters == [3, 2, 3]

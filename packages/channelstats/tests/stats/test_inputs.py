@@ -22,27 +22,25 @@ LATER = "1719792000.000000"
 """Months after the example."""
 
 
-async def test_replies_are_read_however_late_they_came(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    tables = empty.tables
+async def test_replies_are_read_however_late_they_came(example: House) -> None:
+    tables = example.tables
     head = (await tables.messages.of_channel("CDEV", ""))["1709508600.000200"]
     head.thread_ts = head.ts
     for replies, author, is_bot in ((f"UCARA:{LATER}", "UCARA", False), ("", "BHOOK", True)):
         head.replies, head.bot_replies = replies, "" if replies else f"BHOOK:{LATER}"
         reply = MessageRow("CDEV", LATER, author, thread_ts=head.ts, is_bot=is_bot)
         await tables.messages.write([head, reply])
-        found: Any = decoded(await empty.report(W1, Options(COMPAT)))["new_statistics"]
+        found: Any = decoded(await example.report(W1, Options(COMPAT)))["new_statistics"]
         assert found["unanswered"] == 0
         assert found["first_reply"]["count"] == 2
 
 
 @pytest.mark.parametrize(("later", "excluded"), [(False, ""), (True, ""), (False, "UBOB")])
 async def test_lists_of_replies_are_read_only_where_they_may_change_a_figure(
-    empty: House, monkeypatch: pytest.MonkeyPatch, later: bool, excluded: str
+    example: House, monkeypatch: pytest.MonkeyPatch, later: bool, excluded: str
 ) -> None:
-    await empty.take_in(EXAMPLE)
     if later:
-        await empty.tables.messages.write([MessageRow("CDEV", LATER, "UCARA")])
+        await example.tables.messages.write([MessageRow("CDEV", LATER, "UCARA")])
     columns: set[str] = set()
     of_days = Messages.of_days
 
@@ -53,41 +51,38 @@ async def test_lists_of_replies_are_read_only_where_they_may_change_a_figure(
     monkeypatch.setattr(Messages, "of_days", noted)
     options = Options(COMPAT, excluded_users=frozenset({excluded} - {""}))
     newest = Period(date(2024, 3, 17), 7, UTC)
-    await load_inputs(empty.tables, newest, options)
+    await load_inputs(example.tables, newest, options)
     assert ("replies" in columns) is (later or bool(excluded))
 
 
-async def test_what_lies_far_away_is_not_read(empty: House) -> None:
+async def test_what_lies_far_away_is_not_read(example: House) -> None:
     far = [MessageRow("CDEV", ts, "UBOB") for ts in ("1609459200.000000", LATER)]
-    await empty.take_in(EXAMPLE)
-    await empty.tables.messages.write(far)
-    inputs = await load_inputs(empty.tables, W1, Options(COMPAT))
+    await example.tables.messages.write(far)
+    inputs = await load_inputs(example.tables, W1, Options(COMPAT))
     assert inputs.messages.height < 15
-    whole = pl.concat([frame async for frame in empty.tables.messages.all()])
+    whole = pl.concat([frame async for frame in example.tables.messages.all()])
     assert whole.height == 17
     options = Options(COMPAT)
     same = report(dataclasses.replace(inputs, messages=whole), W1, options, generated_at=0)
     assert report(inputs, W1, options, generated_at=0) == same
 
 
-async def test_of_the_days_read_so_far_it_is_told(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
+async def test_of_the_days_read_so_far_it_is_told(example: House) -> None:
     days = 6  # with messages, of 28 for monthly posters and 4 for zones
     told: list[tuple[int, int]] = []
     for _ in range(2):
         told.clear()
-        await load_inputs(empty.tables, W1, Options(COMPAT), lambda *of: told.append(of))
+        await load_inputs(example.tables, W1, Options(COMPAT), lambda *of: told.append(of))
         assert told == sorted(told)
         assert told[-1] == (days, days)
 
 
-async def test_some_columns_of_days_are_read_alone(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
+async def test_some_columns_of_days_are_read_alone(example: House) -> None:
     columns = ["word_count", "ts"]
     for _ in range(2):  # from rows, then from what was kept of them
         frames = [
             frame
-            async for frame in empty.tables.messages.of_days(
+            async for frame in example.tables.messages.of_days(
                 date(2024, 3, 1), date(2024, 3, 31), columns
             )
         ]

@@ -1,8 +1,6 @@
 """Forgetting somebody leaves nothing of them, and no import brings them back."""
 
-from collections.abc import AsyncIterator
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,7 @@ from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Forgotten, digest, forget_person
 from channelstats.tables.marks import MarkState
-from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House, house
+from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House
 from support.clocks import ManualClock
 
 WEEK = Period(date(2024, 3, 10), 7, UTC)
@@ -18,19 +16,17 @@ BOB = ("UBOB", "bob", "Bob Berg")
 
 
 @pytest.fixture
-async def known(tmp_path: Path) -> AsyncIterator[House]:
+async def known(example: House) -> House:
     """The worked example, with everything that is kept of it beside the rows."""
-    async with house(tmp_path) as found:
-        await found.take_in(EXAMPLE)
-        await found.tables.user_hash.add(["UALICE", "UBOB"])
-        await found.tables.users_created.add([("UBOB", 1_500_000_000)])
-        await found.tables.reports.put("2024-03-10-7", "a report on UBOB")
-        await found.report(WEEK, Options(COMPAT))
-        marks = found.tables.marks
-        await marks.put("newcomer UBOB", MarkState.DONE, int(NOW), "UCARA")
-        await marks.put("newcomer UDAVE", MarkState.DONE, int(NOW), "UBOB")
-        await marks.put("newcomer UERIN", MarkState.DONE, int(NOW), "UCARA")
-        yield found
+    await example.tables.user_hash.add(["UALICE", "UBOB"])
+    await example.tables.users_created.add([("UBOB", 1_500_000_000)])
+    await example.tables.reports.put("2024-03-10-7", "a report on UBOB")
+    await example.report(WEEK, Options(COMPAT))
+    marks = example.tables.marks
+    await marks.put("newcomer UBOB", MarkState.DONE, int(NOW), "UCARA")
+    await marks.put("newcomer UDAVE", MarkState.DONE, int(NOW), "UBOB")
+    await marks.put("newcomer UERIN", MarkState.DONE, int(NOW), "UCARA")
+    return example
 
 
 async def remove(tables: Tables, uid: str) -> Forgotten:

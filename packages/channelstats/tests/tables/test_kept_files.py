@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from channelstats.tables.kept_files import PageFiles
-from support.channelstats.house import EXAMPLE, house
+from support.channelstats.house import EXAMPLE, House
 
 CONTENT = bytes(range(256)) * 8
 
@@ -109,9 +109,7 @@ async def test_without_a_folder_that_can_be_written_no_page_is_kept(tmp_path: Pa
         assert await pages.clear() == []
 
 
-async def test_every_run_that_writes_messages_removes_them_at_its_end(tmp_path: Path) -> None:
-    async with house(tmp_path) as found:
-        await found.take_in(EXAMPLE)
-        await found.tables.pages.put("state", "key", CONTENT)
-        await found.take_in(EXAMPLE)
-        assert not await found.tables.pages.has("state", "key")
+async def test_every_run_that_writes_messages_removes_them_at_its_end(example: House) -> None:
+    await example.tables.pages.put("state", "key", CONTENT)
+    await example.take_in(EXAMPLE)
+    assert not await example.tables.pages.has("state", "key")

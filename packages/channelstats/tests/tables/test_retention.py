@@ -22,54 +22,50 @@ async def kept(house: House) -> set[str]:
     return set(house.kept()["day"])
 
 
-async def test_messages_of_dates_before_the_first_go(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    await empty.tables.messages.close_days()
-    before = await empty.items("Message")
-    assert await removed(empty, date(2024, 3, 5)) == {"2024-03-03": 2, "2024-03-04": 2}
-    after = await empty.items("Message")
+async def test_messages_of_dates_before_the_first_go(example: House) -> None:
+    await example.tables.messages.close_days()
+    before = await example.items("Message")
+    assert await removed(example, date(2024, 3, 5)) == {"2024-03-03": 2, "2024-03-04": 2}
+    after = await example.items("Message")
     assert after == {key: item for key, item in before.items() if str(item["date"]) >= "2024-03-05"}
     assert len(after) == 11
 
 
-async def test_what_was_made_of_them_goes_too_and_that_alone(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    await empty.tables.messages.close_days()
-    made = await kept(empty)
+async def test_what_was_made_of_them_goes_too_and_that_alone(example: House) -> None:
+    await example.tables.messages.close_days()
+    made = await kept(example)
     assert {"2024-03-03", "2024-03-10"} <= made
-    await removed(empty, date(2024, 3, 10))
-    left = set(empty.kept()["day"])
+    await removed(example, date(2024, 3, 10))
+    left = set(example.kept()["day"])
     assert left == {day for day in made if day >= "2024-03-10"}
 
 
-async def test_first_posts_and_people_stay(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    before = {name: await empty.items(name) for name in ("FirstPost", "User", "Channel")}
-    await removed(empty, date(2024, 3, 31))
-    assert await empty.items("Message") == {}
-    assert before == {name: await empty.items(name) for name in before}
+async def test_first_posts_and_people_stay(example: House) -> None:
+    before = {name: await example.items(name) for name in ("FirstPost", "User", "Channel")}
+    await removed(example, date(2024, 3, 31))
+    assert await example.items("Message") == {}
+    assert before == {name: await example.items(name) for name in before}
 
 
-async def test_first_posts_that_are_made_anew_keep_those_of_removed_messages(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    before = await empty.items("FirstPost")
-    await removed(empty, date(2024, 3, 10))
+async def test_first_posts_that_are_made_anew_keep_those_of_removed_messages(
+    example: House,
+) -> None:
+    before = await example.items("FirstPost")
+    await removed(example, date(2024, 3, 10))
     wrong = FirstPost("1710369900.001300", "CDEV")  # which is stored, and Alice's
-    await empty.tables.first_posts.put([("UDAVE", wrong)])
-    await rebuild(empty.tables, COMPAT)
-    assert await empty.items("FirstPost") == before
+    await example.tables.first_posts.put([("UDAVE", wrong)])
+    await rebuild(example.tables, COMPAT)
+    assert await example.items("FirstPost") == before
 
 
-async def test_a_second_time_there_is_nothing_left_to_remove(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    assert sum((await removed(empty, date(2024, 3, 10))).values()) == 6
-    days = await empty.tables.messages.days()
-    assert await removed(empty, date(2024, 3, 10)) == {}
-    assert await empty.tables.messages.days() == days
+async def test_a_second_time_there_is_nothing_left_to_remove(example: House) -> None:
+    assert sum((await removed(example, date(2024, 3, 10))).values()) == 6
+    days = await example.tables.messages.days()
+    assert await removed(example, date(2024, 3, 10)) == {}
+    assert await example.tables.messages.days() == days
 
 
-async def test_what_is_imported_again_is_removed_again(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
-    await removed(empty, date(2024, 3, 10))
-    await empty.take_in(EXAMPLE)
-    assert sum((await removed(empty, date(2024, 3, 10))).values()) == 6
+async def test_what_is_imported_again_is_removed_again(example: House) -> None:
+    await removed(example, date(2024, 3, 10))
+    await example.take_in(EXAMPLE)
+    assert sum((await removed(example, date(2024, 3, 10))).values()) == 6

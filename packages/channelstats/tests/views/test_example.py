@@ -14,22 +14,21 @@ import pytest
 from channelstats.stats import Options
 from channelstats.views.loading import DashboardData, load
 from channelstats.views.model import Choice
-from support.channelstats.house import COMPAT, EXAMPLE, house
+from support.channelstats.house import COMPAT, copied_house
 from support.channelstats.views import Looked, look
 
 A, B, C = "UALICE", "UBOB", "UCARA"
 W2 = Choice(date(2024, 3, 10), date(2024, 3, 16))
 
 
-async def _loaded(folder: Path) -> DashboardData:
-    async with house(folder) as opened:
-        await opened.take_in(EXAMPLE)
+async def _loaded(taken_in: Path, folder: Path) -> DashboardData:
+    async with copied_house(taken_in, folder) as opened:
         return await load(opened.tables, W2, Options(COMPAT))
 
 
 @pytest.fixture(scope="module")
-def w2(tmp_path_factory: pytest.TempPathFactory) -> DashboardData:
-    return asyncio.run(_loaded(tmp_path_factory.mktemp("example")))
+def w2(taken_in: Path, tmp_path_factory: pytest.TempPathFactory) -> DashboardData:
+    return asyncio.run(_loaded(taken_in, tmp_path_factory.mktemp("example")))
 
 
 def near(value: object) -> object:

@@ -6,7 +6,6 @@ answers.
 
 import re
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from channelstats.views.goals import Bound, Measured, figures, measure_week, par
 from channelstats.views.loading import load
 from channelstats.views.model import VIEWS, Choice, Kind
 from channelstats.views.registry import view_of
-from support.channelstats.house import COMPAT, EXAMPLE, UTC, house
+from support.channelstats.house import COMPAT, UTC, House
 
 W2 = Period(date(2024, 3, 10), 7, UTC)
 
@@ -62,26 +61,22 @@ def test_a_bound_holds_where_its_sign_says(sign: str, holding: tuple[int, ...]) 
     assert tuple(value for value in (2, 3, 4) if bound.holds(value)) == holding
 
 
-async def test_every_tile_of_a_view_is_a_figure_of_its_kind(tmp_path: Path) -> None:
-    async with house(tmp_path) as opened:
-        await opened.take_in(EXAMPLE)
-        choice = Choice(W2.start, W2.last)
-        data = await load(opened.tables, choice, Options(COMPAT))
+async def test_every_tile_of_a_view_is_a_figure_of_its_kind(example: House) -> None:
+    choice = Choice(W2.start, W2.last)
+    data = await load(example.tables, choice, Options(COMPAT))
     for name in VIEWS:
         for tile in view_of(name, data, choice).tiles:
             known = figures()[f"{name}.{tile.name}"]
             assert (known.title, known.kind) == (tile.title, tile.kind)
 
 
-async def test_the_figures_of_a_week_are_measured_in_their_order(tmp_path: Path) -> None:
+async def test_the_figures_of_a_week_are_measured_in_their_order(example: House) -> None:
     wanted = [
         Bound("threads.unanswered_share", "<=", 30),
         Bound("people.posters", ">=", 3),
         Bound("people.slack_active", ">=", 5),
     ]
-    async with house(tmp_path) as opened:
-        await opened.take_in(EXAMPLE)
-        goals, alerts = await measure_week(opened.tables, W2, wanted, wanted[1:2], Options(COMPAT))
-        assert await measure_week(opened.tables, W2, [], [], Options(COMPAT)) == ([], [])
+    goals, alerts = await measure_week(example.tables, W2, wanted, wanted[1:2], Options(COMPAT))
+    assert await measure_week(example.tables, W2, [], [], Options(COMPAT)) == ([], [])
     assert [(goal.value, goal.holds) for goal in goals] == [(50.0, False), (3, True), (None, None)]
     assert alerts == [Measured(wanted[1], figures()["people.posters"].title, Kind.COUNT, 3)]

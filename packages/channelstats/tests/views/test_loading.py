@@ -21,7 +21,7 @@ from channelstats.views.loading import MOST_DAYS, DashboardData, load, load_memb
 from channelstats.views.model import VIEWS, Choice, ChoiceError
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import load_report_data
-from support.channelstats.house import EXAMPLE, MODERN, House, house
+from support.channelstats.house import MODERN, House, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.views import Looked, comparable, everything, look
@@ -31,17 +31,16 @@ from support.soak import slow, slow_after
 FIRST = date(2024, 3, 10)
 
 
-async def test_the_members_of_a_channel_are_those_read_last(empty: House) -> None:
-    await empty.take_in(EXAMPLE)
+async def test_the_members_of_a_channel_are_those_read_last(example: House) -> None:
     chosen, options = Choice(FIRST, FIRST, "CGEN"), Options(MODERN)
-    members = await load_members(empty.tables, chosen, options)
+    members = await load_members(example.tables, chosen, options)
     assert members == ("UALICE", "UBOB", "UCARA")
     without = replace(options, excluded_users=frozenset({"bob"}))
-    assert await load_members(empty.tables, chosen, without) == ("UALICE", "UCARA")
-    assert await load_members(empty.tables, Choice(FIRST, FIRST, "CNONE"), options) == ()
-    names = await load_pseudonyms(empty.tables, b"a secret of sixteen")
+    assert await load_members(example.tables, chosen, without) == ("UALICE", "UCARA")
+    assert await load_members(example.tables, Choice(FIRST, FIRST, "CNONE"), options) == ()
+    names = await load_pseudonyms(example.tables, b"a secret of sixteen")
     hidden = Choice(FIRST, FIRST, names.identifier("CGEN"))
-    shown = await load_members(empty.tables, hidden, options, names)
+    shown = await load_members(example.tables, hidden, options, names)
     assert shown == tuple(map(names.identifier, members))
 
 
@@ -121,31 +120,27 @@ async def test_a_view_is_of_the_days_that_were_read(empty: House) -> None:
 
 
 async def test_more_messages_than_fit_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice = Choice(FIRST, FIRST + 6 * DAY)
-    async with house(tmp_path) as opened:
-        await opened.take_in(EXAMPLE)
-        read = await load(opened.tables, choice, Options(MODERN))
-        messages = read.inputs.messages.height
-        monkeypatch.setattr(reading, "MOST_MESSAGES", messages - 1)
-        with pytest.raises(ChoiceError, match=f"more than {messages - 1} messages .* fewer days"):
-            await load(opened.tables, choice, Options(MODERN))
-        monkeypatch.setattr(reading, "MOST_MESSAGES", messages)
-        assert (await load(opened.tables, choice, Options(MODERN))).inputs.messages.height
+    read = await load(example.tables, choice, Options(MODERN))
+    messages = read.inputs.messages.height
+    monkeypatch.setattr(reading, "MOST_MESSAGES", messages - 1)
+    with pytest.raises(ChoiceError, match=f"more than {messages - 1} messages .* fewer days"):
+        await load(example.tables, choice, Options(MODERN))
+    monkeypatch.setattr(reading, "MOST_MESSAGES", messages)
+    assert (await load(example.tables, choice, Options(MODERN))).inputs.messages.height
 
 
 async def test_where_there_is_too_much_newcomers_are_followed_over_fewer_weeks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice = Choice(FIRST, FIRST + 6 * DAY)
     long_ago = MessageRow("CGEN", "1705320000.000000", "UALICE")  # eight weeks before
-    async with house(tmp_path) as opened:
-        await opened.take_in(EXAMPLE)
-        await opened.tables.messages.write([long_ago])
-        whole = await load(opened.tables, choice, Options(MODERN))
-        monkeypatch.setattr(reading, "MOST_MESSAGES", whole.inputs.messages.height - 1)
-        data = await load(opened.tables, choice, Options(MODERN))
+    await example.tables.messages.write([long_ago])
+    whole = await load(example.tables, choice, Options(MODERN))
+    monkeypatch.setattr(reading, "MOST_MESSAGES", whole.inputs.messages.height - 1)
+    data = await load(example.tables, choice, Options(MODERN))
     assert (whole.cohorts, data.cohorts) == (12, 5)
     assert data.inputs.messages.height == whole.inputs.messages.height - 1
     cohorts = Looked(view_of("newcomers", data, choice)).tables["cohorts"]
@@ -184,17 +179,16 @@ async def test_a_year_of_more_than_a_million_messages_is_shown(
 
 
 async def test_where_there_is_too_much_a_channel_is_read_alone(
-    empty: House, monkeypatch: pytest.MonkeyPatch
+    example: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await empty.take_in(EXAMPLE)
     of_channel = Choice(FIRST, FIRST + 6 * DAY, channel="CDEV")
     everything = Choice(of_channel.first, of_channel.last)
-    whole = await load(empty.tables, everything, Options(MODERN))
+    whole = await load(example.tables, everything, Options(MODERN))
     here = whole.inputs.messages.filter(slack_cid="CDEV").height
     monkeypatch.setattr(reading, "MOST_MESSAGES", here)
     with pytest.raises(ChoiceError, match="choose fewer days, or a channel"):
-        await load(empty.tables, everything, Options(MODERN))
-    alone = await load(empty.tables, of_channel, Options(MODERN))
+        await load(example.tables, everything, Options(MODERN))
+    alone = await load(example.tables, of_channel, Options(MODERN))
     assert alone.inputs.messages.height == here
     for name in VIEWS:
         one, other = (comparable(view_of(name, of, of_channel)) for of in (alone, whole))

@@ -1,6 +1,5 @@
 """Dashboards over the worked example."""
 
-import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator
@@ -10,27 +9,6 @@ import pytest
 
 from support.channelstats.dashboard import SECRET, TOKEN, Dashboard, dashboard
 from support.channelstats.house import EXAMPLE, House, house
-
-
-@pytest.fixture(scope="session")
-def taken_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the store that the example was taken into."""
-    folder = tmp_path_factory.mktemp("taken-in")
-
-    async def take_in() -> None:
-        async with house(folder) as opened:
-            await opened.take_in(EXAMPLE)
-
-    asyncio.run(take_in())
-    return folder
-
-
-@pytest.fixture
-async def example(taken_in: Path, tmp_path: Path) -> AsyncIterator[House]:
-    folder = tmp_path / "example"
-    shutil.copytree(taken_in, folder)
-    async with house(folder) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""Pages and twins over HTTP."""
+"""Pages and twins over HTTP.
+
+Tests that only read share one dashboard, which has made most of what they ask for, and the loop
+that it runs in.
+"""
 
 import asyncio
 import csv
@@ -7,12 +11,14 @@ import json
 import os
 import re
 import shlex
+from collections.abc import AsyncIterator
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
 import pytest
+import pytest_asyncio
 
 from channelstats.commands import COMMANDS
 from channelstats.commands.context import make_parser
@@ -30,9 +36,19 @@ from channelstats.web.service import Busy, DashboardService
 from keytables import Unavailable
 from support.channelstats.dashboard import SECRET, Dashboard, dashboard
 from support.channelstats.dated import row
-from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House, house
+from support.channelstats.house import (
+    COMPAT,
+    EXAMPLE,
+    NOW,
+    UTC,
+    House,
+    copied_house,
+    house,
+)
 from support.channelstats.workspace import write_linked
 from support.clocks import ManualClock
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WEEK = "weeks=1"
 CHOICE = Choice(date(2024, 3, 10), date(2024, 3, 16))
@@ -89,9 +105,65 @@ class Elements(HTMLParser):
         self.headings += tag == "h1"
 
 
-async def expected(house: House, name: str, choice: Choice = CHOICE) -> Page:
-    data = await load(house.tables, choice, Options(COMPAT))
-    return view_of(name, data, choice)
+# ── dashboards ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(
+    taken_in: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[dict[str, Dashboard]]:
+    """Over the worked example: one with its names, and one under pseudonyms."""
+    folder = tmp_path_factory.mktemp("shared")
+    async with (
+        copied_house(taken_in, folder / "example") as opened,
+        dashboard(opened, folder, slack_name="example") as board,
+        dashboard(opened, folder, slack_name="example", secret=SECRET) as hidden,
+    ):
+        yield {"board": board, "hidden": hidden}
+
+
+def visited(found: Dashboard) -> Dashboard:
+    """By somebody who has not been there: the cookies of earlier tests are gone."""
+    found.client.session.cookie_jar.clear()
+    return found
+
+
+@pytest.fixture
+def board(shared: dict[str, Dashboard]) -> Dashboard:
+    """Rule: for tests that change neither its store nor its clock."""
+    return visited(shared["board"])
+
+
+@pytest.fixture
+def hidden(shared: dict[str, Dashboard]) -> Dashboard:
+    """The same under pseudonyms."""
+    return visited(shared["hidden"])
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def empty(unused: Path, tmp_path: Path) -> AsyncIterator[House]:
+    async with copied_house(unused, tmp_path) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def example(taken_in: Path, tmp_path: Path) -> AsyncIterator[House]:
+    async with copied_house(taken_in, tmp_path / "example") as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own(example: House, tmp_path: Path) -> AsyncIterator[Dashboard]:
+    """A dashboard whose store and clock a test may change."""
+    async with dashboard(example, tmp_path, slack_name="example") as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def views(shared: dict[str, Dashboard]) -> dict[str, Page]:
+    """What the pages of the week are to show."""
+    data = await load(shared["board"].house.tables, CHOICE, Options(COMPAT))
+    return {name: view_of(name, data, CHOICE) for name in VIEWS}
 
 
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────
@@ -115,8 +187,10 @@ async def test_every_view_has_a_page_that_needs_nothing_from_elsewhere(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
-async def test_every_picture_says_what_it_shows(board: Dashboard, name: str) -> None:
-    view = await expected(board.house, name)
+async def test_every_picture_says_what_it_shows(
+    board: Dashboard, views: dict[str, Page], name: str
+) -> None:
+    view = views[name]
     page = Elements(await board.text(f"/{name}?{WEEK}"))
     for chart in view.charts:
         said = [
@@ -126,13 +200,13 @@ async def test_every_picture_says_what_it_shows(board: Dashboard, name: str) -> 
         assert all(len(label) > len(chart.title) + 5 for label in said)
 
 
-@pytest.mark.parametrize("name", VIEWS)
 async def test_less_is_better_of_waiting_and_of_what_nobody_answers_alone(
-    board: Dashboard, name: str
+    views: dict[str, Page],
 ) -> None:
-    for tile in (await expected(board.house, name)).tiles:
-        waiting = tile.name.startswith(("first_reply", "unanswered"))
-        assert tile.less_is_better == waiting, tile.name
+    for view in views.values():
+        for tile in view.tiles:
+            waiting = tile.name.startswith(("first_reply", "unanswered"))
+            assert tile.less_is_better == waiting, tile.name
 
 
 async def test_the_start_is_the_overview(board: Dashboard) -> None:
@@ -163,10 +237,10 @@ async def test_lists_to_act_on_say_which_rows_they_have(board: Dashboard) -> Non
 
 
 async def test_messages_are_linked_where_the_workspace_is_known(
-    board: Dashboard, example: House, tmp_path: Path
+    board: Dashboard, tmp_path: Path
 ) -> None:
     assert 'href="https://example.slack.com/archives/C' in await board.text(f"/threads?{WEEK}")
-    async with dashboard(example, tmp_path) as unknown:
+    async with dashboard(board.house, tmp_path) as unknown:
         text = await unknown.text(f"/threads?{WEEK}")
         assert "slack.com/archives" not in text
         assert text.count("<code>CHANNELSTATS_SLACK_NAME=example</code>") == 1
@@ -265,8 +339,10 @@ async def test_what_another_process_brings_is_on_the_next_page(
 
 
 @pytest.mark.parametrize("name", VIEWS)
-async def test_twins_say_the_same_as_the_view(board: Dashboard, name: str) -> None:
-    view = await expected(board.house, name)
+async def test_twins_say_the_same_as_the_view(
+    board: Dashboard, views: dict[str, Page], name: str
+) -> None:
+    view = views[name]
     users, channels = await board.house.tables.users.all(), await board.house.tables.channels.all()
     names = Directory(
         people={uid: user.name for uid, user in users.items()},
@@ -326,8 +402,10 @@ async def test_a_file_is_called_after_what_is_in_it(board: Dashboard) -> None:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-async def test_a_csv_without_a_table_is_the_main_one(board: Dashboard, name: str) -> None:
-    view = await expected(board.house, name)
+async def test_a_csv_without_a_table_is_the_main_one(
+    board: Dashboard, views: dict[str, Page], name: str
+) -> None:
+    view = views[name]
     rankings = (of.tables[0].name for of in view.sections if of.chart is None)
     main = next(rankings, view.tables[0].name)
     async with board.client.get(f"/{name}.csv?{WEEK}") as answer:
@@ -634,8 +712,8 @@ async def test_under_pseudonyms_me_is_one_too(hidden: Dashboard) -> None:
         assert 'channelstats-me=""' in answer.headers["Set-Cookie"]
 
 
-async def test_groups_that_are_too_small_are_not_shown(example: House, tmp_path: Path) -> None:
-    async with dashboard(example, tmp_path, min_group="4") as opened:
+async def test_groups_that_are_too_small_are_not_shown(board: Dashboard, tmp_path: Path) -> None:
+    async with dashboard(board.house, tmp_path, min_group="4") as opened:
         tables = json.loads(await opened.text(f"/channels.json?{WEEK}"))["tables"]
         assert tables["channels"]["rows"] == []
         assert "#dev" not in await opened.text(f"/people?{WEEK}")
@@ -647,16 +725,16 @@ async def test_groups_that_are_too_small_are_not_shown(example: House, tmp_path:
         assert "fewer than 4 people" in await opened.text(f"/report?{WEEK}", status=400)
 
 
-async def test_who_hides_in_a_group_has_a_report(example: House, tmp_path: Path) -> None:
-    async with dashboard(example, tmp_path, min_group="3") as opened:
+async def test_who_hides_in_a_group_has_a_report(board: Dashboard, tmp_path: Path) -> None:
+    async with dashboard(board.house, tmp_path, min_group="3") as opened:
         assert "Report for @Bob Berg" in await opened.text(f"/report?{WEEK}&person=bob")
         assert "Workspace report" in await opened.text(f"/report?{WEEK}")
 
 
 async def test_the_report_on_a_person_is_the_same_whatever_channel_is_chosen(
-    example: House, tmp_path: Path
+    board: Dashboard, tmp_path: Path
 ) -> None:
-    async with dashboard(example, tmp_path, min_group="3") as opened:
+    async with dashboard(board.house, tmp_path, min_group="3") as opened:
         report = "/report?from=2024-03-03&to=2024-03-09&person=bob"
         of_small_channel = await opened.text(f"{report}&channel=dev")
         assert "Report for @Bob Berg" in of_small_channel
@@ -664,9 +742,9 @@ async def test_the_report_on_a_person_is_the_same_whatever_channel_is_chosen(
 
 
 async def test_whoever_is_excluded_is_neither_named_nor_found(
-    example: House, tmp_path: Path
+    board: Dashboard, tmp_path: Path
 ) -> None:
-    async with dashboard(example, tmp_path, exclude_users="@bob") as opened:
+    async with dashboard(board.house, tmp_path, exclude_users="@bob") as opened:
         assert await opened.status("/people?person=bob") == 404
         assert "Bob Berg" not in await opened.text("/names.json?like=")
         view = await opened.text(f"/people.json?{WEEK}")
@@ -675,35 +753,35 @@ async def test_whoever_is_excluded_is_neither_named_nor_found(
         assert "Bob Berg" not in await opened.text(f"/report?{WEEK}")
 
 
-async def test_requests_at_the_same_time_are_answered_alike(board: Dashboard) -> None:
-    found = await asyncio.gather(*(board.text(f"/volume?{WEEK}") for _ in range(20)))
+async def test_requests_at_the_same_time_are_answered_alike(own: Dashboard) -> None:
+    found = await asyncio.gather(*(own.text(f"/volume?{WEEK}") for _ in range(20)))
     assert len(set(found)) == 1
 
 
-async def test_a_name_that_was_the_name_of_a_channel_finds_it(board: Dashboard) -> None:
-    channel = (await board.house.tables.channels.all())["CDEV"]
-    await board.house.tables.channels.put_alias("engineering", channel)
-    text = await board.text(f"/?{WEEK}&channel=engineering")
+async def test_a_name_that_was_the_name_of_a_channel_finds_it(own: Dashboard) -> None:
+    channel = (await own.house.tables.channels.all())["CDEV"]
+    await own.house.tables.channels.put_alias("engineering", channel)
+    text = await own.text(f"/?{WEEK}&channel=engineering")
     assert '<span class="chip">#dev<a' in text
 
 
-async def test_days_that_were_not_read_are_no_silence(board: Dashboard) -> None:
-    later = await board.text("/volume?from=2024-03-10&to=2024-03-20")
+async def test_days_that_were_not_read_are_no_silence(own: Dashboard) -> None:
+    later = await own.text("/volume?from=2024-03-10&to=2024-03-20")
     assert "read up to 2024-03-16; later ones are not counted" in later
-    assert "Messages were read up to" not in await board.text(f"/volume?{WEEK}")
-    board.clock.advance(30 * 86_400)
-    assert "so periods end with the last week that was read in full" in await board.text(
+    assert "Messages were read up to" not in await own.text(f"/volume?{WEEK}")
+    own.clock.advance(30 * 86_400)
+    assert "so periods end with the last week that was read in full" in await own.text(
         f"/volume?{WEEK}"
     )
 
 
-async def test_to_do_goes_up_to_the_newest_day(board: Dashboard) -> None:
-    board.clock.advance(6 * 86_400)
-    await board.house.tables.configuration.raise_last_run(int(board.clock()) - 3 * 86_400)
-    assert json.loads(await board.text("/todo.json"))["last"] == "2024-03-24"
-    assert json.loads(await board.text("/volume.json"))["last"] == "2024-03-23"
-    board.clock.advance(30 * 86_400)
-    assert "Messages were read up to 2024-03-24. To see newer ones" in await board.text("/todo")
+async def test_to_do_goes_up_to_the_newest_day(own: Dashboard) -> None:
+    own.clock.advance(6 * 86_400)
+    await own.house.tables.configuration.raise_last_run(int(own.clock()) - 3 * 86_400)
+    assert json.loads(await own.text("/todo.json"))["last"] == "2024-03-24"
+    assert json.loads(await own.text("/volume.json"))["last"] == "2024-03-23"
+    own.clock.advance(30 * 86_400)
+    assert "Messages were read up to 2024-03-24. To see newer ones" in await own.text("/todo")
 
 
 # ── before anything is whole ─────────────────────────────────────────────────────────────────────
@@ -737,9 +815,9 @@ async def test_when_the_first_import_is_over_or_dead_there_are_numbers(
             assert "<h1>Overview</h1>" in await opened.text("/")
 
 
-async def test_beside_a_later_import_everything_is_shown(board: Dashboard) -> None:
-    async with board.house.tables.writing(ManualClock(NOW)):
-        assert "<h1>Overview</h1>" in await board.text("/")
+async def test_beside_a_later_import_everything_is_shown(own: Dashboard) -> None:
+    async with own.house.tables.writing(ManualClock(NOW)):
+        assert "<h1>Overview</h1>" in await own.text("/")
 
 
 async def test_the_start_shows_commands_that_are_understood(empty: House, tmp_path: Path) -> None:
@@ -752,11 +830,11 @@ async def test_the_start_shows_commands_that_are_understood(empty: House, tmp_pa
         parsers[name].parse_args(words)
 
 
-async def test_who_is_no_member_any_more_is_not_listed_as_one(board: Dashboard) -> None:
-    address, bulk = "/channel.json?channel=CGEN", board.house.tables.bulk
+async def test_who_is_no_member_any_more_is_not_listed_as_one(own: Dashboard) -> None:
+    address, bulk = "/channel.json?channel=CGEN", own.house.tables.bulk
     for members in ("UALICE,UBOB,UCARA", "UALICE,UCARA"):
         await bulk.put("CGEN", members)
-        rows = json.loads(await board.text(address))["tables"]["members"]["rows"]
+        rows = json.loads(await own.text(address))["tables"]["members"]["rows"]
         assert {row["person"] for row in rows} == set(members.split(","))
 
 
