@@ -136,7 +136,7 @@ MECHANISMS = {
         {
             "autopush.net.http_client": "",
             "autopush.net.tcp": "its connections",
-            "channelstats.slack.client": "slack_sdk brings aiohttp",
+            "channelstats.slack.transport": "slack_sdk brings aiohttp",
             "channelstats.sending.push_sender": "the same aiohttp",
             "keytables.dynamodb.connections": "the base layer knows no service; DynamoDB alone",
         },

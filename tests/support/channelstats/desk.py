@@ -8,8 +8,9 @@ from typing import Any
 
 from channelstats.render.slack import Content, SlackBlock
 from channelstats.sending.sender import Sender, SendJob
-from channelstats.slack.client import SdkTransport, SlackClient
+from channelstats.slack.client import SlackClient
 from channelstats.slack.rate_limits import AppKind
+from channelstats.slack.transport import SdkTransport
 from channelstats.slack.web_api import WebApi
 from channelstats.tables.sent_reports import HELD, SentKey, SentReports
 from keytables.lease import RENEWALS

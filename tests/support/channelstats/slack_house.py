@@ -13,8 +13,9 @@ from typing import Any
 from channelstats.counting import Counting
 from channelstats.ingest.runs import OnEvent, SyncOptions, SyncResult, ignore_event
 from channelstats.ingest.sync import ALL, Part, Sync
-from channelstats.slack.client import SdkTransport, SlackClient
+from channelstats.slack.client import SlackClient
 from channelstats.slack.rate_limits import AppKind
+from channelstats.slack.transport import SdkTransport
 from channelstats.slack.web_api import WebApi
 from support.channelstats.fake_slack import TOKEN, Fault, Served, as_json
 from support.channelstats.house import COMPAT, House

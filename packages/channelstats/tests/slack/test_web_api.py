@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from channelstats.slack.client import RESTARTS, ListingPage, SdkTransport
+from channelstats.slack.client import RESTARTS, ListingPage
 from channelstats.slack.errors import (
     ChannelRefused,
     InvalidCursor,
@@ -15,6 +15,7 @@ from channelstats.slack.errors import (
     TokenRefused,
 )
 from channelstats.slack.objects import Identity
+from channelstats.slack.transport import SdkTransport
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.slack_house import Slack
 from support.channelstats.small_workspace import A, B, C, said, ts, workspace
