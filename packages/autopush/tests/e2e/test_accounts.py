@@ -119,13 +119,6 @@ async def test_a_user_agent_with_a_token_is_served_until_its_user_is_revoked(
     assert eve not in log
 
 
-async def test_a_stranger_is_refused_at_the_upgrade(running: Service) -> None:
-    assert await refused(running, "") == 401
-    assert await refused(running, "ws") == 401
-    assert await refused(running, "a" * 43) == 403
-    assert "a" * 43 not in "".join(running.output)
-
-
 async def test_devices_register_over_http_only_with_a_token(
     tmp_path: Path, ann: str, sender: ApplicationServer
 ) -> None:
@@ -143,13 +136,6 @@ async def test_devices_register_over_http_only_with_a_token(
         user = f"{url}/{answer.document['uaid']}"
         assert (await sender.request("GET", user, headers=own)).status == 200
         assert ann not in "".join(running.output)
-
-
-async def test_without_the_option_any_path_is_the_websockets(tmp_path: Path) -> None:
-    async with service(tmp_path) as running:
-        agent = await connect(running, "any/path")
-        await agent.register()
-        await agent.close()
 
 
 @asynccontextmanager

@@ -58,35 +58,6 @@ async def test_an_outdated_version_is_answered_in_the_hello_reply_and_changes_ar
         assert await agent.reply() == broadcast(monitor=version)
 
 
-async def test_who_has_not_subscribed_is_pinged_and_told_nothing(
-    running: Service, source: MegaphoneServer, agents: list[UserAgent]
-) -> None:
-    told, _ = await connected(running, agents, broadcasts={MONITOR: "1"})
-    silent, _ = await connected(running, agents)
-    old = await UserAgent.connect(running.websocket)
-    agents.append(old)
-    await old.send(messageType="hello", channelIDs=[], broadcasts={MONITOR: "0"})
-    assert "broadcasts" not in await old.reply()
-    for version in ("2", "3"):
-        source.versions[MONITOR] = version
-        assert await told.reply() == broadcast(monitor=version)
-    for agent in (silent, old):
-        await agent.send(messageType="ping")
-        assert await agent.reply() == {}
-
-
-async def test_a_source_that_fails_changes_nothing_until_it_works_again(
-    running: Service, source: MegaphoneServer, agents: list[UserAgent]
-) -> None:
-    agent, _ = await connected(running, agents, broadcasts={MONITOR: "1"})
-    source.status, source.versions[MONITOR] = 503, "2"
-    await running.logged("The broadcasts cannot be read")
-    _, told = await connected(running, agents, broadcasts={MONITOR: "0"})
-    assert told == {MONITOR: "1"}
-    source.status = 200
-    assert await agent.reply() == broadcast(monitor="2")
-
-
 # ── the start ─────────────────────────────────────────────────────────────────────────────────────
 
 

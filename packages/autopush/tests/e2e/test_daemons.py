@@ -11,7 +11,7 @@ from autopush.webpush.tokens import new_key
 from support.application_server import ApplicationServer
 from support.cluster import ServiceCluster, cluster, new_store, running_cluster
 from support.raw_client import raw_client
-from support.service import Service, new_subscriber, refusal, running_service, service
+from support.service import Service, new_subscriber, service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
 
@@ -322,17 +322,3 @@ async def test_daemons_that_start_together_on_a_new_folder_have_one_key(
         codes = [await daemon.stop() for daemon in daemons]
     assert codes == [0] * 4
     assert [line for daemon in daemons for line in daemon.errors] == []
-
-
-# ── what keeps a daemon from starting ────────────────────────────────────────────────────────────
-
-
-def test_a_store_elsewhere_needs_no_data_folder_when_the_keys_are_given(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    store = f"sqlite://{tmp_path}/store.sqlite"
-    keys = {"CRYPTO_KEY": new_key(), "AUTH_KEY": "secret"}
-    for command in ("serve", "connection", "endpoint"):
-        with running_service(file, "--store", store, command=command, **keys):
-            pass
-    assert str(file) in refusal(file, "endpoint", "-p0", "--store", store, CRYPTO_KEY=new_key())

@@ -1,7 +1,6 @@
 """The service over DynamoDB, as one and as daemons; and what keeps it from starting there."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from autopush.store.tables import Month, message_table
-from keytables import Engine, Key, Table
+from keytables import Engine
 from keytables.stores import open_engine
 from support.application_server import ApplicationServer
 from support.cluster import CREDENTIALS, cluster, new_store
-from support.scripted_server import Exchange, ScriptedServer
 from support.service import Service, new_subscriber, refusal, service
 from support.user_agent import UserAgent
 
@@ -110,30 +108,3 @@ def test_a_database_that_cannot_be_reached_is_named(
     for word in words:
         assert word in line
     assert "geheim" not in line
-
-
-async def test_tables_with_other_keys_are_named_and_not_changed(
-    tmp_path: Path, database: tuple[str, Engine]
-) -> None:
-    url, engine = database
-    other = Table("router", partition=Key("name"))
-    await engine.ensure_table(other)
-    line = await asyncio.to_thread(
-        refusal, tmp_path, "connection", "-p0", "-r0", "--store", url, **CREDENTIALS
-    )
-    assert "router" in line
-    assert await (await engine.ensure_table(other)).get(("x",)) is None
-
-
-async def test_a_missing_permission_is_named_with_its_call(tmp_path: Path) -> None:
-    async def refuse(exchange: Exchange) -> None:
-        body = {"__type": "com.amazon.coral.service#AccessDeniedException", "Message": "no"}
-        await exchange.respond(json.dumps(body).encode(), 400)
-
-    async with ScriptedServer.running([refuse] * 50) as server:
-        store = f"dynamodb://us-east-1?endpoint=http://127.0.0.1:{server.port}"
-        line = await asyncio.to_thread(
-            refusal, tmp_path, "connection", "-p0", "-r0", "--store", store, **CREDENTIALS
-        )
-    assert "DescribeTable on table 'router' is refused" in line
-    assert "the right dynamodb:DescribeTable is needed" in line

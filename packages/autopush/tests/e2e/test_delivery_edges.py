@@ -15,7 +15,7 @@ import pytest
 from websockets.exceptions import WebSocketException
 
 from support import wire
-from support.application_server import ApplicationServer, application_server
+from support.application_server import ApplicationServer
 from support.raw_client import raw_client
 from support.service import Service, running_service
 from support.traffic import Subscriber, TrafficLedger, send, send_for_ever
@@ -198,9 +198,6 @@ async def ack_by_number(agent: UserAgent, sent: list[str], frames: list[list[int
     return acked
 
 
-# ── DELETE ───────────────────────────────────────────────────────────────────────────────────────
-
-
 # ── hello, unregister ────────────────────────────────────────────────────────────────────────────
 
 
@@ -248,9 +245,6 @@ async def test_messages_a_user_agent_does_not_read_are_delivered_later(
             client.send(wire.text(json.dumps({"messageType": "ack", "updates": [update]}).encode()))
     assert got == Counter(waiting)
     assert uaid
-
-
-# ── two nodes at once ────────────────────────────────────────────────────────────────────────────
 
 
 # ── reconnects ───────────────────────────────────────────────────────────────────────────────────
@@ -400,34 +394,3 @@ async def test_sigterm_in_traffic_says_going_away_and_loses_nothing(
         code = await service.stop()
     assert code == 0, "".join(service.output[-20:])
     assert service.errors == []
-
-
-async def test_requests_under_way_at_sigterm_are_answered(tmp_path: Path) -> None:
-    service = Service(tmp_path, [])
-    await service.start()
-    try:
-        agent = await service.connect()
-        _, endpoint = await agent.register()
-        pushing = asyncio.create_task(burst(service, [endpoint] * 300))
-        await agent.notification()
-        stopping = asyncio.create_task(service.stop())
-        # Whatever was answered was 201; the rest was not answered at all.
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            await pushing
-        assert await agent.closed() == 1001
-        assert await stopping == 0
-    finally:
-        await service.stop()
-    assert service.errors == []
-
-
-async def test_a_service_that_is_stopping_takes_no_new_connection(tmp_path: Path) -> None:
-    service = Service(tmp_path, [])
-    await service.start()
-    agent = await service.connect()
-    await asyncio.gather(service.stop(), agent.closed())
-    with pytest.raises(ConnectionRefusedError):
-        await UserAgent.connect(service.websocket)
-    async with application_server() as server:
-        with pytest.raises(aiohttp.ClientConnectionError):
-            await server.request("GET", service.endpoint)

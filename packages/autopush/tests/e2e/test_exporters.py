@@ -10,7 +10,7 @@ import pytest
 
 from support.application_server import application_server
 from support.collecting_servers import KEY, DatadogServer
-from support.service import Service, new_subscriber, refusal, service
+from support.service import Service, new_subscriber, service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
 
@@ -82,8 +82,3 @@ async def test_the_memory_port_reports_on_this_machine_only(tmp_path: Path) -> N
         listening = await asyncio.to_thread(Path("/proc/net/tcp").read_text, "ascii")
         assert f"0100007F:{port:04X}" in listening
         assert f"00000000:{port:04X}" not in listening
-
-
-def test_two_listeners_on_one_port_are_refused(tmp_path: Path) -> None:
-    line = refusal(tmp_path, "serve", "--metrics-port", "9000", "--memusage-port", "9000")
-    assert "9000" in line

@@ -35,27 +35,6 @@ async def test_an_ack_at_any_worker_is_learned_at_any_other(tmp_path: Path) -> N
         assert running.errors == []
 
 
-async def test_a_receipt_survives_a_restart_between_push_and_ack(tmp_path: Path) -> None:
-    async with service(tmp_path, "--receipts") as running, application_server() as app:
-        agent = await running.connect()
-        _, endpoint = await agent.register()
-        uaid = agent.uaid
-        await agent.close()
-        subscription = subscription_of(await app.push(endpoint, b"x", Prefer="respond-async"))
-        port = running.endpoint_port
-        await running.kill()
-        await running.start()
-        url = subscription.replace(f":{port}/", f":{running.endpoint_port}/")
-        answer = await app.request("GET", url)
-        assert [each["status"] for each in answer.document["receipts"]] == [202]
-        agent = await running.connect(uaid)
-        await agent.ack([await agent.notification()])
-        known = {"Prefer": "wait=30"}
-        answer = await app.request("GET", url, headers=known)
-        assert [each["status"] for each in answer.document["receipts"]] == [204]
-        await agent.close()
-
-
 async def test_a_stream_has_the_receipt_and_ends_when_the_service_stops(tmp_path: Path) -> None:
     async with service(tmp_path, "--receipts") as running, application_server() as app:
         agent = await running.connect()

@@ -141,31 +141,6 @@ async def test_a_service_stops_while_handshakes_are_under_way(
     assert running.errors == []
 
 
-async def test_an_answer_of_several_records_arrives_whole_before_the_connection_is_closed(
-    tmp_path: Path, authority: Authority, files: CertificateFiles
-) -> None:
-    async with tls_service(tmp_path, authority, files) as running:
-        for request, status in (
-            (b"GET /errors HTTP/1.0\r\nHost: push\r\n\r\n", b"200"),
-            (b"GET / HTTP/1.1\r\nHost: push\r\nConnection: close\r\n\r\n", b"200"),
-            (b"nonsense\r\n\r\n" + b"x" * 50_000, b"400"),
-        ):
-            reader, writer = await asyncio.open_connection(
-                "127.0.0.1", running.endpoint_port, ssl=authority.client()
-            )
-            writer.write(request)
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.split()[1] == status
-            (length,) = (
-                int(line.split(b":")[1])
-                for line in head.lower().splitlines()
-                if line.startswith(b"content-length:")
-            )
-            assert len(await reader.readexactly(length)) == length
-            assert await asyncio.wait_for(reader.read(), 10) == b""
-            writer.close()
-
-
 # ── replacing the certificate ────────────────────────────────────────────────────────────────────
 
 
@@ -322,13 +297,3 @@ def test_a_start_that_is_refused_has_made_nothing(tmp_path: Path) -> None:
     line = refusal(tmp_path / "data", "serve", "--port", "0", "--ssl-key", "key.pem")
     assert line == "autopush: --ssl-key needs ssl_cert\n"
     assert not (tmp_path / "data").exists()
-
-
-async def test_an_expired_certificate_is_used_with_a_warning(
-    tmp_path: Path, authority: Authority
-) -> None:
-    files = authority.issue(tmp_path, days=(-3, -1))
-    files.key.chmod(0o644)
-    async with tls_service(tmp_path, authority, files) as running:
-        await running.logged("the certificate expired on")
-        await running.logged("is open to other users (mode 644)")
