@@ -244,19 +244,25 @@ def test_a_damaged_store_gives_no_backup(filled: DataStore, run: Run, folder: Pa
     assert [*folder.iterdir()] == []
 
 
-def test_a_full_disk_leaves_nothing_and_the_backups_before_stay(
-    filled: DataStore, run: Run, folder: Path
-) -> None:
-    backup = back_up(run, folder)
-    before = tree(folder)
-    program = Path(sysconfig.get_path("scripts"), "autopush")
-    ended = subprocess.run(
-        [sys.executable, program, "backup", folder],
+def on_a_full_disk(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+    """Run the command where no file can grow beyond 40 kB. It must not cache bytecode: Python would
+    leave files of that length, which no later process can read.
+    """
+    return subprocess.run(
+        [sys.executable, "-B", Path(sysconfig.get_path("scripts"), "autopush"), *words],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_a_full_disk_leaves_nothing_and_the_backups_before_stay(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    before = tree(folder)
+    ended = on_a_full_disk("backup", folder)
     assert ended.returncode == 3, ended.stderr
     assert ended.stderr.startswith(f"autopush: cannot back up to {folder}: ")
     assert tree(folder) == before
@@ -500,14 +506,7 @@ def test_a_restore_to_a_full_disk_changes_nothing(
     backup = back_up(run, folder)
     filled.add_users(range(7, 8))
     before = tree(filled.data)
-    program = Path(sysconfig.get_path("scripts"), "autopush")
-    ended = subprocess.run(
-        [sys.executable, program, "restore", backup, "--force"],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = on_a_full_disk("restore", backup, "--force")
     assert ended.returncode == 3, ended.stderr
     assert ended.stderr.startswith("autopush: cannot restore: ")
     assert tree(filled.data) == before

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.application_server import ApplicationServer
-from support.service import Service, autopush, run_command, service
+from support.service import Service, autopush, service
 from support.user_agent import UserAgent
 
 USER_AGENTS = 20
@@ -99,23 +99,3 @@ async def test_everything_accepted_before_a_backup_is_delivered_after_it_was_res
             moved = f"{restored.endpoint}/{endpoint.split('/', 3)[3]}"
             new = (await sender.push(moved, b"after the restore")).message_id
             assert new in await receive_all(agent, {new})
-
-
-async def test_a_running_service_keeps_its_store_from_a_restore(
-    tmp_path: Path, sender: ApplicationServer
-) -> None:
-    data, backups = tmp_path / "data", tmp_path / "backups"
-    async with service(data) as running:
-        agent = await running.connect()
-        try:
-            _, endpoint = await agent.register()
-            await autopush("backup", backups, "--data", data)
-            [backup] = backups.iterdir()
-            words = ["restore", str(backup), "--force", "--data", str(data)]
-            refused = await asyncio.to_thread(run_command, words)
-            assert refused.returncode == 3
-            assert refused.stderr.endswith("is in use: stop the service first\n")
-            assert (await sender.push(endpoint)).status == 201
-            await agent.notification()
-        finally:
-            await agent.close()
