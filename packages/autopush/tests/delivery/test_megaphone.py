@@ -16,6 +16,7 @@ from support.megaphone_server import MegaphoneServer, megaphone_server
 from support.recorded import new_metrics, recorded
 from support.sockets import unused_port
 
+BOTH_LOOPS = True
 TOKEN = "Bearer a-secret-of-the-source"
 TIMEOUT = 5.0
 

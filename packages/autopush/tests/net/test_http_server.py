@@ -42,6 +42,9 @@ def post(body: bytes, *lines: str, path: str = "/p") -> bytes:
     )
 
 
+BOTH_LOOPS = True
+
+
 class Client:
     """A plain socket to the server."""
 
