@@ -656,6 +656,19 @@ def test_the_new_protocol_may_stop_reading_at_once() -> None:
     assert not transport.reading
 
 
+@pytest.mark.parametrize("late", ["", "?late"])
+async def test_an_upgrade_over_a_socket(late: str) -> None:
+    async with serving(upgrading) as here:
+        client = await Client.connect(here)
+        client.send(UPGRADE.replace(b"/ws", b"/ws" + late.encode()) + b"a")
+        assert (await client.answer()).status == 101
+        client.send(b"b")
+        assert await client.reader.readexactly(2) == b"AB"
+        client.send(b"c" * 100_000)
+        assert await client.reader.readexactly(100_000) == b"C" * 100_000
+        await client.close()
+
+
 async def test_input_during_the_handler_of_an_upgrade_is_kept() -> None:
     considered, go = asyncio.Event(), asyncio.Event()
 
