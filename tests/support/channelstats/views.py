@@ -1,6 +1,7 @@
 """Views of the dashboard to look into: of random workspaces, by the names of their parts."""
 
 import random
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -14,8 +15,11 @@ from support.channelstats.random_workspace import Maker, settings
 Row = dict[str, Any]
 
 
+@cache
 def random_workspace(seed: int, most: int | None = None) -> DashboardData:
-    """What the views of a random workspace are made of."""
+    """What the views of a random workspace are made of; the same object for the same numbers, with
+    what was measured of it.
+    """
     rng = random.Random(seed)
     of = settings(rng)
     workspace = Maker(rng, of).workspace(rng.choice((0, 3, 15, 60)) if most is None else most)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ class Week:
     def named(self, directory: Directory) -> "Week":
         """The same with other names."""
         return replace(self, directory=directory)
+
+    @cached_property
+    def modern(self) -> "Week":
+        """The same days by the usual profile."""
+        of = self.data.data
+        data = replace(self.data, data=DashboardData(of.inputs, of.period, Options()))
+        return replace(self, data=data)
 
     def rendered(
         self,

@@ -47,15 +47,12 @@ def listed(export: Export) -> list[ExportChannel]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("is_new", [True, False])
-async def test_channels_are_read_in_a_thread_and_in_a_process_alike(
-    size: int, is_new: bool
-) -> None:
+async def test_channels_are_read_in_a_thread_and_in_a_process_alike(size: int) -> None:
     export = Export.open(EXAMPLE)
-    channels = listed(export)
-    expected = [read_channel(export, one, origin(one), is_new) for one in channels]
+    wanted = [(one, origin(one), is_new) for one in listed(export) for is_new in (True, False)]
+    expected = [read_channel(export, *one) for one in wanted]
     async with channel_reader(export, size) as reader:
-        reading = [reader.read(channel, origin(channel), is_new) for channel in channels]
+        reading = [reader.read(*one) for one in wanted]
         assert [await content for content in reading] == expected
     assert multiprocessing.active_children() == []
 

@@ -14,7 +14,6 @@ from channelstats.render.slack import content_of
 from channelstats.render.words import change_words
 from channelstats.stats import Options
 from channelstats.stats.quantities import Quantity, change, not_compared
-from channelstats.views.loading import DashboardData
 from channelstats.views.model import Kind
 from channelstats.views.reports import ReportKind, ReportRequest
 from support.channelstats.house import House
@@ -26,17 +25,10 @@ MODERN = Options()
 DASHBOARD = "https://stats.example.org/team/"
 
 
-def modern(week: Week) -> Week:
-    """The same days by the usual profile."""
-    of = week.data.data
-    data = replace(week.data, data=DashboardData(of.inputs, of.period, MODERN))
-    return replace(week, data=data)
-
-
 def lines(week: Week, kind: str, subject: str = "", *, smallest: int = 1) -> list[str]:
     """The post, line by line."""
     wanted = ReportRequest(ReportKind(kind), subject, "stats-optin", "general", DASHBOARD)
-    data = replace(modern(week).data, smallest_group=smallest)
+    data = replace(week.modern.data, smallest_group=smallest)
     blocks = content_of(wanted, data, week.directory).blocks
     texts = [json.loads(json.dumps(block))["text"]["text"] for block in blocks]
     return "\n".join(texts).split("\n")
@@ -142,7 +134,7 @@ async def test_under_pseudonyms_nothing_real_is_said_and_nothing_is_linked(
     w2: Week, empty: House
 ) -> None:
     names = await load_pseudonyms(empty.tables, b"a secret of sixteen")
-    data = under_pseudonyms(modern(w2).data, names)
+    data = under_pseudonyms(w2.modern.data, names)
     shown = shown_subject(ReportRequest(ReportKind.GLOBAL, dashboard_url=DASHBOARD), names)
     text = render(shown, data, w2.directory, Form.SLACK)[""].decode()
     assert "UALICE" not in text
@@ -150,7 +142,7 @@ async def test_under_pseudonyms_nothing_real_is_said_and_nothing_is_linked(
 
 
 def test_without_its_address_the_dashboard_is_not_linked(w2: Week) -> None:
-    content = content_of(ReportRequest(ReportKind.GLOBAL), modern(w2).data, Directory())
+    content = content_of(ReportRequest(ReportKind.GLOBAL), w2.modern.data, Directory())
     assert "dashboard" not in json.dumps(content.blocks)
 
 

@@ -13,6 +13,7 @@ from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import User
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import VIEWS, Cell, Heat, Kind, Network, Page, SeriesChart
+from support.cases import cases
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import channels_of, look, people_of, random_workspace
@@ -120,10 +121,20 @@ def said(minute: int, user: str = "UA") -> Raw:
     return {"type": "message", "user": user, "ts": ts, "text": "a b"}
 
 
-@pytest.mark.parametrize("name", VIEWS)
-def test_silence_is_zeros_and_a_note(name: str) -> None:
+@pytest.fixture(scope="module")
+def silence() -> DashboardData:
+    return workspace()
+
+
+@pytest.fixture(scope="module")
+def one_message() -> DashboardData:
+    return workspace(said(1))
+
+
+@cases("name", VIEWS)
+def test_silence_is_zeros_and_a_note(silence: DashboardData, name: str) -> None:
     for channel, person in (("", ""), ("C1", ""), ("", "UA"), ("C1", "UA")):
-        found = look(name, workspace(), channel, person)
+        found = look(name, silence, channel, person)
         check(found.view)
         assert all(not (found.number(tile) or 0) for tile in found.tiles)
         who = "This person wrote nothing" if person else "Nobody wrote anything"
@@ -131,10 +142,10 @@ def test_silence_is_zeros_and_a_note(name: str) -> None:
         assert found.view.notes[0] == f"{who}{where} in this period."
 
 
-@pytest.mark.parametrize("name", VIEWS)
-def test_one_message_is_enough(name: str) -> None:
+@cases("name", VIEWS)
+def test_one_message_is_enough(one_message: DashboardData, name: str) -> None:
     for person in ("", "UA"):
-        check(look(name, workspace(said(1)), "", person).view)
+        check(look(name, one_message, "", person).view)
 
 
 def test_it_is_said_how_many_have_no_time_zone() -> None:

@@ -2,9 +2,9 @@
 
 import inspect
 from datetime import date
+from itertools import product
 
 import msgspec
-import pytest
 
 from channelstats.render.data import json_of
 from channelstats.render.names import Directory
@@ -12,13 +12,13 @@ from channelstats.views import model, page_bytes
 from channelstats.views.model import VIEWS, Choice, Kind, Page, Section, Span, Text
 from channelstats.views.page_bytes import decoded, encoded
 from channelstats.views.registry import unmarked_view_of
+from support.cases import cases
 from support.channelstats.views import comparable, everything, random_workspace
 
 NOBODY = Directory({}, {})
 
 
-@pytest.mark.parametrize("name", VIEWS)
-@pytest.mark.parametrize("seed", range(4))
+@cases(("seed", "name"), product(range(4), VIEWS))
 def test_a_page_that_was_decoded_is_equal_to_the_one_that_was_encoded(seed: int, name: str) -> None:
     data = random_workspace(seed, 60)
     page = unmarked_view_of(name, data, everything(data), smallest_group=seed)
