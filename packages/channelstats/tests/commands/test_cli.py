@@ -237,8 +237,8 @@ def test_a_closed_stream_keeps_nothing_from_being_done(
     assert len(stored()) == 15
 
 
-@pytest.mark.parametrize("name", ["a?b", "a#b", "a%20b", "ä b"])
-def test_a_data_folder_may_be_called_anything(name: str, tmp_path: Path, capfd: Capture) -> None:
+def test_a_data_folder_may_be_called_anything(tmp_path: Path, capfd: Capture) -> None:
+    name = "a?b#c%20d ä"
     data = ["--data", str(tmp_path / name)]
     assert main(["import-export", str(EXAMPLE), *data]) == 0
     assert main(["report", "global", *WEEK, *data]) == 0

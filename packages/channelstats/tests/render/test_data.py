@@ -45,7 +45,7 @@ def data() -> DashboardData:
     return random_workspace(3, 60)
 
 
-@pytest.fixture(params=VIEWS)
+@pytest.fixture(scope="module", params=VIEWS)
 def found(request: pytest.FixtureRequest, data: DashboardData, choice: tuple[str, str]) -> Looked:
     return look(request.param, data, *choice)
 

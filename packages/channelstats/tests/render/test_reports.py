@@ -16,6 +16,7 @@ from channelstats.render.names import Directory
 from channelstats.render.reports import Form
 from channelstats.stats.quantities import change
 from channelstats.views.model import Choice, Kind, Page, Span, Tile, Tiles
+from support.cases import cases
 from support.channelstats.weeks import Week
 
 REPORTS = [("global", ""), ("brief", ""), ("channel", "CDEV"), ("user", "UALICE")]
@@ -41,7 +42,7 @@ def test_the_document_made_twice_is_the_same(weeks: dict[str, Week], name: str) 
 
 
 @pytest.mark.parametrize("name", WEEKS)
-@pytest.mark.parametrize(("kind", "subject", "form"), EVERY)
+@cases(("kind", "subject", "form"), EVERY)
 def test_rendering_twice_is_the_same(
     weeks: dict[str, Week], name: str, kind: str, subject: str, form: str
 ) -> None:
@@ -51,7 +52,7 @@ def test_rendering_twice_is_the_same(
     assert week.files(kind, form, subject) == first
 
 
-@pytest.mark.parametrize(("kind", "subject", "form"), EVERY)
+@cases(("kind", "subject", "form"), EVERY)
 def test_nothing_real_is_in_an_anonymous_report(
     w2: Week, kind: str, subject: str, form: str
 ) -> None:
@@ -125,7 +126,7 @@ def test_a_name_cannot_steer_a_terminal(w2: Week) -> None:
     assert "@[2Jbob" in shown
 
 
-@pytest.mark.parametrize(("kind", "subject"), REPORTS)
+@cases(("kind", "subject"), REPORTS)
 def test_the_text_form_has_no_name_of_a_thing_that_is_not_known(
     weeks: dict[str, Week], kind: str, subject: str
 ) -> None:
@@ -149,7 +150,7 @@ class Outline(HTMLParser):
 
 
 @pytest.mark.parametrize("name", WEEKS)
-@pytest.mark.parametrize(("kind", "subject"), REPORTS)
+@cases(("kind", "subject"), REPORTS)
 def test_a_page_has_one_heading_and_every_table_a_caption(
     weeks: dict[str, Week], name: str, kind: str, subject: str
 ) -> None:

@@ -1,12 +1,14 @@
 """Groups that are too small to hide in are in no list, and cannot be chosen."""
 
 from datetime import date
+from functools import cache
 
 import pytest
 
 from channelstats.stats import Options, Period
 from channelstats.views.loading import DashboardData, ViewRequest
 from channelstats.views.model import VIEWS, ChoiceError, Kind
+from support.cases import cases
 from support.channelstats.house import MODERN, UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import Looked, everything, look
@@ -22,6 +24,7 @@ def said(minute: int, user: str, cid: str) -> Raw:
     return {"type": "message", "user": user, "ts": ts, "text": f"in {cid}", "reactions": reacted}
 
 
+@cache
 def workspace(big: str = "ABC", small: str = "AB") -> DashboardData:
     messages = {
         "CBIG": [said(minute, f"U{name}", "CBIG") for minute, name in enumerate(big)],
@@ -45,7 +48,7 @@ def cells(view: Looked, *kinds: Kind) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@cases("name", VIEWS)
 def test_a_small_channel_is_in_no_list_and_its_messages_neither(name: str) -> None:
     listed = cells(look(name, workspace(), smallest_group=K), Kind.CHANNEL, Kind.MESSAGE)
     assert not any("CSMALL" in cell for cell in listed)
@@ -79,7 +82,7 @@ def test_a_small_channel_cannot_be_chosen(channel: str) -> None:
     assert look("volume", workspace(), "CBIG", smallest_group=K).number("messages") == 3
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@cases("name", VIEWS)
 def test_where_too_few_posted_nobody_is_named(name: str) -> None:
     data = workspace("AB", "AB")
     found = look(name, data, smallest_group=K)

@@ -83,14 +83,15 @@ async def pages(service: DashboardService) -> list[Page]:
 
 
 async def prepare_one(service: DashboardService) -> None:
-    """The first page that is offered."""
-    [(days, name), *_] = await offers(service)
-    await service.prepare({days: [name]})
+    """The page of people, of the first days that are offered."""
+    [(days, _), *_] = await offers(service)
+    await service.prepare({days: ["people"]})
 
 
-async def first_page(service: DashboardService) -> Page:
-    [(days, name), *_] = await offers(service)
-    return await service.view(name, days, await service.snapshot())
+async def one_page(service: DashboardService) -> Page:
+    """The same page, prepared or not."""
+    [(days, _), *_] = await offers(service)
+    return await service.view("people", days, await service.snapshot())
 
 
 def files(example: House) -> list[Path]:
@@ -127,17 +128,17 @@ async def test_what_is_there_is_not_made_again_and_a_damaged_page_is(
     example: House, opener: Opener, makings: list[str]
 ) -> None:
     await prepare_one(opener())
-    expected = comparable(await first_page(opener()))
+    expected = comparable(await one_page(opener()))
     await prepare_one(opener())
     assert len(makings) == 1
     [damaged] = files(example)
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:-1])
-    assert comparable(await first_page(opener())) == expected
+    assert comparable(await one_page(opener())) == expected
     assert len(makings) == 2
     await prepare_one(opener())
     assert damaged.read_bytes()[:-1] != whole[:-1]
-    assert comparable(await first_page(opener())) == expected
+    assert comparable(await one_page(opener())) == expected
     assert len(makings) == 3
 
 
@@ -212,9 +213,9 @@ OTHER_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
 async def test_a_page_of_other_settings_is_never_shown(opener: Opener, makings: list[str]) -> None:
     await prepare_one(opener())
     for made, other in enumerate(OTHER_SETTINGS, 1):
-        await first_page(opener())
+        await one_page(opener())
         assert len(makings) == made, other
-        page = await first_page(opener(**other))
+        page = await one_page(opener(**other))
         assert len(makings) == made + 1, other
         if "secret" in other:
             assert "UBOB" not in str([table.rows.rows() for table in page.tables])
@@ -224,16 +225,16 @@ async def test_a_page_of_another_secret_of_other_code_or_of_another_time_zone_is
     example: House, opener: Opener, makings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await prepare_one(opener(SECRET))
-    await first_page(opener(SECRET))
+    await one_page(opener(SECRET))
     assert len(makings) == 1
-    await first_page(opener(SECRET + b"!"))
+    await one_page(opener(SECRET + b"!"))
     assert len(makings) == 2
     with monkeypatch.context() as patch:
         patch.setattr(module, "code_digest", lambda: "of the next version")
-        await first_page(opener(SECRET))
+        await one_page(opener(SECRET))
     assert len(makings) == 3
     example.tables.zone = ZoneInfo("Europe/Berlin")
-    await first_page(opener(SECRET))
+    await one_page(opener(SECRET))
     assert len(makings) == 4
 
 
@@ -242,7 +243,7 @@ async def test_the_order_of_what_is_excluded_does_not_matter(
 ) -> None:
     names = [f"nobody{number}" for number in range(30)]
     await prepare_one(opener(exclude_users=",".join(names)))
-    await first_page(opener(exclude_users=",".join(reversed(names))))
+    await one_page(opener(exclude_users=",".join(reversed(names))))
     assert len(makings) == 1
 
 
@@ -253,7 +254,7 @@ async def test_after_an_import_nothing_of_before_is_shown_nor_left(
     before = files(example)
     rows = await example.tables.messages.of_channel("CDEV", "0")
     await example.tables.messages.delete(list(rows.values())[:1])
-    await first_page(opener())
+    await one_page(opener())
     assert len(makings) == 2  # the day is open
     await example.tables.messages.close_days()
     assert files(example) == []
@@ -351,7 +352,8 @@ class Making:
     async def __call__(self, service: DashboardService) -> bool:
         self.number += 1
         if self.succeeds:
-            await prepare_one(service)
+            [(days, name), *_] = await offers(service)
+            await service.prepare({days: [name]})
         return self.succeeds
 
 
