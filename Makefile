@@ -76,6 +76,7 @@ lock: ## pin requirements/ to the newest versions (needs uv and npm)
 	  -o requirements/autopush-all.txt
 	@$(COMPILE) packages/channelstats/pyproject.toml requirements/build.in --constraint requirements/dev.txt \
 	  -o requirements/channelstats.txt
+	@$(COMPILE) requirements/pip.in -o requirements/pip.txt
 	@$(COMPILE) requirements/tools/ministack.in -o requirements/tools/ministack.txt
 	@$(COMPILE) requirements/tools/synapse.in -o requirements/tools/synapse.txt
 	@for folder in requirements/tools requirements/tools/postgres; do \
@@ -87,17 +88,19 @@ clean: ## remove what was built
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "autopush needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 3; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "on Debian and Ubuntu: apt install python3-venv" >&2; exit 3; }
+	@# That of Python 3.11 takes twice as long, most of it over what the index lists.
+	@$(PIP) install --require-hashes -r requirements/pip.txt
 
-.tools/.ministack: requirements/tools/ministack.txt
+.tools/.ministack: requirements/tools/ministack.txt | $(VENV)/bin/python
 	@echo "Setting up ministack in .tools (once) …"
-	@$(PYTHON) -m venv .tools/ministack
-	@.tools/ministack/bin/pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@$(PYTHON) -m venv --without-pip .tools/ministack
+	@$(PIP) --python .tools/ministack install --no-compile --require-hashes -r $<
 	@touch $@
 
-.tools/.synapse: requirements/tools/synapse.txt
+.tools/.synapse: requirements/tools/synapse.txt | $(VENV)/bin/python
 	@echo "Setting up Synapse in .tools (once) …"
-	@$(PYTHON) -m venv .tools/synapse
-	@.tools/synapse/bin/pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@$(PYTHON) -m venv --without-pip .tools/synapse
+	@$(PIP) --python .tools/synapse install --no-compile --require-hashes -r $<
 	@touch $@
 
 .tools/senders/node/send.js: tests/senders/node/send.js tests/senders/node/package-lock.json
@@ -150,6 +153,7 @@ $(VENV)/.channelstats: requirements/channelstats.txt packages/keytables/pyprojec
 
 $(VENV)/.dev: requirements/dev.txt $(PROJECTS) | $(VENV)/bin/python
 	@echo "Setting up $(VENV) for development (once) …"
-	@$(PIP) install --require-hashes -r $<
+	@# Most of it is never imported; Python compiles the rest when it is.
+	@$(PIP) install --no-compile --require-hashes -r $<
 	@$(call INSTALL_EDITABLE,keytables autopush channelstats)
 	@touch $@
