@@ -160,8 +160,8 @@ async def _run(
         cores.server,
         clients=AGENTS,
         posters=POSTERS,
-        echoes=3_000 if quick else 30_000,
-        posts=2_000 if quick else 20_000,
+        echoes=1_000 if quick else 30_000,
+        posts=700 if quick else 20_000,
     )
     rows: list[report.Row] = []
     wrong: dict[str, str] = {}
