@@ -47,6 +47,19 @@ def test_flags_choose_the_months_that_are_searched(store: DataStore, run: Run) -
     assert store.users() == uaids(0, 1, 3)
 
 
+def test_records_whose_last_connect_names_the_day_are_dropped_too(
+    store: DataStore, run: Run
+) -> None:
+    store.add_users(range(2), 2, day=28)
+    store.add_users(range(2, 3), 2)
+    store.add_users(range(3, 4), 1, day=28)
+    months = ("--months-ago", "2", "--up-to", "2")
+    assert "users: dropped 1 " in run("maintain", *months, "--hours-only")[1]
+    assert store.users() == uaids(0, 1, 3)
+    assert "users: dropped 2 " in run("maintain", *months)[1]
+    assert store.users() == store.subscribed() == uaids(3)
+
+
 def test_a_dry_run_prints_how_many_and_changes_nothing(store: DataStore, run: Run) -> None:
     store.add_users(range(30))
     before = store.users()
