@@ -66,6 +66,13 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what has no event: only the inside of a server or a thread shows it."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
 def at_once(coro: Coroutine[Any, Any, T]) -> T:
     """The value of a coroutine; fails if it has to wait."""
     try:

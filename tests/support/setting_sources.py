@@ -79,3 +79,13 @@ class SettingSources:
         assert caught.value.__suppress_context__ or caught.value.__context__ is None
         assert "\n" not in str(caught.value)
         return str(caught.value)
+
+    def read_or_refuse(self, path: Path) -> None:
+        """Load; if a file is refused, it is this one, in one line."""
+        refusal = f"{path}:"
+        try:
+            self.load()
+        except StartupError as error:
+            refusal = str(error)
+        assert refusal.startswith(f"{path}:")
+        assert len(refusal.splitlines()) == 1

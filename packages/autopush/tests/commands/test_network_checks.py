@@ -45,9 +45,8 @@ OTHER = json_response({"status": "up"})
 
 @pytest.fixture
 def occupied() -> Iterator[int]:
-    """A port on which a program listens that answers nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
+    with silent_port() as port:
+        yield port
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from autopush.webpush.urgency import HIGHEST
 from support.cases import cases
 from support.certificates import tls_pair
 from support.connection_harness import CHANNEL, UAID, Harness
-from support.event_loops import at_once
+from support.event_loops import at_once, until
 from support.http_shell import serving
 from support.node_server import KEYS, AuthenticNode, node_serving
 from support.node_server import node_at as at
@@ -63,12 +63,6 @@ async def nodes(harness: Harness, request_timeout: float) -> AsyncIterator[Nodes
 
 def message(uaid: str = UAID) -> Notification:
     return Notification(uaid=uaid, channel_id=CHANNEL, version="v", ttl=60, sort_time=1)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - a server has no event for a closed connection
-            await asyncio.sleep(0)
 
 
 async def test_the_own_node_has_a_user_agent_until_what_it_acked_is_deleted(

@@ -117,33 +117,19 @@ async def test_the_socket_is_not_read_during_the_change(cluster: Cluster) -> Non
 # ── a message at every moment of the change ─────────────────────────────────────────────────────
 
 
-@BOTH
+@pytest.mark.parametrize("by", ["the node itself", "another, store-first", "another, bypass"])
 @EVERY_CALL
 async def test_a_message_sent_at_any_moment_of_a_change_is_delivered_once(
-    cluster: Cluster, step: int, store_first: bool
+    cluster: Cluster, step: int, by: str
 ) -> None:
-    node, endpoint = await cluster.add(ONE), await cluster.add(TWO, store_first=store_first)
+    node = await cluster.add(ONE)
+    another = await cluster.add(TWO, store_first=by == "another, store-first")
+    endpoint = node if by == "the node itself" else another
     await cluster.known_user()
     node.gate.at(step, node.gate.hold)
     agent = await cluster.hello(node)
     message = cluster.message()
     push = await cluster.start_push(endpoint, message)
-    node.gate.release()
-    assert await cluster.receive_all(agent) == [message.version]
-    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
-    await assert_changed(cluster)
-
-
-@EVERY_CALL
-async def test_a_message_sent_through_the_changing_node_itself_is_delivered_once(
-    cluster: Cluster, step: int
-) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user()
-    node.gate.at(step, node.gate.hold)
-    agent = await cluster.hello(node)
-    message = cluster.message()
-    push = await cluster.start_push(node, message)
     node.gate.release()
     assert await cluster.receive_all(agent) == [message.version]
     assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)

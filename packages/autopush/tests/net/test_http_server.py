@@ -6,7 +6,7 @@ import gc
 import socket
 import struct
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +18,7 @@ from autopush.net.http_messages import Answer, Request, Response, Upgrade, heade
 from autopush.net.http_server import HttpConnection, HttpServer
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS
 from support.cases import cases
+from support.event_loops import until
 from support.http_shell import (
     MAX_BODY,
     ReceivedResponse,
@@ -75,12 +76,6 @@ class Client:
         self.writer.close()
         with contextlib.suppress(OSError):
             await self.writer.wait_closed()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Of what only the server's inside shows; the test's timeout bounds it."""
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
 
 
 async def talk(here: Serving, *chunks: bytes, count: int) -> list[ReceivedResponse]:

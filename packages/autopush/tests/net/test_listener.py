@@ -5,7 +5,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from autopush.net.http_server import HttpServer
 from autopush.net.listener import Listener
 from autopush.net.timers import TimerWheel
 from support.certificates import tls_pair
+from support.event_loops import until
 from support.fake_loop import FakeLoop
 from support.http_shell import Shared, make_server, read_answers
 from support.proxy_headers import CLIENT4, CLIENT6, LOCAL, SIGNATURE, binary, line, tlv
@@ -38,11 +39,6 @@ class Proxied:
     def connect(self) -> socket.socket:
         """A blocking socket, connected when the kernel says so, accepted or not."""
         return socket.create_connection(self.address, 5)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Of what only the listener's inside shows; the test's timeout bounds it."""
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 def say_peer(request: Request) -> Response:
@@ -88,7 +84,7 @@ async def proxied(
     finally:
         listener.close()
         await server.shutdown(0.5)
-        await here.until(lambda: listener.connections == 0)
+        await until(lambda: listener.connections == 0)
         assert server.connections == 0
         server.wheel.close()
 
@@ -235,7 +231,7 @@ async def test_a_tls_handshake_that_does_not_come_in_time_closes_the_connection(
             sock.sendall(line() + GET)  # plain text where TLS is expected
             while await asyncio.to_thread(sock.recv, 100):  # an alert, then the end
                 pass
-        await here.until(lambda: here.listener.connections == 0)
+        await until(lambda: here.listener.connections == 0)
         assert here.faults == []
 
 
@@ -245,7 +241,7 @@ async def test_no_more_connections_are_accepted_than_may_wait(
     monkeypatch.setattr(listener_module, "MAX_WAITING", 3)
     async with proxied() as here:
         silent = [here.connect() for _ in range(5)]
-        await here.until(lambda: here.listener.connections == 3)
+        await until(lambda: here.listener.connections == 3)
         asked = asyncio.ensure_future(peer_of(here, line(), GET))
         await asyncio.sleep(0.05)
         assert here.listener.connections == 3
@@ -284,11 +280,11 @@ async def test_close_ends_the_connections_that_are_not_served_yet(
     async with proxied(tls_pair(tmp_path)[0]) as here:
         with here.connect() as sock:
             sock.sendall(sent)
-            await here.until(lambda: here.listener.connections == 1)
+            await until(lambda: here.listener.connections == 1)
             await asyncio.sleep(0.02)
             here.listener.close()
             await closed(sock)
-            await here.until(lambda: here.listener.connections == 0)
+            await until(lambda: here.listener.connections == 0)
             with pytest.raises(ConnectionRefusedError):
                 here.connect()
         assert (here.refused, here.faults) == ([], [])
@@ -302,7 +298,7 @@ async def test_a_port_of_tls_alone_needs_no_header(tmp_path: Path) -> None:
     limits = ConnectionLimits()
     async with proxied(server_tls, header=False, limits=limits) as here:
         assert await peer_of(here, GET, tls=client_tls) == ("127.0.0.1", 0)
-        await here.until(lambda: limits.open == 0)
+        await until(lambda: limits.open == 0)
         assert (here.refused, here.faults) == ([], [])
 
 
@@ -313,21 +309,21 @@ async def test_a_connection_is_counted_during_its_handshake_and_while_it_is_serv
     limits = ConnectionLimits(max_per_address=1)
     async with proxied(server_tls, header=False, limits=limits) as here:
         with here.connect() as silent:
-            await here.until(lambda: limits.open == 1)
+            await until(lambda: limits.open == 1)
             with here.connect() as refused:
                 await closed(refused)  # before any byte of a handshake
             silent.sendall(GET)  # plain text where TLS is expected
-            await here.until(lambda: (limits.open, limits.addresses) == (0, 0))
+            await until(lambda: (limits.open, limits.addresses) == (0, 0))
         with here.connect() as sock:
             served = await asyncio.to_thread(
                 client_tls.wrap_socket, sock, server_hostname="127.0.0.1"
             )
             with served:
-                await here.until(lambda: here.listener.connections == 0)
+                await until(lambda: here.listener.connections == 0)
                 assert limits.open == 1
                 with here.connect() as refused:
                     await closed(refused)
-        await here.until(lambda: (limits.open, limits.addresses) == (0, 0))
+        await until(lambda: (limits.open, limits.addresses) == (0, 0))
 
 
 async def test_one_beyond_the_rate_of_its_address_is_closed_before_the_handshake(
@@ -362,11 +358,11 @@ async def test_behind_a_header_connections_count_by_the_address_that_it_says() -
     async with proxied(limits=limits) as here:
         with here.connect() as first, here.connect() as second:
             first.sendall(line())
-            await here.until(lambda: limits.addresses == 1)
+            await until(lambda: limits.addresses == 1)
             second.sendall(line())
             await closed(second)
             assert await peer_of(here, line(CLIENT6, "TCP6"), GET) == (CLIENT6, 0)
-        await here.until(lambda: (limits.open, limits.addresses) == (0, 0))
+        await until(lambda: (limits.open, limits.addresses) == (0, 0))
         assert await peer_of(here, line(), GET) == (CLIENT4, 0)
 
 
@@ -390,7 +386,7 @@ async def test_at_the_limit_of_all_connections_one_without_a_header_gives_way(
     limits = ConnectionLimits(max_connections=1)
     async with proxied(limits=limits) as here:
         with here.connect() as silent:
-            await here.until(lambda: limits.open == 1)
+            await until(lambda: limits.open == 1)
             assert await peer_of(here, line(), GET) == (CLIENT4, 0)
             await closed(silent)
 

@@ -37,17 +37,12 @@ from autopush.net.siblings import (
     socket_pairs,
 )
 from autopush.net.timers import TimerWheel
+from support.event_loops import until
 
 PORT = "port"
 REQUEST = Request("POST", "/p", "q=1", {"ttl": "60"}, "192.0.2.1", body=b"body", certificate=b"der")
 
 Start = Callable[..., Siblings]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - it has no event
-            await asyncio.sleep(0.002)
 
 
 def refuse(sock: socket.socket, _: bytes) -> int:

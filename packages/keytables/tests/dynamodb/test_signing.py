@@ -4,7 +4,6 @@ import asyncio
 import datetime
 import logging
 import threading
-from collections.abc import Callable
 from unittest import mock
 
 import botocore.auth
@@ -24,6 +23,7 @@ from keytables.dynamodb.signing import (
 )
 from keytables.errors import Unavailable
 from support.cases import cases
+from support.event_loops import until
 
 BOTH_LOOPS = True
 
@@ -164,12 +164,6 @@ class RecordedRefresher(CredentialRefresher):
 
 QUICK = 0.01
 """Seconds between two checks."""
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - set by a thread
-            await asyncio.sleep(0.005)
 
 
 async def test_credentials_are_renewed_before_they_expire_in_a_thread() -> None:
