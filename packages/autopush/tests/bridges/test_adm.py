@@ -40,12 +40,6 @@ def amazon() -> Iterator[ScriptedProvider]:
 
 
 @pytest.fixture
-def token(request: pytest.FixtureRequest) -> str:
-    """The token of a device that no other test has."""
-    return f"{TOKEN}-{request.node.name}".replace(" ", "-")
-
-
-@pytest.fixture
 def client_id(request: pytest.FixtureRequest) -> str:
     """A client ID at Amazon that no other test has."""
     return f"amzn1.application-oa2-client.{request.node.name}"

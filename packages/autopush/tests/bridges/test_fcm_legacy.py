@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -20,18 +20,6 @@ from support.scripted_provider import ScriptedProvider
 APP, KEY = "33clienttoken33", "AIza-a-key-of-fcm"
 TOKEN = "11-instance-id-11"
 LATER = "Please try request later."
-
-
-@pytest.fixture(scope="module")
-def google() -> Iterator[ScriptedProvider]:
-    with ScriptedProvider("gcm_server") as process:
-        yield process
-
-
-@pytest.fixture
-def token(request: pytest.FixtureRequest) -> str:
-    """The token of a device that no other test has."""
-    return f"{TOKEN}-{request.node.name}".replace(" ", "-")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -36,18 +36,6 @@ AESGCM = {
     "crypto-key": "keyid=p256dh;dh=BJGTv5Vv_WVh2YRMPrYcg",
 }
 LATER = "Please try request later."
-
-
-@pytest.fixture(scope="module")
-def google() -> Iterator[ScriptedProvider]:
-    with ScriptedProvider("gcm_server") as process:
-        yield process
-
-
-@pytest.fixture
-def token(request: pytest.FixtureRequest) -> str:
-    """The token of a device that no other test has."""
-    return f"{TOKEN}-{request.node.name}".replace(" ", "-")
 
 
 @pytest.fixture
