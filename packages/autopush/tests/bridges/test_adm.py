@@ -1,5 +1,6 @@
 """ADM: access tokens, what it is sent, and what each of its answers means."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
-from support.adm_server import refusal, secret_of
+from support.adm_server import LIFETIME, refusal, secret_of
 from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID
@@ -120,6 +121,17 @@ async def test_a_record_without_a_profile_fails_for_good(device: BridgedDevice) 
 
 
 # ── Access tokens ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_access_token_serves_many_messages_until_it_nears_its_expiry(
+    amazon: ScriptedProvider, registered: BridgedDevice, client_id: str, clock: ManualClock
+) -> None:
+    for _ in range(3):
+        assert (await registered.push()).status == 201
+    assert len(amazon.requests(client_id)) == 1
+    clock.advance(LIFETIME - 300)
+    assert (await registered.push()).status == 201
+    assert len(await asyncio.to_thread(amazon.requests, client_id, at_least=2)) == 2
 
 
 async def test_credentials_are_tried_with_a_token_and_nothing_is_sent(
