@@ -176,3 +176,11 @@ async def test_each_error_has_its_errno_and_only_an_invalid_token_drops_the_user
         assert got[2] == LATER
     if effect != "user dropped":
         assert await registered.result() == (201, None, "")
+
+
+async def test_a_canonical_id_replaces_the_token_and_keeps_the_app_id(
+    google: ScriptedProvider, registered: BridgedDevice, token: str
+) -> None:
+    google.script(token, result(message_id="0:1", registration_id=f"{token}-new"))
+    assert await registered.result() == (503, 202, "Please try request again.")
+    assert await registered.router_data() == {"token": f"{token}-new", "app_id": APP}

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from autopush.store.tables import router_table, storage_table
-from keytables import TableHandle
+from keytables import Item, TableHandle
 from keytables.sqlite import open_sqlite
 from support.application_server import ApplicationServer
 from support.cluster import cluster
@@ -69,6 +69,10 @@ async def in_table(service: Service, name: str, work: Callable[[TableHandle], Aw
         await engine.close()
 
 
+async def record_of(service: Service, uaid: str) -> Item | None:
+    return await in_table(service, "router", lambda table: table.get((uaid,)))
+
+
 async def nothing_stored(service: Service) -> None:
     """Wait until the table of versions is empty: acked rows are deleted in the background."""
     async with asyncio.timeout(10):
@@ -95,6 +99,21 @@ async def test_a_direct_version_that_is_not_acked_comes_again_without_its_data(
     await end(agent)
     again = await connect(agent.uaid)
     assert await again.update() == {"channelID": channel, "version": 12}
+
+
+async def test_an_idle_device_that_can_be_woken_is_disconnected_with_4774(
+    running: Service, agents: list[UserAgent]
+) -> None:
+    agent = await SimplePushAgent.connect(running.websocket)
+    agents.append(agent)
+    await agent.hello(wakeup_host=HOST, mobilenetwork={"mcc": "310", "mnc": "26"})
+    await agent.register()
+    record = await record_of(running, agent.uaid)
+    assert record is not None
+    expected = {"ip": "127.0.0.1", "port": "9", "mcc": "310", "mnc": "26", "netid": ""}
+    assert record["wake_data"] == {"data": expected}
+    assert await agent.closed() == 4774
+    assert agent.socket.close_reason == "UDP Idle"
 
 
 # ── waking ──────────────────────────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ from autopush.net.http_messages import Response
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED, NOTIFICATION_ERROR
 from autopush.webpush.errors import PushError
+from autopush.webpush.syntax import encode_base64url
 from autopush.webpush.tokens import Endpoint as OpenedEndpoint
 from autopush.webpush.vapid import AllowedSenders, Credentials, parse_credentials
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
@@ -132,6 +133,16 @@ async def test_more_pushes_of_a_sender_than_its_rate_are_429_203(harness: Harnes
     assert (await endpoint.push()).status == 201, "an anonymous push has no sender"
 
 
+async def test_a_sender_is_its_key_in_whatever_form(harness: Harness) -> None:
+    endpoint = limited(harness, sender_rate=Rate(1, "h"))
+    await harness.known_user()
+    token = signed(LISTED, harness)["authorization"].partition(",")[0]
+    forms = (LISTED.point, LISTED.point[1:], LISTED.der)
+    keys = [encode_base64url(form) for form in forms] + [LISTED.key_text + "="]
+    pushed = [await endpoint.push(AES128GCM | {"authorization": f"{token},k={k}"}) for k in keys]
+    assert [response.status for response in pushed] == [201, 429, 429, 429]
+
+
 async def test_a_forged_signature_takes_nothing_of_the_rate_of_the_key_it_names(
     harness: Harness,
 ) -> None:
@@ -211,6 +222,15 @@ async def test_a_listed_sub_may_send_with_any_key_and_must_be_signed(harness: Ha
     header, key = good["authorization"].split(",")
     forged = AES128GCM | {"authorization": f"{header[:-4]}AAAA,{key}"}
     assert refusal(await endpoint.push(forged)) == (401, 109)
+
+
+@pytest.mark.parametrize("listed", [LISTED.key_text, LISTED.key_text + "="])
+def test_a_listed_key_is_the_same_in_every_form_of_it(listed: str) -> None:
+    allowed = AllowedSenders([listed])
+    token = LISTED.token({"aud": ENDPOINT})
+    for form in (LISTED.point, LISTED.point[1:], LISTED.der):
+        assert allowed.has(Credentials("", 2, token, encode_base64url(form)))
+    assert not allowed.has(Credentials("", 2, token, STRANGER.key_text))
 
 
 @pytest.mark.parametrize(
