@@ -126,10 +126,11 @@ async def test_a_record_without_a_profile_fails_for_good(device: BridgedDevice) 
 async def test_an_access_token_serves_many_messages_until_it_nears_its_expiry(
     amazon: ScriptedProvider, registered: BridgedDevice, client_id: str, clock: ManualClock
 ) -> None:
-    for _ in range(3):
+    for seconds in (0, 0, LIFETIME - 301):
+        clock.advance(seconds)
         assert (await registered.push()).status == 201
     assert len(amazon.requests(client_id)) == 1
-    clock.advance(LIFETIME - 300)
+    clock.advance(1)
     assert (await registered.push()).status == 201
     assert len(await asyncio.to_thread(amazon.requests, client_id, at_least=2)) == 2
 

@@ -21,6 +21,7 @@ from keytables import (
     Unavailable,
     Update,
 )
+from keytables.dynamodb.codec import decode_item
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.table import DynamoTable, UnsettledPuts
 from keytables.dynamodb.table_client import StoreClient, TableClient
@@ -163,10 +164,15 @@ async def test_an_update_replaces_an_expired_item_as_a_whole() -> None:
     assert put["ExpressionAttributeValues"][":now"] == {"N": str(NOW)}
 
 
-async def test_an_update_is_repeated_when_another_client_replaced_the_item_first() -> None:
-    client = FakeApiClient(condition_failed(EXPIRED), condition_failed(LIVE), {"Attributes": LIVE})
+@pytest.mark.parametrize("other", [LIVE, {**U, "a": {"N": "1"}}], ids=["another", "an equal one"])
+async def test_an_update_is_repeated_when_another_client_replaced_the_item_first(
+    other: Any,
+) -> None:
+    client = FakeApiClient(
+        condition_failed(EXPIRED), condition_failed(other), {"Attributes": other}
+    )
     old = await open_table(client).update(("u",), SET, returning=Returning.OLD)
-    assert old == {"user": "u", "n": 5, "end": 1001}
+    assert old == decode_item(other)
     assert client.operations == ["UpdateItem", "PutItem", "UpdateItem"]
 
 
