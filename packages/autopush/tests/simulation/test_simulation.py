@@ -15,7 +15,7 @@ from support.soak import slow_after, times
 
 GROUP = 50
 """Seeds in one test."""
-QUICK, SLOW, SOAKED = 1, 14, 20_000
+QUICK, SLOW, SOAKED = 1, 29, 20_000
 """Groups in `make test`, beyond them in `make slow`, and in all in `make soak`."""
 SEARCHED = 500
 """Seeds in which a planted bug has to be found."""
