@@ -19,11 +19,17 @@ def accepted(server_port: int, pids: Iterable[int]) -> dict[int, int]:
             clients[f"socket:[{inode}]"] = int(remote.rpartition(":")[2], 16)
     owners: dict[int, int] = {}
     for pid in pids:
-        for file in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):  # closed meanwhile
-                if (target := str(file.readlink())) in clients:
-                    owners[clients[target]] = pid
+        for target in open_files(pid):
+            if target in clients:
+                owners[clients[target]] = pid
     return owners
+
+
+def open_files(pid: int) -> Iterator[str]:
+    """What each descriptor of a process leads to, `socket:[inode]` for a socket."""
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            yield str(file.readlink())
 
 
 _given: set[int] = set()

@@ -15,6 +15,7 @@ import pytest
 from support.application_server import ApplicationServer, application_server
 from support.certificates import Authority, CertificateFiles
 from support.service import Service, refusal, service
+from support.sockets import open_files
 from support.user_agent import UserAgent
 
 
@@ -214,18 +215,14 @@ async def test_sighup_has_every_process_open_the_log_again(tmp_path: Path) -> No
     options = ("--log-output", str(log), "--workers", "2")
     async with service(tmp_path / "data", *options) as running:
         log.rename(old)
-        files = {process: opened_files(process) for process in {running.pid, *running.workers}}
+        files = {process: set(open_files(process)) for process in {running.pid, *running.workers}}
         assert all(str(old) in names for names in files.values())
         os.kill(running.pid, signal.SIGHUP)
         async with asyncio.timeout(20):
             # Other processes have no event for it.
-            while not all(str(log) in opened_files(process) for process in files):  # noqa: ASYNC110
+            while not all(str(log) in open_files(process) for process in files):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
-        assert not any(str(old) in opened_files(process) for process in files)
-
-
-def opened_files(pid: int) -> set[str]:
-    return {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink()}
+        assert not any(str(old) in open_files(process) for process in files)
 
 
 # ── between nodes ────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ import pytest
 
 from support.application_server import application_server
 from support.service import Service, service
+from support.sockets import open_files
 from support.user_agent import UserAgent
 
 WORKERS = 3
@@ -56,7 +57,7 @@ async def test_user_agents_that_return_and_pushes_to_them_come_together(running:
 
 
 def open_sockets(pid: int) -> int:
-    return sum("socket" in os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir())
+    return sum("socket" in target for target in open_files(pid))
 
 
 async def holder(running: Service, before: Counter[int]) -> int:

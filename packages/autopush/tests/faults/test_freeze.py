@@ -20,6 +20,7 @@ from autopush.net.siblings import SILENT_AFTER
 from support.application_server import application_server
 from support.service import Service, service
 from support.soak import each_number_of_workers, times
+from support.sockets import open_files
 from support.user_agent import UserAgent
 
 FREEZES, SECONDS = times(1, 12), times(4, 8)
@@ -110,7 +111,7 @@ class Traffic:
 
 
 def open_sockets(pid: int) -> int:
-    return sum("socket" in os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir())
+    return sum("socket" in target for target in open_files(pid))
 
 
 async def connect_users(running: Service) -> tuple[list[UserAgent], list[str], list[int]]:
