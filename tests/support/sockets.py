@@ -28,7 +28,7 @@ def accepted(server_port: int, pids: Iterable[int]) -> dict[int, int]:
 def open_files(pid: int) -> Iterator[str]:
     """What each descriptor of a process leads to, `socket:[inode]` for a socket."""
     for file in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        with contextlib.suppress(OSError):  # closed meanwhile, or its process has ended
             yield str(file.readlink())
 
 
