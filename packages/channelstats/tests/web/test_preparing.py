@@ -36,6 +36,8 @@ from support.clocks import ManualClock, Pauses
 
 Opener = Callable[..., DashboardService]
 
+DAYS: Final = Choice(date(2024, 3, 10), date(2024, 3, 16))
+
 
 @pytest.fixture
 def clock() -> ManualClock:
@@ -83,15 +85,13 @@ async def pages(service: DashboardService) -> list[Page]:
 
 
 async def prepare_one(service: DashboardService) -> None:
-    """The page of people, of the first days that are offered."""
-    [(days, _), *_] = await offers(service)
-    await service.prepare({days: ["people"]})
+    """The page of people."""
+    await service.prepare({DAYS: ["people"]})
 
 
 async def one_page(service: DashboardService) -> Page:
     """The same page, prepared or not."""
-    [(days, _), *_] = await offers(service)
-    return await service.view("people", days, await service.snapshot())
+    return await service.view("people", DAYS, await service.snapshot())
 
 
 def files(example: House) -> list[Path]:
@@ -166,8 +166,7 @@ async def test_a_choice_that_no_button_offers_is_made_when_asked_for(
     await prepare_one(opener())
     makings.clear()
     service = opener()
-    [(days, _), *_] = await offers(service)
-    of_channel = Choice(days.first, days.last, channel="CDEV")
+    of_channel = Choice(DAYS.first, DAYS.last, channel="CDEV")
     view = await service.view("volume", of_channel, await service.snapshot())
     assert view.choice == of_channel
     assert makings == ["volume"]
@@ -176,15 +175,15 @@ async def test_a_choice_that_no_button_offers_is_made_when_asked_for(
 async def test_what_is_marked_is_left_out_of_a_prepared_page(
     questions: House, clock: ManualClock, makings: list[str]
 ) -> None:
-    days, settings = Choice(date(2024, 3, 10), date(2024, 3, 16)), load({"profile": "compat"}, {})
+    settings = load({"profile": "compat"}, {})
     first = DashboardService(questions.tables, settings, clock=clock)
-    await first.prepare({days: [TO_DO]})
+    await first.prepare({DAYS: [TO_DO]})
     makings.clear()
     service = DashboardService(questions.tables, settings, clock=clock)
     snapshot = await service.snapshot()
 
     async def rows(table: str) -> list[dict[str, Any]]:
-        page = await service.view(TO_DO, days, snapshot)
+        page = await service.view(TO_DO, DAYS, snapshot)
         return next((of.rows.to_dicts() for of in page.tables if of.name == table), [])
 
     before = await rows("queue")
