@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import Self
 
+from support.stream_server import stream_server
+
 
 @dataclass(frozen=True)
 class ReceivedRequest:
@@ -163,13 +165,10 @@ class ScriptedServer:
                 await step(exchange)
                 if not exchange.keep_alive:
                     return
-        except (OSError, asyncio.IncompleteReadError):
-            return
         finally:
             self._writers.discard(writer)
             self.closed += 1
             self._changed.set()
-            writer.close()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -182,22 +181,5 @@ class ScriptedServer:
         tls: ssl.SSLContext | None = None,
     ) -> AsyncIterator[Self]:
         made = cls(list(script))
-        tasks: set[asyncio.Task[None]] = set()
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            tasks.add(task)
-            with contextlib.suppress(asyncio.CancelledError):  # asyncio would log it
-                await made.serve(reader, writer)
-
-        server = await asyncio.start_server(serve, host, port, ssl=tls)
-        made.port = server.sockets[0].getsockname()[1]
-        try:
+        async with stream_server(made.serve, host=host, port=port, tls=tls) as (_, made.port):
             yield made
-        finally:
-            server.close()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await server.wait_closed()

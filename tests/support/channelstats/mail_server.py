@@ -14,6 +14,7 @@ from email.parser import BytesParser
 from pathlib import Path
 
 from support.certificates import LOOPBACK, Authority
+from support.stream_server import stream_server
 
 USER, PASSWORD = "digest", "a password of no other place"
 
@@ -42,14 +43,6 @@ class SmtpServer:
         return f"smtp{'s' if self.is_tls else ''}://{USER}@{LOOPBACK}:{self.port}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await self._session(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
-            pass  # the client went away, as some of the tests want it to
-        finally:
-            writer.close()
-
-    async def _session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         is_encrypted = self.is_tls
 
         async def say(text: str) -> None:
@@ -103,7 +96,5 @@ async def smtp_server(folder: Path, *, is_tls: bool = False) -> AsyncIterator[Sm
     context.load_cert_chain(files.certificate, files.key)
     found = SmtpServer(authority.path, context, is_tls)
     tls = context if is_tls else None
-    server = await asyncio.start_server(found.serve, LOOPBACK, 0, ssl=tls)
-    found.port = server.sockets[0].getsockname()[1]
-    async with server:
+    async with stream_server(found.serve, tls=tls) as (_, found.port):
         yield found

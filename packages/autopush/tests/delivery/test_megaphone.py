@@ -15,6 +15,7 @@ from support.certificates import tls_pair
 from support.megaphone_server import MegaphoneServer, megaphone_server
 from support.recorded import new_metrics, recorded
 from support.sockets import unused_port
+from support.stream_server import stream_server
 
 BOTH_LOOPS = True
 TOKEN = "Bearer a-secret-of-the-source"
@@ -123,17 +124,7 @@ async def too_large(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 @pytest.mark.parametrize("talk", [close_early, no_http, too_large])
 async def test_an_answer_that_breaks_off_is_no_http_or_is_too_large_is_io(talk: Talk) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await talk(reader, writer)
-        except OSError:  # it is hung up on
-            pass
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
+    async with stream_server(talk) as (_, port):
         assert (await failure(f"http://127.0.0.1:{port}/"))[0] == "io"
 
 

@@ -1,7 +1,6 @@
 """Calls from node to node: to the own node without a link, to others over HTTP."""
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -33,6 +32,7 @@ from support.http_shell import serving
 from support.node_server import KEYS, AuthenticNode, node_serving
 from support.node_server import node_at as at
 from support.sockets import silent_port, unused_port
+from support.stream_server import stream_server
 
 OWN = "http://127.0.0.1:1"
 ROW = Row("02:1:x", None)
@@ -465,13 +465,6 @@ class Stranger:
         while data := await reader.read(65536):
             self.received += data
             writer.write(self._response)
-        writer.close()
-
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[int]:
-        server = await asyncio.start_server(self, "127.0.0.1", 0)
-        async with server:
-            yield server.sockets[0].getsockname()[1]
 
 
 RESPONSES = {
@@ -489,7 +482,7 @@ async def test_a_stranger_on_the_port_of_a_node_gets_nothing_and_is_not_believed
     nodes: Nodes, call: Call, response: bytes
 ) -> None:
     stranger = Stranger(response)
-    async with stranger.serving() as port:
+    async with stream_server(stranger) as (_, port):
         assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
         nodes.close()
     assert b"GET /i/" in stranger.received

@@ -13,6 +13,7 @@ from support.cluster import ServiceCluster, cluster, new_store, running_cluster
 from support.raw_client import raw_client
 from support.service import Service, new_subscriber, service
 from support.sockets import unused_port
+from support.stream_server import stream_server
 from support.user_agent import UserAgent
 
 
@@ -180,7 +181,6 @@ async def test_a_process_on_the_port_of_a_node_that_died_gets_neither_users_nor_
         while data := await reader.read(65536):
             seen.extend(data)
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
-        writer.close()
 
     async with (
         service(tmp_path, command="endpoint") as endpoint_node,
@@ -189,8 +189,7 @@ async def test_a_process_on_the_port_of_a_node_that_died_gets_neither_users_nor_
         agent, endpoint = await new_subscriber(node, agents)
         await node.kill()
         await agent.closed()
-        stranger = await asyncio.start_server(accept_everything, "127.0.0.1", node.router_port)
-        async with stranger:
+        async with stream_server(accept_everything, port=node.router_port):
             sent = [(await sender.push(endpoint, b"secret")).message_id for _ in range(3)]
         assert seen.startswith(b"GET /i/")
         assert agent.uaid.encode() not in seen

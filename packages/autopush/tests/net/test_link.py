@@ -25,6 +25,7 @@ from autopush.net.tls import ClientTls, ServerTls
 from support.certificates import self_signed
 from support.http_shell import echo, serving
 from support.sockets import full_port, unused_port
+from support.stream_server import stream_server
 
 BOTH_LOOPS = True
 
@@ -105,19 +106,14 @@ class Peer:
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
-        self._tasks: list[asyncio.Task[None]] = []
         self.opened = 0
         self.port = 0
         self.listener: asyncio.Server
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.opened += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.append(task)
         try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                await self._talk(reader, writer)
+            await self._talk(reader, writer)
         finally:
             writer.transport.abort()
 
@@ -125,17 +121,8 @@ class Peer:
 @contextlib.asynccontextmanager
 async def peer(talk: Talk) -> AsyncIterator[Peer]:
     made = Peer(talk)
-    server = await asyncio.start_server(made._serve, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
-    made.listener = server
-    try:
+    async with stream_server(made._serve) as (made.listener, made.port):
         yield made
-    finally:
-        server.close()
-        for task in made._tasks:
-            task.cancel()
-        await asyncio.gather(*made._tasks, return_exceptions=True)
-        await server.wait_closed()
 
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:

@@ -15,6 +15,7 @@ from autopush.net.tcp import DialError, DialInsecure, DialRefused, DialUnanswere
 from support.certificates import tls_pair
 from support.http_shell import serving
 from support.sockets import full_port, silent_port, unused_port
+from support.stream_server import stream_server
 
 BOTH_LOOPS = True
 
@@ -183,14 +184,14 @@ async def test_a_peer_without_tls_is_no_refusal(tmp_path: Path) -> None:
 
 async def test_a_peer_that_closes_within_the_handshake_is_no_refusal(tmp_path: Path) -> None:
     _, client = tls_pair(tmp_path)
-    listener = await asyncio.start_server(
-        lambda _, writer: writer.transport.abort(), "127.0.0.1", 0
-    )
-    with pytest.raises(DialError) as caught:
-        await connect_tls(listener.sockets[0].getsockname()[1], client)
+
+    async def abort(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with stream_server(abort) as (_, port):
+        with pytest.raises(DialError) as caught:
+            await connect_tls(port, client)
     assert not isinstance(caught.value, DialRefused)
-    listener.close()
-    await listener.wait_closed()
 
 
 async def test_a_handshake_has_no_more_time_than_the_connection(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from support.fault_proxy import (
     read_message,
     script,
 )
+from support.stream_server import stream_server
 
 
 @dataclass
@@ -37,16 +38,13 @@ class Database:
             status = 400 if body.get("refuse") else 200
             start = b"HTTP/1.1 %d OK" % status
             writer.write(bytes(Message(start, [(b"x-amz-crc32", b"1")], json.dumps(body).encode())))
-        writer.close()
 
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
     found = Database()
-    server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
-    found.port = server.sockets[0].getsockname()[1]
-    yield found
-    server.close()
+    async with stream_server(found.serve) as (_, found.port):
+        yield found
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from support.clocks import ManualClock
 from support.postgres_proxy import PostgresProxy
 from support.postgres_servers import PostgresServer, dump_program, postgres, program
 from support.sockets import unused_port
+from support.stream_server import stream_server
 from support.table_engines import MESSAGES, OpenPostgres, PostgresStore
 
 
@@ -47,10 +48,8 @@ async def test_a_server_that_is_not_there_is_named() -> None:
 async def test_a_server_that_goes_away_while_it_is_connected_to_may_come_back() -> None:
     async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
-        writer.close()
 
-    async with await asyncio.start_server(end, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with stream_server(end) as (_, port):
         with pytest.raises(ConnectionLost, match="PostgreSQL is not ready"):
             await open_engine(postgres().url(port=port))
 
