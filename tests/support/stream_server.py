@@ -39,5 +39,6 @@ async def stream_server(
             task.cancel()
         await asyncio.gather(*connections.values())
         for writer in connections:
-            writer.transport.abort()
+            with suppress(AttributeError):  # Python 3.11.2, of TLS that is closed already
+                writer.transport.abort()
         await server.wait_closed()
