@@ -330,6 +330,14 @@ class Engine(ABC):
         return 0.0
 
     @property
+    def failovers(self) -> int:
+        """How often this process found another server, or another history of the data, in the place
+        of the former one: what was committed shortly before may be lost, where the database
+        replicates asynchronously.
+        """
+        return 0
+
+    @property
     def activity(self) -> Activity | None:
         """What was done so far; None in engines that do not count it."""
         return None

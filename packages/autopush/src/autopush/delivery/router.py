@@ -27,6 +27,7 @@ from msgspec import Struct
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.connected import ConnectedUser, Registry, is_acked
 from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.presence import notify_node
 from autopush.limits import StoredLimits
 from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
 from autopush.recently_used import RecentlyUsed
@@ -183,7 +184,7 @@ class UserAgentRouter:
         except TableNotFound as error:
             raise await self._on_table_not_found(record, messages, error) from error
         if channel_id not in channels:
-            raise PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
+            raise self._gone(Errno.INVALID_SUBSCRIPTION, "No such subscription")
         return UserOnRecord(record, messages)
 
     async def find_simplepush(self, uaid: str) -> Recipient:
@@ -202,7 +203,7 @@ class UserAgentRouter:
     async def _record(self, uaid: str) -> UserRecord:
         record = await self.store.users.get(uaid)
         if record is None:
-            raise PushError(Errno.EXPIRED_ENDPOINT, "UAID not found")
+            raise self._gone(Errno.EXPIRED_ENDPOINT, "UAID not found")
         return record
 
     async def route(self, recipient: Recipient, notification: Notification) -> DeliveryResult:
@@ -336,12 +337,10 @@ class UserAgentRouter:
             self._deleted.add()
             if messages.router_type == SIMPLEPUSH:  # versions never expire
                 await messages.delete(notification.uaid, row_of(notification))
-            raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
+            raise self._gone(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
         await follow(self.store, record, [row_of(notification)], messages)
         if record.node_id is not None:
-            answer = await self.nodes.check_storage(
-                record.node_id, notification.uaid, notification.urgency
-            )
+            answer = await notify_node(self.store, self.nodes, record, notification.urgency)
             if answer is NodeAnswer.DONE:
                 return DeliveryResult.DELIVERED
             if answer is NodeAnswer.LATER:
@@ -367,6 +366,11 @@ class UserAgentRouter:
         except KeytablesError as error:
             # The next message finds the same stale node and tries again.
             _log.warning("Node not cleared", error=type(error).__name__)
+
+    def _gone(self, errno: Errno, text: str) -> PushError | KeytablesError:
+        if self.store.is_restoring:
+            return Unavailable("the database has failed over: lost subscriptions are restored")
+        return PushError(errno, text)
 
     async def _drop_user(self, record: UserRecord) -> PushError | KeytablesError:
         """Drop a user without a table if its record is unchanged; returns the error to raise."""

@@ -72,7 +72,7 @@ from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets
 from autopush.service.maintenance import Maintenance
 from autopush.service.ports import Ports
-from autopush.service.store_watch import OutageRecovery, rotate_monthly
+from autopush.service.store_watch import rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID
@@ -428,6 +428,9 @@ class Worker:
             placement=self._placement,
             accounts=self._accounts,
             broadcasts=broadcasts,
+            record_check_interval=settings.record_check_interval,
+            # The embedded store cannot be out of reach.
+            probe=None if settings.is_embedded else partial(self._store.users.get, UNUSED_UAID),
         )
         if self._siblings is not None:
             movers = Movers(self._siblings)
@@ -461,9 +464,7 @@ class Worker:
             partial(websockets.shutdown, 0),
             partial(node_api.shutdown, REQUESTS_TIMEOUT),
         ]
-        # The embedded store cannot be out of reach.
-        probe = None if settings.is_embedded else partial(self._store.users.get, UNUSED_UAID)
-        self._background.append(OutageRecovery(registry, probe).run)
+        self._background.append(node.presence.run)
         if settings.megaphone_api_url:
             source = Megaphone(settings.megaphone_api_url, settings.megaphone_api_token)
             interval = settings.megaphone_poll_interval

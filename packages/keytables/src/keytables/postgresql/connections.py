@@ -68,12 +68,17 @@ _SETTINGS: Final = {
     "jit": "off",
 }
 
+# The last column identifies the history of the data: the cluster, and its timeline, which changes
+# when a standby is promoted.
 _CHECK: Final = """
 SELECT pg_backend_pid(), backend_start, pg_is_in_recovery(),
        current_setting('server_version_num')::int, current_setting('server_encoding'),
        set_config('synchronous_commit',
                   CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
-                  ELSE current_setting('synchronous_commit') END, false)
+                  ELSE current_setting('synchronous_commit') END, false),
+       CASE WHEN NOT pg_is_in_recovery() THEN
+            (SELECT system_identifier FROM pg_control_system())
+            || ' ' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END
 FROM pg_stat_get_activity(pg_backend_pid())
 """
 
@@ -177,13 +182,18 @@ class Session:
 
 
 class Connector:
-    """Opens sessions. ``url`` and ``settings``: of :class:`keytables.stores.PostgresUrl`."""
+    """Opens sessions. ``url`` and ``settings``: of :class:`keytables.stores.PostgresUrl`.
+
+    ``failovers``: how often the server that a session reached had another history than the last.
+    """
 
     def __init__(self, url: str, settings: dict[str, str], connect_timeout: float) -> None:
         self._urls = deque(each_host(url))
         self._settings = {"application_name": "keytables", **settings, **_SETTINGS}
         self._timeout = connect_timeout
+        self._history = ""
         self.activity = Activity()
+        self.failovers = 0
 
     async def connect(self) -> Session:
         """Open a session and check its server: of several hosts the first that can be used, from
@@ -223,7 +233,7 @@ class Connector:
         except Exception as error:
             raise translate(error) from error
         assert row is not None
-        pid, started, is_standby, version, encoding, _ = row
+        pid, started, is_standby, version, encoding, _, history = row
         if pid != connection.get_server_pid():
             raise Unavailable(_POOLER)
         if version < OLDEST_SERVER * 10_000:
@@ -237,6 +247,8 @@ class Connector:
                 "the server is in recovery, a standby: with several hosts, "
                 "target_session_attrs=read-write finds the primary"
             )
+        self.failovers += self._history not in ("", history)
+        self._history = history
         return Session(connection, Backend(pid, started), self.activity)
 
 
