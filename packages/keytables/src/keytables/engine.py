@@ -330,6 +330,11 @@ class Engine(ABC):
         return 0.0
 
     @property
+    def trouble(self) -> str:
+        """Why writes are not confirmed now, as far as it is known; "" otherwise."""
+        return ""
+
+    @property
     def failovers(self) -> int:
         """How often this process found another server, or another history of the data, in the place
         of the former one: what was committed shortly before may be lost, where the database

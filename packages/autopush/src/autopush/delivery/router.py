@@ -44,7 +44,7 @@ from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Unavailable
 
 ACK_TIMEOUT: Final = 5.0
-"""Seconds to wait for the user agent's ack after the store failed."""
+"""Seconds, from the delivery, to wait for the user agent's ack when the store has failed."""
 
 MAX_CACHED: Final = 32_768
 """User agents; at least half stay cached. About 400 bytes each."""
@@ -128,8 +128,9 @@ Wake = Callable[[UserRecord], None]
 @dataclass(eq=False)
 class UserAgentRouter:
     """`wake`: called with the record of an unreachable user that has wake data. `limits`: of what
-    is stored per user agent; None for no limit. `ack_timeout`: seconds to wait for an ack when the
-    store failed. `cache`: for `bypass`; with `store-first` the record is read anyway.
+    is stored per user agent; None for no limit. `ack_timeout`: seconds from the delivery to wait
+    for an ack when the store failed. `cache`: for `bypass`; with `store-first` the record is read
+    anyway.
     """
 
     store: PushStore
@@ -284,9 +285,8 @@ class UserAgentRouter:
             await committed
         except KeytablesError:
             # After an error the sender would repeat, under a new id, what the user agent has.
-            if sent is None or not await is_acked(
-                user, notification.version, sent, self.ack_timeout
-            ):
+            left = max(self.ack_timeout - (time.perf_counter() - began), 0.0)
+            if sent is None or not await is_acked(user, notification.version, sent, left):
                 raise
             return DeliveryResult.DELIVERED
         self._save_time.observe(time.perf_counter() - began)

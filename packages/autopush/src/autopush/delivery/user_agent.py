@@ -48,7 +48,7 @@ from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
 from autopush.webpush.notification import Notification
 from autopush.webpush.urgency import HIGHEST
-from keytables import KeytablesError, TableNotFound, Throttled
+from keytables import KeytablesError, TableNotFound, Throttled, Unavailable
 
 CLOCKS_DIFFER: Final = 10.0
 """Seconds that another node's clock may be ahead of this one's."""
@@ -447,7 +447,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     def _on_failure(self, request: StoreRequest, error: BaseException) -> Sequence[Effect]:
         failure = StoreFailure.BROKEN
-        if isinstance(error, Throttled):
+        if isinstance(error, Throttled | Unavailable):
             failure = StoreFailure.OVERLOADED
         elif isinstance(error, TableNotFound):
             failure = StoreFailure.TABLE_GONE

@@ -230,7 +230,7 @@ class StoredPage(Struct, frozen=True):
 
 
 class StoreFailure(Enum):
-    OVERLOADED = "the store is too busy"
+    OVERLOADED = "the store is too busy, or cannot serve now"
     TABLE_GONE = "the user's message table does not exist any more"
     BROKEN = "anything else"
 

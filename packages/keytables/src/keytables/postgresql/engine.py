@@ -138,6 +138,10 @@ class PostgresEngine(Engine):
         return self._connector.activity
 
     @property
+    def trouble(self) -> str:
+        return self._writer.trouble
+
+    @property
     def failovers(self) -> int:
         return self._connector.failovers
 
