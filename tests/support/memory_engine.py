@@ -52,6 +52,8 @@ class MemoryEngine(Engine):
         """Each fails one of the next calls."""
         self.nearly_full = False
         self.jump = 0.0
+        self.ahead = 0.0
+        """Seconds by which its clock is ahead of everybody's."""
         self.lost_commits = 0
         """How often commits were lost in a failover."""
 
@@ -66,6 +68,9 @@ class MemoryEngine(Engine):
     @property
     def failovers(self) -> int:
         return self.lost_commits
+
+    async def clock_difference(self, clock: Clock) -> float:
+        return self.ahead
 
     async def ensure_table(
         self, table: Table, *, capacity: Capacity | None = None

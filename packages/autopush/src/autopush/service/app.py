@@ -107,6 +107,7 @@ class ServiceContext:
 
     `sockets`: of each worker. `broadcasts`: versions at the start. `first_reading`: of the clocks,
     at the start of the service, so that a restarted worker notices a clock that was set meanwhile.
+    `clock_ahead`: of `ServiceClock`, then.
     `siblings`: of each worker its sockets to the others and to other versions. `node_urls`: the
     base of its node ID. `instances`: the end of its node ID. `successors`: of each worker the other
     end of its socket to the next version.
@@ -119,6 +120,7 @@ class ServiceContext:
     metrics: SharedMetrics
     broadcasts: Mapping[str, str]
     first_reading: ClockReading
+    clock_ahead: float = 0.0
     siblings: Sequence[dict[int, socket.socket]] = ()
     node_urls: Sequence[str] = ()
     instances: Sequence[str] = ()

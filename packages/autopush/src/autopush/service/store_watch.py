@@ -4,11 +4,12 @@ import asyncio
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from autopush.clock import until_next
+from autopush.clock import Clock, ServiceClock, until_next
 from autopush.jobs import repeat
 from autopush.settings import Settings
 from autopush.store import PushStore
@@ -29,6 +30,8 @@ from keytables.engine import Activity
 
 ROTATION_INTERVAL: Final = 60.0
 """Seconds between two checks of the date."""
+COMPARE_INTERVAL: Final = 60.0
+"""Seconds between two comparisons with the database's clock."""
 ACTIVITY: Final = {
     "connection_waits": STORE_CONNECTION_WAITS,
     "round_trips": STORE_ROUND_TRIPS,
@@ -71,12 +74,15 @@ class StoreWatch:
     settings: Settings
     metrics: Metrics
     _: KW_ONLY
+    clock: ServiceClock
     reports_disk: bool
     pause: Callable[[], float] = _to_next_second
+    monotonic: Clock = time.monotonic
 
     def __post_init__(self) -> None:
         self._was_nearly_full = False
-        self._clock_was_set = False
+        self._clock_was_set = self._clock_differs = False
+        self._compare_at = 0.0
         self._connections = self.metrics.gauge(STORE_CONNECTIONS)
         self._counters = {name: self.metrics.counter(metric) for name, metric in ACTIVITY.items()}
         self._counted = Activity()
@@ -93,6 +99,8 @@ class StoreWatch:
         if self.reports_disk:
             self._check_clock()
             self._check_space()
+        with suppress(KeytablesError):  # it is reported, and tried again
+            await self._compare_clocks()
 
     def _count(self) -> None:
         expired = dict(self.store.engine.expired)
@@ -109,6 +117,21 @@ class StoreWatch:
         for name, counter in self._counters.items():
             counter.add(getattr(activity, name) - getattr(self._counted, name))
         self._counted = replace(activity)
+
+    async def _compare_clocks(self) -> None:
+        if self.monotonic() < self._compare_at:
+            return
+        self._compare_at = self.monotonic() + COMPARE_INTERVAL
+        difference = await self.store.engine.clock_difference(self.clock.own)
+        self.clock.correct(difference)
+        differs = bool(self.clock.ahead)
+        if self.reports_disk and differs and not self._clock_differs:
+            _log.warning(
+                "The clock of this machine differs from the database's, which counts",
+                seconds=round(difference, 1),
+                advice="synchronize both with NTP",
+            )
+        self._clock_differs = differs
 
     def _check_clock(self) -> None:
         jump = self.store.engine.clock_jump

@@ -141,6 +141,11 @@ class PostgresEngine(Engine):
     def trouble(self) -> str:
         return self._writer.trouble
 
+    async def clock_difference(self, clock: Clock) -> float:
+        before = clock()
+        [row] = await self._pool.fetch("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(row[0]) - (before + clock()) / 2
+
     @property
     def failovers(self) -> int:
         return self._connector.failovers
