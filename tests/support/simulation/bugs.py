@@ -13,6 +13,7 @@ from autopush.delivery.connected import Registry
 from autopush.delivery.moving import TAKEN, Move, Movers
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NodeAnswer, Nodes, PendingCalls
+from autopush.delivery.presence import Presence
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.delivery.versions import OtherVersions
@@ -267,6 +268,42 @@ def _ends_before_the_older() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _checks_no_records() -> Iterator[None]:
+    """A node believes that records of its users are true."""
+    with patch.object(Presence, "_check", _nothing):
+        yield
+
+
+@contextmanager
+def _marks_nothing() -> Iterator[None]:
+    """That a node could not be notified is known only to the caller."""
+    with patch.object(Users, "note_unread", _nothing):
+        yield
+
+
+@contextmanager
+def _restores_nothing() -> Iterator[None]:
+    """What a failover has lost is taken for deleted."""
+    with patch.object(PushStore, "is_restoring", False):
+        yield
+
+
+@contextmanager
+def _restores_no_connections() -> Iterator[None]:
+    """After a failover records name nodes that users have left."""
+
+    async def check_all(*_: object) -> None:
+        return None
+
+    with patch.object(Presence, "_check_all", check_all), patch.object(Presence, "_sweep", _rests):
+        yield
+
+
+async def _rests(_: Presence) -> None:
+    await asyncio.get_running_loop().create_future()
+
+
 PLANTED: Final[Mapping[str, Callable[[], Any]]] = {
     "forgets-unacked": _forgets_unacked,
     "answers-before-the-commit": _answers_before_the_commit,
@@ -291,4 +328,10 @@ PLANTED: Final[Mapping[str, Callable[[], Any]]] = {
     "leaves-paused": _leaves_paused,
     "calls-siblings-that-end": _calls_siblings_that_end,
     "ends-before-the-older": _ends_before_the_older,
+}
+PLANTED_IN_CLUSTERS: Final[Mapping[str, Callable[[], Any]]] = {
+    "checks-no-records": _checks_no_records,
+    "marks-nothing": _marks_nothing,
+    "restores-nothing": _restores_nothing,
+    "restores-no-connections": _restores_no_connections,
 }

@@ -2,6 +2,7 @@
 
 every 201 is delivered, expired, replaced, or deleted by its sender or with its channel
 … and soon, to a user agent that is connected, unless something goes wrong at that time
+… and to one that stays connected, within the time in which records are checked
 nothing comes again after its row was deleted, nor after an ack when nothing goes wrong
 every request is answered, unless its worker ends
 nothing comes below the urgency that its user agent takes, which is not forgotten
@@ -37,15 +38,15 @@ def violations(world: World) -> list[str]:
         acked = history.acked.get(version, now)
         if any(at > acked + SOON for at in times) and _is_calm(world, acked - 2, acked + SOON):
             found.append(f"again after its ack at {acked:.2f}: {name}, {times}")
-        removed = history.removed.get(version)
-        if removed and world.store_first and times and times[0] > removed:
+        removed = history.removed.get(version) if world.store_first and message.ttl else None
+        if removed and times and times[0] > removed and not _is_lost(world, removed, removed):
             found.append(f"after its sender had deleted it at {removed:.2f}: {name}, {times}")
         left = history.unregistered.get(message.channel, now)
         if times and times[-1] > left and message.at < history.unregistering[message.channel]:
             found.append(f"of a channel that was left at {left:.2f}: {name}, {times}")
         if message.sent > left and _is_calm(world, message.sent - SOON, message.at):
             found.append(f"accepted for a channel that was left at {left:.2f}: {name}")
-        if late := _is_late(world, message, times):
+        if late := _is_late(world, message, times) or _is_silent(world, message, times):
             found.append(f"late: {name}, {times}, {late}")
         found += [
             f"below {each.least} since {each.start:.2f}: {name}, {times}"
@@ -57,7 +58,8 @@ def violations(world: World) -> list[str]:
     for user, places in history.places:
         if len(places) != 1:
             found.append(f"user {user.name} is connected to workers {places}")
-    if len({worker.version for worker in world.survivors}) != 1:
+    hosts = [worker.host for worker in world.survivors]
+    if len({*hosts}) != len(hosts):
         found.append(f"an older version has not ended: {[*map(str, world.survivors)]}")
     for worker, sent, task in world.asked:
         if worker in world.survivors and not task.done():
@@ -76,6 +78,11 @@ def _is_calm(world: World, start: float, end: float) -> bool:
     return not any(began < end and ended > start for began, ended in world.history.troubled)
 
 
+def _is_lost(world: World, sent: float, answered: float) -> bool:
+    """Whether what was done then may have been lost in a failover."""
+    return any(began <= answered and sent <= ended for began, ended in world.history.lost)
+
+
 def _is_late(world: World, message: Accepted, times: Sequence[float]) -> str:
     """Whether its user agent was connected for some time after it was accepted, without it."""
     for user, began, ended in world.history.connected:
@@ -90,6 +97,23 @@ def _is_late(world: World, message: Accepted, times: Sequence[float]) -> str:
             and not _may_be_missing(world, message, start)
         ):
             return f"connected from {began:.2f} to {ended:.2f}"
+    return ""
+
+
+def _is_silent(world: World, message: Accepted, times: Sequence[float]) -> str:
+    """Whether its user agent stayed connected without it, for as long as nobody may."""
+    for user, began, ended in world.history.connected:
+        end = max(began, message.at, world.history.calm_from) + world.record_check_interval + SOON
+        if (
+            user is message.user
+            and user.stays
+            and began < world.history.calm_from
+            and end < min(ended, message.at + message.ttl - CLOCKS)
+            and not any(at < end for at in times)
+            and not _is_held_back(world, message, message.at, end)
+            and not _may_be_missing(world, message, message.at)
+        ):
+            return f"stayed connected from {began:.2f} to {ended:.2f}"
     return ""
 
 
@@ -121,6 +145,8 @@ def _has_acked_all(world: World, user: User, start: float, end: float) -> bool:
 def _may_be_missing(world: World, message: Accepted, now: float) -> bool:
     history = world.history
     if message.at + message.ttl < now + CLOCKS:
+        return True
+    if _is_lost(world, message.sent, message.at):
         return True
     if message.channel in history.unregistering or message.version in history.removing:
         return True

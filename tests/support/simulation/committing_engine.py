@@ -4,7 +4,7 @@ submitted together is applied together, later, or fails together.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from keytables import Capacity, Item, KeytablesError, KeyTuple, Page, Table, Throttled, Unavailable
@@ -38,6 +38,25 @@ class Disk:
         """When the row of each message was deleted, by its version."""
         self.failing = 0.0
         self.slow = 0.01
+        self.failovers = 0
+
+    def snapshot(self) -> dict[str, dict[KeyTuple, Item]]:
+        """What a standby has that falls behind from now on."""
+        return {
+            name: {key: dict(item) for key, item in rows.items()}
+            for name, (_, rows) in self.tables.items()
+        }
+
+    def fail_over(self, standby: dict[str, dict[KeyTuple, Item]], since: float) -> None:
+        """What was committed since then is lost."""
+        for name, (_, rows) in self.tables.items():
+            rows.clear()
+            rows.update(standby.get(name, {}))
+        self.deleted = {key: at for key, at in self.deleted.items() if at < since}
+        for _, rows in self.tables.values():
+            assert isinstance(rows, _Rows)
+            rows._deleted = self.deleted
+        self.failovers += 1
 
 
 class CommittingEngine(MemoryEngine):
@@ -49,6 +68,10 @@ class CommittingEngine(MemoryEngine):
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._is_committing = False
         self._idle: asyncio.Future[None] | None = None
+
+    @property
+    def failovers(self) -> int:
+        return self.disk.failovers
 
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> MemoryTable:
         await self.settled()
@@ -114,6 +137,10 @@ class CommittingTable(MemoryTable):
     async def get(self, key: KeyTuple) -> Item | None:
         await self.engine.settled()
         return await super().get(key)
+
+    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
+        await self.engine.settled()
+        return await super().batch_get(keys)
 
     async def query(self, *arguments: Any, **options: Any) -> Page:
         await self.engine.settled()

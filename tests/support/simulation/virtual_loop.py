@@ -105,6 +105,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────
 
+    def running_process(self) -> Process | None:
+        return _PROCESS.get()
+
     def new_process(self) -> tuple[Process, Context]:
         process, context = object(), copy_context()
         context.run(_PROCESS.set, process)

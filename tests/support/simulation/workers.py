@@ -5,13 +5,14 @@ import socket
 from collections.abc import Awaitable
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from autopush.api.app import CommonHeaders, EndpointApp
 from autopush.api.forwarding import ENDPOINT, Forwarding
-from autopush.api.node_ports import NodeApi, SiblingPort
+from autopush.api.node_ports import NodeApi, NodePort, SiblingPort
 from autopush.api.push import DeleteHandler, PushHandler, PushMetrics
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
@@ -19,7 +20,7 @@ from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.moving import FORMAT, HAND_OVER_TIMEOUT, Moved, Movers
 from autopush.delivery.node import ConnectionNode
-from autopush.delivery.peers import NODE, RELAY, Nodes
+from autopush.delivery.peers import GONE_AFTER, NODE, RELAY, Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
 from autopush.delivery.user_agent import UserAgentConnection
@@ -32,7 +33,9 @@ from autopush.limits import (
     UserAgentLimits,
 )
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
-from autopush.net.http_messages import NO_HEADERS, Request, Response
+from autopush.net.http_messages import NO_HEADERS, Limits, Request, Response
+from autopush.net.http_server import HttpServer
+from autopush.net.node_auth import Sessions
 from autopush.net.siblings import (
     PREDECESSOR,
     SUCCESSOR,
@@ -45,6 +48,7 @@ from autopush.net.siblings import (
 from autopush.net.timers import TimerWheel
 from autopush.protocol.session import Rules
 from autopush.store import PushStore, TablePlan
+from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry.metric_table import NODE_TIMEOUT
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
@@ -99,9 +103,10 @@ class Worker:
         self.process, self.context = world.loop.new_process()
         self.is_accepting = self.is_serving = self.is_stopped = self.has_ended = False
         self.instance = version.instances[index]
+        self.host = f"{version.name}{index}"
         self.registry = Registry(world.clock)
         self._ends = {other: end.dup() for other, end in version.ends[index].items()}
-        self._sockets: list[socket.socket] = []
+        self.sockets: list[socket.socket] = []
         """All connections that it has got."""
         self._retiring: asyncio.Future[Any] | None = None
         self.context.run(world.loop.create_task, self._start())
@@ -135,14 +140,17 @@ class Worker:
             metrics=_METRICS,
         )
         self._nodes = nodes = Nodes(
-            f"http://worker{index}:1/i/{self.instance}",
+            f"http://{self.host}:1/i/{self.instance}",
             self.registry,
             wheel,
             _METRICS,
             keys=KEYS,
             connect_timeout=1,
+            gone_after=self.version.gone_after,
             siblings=siblings,
-            sibling_urls={f"http://worker{each}:1": each for each in self._ends if each >= 0},
+            sibling_urls={
+                f"http://{self.version.name}{each}:1": each for each in self._ends if each >= 0
+            },
             others=OtherVersions(siblings),
         )
         self._placement = placement = Placement(store, index, len(self.version.ends))
@@ -162,6 +170,9 @@ class Worker:
             buffered=BufferedBytes(),
             placement=placement,
             move_with_hello=movers.move_with_hello,
+            record_check_interval=world.record_check_interval,
+            probe=partial(store.users.get, UNUSED_UAID),
+            monotonic=loop.time,
             uniform=world.rng.uniform,
         )
         bridges = Bridges({}, store, _METRICS)
@@ -214,7 +225,19 @@ class Worker:
         for port, direction in ((OLDER, PREDECESSOR), (NEWER, SUCCESSOR)):
             others = OtherVersions(siblings, (direction,))
             ports[port] = SiblingPort(NodeApi(self.registry, RING, others))
+        api = NodeApi(self.registry, RING, OtherVersions(siblings))
+        refuse = cast(Any, None)  # a defect would show as one
+        self._links = HttpServer(
+            NodePort(api, Sessions(KEYS, self.instance), unused, ErrorResponses(URL)),
+            limits=Limits(max_body=1 << 20, idle_timeout=600.0),
+            wheel=wheel,
+            error_response=refuse,
+            on_crash=refuse,
+            clock=clock,
+        )
         siblings.start(ports, self._adopt)
+        if world.record_check_interval:
+            loop.create_task(self.node.presence.run())
         await siblings.wait_for(PREDECESSOR, SILENT_AFTER)
         self.is_serving = self.is_accepting = True
         self.version.worker_is_ready()
@@ -222,17 +245,23 @@ class Worker:
             self.retire()
 
     def _adopt(self, sock: socket.socket, state: bytes) -> int:
-        self._sockets.append(sock)
+        self.sockets.append(sock)
         return self._movers.adopt(self.node, sock, state)
 
     def accept(self, sock: socket.socket) -> None:
         """A user agent's connection, after the upgrade."""
-        self._sockets.append(sock)
+        self.sockets.append(sock)
         self.node.connection_limits.take_over("")
         client = self.node.clients.find("", "")
         is_movable = self.world.rng.random() > self.world.immovable
         connection = (UserAgentConnection if is_movable else _Immovable)(self.node, client, "")
         arriving = self.world.loop.connect_accepted_socket(lambda: connection, sock)
+        self.context.run(self.world.loop.create_task, arriving)
+
+    def accept_link(self, sock: socket.socket) -> None:
+        """Another node's connection to the router port."""
+        self.sockets.append(sock)
+        arriving = self.world.loop.connect_accepted_socket(self._links.protocol, sock)
         self.context.run(self.world.loop.create_task, arriving)
 
     def ask(self, request: Request) -> "asyncio.Task[Response]":
@@ -287,7 +316,7 @@ class Worker:
             return
         self.is_accepting = self.is_serving = False
         self.has_ended = True
-        self.world.loop.kill_process(self.process, [*self._sockets, *self._ends.values()])
+        self.world.loop.kill_process(self.process, [*self.sockets, *self._ends.values()])
         self.world.ended(self.version)
 
 
@@ -295,13 +324,22 @@ class Version:
     """The main process of a version of the service, and its workers.
 
     `predecessor`: the version that has started it. `drain`: seconds in which it closes what it
-    cannot hand over to the next one.
+    cannot hand over to the next one. `name`: of the machine. `gone_after`: of a node that refuses,
+    0 as in earlier versions.
     """
 
     def __init__(
-        self, world: "World", workers: int, drain: float, predecessor: "Version | None" = None
+        self,
+        world: "World",
+        workers: int,
+        drain: float,
+        predecessor: "Version | None" = None,
+        *,
+        name: str = "worker",
+        gone_after: float = GONE_AFTER,
     ) -> None:
         self.world, self.drain = world, drain
+        self.name, self.gone_after = name, gone_after
         self.ends = socket_pairs(workers)
         self._successors = add_successors(self.ends)
         self.instances = [world.new_instance() for _ in self.ends]

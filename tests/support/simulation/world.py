@@ -23,10 +23,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from autopush.delivery.peers import GONE_AFTER
 from autopush.net.http_messages import Request, Response
 from autopush.webpush.urgency import LEVELS
 from support import wire
 from support.simulation.committing_engine import Disk
+from support.simulation.network import Failure, Network
 from support.simulation.virtual_loop import VirtualLoop
 from support.simulation.workers import Version, Worker
 
@@ -107,8 +109,12 @@ class History:
     """Times of faults."""
     wrong: list[str] = field(default_factory=list)
     """What a user agent saw that must not be."""
-    places: list[tuple["User", list[int]]] = field(default_factory=list)
+    places: list[tuple["User", list[str]]] = field(default_factory=list)
     """The workers that each user agent is connected to at the end."""
+    lost: list[tuple[float, float]] = field(default_factory=list)
+    """Times whose commits were lost in a failover."""
+    calm_from: float = INFINITE
+    """When the last fault was over."""
 
 
 class User:
@@ -134,6 +140,9 @@ class User:
         """What never was: a worker that stood still may handle it long afterwards."""
         self.is_steady = False
         """Whether it stays connected and acks everything."""
+        self.stays = False
+        """Whether it stays connected as long as nothing ends its connection."""
+        self._is_registered = False
         self._socket: socket.socket | None = None
         self._lost: list[socket.socket] = []
         """Connections that the network has lost: only the service has not noticed."""
@@ -157,6 +166,8 @@ class User:
         self._buffer, self._identified = b"", 0.0
         self.world.loop.add_reader(self._socket, self._read)
         least = "very-low" if self.is_steady else self.rng.choice([*LEVELS, *4 * [None]])
+        if not self.world.has_filters:
+            least = None
         self._send(messageType="hello", use_webpush=True, uaid=self.uaid, urgency=least)
         if least is not None:
             self._want(least)
@@ -231,25 +242,26 @@ class User:
         kind = message["messageType"]
         if kind == "notification":
             history.delivered.setdefault(message["version"], []).append(now)
-            if self.is_steady or self.rng.random() < self.acks:
+            if self.is_steady or self.stays or self.rng.random() < self.acks:
                 seconds = 0.0 if self.is_steady else self.rng.choice([0.0, self.rng.uniform(0, 3)])
                 self.world.loop.call_later(seconds, self._ack, message, self._socket)
             return
         if kind == "hello":
-            if self.uaid and message["uaid"] != self.uaid:
+            if self._is_registered and message["uaid"] != self.uaid:
                 history.wrong.append(f"user {self.name} got another UAID")
             self.uaid, self._identified = message["uaid"], now
             self._learn(message.get("urgency", "very-low"))
-            if not self.is_steady and self.rng.random() < 0.4:
+            if self.world.has_filters and not self.is_steady and self.rng.random() < 0.4:
                 seconds = self.rng.uniform(0, 10)
                 self.world.loop.call_later(seconds, self._change_filter, self._socket)
-            self._later(self.rng.uniform(1, 30) if not self.is_steady else 1e6, self.give_up)
+            stays = self.is_steady or self.stays
+            self._later(1e6 if stays else self.rng.uniform(1, 30), self.give_up)
             if not self.endpoint:
                 self._send(messageType="register", channelID=self.channel)
-            elif not self.is_steady and self.rng.random() < 0.1:
+            elif self.world.has_filters and not self.is_steady and self.rng.random() < 0.1:
                 self._leave_channel()
         elif kind == "register" and message["status"] == 200:
-            self.endpoint = message["pushEndpoint"]
+            self.endpoint, self._is_registered = message["pushEndpoint"], True
         elif kind == "unregister":
             if message["status"] == 200:
                 history.unregistered[message["channelID"]] = now
@@ -302,6 +314,9 @@ class User:
 class World:
     """A run: `run` it, then look at `history`."""
 
+    record_check_interval = 0.0
+    """Seconds; 0 without checks, which would make up for what other parts do wrong."""
+
     def __init__(self, seed: int, *, workers: int = 2, users: int = 3, store_first: bool = True):
         self.rng = random.Random(seed)
         self.loop = VirtualLoop()
@@ -314,6 +329,7 @@ class World:
         self.clock_offset = 0.0
         self._starts = 0
         self._number = workers
+        self.has_filters = True
         self.drain = self.rng.choice(DRAINS)
         self.versions: list[Version] = []
         """Those that run, the newest last."""
@@ -357,8 +373,16 @@ class World:
         ):
             yield
 
-    async def _run(self, seconds: float) -> None:
+    def running_worker(self) -> Worker:
+        """The one whose code runs now."""
+        process = self.loop.running_process()
+        return next(each for each in self.workers if each.process is process)
+
+    def _start(self) -> None:
         self.versions.append(Version(self, self._number, self.drain))
+
+    async def _run(self, seconds: float) -> None:
+        self._start()
         await asyncio.sleep(1)
         for user in self.users:
             user.connect()
@@ -379,6 +403,7 @@ class World:
     async def _heal(self) -> None:
         """No fault any more, all user agents connected: what is left has to be delivered."""
         self.disk.failing, self.disk.slow = 0.0, 0.01
+        self.history.calm_from = self.loop.time()
         for user in self.users:
             user.is_steady = True
         await asyncio.sleep(70)  # retries of reads and of saves
@@ -388,7 +413,7 @@ class World:
         await asyncio.sleep(70)
         for user in self.users:
             if user.is_connected and user.uaid:
-                places = [each.index for each in self.workers if each.registry.find(user.uaid)]
+                places = [each.host for each in self.workers if each.registry.find(user.uaid)]
                 self.history.places.append((user, places))
 
     def _close(self) -> None:
@@ -400,12 +425,12 @@ class World:
 
     # ── senders ──────────────────────────────────────────────────────────────────────────────────
 
-    def _push(self) -> None:
+    def _push(self, at: Worker | None = None) -> None:
         users = [user for user in self.users if user.endpoint]
         workers = [each for each in self.workers if each.is_serving]
         if not users or not workers:
             return
-        user, worker = self.rng.choice(users), self.rng.choice(workers)
+        user, worker = self.rng.choice(users), at or self.rng.choice(workers)
         channel, endpoint = user.channel, user.endpoint
         if user.former and self.rng.random() < 0.1:
             channel, endpoint = self.rng.choice(user.former)
@@ -454,6 +479,8 @@ class World:
             )
         else:
             history.refused[response.status] = history.refused.get(response.status, 0) + 1
+            if response.status == 410 and channel not in history.unregistering:
+                history.wrong.append(f"user {user.name} was called gone at {now:.2f}")
 
     def _removed(self, version: str, response: Response) -> None:
         if response.status == 204:
@@ -590,3 +617,97 @@ class World:
 
     def _note(self, what: str) -> None:
         self.history.faults.append(f"{self.loop.time():.2f} {what}")
+
+
+class ClusterWorld(World):
+    """Several nodes of one worker each, on a database that they share."""
+
+    record_check_interval = 20.0
+
+    def __init__(self, seed: int, *, nodes: int, store_first: bool, users: int = 4):
+        super().__init__(seed, workers=1, users=users, store_first=store_first)
+        self.network = Network(self)
+        self._hosts = [f"node{number}0" for number in range(nodes)]
+        self._clears_early = self.rng.random() < 0.3
+        """Whether one node is of a version that takes a refusal for the end of the peer."""
+        self._fails_over = self.rng.random() < 0.4
+        self.has_filters = not self._fails_over
+        for user in self.users:
+            user.stays = self.rng.random() < 0.5
+
+    @contextmanager
+    def _determined(self) -> Iterator[None]:
+        with super()._determined(), patch("autopush.net.link.dial", self.network.dial):
+            yield
+
+    def _start(self) -> None:
+        for number in range(len(self._hosts)):
+            gone_after = 0.0 if self._clears_early and not number else GONE_AFTER
+            name = f"node{number}"
+            self.versions.append(Version(self, 1, self.drain, name=name, gone_after=gone_after))
+
+    async def _go_wrong(self, end: float) -> None:
+        kinds = [self._cut_link, self._cut_link]
+        if self._fails_over:
+            kinds += [self._fail_over, self._slow_down]
+        else:
+            kinds += [self._freeze, self._break_commits, self._jump]
+            if self.store_first:
+                kinds.append(self._kill)
+        while self.loop.time() < end:
+            await asyncio.sleep(self.rng.uniform(1, 15))
+            await self.rng.choice(kinds)()
+        if self.store_first and not self._fails_over:
+            await self._die_cut_off()
+
+    async def _die_cut_off(self) -> None:
+        """A node that could not notify others of its messages ends, and nobody repeats that."""
+        worker = self.rng.choice([each for each in self.workers if each.is_serving])
+        pairs = [frozenset((worker.host, host)) for host in self._hosts if host != worker.host]
+        self._note(f"{worker} is cut off, takes messages and ends")
+        with self._troubled(self.record_check_interval + 15):
+            for pair in pairs:
+                self.network.fail(pair, Failure.REFUSED)
+            for _ in range(4):
+                self._push(worker)
+            await asyncio.sleep(5)
+            worker.kill()
+            for pair in pairs:
+                self.network.mend(pair)
+            worker.version.restart(worker)
+
+    async def _cut_link(self) -> None:
+        one, other = self.rng.sample(self._hosts, 2)
+        pair, failure = frozenset((one, other)), self.rng.choice([*Failure])
+        seconds = self.rng.choice([0.5, 3.0, 8.0, 15.0])
+        self._note(f"between {one} and {other}: {failure.value}, for {seconds}")
+        with self._troubled(self.record_check_interval + 15):
+            self.network.fail(pair, failure)
+            await asyncio.sleep(seconds / 2)
+            if self.store_first and not self._fails_over and self.rng.random() < 0.3:
+                await self._kill_one()
+            await asyncio.sleep(seconds / 2)
+            self.network.mend(pair)
+
+    async def _fail_over(self) -> None:
+        """To a standby that has fallen behind."""
+        if any(not user.endpoint for user in self.users):
+            return  # who is not registered yet may lose all that it has
+        lag, began = self.rng.uniform(0.1, 2.0), self.loop.time()
+        standby = self.disk.snapshot()
+        self._join()
+        with self._troubled(15):
+            await asyncio.sleep(lag)
+            self._note(f"failover, {lag:.2f} s behind")
+            self.disk.failing = 1.0
+            await asyncio.sleep(self.rng.uniform(0.1, 3))
+            self.disk.fail_over(standby, began)
+            self.disk.failing = 0.0
+        self.history.lost.append((began, self.loop.time()))
+
+    def _join(self) -> None:
+        """One more user agent, which registers now and stays."""
+        user = User(self, len(self.users))
+        user.stays = True
+        self.users.append(user)
+        user.connect()

@@ -1,16 +1,17 @@
-"""Several workers in virtual time, with faults from a seed: what was answered 201 is not lost.
+"""Workers of a service, and nodes of a cluster, in virtual time, with faults from a seed: what was
+answered 201 is not lost, and nobody who is connected waits for it longer than is said.
 
 A failing seed is run again as it was with `SIMULATE=SEED` in the environment of these tests.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 
 import pytest
 
-from support.simulation.bugs import PLANTED
+from support.simulation.bugs import PLANTED, PLANTED_IN_CLUSTERS
 from support.simulation.checker import violations
-from support.simulation.world import World, undisturbed
+from support.simulation.world import ClusterWorld, World, undisturbed
 from support.soak import slow_after, times
 
 GROUP = 50
@@ -37,32 +38,41 @@ def world_of(seed: int) -> World:
     return World(seed, workers=2 + seed % 2, store_first=seed % 3 != 2)
 
 
-def wrong_in(seeds: Sequence[int]) -> dict[int, list[str]]:
+def cluster_of(seed: int) -> World:
+    return ClusterWorld(seed, nodes=2 + seed % 2, store_first=seed % 3 != 2)
+
+
+Make = Callable[[int], World]
+EACH_WORLD = pytest.mark.parametrize("make", [world_of, cluster_of])
+
+
+def wrong_in(seeds: Iterable[int], make: Make = world_of) -> dict[int, list[str]]:
     with undisturbed():
-        return {seed: wrong for seed in seeds if (wrong := wrong_with(seed))}
+        return {seed: wrong for seed in seeds if (wrong := wrong_with(make(seed)))}
 
 
-def wrong_with(seed: int) -> list[str]:
+def wrong_with(world: World) -> list[str]:
     """Nothing keeps the world of the last seed, which is collected before complaints are heard."""
-    world = world_of(seed)
     world.run()
     wrong = violations(world)
     return [*wrong, *world.history.faults] if wrong else []
 
 
+@EACH_WORLD
 @pytest.mark.parametrize("group", groups)
-def test_nothing_accepted_is_lost_whatever_goes_wrong(group: int) -> None:
+def test_nothing_accepted_is_lost_whatever_goes_wrong(group: int, make: Make) -> None:
     seeds = [int(chosen)] if chosen else range(group * GROUP, (group + 1) * GROUP)
-    assert not wrong_in(seeds)
+    assert not wrong_in(seeds, make)
 
 
-def test_a_seed_gives_the_same_run_again() -> None:
+@EACH_WORLD
+def test_a_seed_gives_the_same_run_again(make: Make) -> None:
     with undisturbed():
-        assert run_of(4) == run_of(4)
+        assert run_of(make(4)) == run_of(make(4))
 
 
-def run_of(seed: int) -> tuple[object, ...]:
-    history = world_of(seed).run()
+def run_of(world: World) -> tuple[object, ...]:
+    history = world.run()
     # Message ids differ: they are encrypted.
     return history.faults, list(history.delivered.values()), history.refused
 
@@ -73,3 +83,10 @@ def test_a_planted_bug_is_found(bug: str) -> None:
     first = SEARCHED_FROM.get(bug, 0)
     with PLANTED[bug]():
         assert any(wrong_in([seed]) for seed in range(first, first + SEARCHED))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", PLANTED_IN_CLUSTERS)
+def test_a_bug_planted_in_a_cluster_is_found(bug: str) -> None:
+    with PLANTED_IN_CLUSTERS[bug]():
+        assert any(wrong_in([seed], cluster_of) for seed in range(SEARCHED))

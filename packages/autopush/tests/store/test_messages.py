@@ -243,6 +243,19 @@ async def test_a_saved_topic_message_does_not_replace_a_newer_one(
     assert await versions(store) == ["version-2"]
 
 
+async def test_a_topic_message_acked_while_it_is_put_does_not_replace_a_newer_one(
+    store: PushStore, clock: ManualClock
+) -> None:
+    """Another node has stored the newer one a moment before."""
+    older, newer = (message(clock, number, topic="news") for number in (1, 2))
+    older.topic_order, newer.topic_order = (int(clock() * 1e6) + number for number in (1, 2))
+    await store.current.store(newer)
+    put = asyncio.ensure_future(store.current.store(older))
+    await store.current.delete_all(UAID, [row_of(older)])
+    await put
+    assert await versions(store) == [newer.version]
+
+
 async def test_a_saved_topic_message_replaces_an_older_one(
     store: PushStore, clock: ManualClock
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -74,6 +75,7 @@ class ConnectionNode:
     max_connections: int = 0
     record_check_interval: float = CHECK_INTERVAL
     probe: Callable[[], Awaitable[object]] | None = None
+    monotonic: Clock = time.monotonic
     uniform: Callable[[float, float], float] = random.uniform
 
     def __post_init__(self) -> None:
@@ -104,6 +106,7 @@ class ConnectionNode:
             self.metrics,
             interval=self.record_check_interval,
             probe=self.probe,
+            now=self.monotonic,
         )
         self.is_stopping = False
         self.store.on_month_change(self._on_month_change)

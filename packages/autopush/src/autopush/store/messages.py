@@ -149,6 +149,8 @@ class Messages:
         self._metrics = MessageMetrics(metrics or unshared_metrics(METRICS))
         # Of the last topics put, as their rows may be missing when they are acked.
         self._topic_orders = RecentlyUsed[int](MAX_TOPIC_ORDERS)
+        # Of topics, being put and not acked yet.
+        self._topic_puts = set[tuple[str, str, str]]()
         # Those in the row of the user's channels.
         self._urgencies = RecentlyUsed[bool](MAX_URGENCIES)
 
@@ -219,7 +221,10 @@ class Messages:
             metrics.stored_topics.add()
             order = _topic_order(item)
             put = self._put_topic(item, order, notification.timestamp + 1)
-            return put if _is_refused(put) else self._after_topic(put, item, order)
+            if _is_refused(put):
+                return put
+            self._topic_puts.add(_identity(item))
+            return self._after_topic(put, item, order)
         metrics.stored.value += 1
         if not self._settle_time:
             return self._table.put(item)
@@ -277,9 +282,12 @@ class Messages:
         return self._table.put(item, condition=IS_OLDER_TOPIC, values=values)
 
     async def _after_topic(self, put: Awaitable[None], item: Item, order: int) -> None:
+        this = _identity(item)
         try:
             await put
         except ConditionFailed as error:
+            if this not in self._topic_puts:
+                return  # it was delivered and acked meanwhile
             there = error.item or {}
             found = _topic_order(there)
             least = order + CLOCKS_AGREE * MICROSECONDS
@@ -295,6 +303,8 @@ class Messages:
             item["topic_order"] = order = max(order, found + 1)
             before = max(_seconds(item, "timestamp"), _seconds(there, "timestamp")) + 1
             await condition_held(self._put_topic(item, order, before))
+        finally:
+            self._topic_puts.discard(this)
 
     def probe(self, uaid: str, expiry: int) -> Awaitable[None]:
         """Write a row that is no message, to test that the table can be written."""
@@ -318,6 +328,10 @@ class Messages:
         """Delete these messages of one user; submitted at once, done when the future is."""
         self._metrics.deleted.value += len(acked)
         user = self._hash(uaid)
+        if self._topic_puts:
+            self._topic_puts.difference_update(
+                (user, row.sort_key, row.update_id) for row in acked if row.update_id is not None
+            )
         if not self._settle_time:
             return self._delete_settled(user, acked)
         return self._delete_or_bury(user, acked)
@@ -486,6 +500,11 @@ def _known(urgencies: Value) -> frozenset[str]:
 
 def _is_tombstone(item: Item) -> bool:
     return item.get("ttl") == 0 and "updateid" not in item
+
+
+def _identity(item: Item) -> tuple[str, str, str]:
+    """User, sort key and version of a message."""
+    return str(item["uaid"]), str(item["chidmessageid"]), str(item["updateid"])
 
 
 def _topic_order(item: Item) -> int:
