@@ -18,7 +18,7 @@ from keytables.postgresql.connections import (
     Connector,
     Session,
 )
-from keytables.postgresql.failures import ConnectionLost, NotApplied, NotSent
+from keytables.postgresql.failures import ConnectionLost, NoConnection, NotApplied
 from keytables.retries import Attempts, Backoff
 
 WRITE_TIMEOUT: Final = TIMEOUT
@@ -88,7 +88,7 @@ class CommitConnection:
             except NotApplied as error:
                 last, self.is_sent = error, False
             attempts.deadline = max(deadline, sent_at + _LOOKED_FOR if self.is_sent else 0.0)
-            await attempts.wait(last if self.is_sent else _not_sent(last))
+            await attempts.wait(last if self.is_sent else _no_connection(last))
 
     async def what_it_waits_for(self, deadline: float) -> str:
         """Why the server does not answer a commit that was sent, "" if that is not known."""
@@ -145,10 +145,10 @@ class CommitConnection:
             self._lost.pop(0)
 
 
-def _not_sent(error: KeytablesError) -> KeytablesError:
+def _no_connection(error: KeytablesError) -> KeytablesError:
     if isinstance(error, NotApplied):
         return error
-    failure = NotSent(str(error))
+    failure = NoConnection(str(error))
     failure.__cause__ = error
     return failure
 

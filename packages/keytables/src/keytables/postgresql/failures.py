@@ -28,7 +28,7 @@ class NotApplied(Unavailable):
     """The database gave up the transaction. The caller gets Throttled."""
 
 
-class NotSent(NotApplied):
+class NoConnection(NotApplied):
     """No connection was obtained in time. The caller gets OutOfReach."""
 
 

@@ -39,7 +39,7 @@ from keytables.errors import (
 from keytables.failures import FailureReports
 from keytables.postgresql.commits import CommitConnection
 from keytables.postgresql.connections import TIMEOUT, Connector
-from keytables.postgresql.failures import ConnectionLost, NotApplied, NotSent
+from keytables.postgresql.failures import ConnectionLost, NoConnection, NotApplied
 from keytables.postgresql.operations import UNREAD, ItemOperation, RowChange, Stored, fold
 from keytables.postgresql.reads import ItemReads
 from keytables.postgresql.statements import GUARDED, Change, TableStatements
@@ -447,7 +447,7 @@ class GroupCommit:
 
 
 def _of_caller(error: KeytablesError) -> KeytablesError:
-    if isinstance(error, NotSent):
+    if isinstance(error, NoConnection):
         return OutOfReach(str(error))
     if isinstance(error, NotApplied):
         return Throttled(str(error))
