@@ -7,9 +7,10 @@ nothing was replaced, and everything expired late.
 from collections.abc import Sequence
 
 import pytest
+from msgspec import structs
 
 from autopush.protocol.effects import StoredPage
-from autopush.store import PushStore, TablePlan
+from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.messages import PAGE
 from autopush.store.rotation import move_late_messages, move_user
 from autopush.store.tables import Month, message_table
@@ -188,3 +189,54 @@ async def test_a_message_that_waits_moves_to_the_next_month_with_its_urgency(
     page = await new.read(UAID, None)
     assert messages(page) == [waiting]
     assert page.urgencies == {"low"}
+
+
+# ── router records that their node keeps true ───────────────────────────────────────────────────
+
+
+async def record(store: PushStore) -> UserRecord:
+    found = await store.users.get(UAID)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("connected_at", "is_confirmed"),
+    [pytest.param(5, True, id="the-same"), (6, True), pytest.param(4, False, id="an-older-one")],
+)
+async def test_only_a_connection_that_is_not_older_is_confirmed(
+    store: PushStore, subscriber: str, connected_at: int, is_confirmed: bool
+) -> None:
+    seen = await record(store)
+    assert await store.users.note_unread(seen)
+    assert await store.users.confirm(seen, NODE, connected_at) is is_confirmed
+    after = await record(store)
+    assert (after.connected_at, after.unread) == ((connected_at, 0) if is_confirmed else (5, 1))
+
+
+async def test_the_record_of_a_dropped_user_is_neither_confirmed_nor_marked(
+    store: PushStore, subscriber: str
+) -> None:
+    seen = await record(store)
+    await store.users.drop(UAID)
+    assert not await store.users.confirm(seen, NODE, 5)
+    assert not await store.users.note_unread(seen)
+    assert await store.users.get(UAID) is None
+
+
+async def test_a_record_is_restored_as_it_was_unless_there_is_one(
+    store: PushStore, subscriber: str
+) -> None:
+    await store.users.set_min_urgency(UAID, NODE, 5, "high")
+    seen = await record(store)
+    assert not await store.users.restore(seen)
+    await store.users.drop(UAID)
+    assert await store.users.restore(seen)
+    restored = await record(store)
+    assert structs.replace(restored, last_connect=seen.last_connect) == seen
+
+
+async def test_records_are_read_together_and_unknown_users_left_out(
+    store: PushStore, subscriber: str
+) -> None:
+    assert await store.users.get_all([UAID, UAID[::-1]]) == {UAID: await record(store)}
