@@ -179,6 +179,23 @@ async def test_a_restricted_endpoint_is_for_its_own_sender_only(
     assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
 
 
+async def test_all_urls_of_a_channel_work_while_it_is_registered(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    first, second = {"ttl": "60"}, {"ttl": "60", "authorization": vapid(harness)}
+    paths = ((endpoint.path(), first), (endpoint.path(key=SENDER.point), second))
+
+    async def statuses() -> list[int]:
+        return [(await endpoint.ask("POST", path, headers)).status for path, headers in paths]
+
+    assert await statuses() == [201, 201]
+    await harness.store.current.remove_channel(UAID, CHANNEL)
+    assert await statuses() == [410, 410]
+    await harness.store.current.add_channel(UAID, CHANNEL)
+    assert await statuses() == [201, 201]
+
+
 async def test_an_open_endpoint_does_not_take_a_bad_token_either(
     harness: Harness, endpoint: Endpoint
 ) -> None:

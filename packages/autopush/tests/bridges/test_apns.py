@@ -100,8 +100,7 @@ class Bridge:
     async def register(self, app_id: str = "beta", **members: Value) -> None:
         data: dict[str, Value] = {"token": DEVICE, **members}
         self.router.register(UAID, data, app_id)
-        await self.harness.store.users.register(UAID, "apns", data, "message")
-        await self.harness.store.current.add_channel(UAID, CHANNEL)
+        await self.harness.bridged_user("apns", data)
 
     async def push(self, headers: Mapping[str, str] | None = None, body: bytes = b"abc") -> int:
         """Status of a push."""

@@ -305,7 +305,7 @@ class RegistrationHandler:
         await self._in_its_table(user, lambda table: table.add_channel(uaid, channel_id))
         await self._end_session(user)
         endpoint = self.tokens.url(uaid, channel_id, key)
-        return responses.json(200, {"channelID": channel_id, "endpoint": endpoint})
+        return responses.json(200, {"uaid": uaid, "channelID": channel_id, "endpoint": endpoint})
 
     async def _unsubscribe(self, user: RegisteredUser, channel_id: str) -> Response:
         uaid = user.record.uaid

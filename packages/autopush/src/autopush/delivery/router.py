@@ -32,7 +32,7 @@ from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
 from autopush.recently_used import RecentlyUsed
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import row_of
-from autopush.store.rotation import follow
+from autopush.store.rotation import channels_of_bridged_user, follow
 from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
@@ -154,8 +154,7 @@ class UserAgentRouter:
             self._cache = NodeCache() if self.cache is None else self.cache
 
     async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
-        """Find the user of a subscription. Channels of bridged users are not checked: only the
-        application on the device knows them.
+        """Find the user of a subscription.
 
         :raises PushError: 410/103, no such user; 410/106, no such subscription; 400/108, a
             SimplePush user; as `Bridges.find`
@@ -172,7 +171,11 @@ class UserAgentRouter:
     async def _find_by_record(self, uaid: str, channel_id: str) -> UserOnRecord | BridgedUser:
         record = await self._record(uaid)
         if record.router_type not in CONNECTING:
-            return self.bridges.find(record)
+            user = self.bridges.find(record)
+            known = await channels_of_bridged_user(self.store, record)
+            if known is not None and channel_id not in known:
+                raise _unsubscribed()
+            return user
         if record.router_type != WEBPUSH:
             raise _wrong_url()
         messages = await self.store.messages_of(record)
@@ -183,7 +186,7 @@ class UserAgentRouter:
         except TableNotFound as error:
             raise await self._on_table_not_found(record, messages, error) from error
         if channel_id not in channels:
-            raise PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
+            raise _unsubscribed()
         return UserOnRecord(record, messages)
 
     async def find_simplepush(self, uaid: str) -> Recipient:
@@ -373,7 +376,7 @@ class UserAgentRouter:
         if await self.store.drop_user(record):
             known = record.current_month is not None
             (self._table_gone if known else self._without_table).add()
-            return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
+            return _unsubscribed()
         return Unavailable("the user has connected or changed tables meanwhile")
 
     async def _on_table_not_found(
@@ -397,6 +400,10 @@ def _answer_of(failed: FailedCall | None, record: UserRecord) -> NodeAnswer | No
     user, answer = failed
     is_same = (user.node_id, user.connected_at) == (record.node_id, record.connected_at)
     return answer if is_same and answer is not NodeAnswer.BUSY else None
+
+
+def _unsubscribed() -> PushError:
+    return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
 
 
 def _wrong_url() -> PushError:
