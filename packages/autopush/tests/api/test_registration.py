@@ -729,7 +729,8 @@ async def test_a_channel_id_in_a_body_that_is_no_uuid_is_400_108(
     path = REGISTRATION if is_new else f"{client.path}/subscription"
     response = await client.ask("POST", path, {"token": TOKEN, "channelID": channel})
     assert refusal(response) == (400, 108)
-    assert json.loads(response.body)["errors"] == {"channelID": ["expected a UUID"]}
+    said = f"expected a UUID, got {json.dumps(channel)}"
+    assert json.loads(response.body)["errors"] == {"channelID": [said]}
     assert harness.users() == [client.uaid]
     assert await client.channels() == [CHANNEL]
 

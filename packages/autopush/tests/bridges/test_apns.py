@@ -304,7 +304,7 @@ async def test_aps_that_is_nested_too_deep_is_400(bridge: Bridge) -> None:
 
 
 async def test_an_unknown_release_channel_is_400(bridge: Bridge) -> None:
-    with pytest.raises(RouterError, match=r"^Unknown release channel$") as refused:
+    with pytest.raises(RouterError, match=r"^Unknown release channel: .nightly.$") as refused:
         registered(bridge.router, {"token": DEVICE}, "nightly")
     assert refused.value.status == 400
 

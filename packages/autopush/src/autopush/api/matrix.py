@@ -16,6 +16,7 @@ import orjson
 from autopush.api import responses
 from autopush.api.push import Push, client_headers, push_within
 from autopush.net.http_messages import Request, Response
+from autopush.shown import shown
 from autopush.telemetry.metric_table import MATRIX_NOTIFICATION
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
@@ -89,13 +90,14 @@ def read_notification(body: bytes, max_data: int) -> MatrixNotification:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise malformed("the body: expected JSON") from None
+        raise malformed(f"the body: expected JSON, got {len(body)} bytes that are none") from None
     members = document.get("notification") if isinstance(document, dict) else None
     if not isinstance(members, dict):
-        raise malformed("notification: expected an object")
+        raise malformed(f"notification: expected an object, got {shown(members)}")
     devices = members.pop("devices", None)
     if not isinstance(devices, list) or not 0 < len(devices) <= MAX_DEVICES:
-        raise malformed(f"devices: expected a list of 1 to {MAX_DEVICES}")
+        got = f"{len(devices)}" if isinstance(devices, list) else shown(devices)
+        raise malformed(f"devices: expected a list of 1 to {MAX_DEVICES}, got {got}")
     pushkeys = [_pushkey(each) for each in devices]
     is_event = bool(members.get("event_id"))
     content = orjson.dumps({"notification": members})
@@ -108,7 +110,8 @@ def read_notification(body: bytes, max_data: int) -> MatrixNotification:
 def _pushkey(device: object) -> str:
     pushkey = device.get("pushkey") if isinstance(device, dict) else None
     if not isinstance(pushkey, str):
-        raise malformed("devices: expected objects with a pushkey")
+        got = shown(device if pushkey is None else pushkey)
+        raise malformed(f"devices: expected objects with a pushkey, a text, got {got}")
     return pushkey
 
 

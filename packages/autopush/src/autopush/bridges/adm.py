@@ -26,6 +26,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
 from autopush.settings.value_types import is_auth_key
+from autopush.shown import shown
 from autopush.store.users import UserRecord
 from autopush.webpush.errors import Errno
 from autopush.webpush.notification import Notification
@@ -80,7 +81,7 @@ class AdmRouter(Router):
         expected = "amzn1.adm-registration.v3. and at least 256 characters without spaces"
         check_token(router_data, form=_TOKEN, expected=expected)
         if app_id not in self._tokens:
-            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, "Invalid profile")
+            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, f"Invalid profile: {shown(app_id)}")
         router_data["creds"] = {"profile": app_id}
 
     def application(self, router_data: RouterData) -> str:

@@ -1,6 +1,7 @@
 """The errors a sender can meet, in one table.
 
-Rule: messages describe the shape of a wrong value, and never contain a token, a key or a secret.
+Rule: messages show the value that was refused, as `autopush.shown` writes it, and what was
+expected. They never contain a token, a key or a secret.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,7 +3,9 @@
 Pure functions: any thread may call them.
 """
 
+import json
 from collections.abc import Mapping
+from math import isfinite
 
 import msgspec
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -19,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 )
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from autopush.shown import shown
 from autopush.webpush.syntax import decode_base64url, encode_base64url
 
 # The DER of a P-256 SubjectPublicKeyInfo up to its 65-byte point: 91 bytes in all (RFC 5480).
@@ -30,6 +33,7 @@ try:
 except UnsupportedAlgorithm:  # cryptography that was built with OpenSSL before 3.2
     _SIGNATURE = _ES256
 _P256 = SECP256R1()
+_MAX_NAMED = 4
 
 
 class SignedToken(msgspec.Struct, frozen=True, gc=False):
@@ -53,16 +57,56 @@ def parse(text: str) -> SignedToken:
     signed, _, signature = text.rpartition(".")
     header, dot, claims = signed.partition(".")
     if not dot or "." in claims:
-        raise ValueError(f"expected three parts, got {text.count('.') + 1}")
+        raise ValueError(
+            f"expected three parts with dots between them, got {text.count('.') + 1} in a token "
+            f"of {len(text)} characters"
+        )
     try:
         algorithm = _header.decode(decode_base64url(header)).alg
         members = _claims.decode(decode_base64url(claims))
         raw_signature = decode_base64url(signature)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise ValueError("header and claims must be JSON objects in base64url") from None
+        raise ValueError(_complaint(header, claims, signature)) from None
     if algorithm != "ES256":
-        raise ValueError("alg must be ES256")
+        raise ValueError(f"alg must be ES256, got {shown(algorithm)}")
     return SignedToken(signed.encode(), raw_signature, members)
+
+
+def _complaint(header: str, claims: str, signature: str) -> str:
+    """What is wrong with the parts of a token that cannot be parsed."""
+    for name, part in (("header", header), ("payload", claims)):
+        try:
+            members = json.loads(decode_base64url(part))
+            msgspec.json.decode(decode_base64url(part))
+        except UnicodeDecodeError:
+            return f"header and claims must be JSON objects in base64url: the {name} is not UTF-8"
+        except msgspec.DecodeError:  # which the library, unlike this decoder, takes for numbers
+            odd = [
+                f"{shown(member)}: {shown(value)}"
+                for member, value in (members.items() if isinstance(members, dict) else ())
+                if isinstance(value, float) and not isfinite(value)
+            ]
+            return (
+                f"header and claims must be JSON objects in base64url: the {name} is not JSON, "
+                f"which has no {', '.join(odd[:_MAX_NAMED]) or 'NaN or Infinity'}"
+            )
+        except json.JSONDecodeError:
+            return f"header and claims must be JSON objects in base64url: the {name} is not JSON"
+        except (ValueError, RecursionError) as error:
+            return f"header and claims must be JSON objects in base64url: the {name} is {error}"
+        if not isinstance(members, dict):
+            return (
+                "header and claims must be JSON objects in base64url: "
+                f"the {name} is {shown(members)}"
+            )
+        if name == "header" and not isinstance(members.get("alg"), str):
+            got = f"got {shown(members['alg'])}" if "alg" in members else "it is missing"
+            return f"alg must be ES256, {got} in the header {shown(members)}"
+    try:
+        decode_base64url(signature)
+    except ValueError as error:
+        return f"the signature is {error}"
+    return "header and claims must be JSON objects in base64url"
 
 
 def load_key(raw: bytes) -> EllipticCurvePublicKey:

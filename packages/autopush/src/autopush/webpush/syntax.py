@@ -1,13 +1,15 @@
 """The syntax of values in URLs and headers: base64url, origins, parameter fields.
 
 Rule: a value is accepted or refused as a whole. What does not fit raises ValueError, with the shape
-of the value and never the value itself.
+of the value; the value itself only as `shown` writes it.
 """
 
 import re
 from urllib.parse import urlsplit
 
 import pybase64
+
+from autopush.shown import shown
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 # The look-behind keeps a long run of '=' from being tried again at each of its characters.
@@ -93,13 +95,14 @@ def parse_parameters(field: str) -> dict[str, str]:
     :raises ValueError: not ASCII, or a piece without ``=``
     """
     if not field.isascii():
-        raise ValueError("expected ASCII text")
+        odd = next(character for character in field if not character.isascii())
+        raise ValueError(f"expected ASCII text, got the character {shown(odd)}")
     parameters: dict[str, str] = {}
     for piece in field.replace(",", ";").split(";"):
         label, equals, value = piece.partition("=")
         label = label.strip().lower()
         if not equals or not label:
-            raise ValueError("expected label=value pairs between ';' or ','")
+            raise ValueError(f"expected label=value pairs between ';' or ',', got {shown(piece)}")
         parameters.setdefault(label, value.strip().strip('"').strip())
     return parameters
 

@@ -196,10 +196,14 @@ class EndpointTokens:
     def _decrypt(self, token: str) -> Endpoint:
         try:
             raw = self.ring.decrypt(token)
-        except InvalidToken:
-            raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token") from None
+        except InvalidToken as error:
+            raise PushError.invalid(
+                Errno.INVALID_ENDPOINT, f"invalid token: {error}, in {len(token)} characters"
+            ) from None
         if len(raw) not in (_IDS, _WITH_KEY):
-            raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
+            raise PushError.invalid(
+                Errno.INVALID_ENDPOINT, "invalid token: of this service, but not of an endpoint"
+            )
         uaid, channel_id = raw[:16].hex(), dashed(raw[16:_IDS].hex())
         return Endpoint(uaid, channel_id, raw[_IDS:] or None, raw[:_IDS])
 
@@ -304,6 +308,15 @@ def parse_message_id(ring: KeyRing, text: str) -> MessageId:
     if version == MessageKind.LEGACY and not separator:
         return MessageId(MessageKind.LEGACY, uaid, channel_id, None, None, whole)
     raise ValueError("not a message id: unknown form")
+
+
+def invalid_message_id(text: str) -> PushError:
+    """400/102, for what `parse_message_id` refuses."""
+    return PushError.invalid(
+        Errno.INVALID_ENDPOINT,
+        f"Invalid message ID: {len(text)} characters, not those of a Location of this service",
+        status=400,
+    )
 
 
 # ── receipt subscriptions ─────────────────────────────────────────────────────────────────────────
