@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autopush.hosts import canonical_url
 from autopush.webpush.errors import PushError
-from autopush.webpush.syntax import canonical_url, encode_base64url
+from autopush.webpush.syntax import encode_base64url
 from autopush.webpush.tokens import (
     Endpoint,
     EndpointTokens,

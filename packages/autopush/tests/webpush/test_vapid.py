@@ -290,6 +290,27 @@ def test_an_audience_is_compared_as_an_origin(audience: object) -> None:
 
 
 @cases(
+    ("public_url", "audience"),
+    [
+        ("https://[::1]:8443", "https://[0:0:0:0:0:0:0:1]:8443"),
+        ("https://[0:0:0:0:0:0:0:1]:8443", "https://[::1]:8443"),
+        ("https://push.example", "https://Push.Example.:443"),
+        ("https://push.example.", "https://push.example"),
+        ("https://b\u00fccher.example", "https://xn--bcher-kva.example"),
+        ("https://xn--bcher-kva.example", "https://b\u00fccher.example"),
+        ("http://127.1:8080", "http://127.0.0.1:8080"),
+        ("https://push.example", ["https://a.example", "https://PUSH.example"]),
+    ],
+)
+def test_hosts_of_audience_and_service_are_compared_in_one_form(
+    public_url: str, audience: object
+) -> None:
+    verifier = Verifier(public_url)
+    claims = verifier.verify(parse(SENDER.vapid({**CLAIMS, "aud": audience}), None, verifier))
+    verifier.check(claims, NOW)
+
+
+@cases(
     "audience",
     [
         *("http://push.example", "https://push.example:8443", "https://a.push.example"),

@@ -8,10 +8,10 @@ from html import escape
 from importlib.resources import files
 from typing import Final
 
+from autopush.hosts import origin_of
 from autopush.net.http_messages import Request, Response
 from autopush.version import VERSION
 from autopush.webpush.errors import ERRORS, Errno, reason_phrase
-from autopush.webpush.syntax import origin_of
 
 _STATIC: Final = files("autopush.api") / "static"
 _TYPES: Final = {

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 from autopush.bridges.discovery import load_routers
 from autopush.commands.checks import FEW_DAYS, Finding, PortUse, Subject, fail, ok, warn
 from autopush.delivery.bridge_contract import RouterError
+from autopush.hosts import join_url
 from autopush.net.frames import accept_key
 from autopush.net.http_client import ClientLimits, HttpClient, HttpError, HttpResponse, client_tls
 from autopush.net.tcp import DialRefused, DialUnknown
 from autopush.service.listeners import resolve
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES, LOOPBACK, is_loopback
-from autopush.settings.value_types import join_url
 from autopush.version import VERSION
 from keytables.stores import DynamoUrl, parse_store
 

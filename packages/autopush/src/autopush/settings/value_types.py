@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from autopush.hosts import canonical_host, join_url
+
 _UNITS: Final = {"s": 1, "min": 60, "h": 3600}
 """Seconds in each unit of a rate."""
 
@@ -57,7 +59,6 @@ _STORES: Final = (
     "or postgresql://USER@HOST/DATABASE?schema=NAME"
 )
 NO_NETWORK: Final = "none"
-_DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,11 @@ def url(*schemes: str, assumed: str = "") -> ValueType:
             text = f"{assumed}://{text}"
         parts = urlsplit(text)
         is_plain = not (parts.query or parts.fragment or "@" in parts.netloc)
-        has_address = parts.port != 0 and is_host(parts.hostname or "")
-        is_text = text.isascii() and text.isprintable()
-        _valid(text, is_plain and has_address and is_text and parts.scheme in schemes)
-        return join_url(parts.scheme, parts.hostname or "", parts.port, parts.path.rstrip("/"))
+        is_text = parts.path.isascii() and text.isprintable()
+        _valid(text, parts.port != 0 and is_plain and is_text and parts.scheme in schemes)
+        return join_url(
+            parts.scheme, _parse_host(parts.hostname or ""), parts.port, parts.path.rstrip("/")
+        )
 
     beginnings = " or ".join(f"{scheme}://" for scheme in schemes)
     return ValueType("URL", f"a URL that starts with {beginnings} and has no query", parse)
@@ -191,6 +193,11 @@ def _parse_fingerprints(text: str) -> NamedTexts:
     return fingerprints
 
 
+def _parse_host(text: str) -> str:
+    host = canonical_host(text)
+    return _valid(host, is_host(host))
+
+
 def _parse_store(text: str) -> str:
     from keytables.stores import parse_store  # noqa: PLC0415 - most starts name no store
 
@@ -205,7 +212,7 @@ def without_password(store_url: str) -> str:
 
 
 def is_host(text: str) -> bool:
-    """A host name or an IPv4 or IPv6 address, the last also in brackets."""
+    """A canonical host name, or an IPv4 or IPv6 address."""
     # No resolver takes a label that is empty or longer than 63 characters.
     is_resolvable = all(0 < len(label) < 64 for label in text.split("."))
     return is_resolvable and len(text) <= 255 and _HOST.fullmatch(text) is not None
@@ -250,18 +257,6 @@ def is_network(text: str) -> bool:
         return False
 
 
-def join_url(scheme: str, host: str, port: int | None, path: str = "") -> str:
-    """A canonical URL: lower-case host, IPv6 in brackets, no default port."""
-    suffix = "" if port is None or port == _DEFAULT_PORTS.get(scheme) else f":{port}"
-    return f"{scheme}://{url_host(host)}{suffix}{path}"
-
-
-def url_host(host: str) -> str:
-    """Lower-case, IPv6 in brackets."""
-    host = host.strip("[]").lower()
-    return f"[{host}]" if ":" in host else host
-
-
 # ── Annotated types of the fields of `Settings` ───────────────────────────────────────────────────
 
 TEXT: Final = ValueType("TEXT", "a text", str)
@@ -289,7 +284,9 @@ SentryDsn = Annotated[
     str,
     _text("DSN", "https://KEY@HOST/PROJECT", lambda text: bool(_SENTRY_DSN.fullmatch(text))),
 ]
-HostName = Annotated[str, _text("HOST", "a host name or address, without scheme and port", is_host)]
+HostName = Annotated[
+    str, ValueType("HOST", "a host name or address, without scheme and port", _parse_host)
+]
 HttpUrl = Annotated[str, url("http", "https")]
 TableName = Annotated[
     str, _text("NAME", "3 to 200 letters, digits or _.-", lambda text: bool(_TABLE.fullmatch(text)))

@@ -41,6 +41,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.hmac import HMAC
 
 from autopush.clock import Clock
+from autopush.hosts import canonical_url
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.identifiers import (
     RECEIPT_MARK,
@@ -52,7 +53,7 @@ from autopush.webpush.identifiers import (
     sort_key,
     undashed,
 )
-from autopush.webpush.syntax import canonical_url, decode_any_base64, decode_base64url
+from autopush.webpush.syntax import decode_any_base64, decode_base64url
 
 # ── Fernet keys ───────────────────────────────────────────────────────────────────────────────────
 

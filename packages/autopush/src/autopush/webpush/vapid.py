@@ -23,12 +23,13 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from autopush.hosts import origin_of
 from autopush.recently_used import RecentlyUsed
 from autopush.shown import MAX_SHOWN, shown, span
 from autopush.webpush import jwt
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.headers import parse_crypto_key
-from autopush.webpush.syntax import decode_any_base64, encode_base64url, origin_of
+from autopush.webpush.syntax import decode_any_base64, encode_base64url
 from autopush.webpush.tokens import Endpoint, decode_key, key_hash
 
 Draft = Literal[1, 2]
@@ -318,9 +319,8 @@ class Verifier:
                 "Invalid Authorization Header: the key did not sign this token"
                 + _odd_signature(token.signature)
             )
-        return Claims(
-            _expiry(token.claims), _audiences(token.claims), subject=_subject(token.claims)
-        )
+        audiences = _audiences(token.claims, self._origin)
+        return Claims(_expiry(token.claims), audiences, subject=_subject(token.claims))
 
     def remember(self, credentials: Credentials, claims: Claims) -> None:
         """Cache the result of :meth:`verify`; the least recently used are dropped."""
@@ -397,14 +397,18 @@ def _odd_signature(signature: bytes) -> str:
     return f": expected a signature of 64 bytes (r and s), got {len(signature)}"
 
 
-def _audiences(claims: dict[str, object]) -> tuple[str, ...]:
-    """Origins; what is none is shown as it was sent, in quotes, so that it equals no origin."""
+def _audiences(claims: dict[str, object], expected: str) -> tuple[str, ...]:
+    """Origins; what is none is shown as it was sent, in quotes, so that it equals no origin.
+    `expected`: the usual one, which is canonical.
+    """
     audience = claims.get("aud")
     if audience is None or audience in ("", []):
         raise _unauthorized(
             "No Audience Specified: aud must be the origin of the endpoint, "
             + (f"got {shown(audience)}" if "aud" in claims else "it is missing")
         )
+    if audience == expected:
+        return (expected,)
     # RFC 7519, section 4.1.3: one string, or an array of them of which one has to fit.
     found = []
     for text in audience[:_MAX_AUDIENCES] if isinstance(audience, list) else (audience,):
