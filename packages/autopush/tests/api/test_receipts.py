@@ -500,6 +500,7 @@ async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(
     stream = await endpoint.app(request)
     assert isinstance(stream, Upgrade)
     assert ("Content-Type", "text/event-stream") in stream.headers
+    assert ("Access-Control-Allow-Origin", "*") in stream.headers
     transport = FakeTransport(harness.loop, stream.protocol_factory(""))
     await until_waiting(harness)
     assert transport.written == b""

@@ -377,7 +377,7 @@ class Worker:
             batches=batches,
         )
         self._sibling_ports[ENDPOINT] = app.respond_here
-        server = self._ports.serve("endpoint", app, limits)
+        server = self._ports.serve("endpoint", app, limits, block=headers.other)
         self._shutdowns += [
             receipts.end_waits,
             partial(server.shutdown, REQUESTS_TIMEOUT),

@@ -79,6 +79,31 @@ async def test_broken_http_is_refused_and_the_connection_closed(
     await delivers_only(agent, sender, endpoint)
 
 
+NO_REQUESTS: dict[str, tuple[bytes, int, str]] = {
+    "TLS": (b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(190), 400, "TLS"),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), 400, "HTTP/2"),
+    "another method": (b"FETCH / HTTP/1.1\r\nHost: h\r\n\r\n", 400, '"FETCH"'),
+    "too large": (b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9999999\r\n\r\n", 413, "9999999"),
+    "a long header": (b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 90_000, 431, "bytes"),
+}
+"""By what is sent: the bytes, the status, and what the answer names."""
+
+
+@pytest.mark.parametrize("port", ["endpoint_port", "websocket_port", "router_port"])
+@pytest.mark.parametrize(("sent", "status", "said"), NO_REQUESTS.values(), ids=NO_REQUESTS)
+async def test_what_is_no_request_is_named_and_web_pages_may_read_that(
+    running: Service, port: str, sent: bytes, status: int, said: str
+) -> None:
+    async with raw_client(getattr(running, port)) as client:
+        client.send(sent)
+        answer = await client.answer()
+        assert answer.status == status
+        assert said in answer.document["message"]
+        is_public_api = port == "endpoint_port"
+        assert ("access-control-allow-origin" in answer.headers) is is_public_api
+        assert ("access-control-expose-headers" in answer.headers) is is_public_api
+
+
 async def test_a_message_id_is_no_endpoint_and_an_endpoint_no_message_id(
     running: Service, target: tuple[UserAgent, str], sender: ApplicationServer
 ) -> None:
