@@ -337,7 +337,7 @@ async def _diagnose(
 
 
 async def _inspect(settings: Settings, endpoint: Endpoint, now: float) -> UserInspection | None:
-    async with opened_engine(settings, time.time) as engine:
+    async with opened_engine(settings, time.time, is_named=True) as engine:
         try:
             return await inspect_user(
                 engine,
