@@ -188,6 +188,11 @@ class LogCheck:
     rates: TokenBuckets
     refusals: LimitRefusals
 
+    @staticmethod
+    def has(path: str) -> bool:
+        """Whether a GET of that path is answered here."""
+        return path in ("/v1/err", "/__error__") or path.startswith("/v1/err/")
+
     def respond(self, request: Request) -> Response | None:
         match request.method, *request.path.split("/")[1:]:
             case "GET", "v1", "err":
