@@ -24,6 +24,8 @@ from autopush.webpush.errors import Errno, PushError
 PATH: Final = ("_matrix", "push", "v1", "notify")
 DISCOVERY: Final = {"unifiedpush": {"gateway": "matrix"}}
 
+MAX_BODY: Final = 1024 * 1024
+"""Bytes of a request. An event has 64 KiB, which JSON in ASCII makes up to six times as long."""
 MAX_DEVICES: Final = 100
 """Of one notification; Synapse sends one."""
 MAX_ID: Final = 255
@@ -32,6 +34,8 @@ TTL: Final = "86400"
 """Seconds; for as long homeservers themselves repeat what they could not send."""
 COUNTS_TOPIC: Final = "matrix-counts"
 """Of notifications without an event: they have totals, so the newest replaces those that wait."""
+
+_OF_EVENTS: Final = ("event_id", "id", "room_id", "type", "sender")
 
 REJECTED: Final = frozenset({401, 404, 410})
 """The endpoint is gone, not of this service, or restricted to the owner of a VAPID key."""
@@ -99,7 +103,7 @@ def read_notification(body: bytes, max_data: int) -> MatrixNotification:
         got = f"{len(devices)}" if isinstance(devices, list) else shown(devices)
         raise malformed(f"devices: expected a list of 1 to {MAX_DEVICES}, got {got}")
     pushkeys = [_pushkey(each) for each in devices]
-    is_event = bool(members.get("event_id"))
+    is_event = _is_event(members)
     content = orjson.dumps({"notification": members})
     if len(content) > max_data:
         content = orjson.dumps({"notification": _identifying(members)})
@@ -113,6 +117,16 @@ def _pushkey(device: object) -> str:
         got = shown(device if pushkey is None else pushkey)
         raise malformed(f"devices: expected objects with a pushkey, a text, got {got}")
     return pushkey
+
+
+def _is_event(members: Mapping[str, object]) -> bool:
+    """Whether a notification is about an event, and not only of changed counts, as after a receipt.
+
+    The specification requires `event_id` for an event, and room, type and sender with it; some
+    homeservers have `id`, or leave the ID out. For counts they are missing, null or empty.
+    """
+    given = {name for name in _OF_EVENTS if isinstance(members.get(name), str) and members[name]}
+    return not given.isdisjoint(("event_id", "id")) or given >= {"room_id", "type", "sender"}
 
 
 def _identifying(members: Mapping[str, object]) -> dict[str, object]:

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from autopush.api.matrix import MAX_BODY
+from autopush.webpush.syntax import decode_base64url
 from support import wire
 from support.application_server import ApplicationServer
 from support.bad_input import CHANNEL, VALUES, delivers_only, path_of, push_head, refusal
@@ -102,6 +104,25 @@ async def test_what_is_no_request_is_named_and_web_pages_may_read_that(
         is_public_api = port == "endpoint_port"
         assert ("access-control-allow-origin" in answer.headers) is is_public_api
         assert ("access-control-expose-headers" in answer.headers) is is_public_api
+
+
+@pytest.mark.parametrize("size", [70_000, 400_000])
+async def test_a_large_notification_of_a_homeserver_is_reduced_and_delivered(
+    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer, size: int
+) -> None:
+    agent, endpoint = target
+    event = {"event_id": "$1", "room_id": "!1:example.org", "content": {"body": "x" * size}}
+    body = json.dumps({"notification": event | {"devices": [{"pushkey": endpoint}]}}).encode()
+    url = f"{running.endpoint}/_matrix/push/v1/notify"
+    answer = await sender.request("POST", url, body=body)
+    assert (answer.status, answer.document) == (200, {"rejected": []})
+    (message,) = await agent.receive(1)
+    reduced = json.loads(decode_base64url(message["data"]))
+    assert reduced == {"notification": {"event_id": "$1", "room_id": "!1:example.org"}}
+    async with raw_client(running.endpoint_port) as client:
+        path = url.removeprefix(running.endpoint)
+        client.send(f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {MAX_BODY + 1}\r\n\r\n")
+        assert (await client.answer()).status == 413
 
 
 async def test_a_message_id_is_no_endpoint_and_an_endpoint_no_message_id(
