@@ -175,6 +175,14 @@ def test_aesgcm128_headers_are_kept_with_the_encryption_key() -> None:
     }
 
 
+@pytest.mark.parametrize("dh", ["+a/b", "+a/b==", '"+a/b="'])
+def test_a_public_key_in_the_standard_alphabet_reaches_user_agents_as_base64url(dh: str) -> None:
+    kept = check_encryption({**AESGCM, "crypto-key": f"keyid=a;dh={dh};p256ecdsa=x"})
+    assert kept["crypto_key"] == "keyid=a;dh=-a_b;p256ecdsa=x"
+    kept = check_encryption({**AESGCM128, "encryption-key": f"dh={dh}"})
+    assert kept["encryption_key"] == "dh=-a_b"
+
+
 def test_aes128gcm_may_bring_fields_without_salt_and_dh() -> None:
     extra = {"encryption": "keyid=a;rs=4096", "crypto-key": "p256ecdsa=abc"}
     assert check_encryption({**AES128GCM, **extra}) == {

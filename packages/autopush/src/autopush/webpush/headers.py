@@ -31,6 +31,8 @@ _PARAMETERS: Final = frozenset({"encryption", "crypto-key", "encryption-key"})
 """Headers that say how a body is encrypted; with aes128gcm it says so itself."""
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _BASE64URL = re.compile(r"[0-9A-Za-z_-]+=*")
+_BASE64 = re.compile(r"(?=[^+/]*[+/])[0-9A-Za-z+/]+=*")
+"""In the standard alphabet; without its two characters it is base64url too."""
 _NOT_BASE64URL = re.compile(r"[^0-9A-Za-z_-]")
 _MAX_NAMED: Final = 5
 """Names that are listed in a refusal."""
@@ -138,14 +140,14 @@ def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
         if encryption_key is not None:
             _parse("Encryption-Key", encryption_key)
     elif encoding == "aesgcm":
-        _require("Encryption", encryption, "salt", encoding)
+        encryption = _require("Encryption", encryption, "salt", encoding)
         if encryption_key is not None:
             raise _wrong("Do not include Encryption-Key with aesgcm: send dh in Crypto-Key")
-        _require("Crypto-Key", crypto_key, "dh", encoding)
+        crypto_key = _require("Crypto-Key", crypto_key, "dh", encoding)
     elif encoding == "aesgcm128":
-        _require("Encryption", encryption, "salt", encoding)
+        encryption = _require("Encryption", encryption, "salt", encoding)
         _forbid("Crypto-Key", crypto_key, "dh", encoding)
-        _require("Encryption-Key", encryption_key, "dh", encoding)
+        encryption_key = _require("Encryption-Key", encryption_key, "dh", encoding)
     else:
         given = headers.get("content-encoding")
         got = "there is none" if given is None else f"got {shown(given)}"
@@ -181,7 +183,10 @@ def _forbid(name: str, field: str | None, label: str, encoding: str) -> None:
         raise _wrong(f"Do not include '{label}' in {encoding} {name} header")
 
 
-def _require(name: str, field: str | None, label: str, encoding: str) -> None:
+def _require(name: str, field: str | None, label: str, encoding: str) -> str:
+    """The field, whose value of that label is base64url, as user agents expect it. A `dh` may come
+    in the other alphabet, as every public key.
+    """
     if field is None:
         raise PushError.invalid(
             Errno.MISSING_HEADER,
@@ -196,11 +201,14 @@ def _require(name: str, field: str | None, label: str, encoding: str) -> None:
             Errno.MISSING_CRYPTO_KEYS,
             f"Missing '{label}' in {encoding} {name} header, which has {given}",
         )
+    if label == "dh" and _BASE64.fullmatch(value) is not None:
+        return field.replace(value, value.replace("+", "-").replace("/", "_"))
     if _BASE64URL.fullmatch(value) is None:
         raise _wrong(
             f"Invalid '{label}' in {encoding} {name} header: expected base64url, "
             f"got {len(value)} characters{_odd_character(value)}"
         )
+    return field
 
 
 def _odd_character(value: str) -> str:

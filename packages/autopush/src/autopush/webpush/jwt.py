@@ -11,7 +11,6 @@ import msgspec
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import (
     ECDSA,
-    SECP256R1,
     EllipticCurvePrivateKey,
     EllipticCurvePublicKey,
 )
@@ -24,15 +23,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from autopush.shown import shown
 from autopush.webpush.syntax import decode_base64url, encode_base64url
 
-# The DER of a P-256 SubjectPublicKeyInfo up to its 65-byte point: 91 bytes in all (RFC 5480).
-_SPKI = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
 _ES256 = ECDSA(SHA256())
 try:
     # RFC 6979: the same claims give the same token, in every process.
     _SIGNATURE = ECDSA(SHA256(), deterministic_signing=True)
 except UnsupportedAlgorithm:  # cryptography that was built with OpenSSL before 3.2
     _SIGNATURE = _ES256
-_P256 = SECP256R1()
 _MAX_NAMED = 4
 
 
@@ -109,14 +105,6 @@ def _complaint(header: str, claims: str, signature: str) -> str:
     return "header and claims must be JSON objects in base64url"
 
 
-def load_key(raw: bytes) -> EllipticCurvePublicKey:
-    """The P-256 key of 65 bytes (04 and the point), 64 (the point) or 91 (DER).
-
-    :raises ValueError: another length, or no point of the curve
-    """
-    return EllipticCurvePublicKey.from_encoded_point(_P256, uncompressed_point(raw))
-
-
 def verify(token: SignedToken, key: EllipticCurvePublicKey) -> bool:
     """A signature of 64 bytes is r and s, any other is DER."""
     signature = token.signature
@@ -140,17 +128,3 @@ def sign(
     signed = ".".join(encode_base64url(msgspec.json.encode(part)) for part in parts)
     r, s = decode_dss_signature(key.sign(signed.encode(), _SIGNATURE))
     return f"{signed}.{encode_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
-
-
-def uncompressed_point(raw: bytes) -> bytes:
-    """The 65 bytes of a key of 65, 64 or 91 bytes. Whether it is on the curve is not checked.
-
-    :raises ValueError: another length
-    """
-    if len(raw) == 65:
-        return raw
-    if len(raw) == 64:
-        return b"\x04" + raw
-    if len(raw) == 91 and raw.startswith(_SPKI):
-        return raw[26:]
-    raise ValueError(f"expected an uncompressed P-256 public key of 65 bytes, got {len(raw)} bytes")

@@ -8,7 +8,7 @@ Tokens and ids are Fernet tokens (https://github.com/fernet/spec), compatible wi
 The token of an endpoint URL is the Fernet text, without padding, of
 
     v1   UAID, 16 bytes | channel id, 16 bytes
-    v2   the same | SHA-256 of the application server's public key as sent, 32 bytes
+    v2   the same | SHA-256 of the application server's public key, 32 bytes
 
 The URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; without one it is v1. SimplePush
 endpoints, ``/spush/v1/``, have v1 tokens. Which sender may use which endpoint is checked by
@@ -53,7 +53,8 @@ from autopush.webpush.identifiers import (
     sort_key,
     undashed,
 )
-from autopush.webpush.syntax import decode_any_base64, decode_base64url
+from autopush.webpush.public_keys import parse_public_key
+from autopush.webpush.syntax import decode_base64url
 
 # ── Fernet keys ───────────────────────────────────────────────────────────────────────────────────
 
@@ -216,26 +217,23 @@ class EndpointTokens:
 
 
 def key_hash(key: bytes) -> bytes:
-    """SHA-256 of a public key as sent: the form of the point is not normalised."""
+    """SHA-256 of a public key. That of a token is of the 65 bytes of the point; earlier versions,
+    and the original, took the form that the user agent sent.
+    """
     return hashlib.sha256(key).digest()
 
 
 def decode_key(key: object) -> bytes | None:
-    """The bytes of the ``key`` member of a registration; None when absent, null or empty.
+    """The point of the ``key`` member of a registration; None when absent, null or empty.
 
-    :raises ValueError: neither text nor base64url; the message fits into a reply
+    :raises ValueError: not a public key; the message fits into a reply
     """
     if key is None or key == "":
         return None
-    if not isinstance(key, str):
-        raise ValueError("key: expected base64url text")  # noqa: TRY004 - one error for callers
     try:
-        raw = decode_any_base64(key)
+        return parse_public_key(key)
     except ValueError as error:
         raise ValueError(f"key: {error}") from None
-    if not raw:
-        raise ValueError("key: no base64url text in it")
-    return raw
 
 
 # ── message ids ───────────────────────────────────────────────────────────────────────────────────

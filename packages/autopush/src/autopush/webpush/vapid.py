@@ -29,8 +29,14 @@ from autopush.shown import MAX_SHOWN, shown, span
 from autopush.webpush import jwt
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.headers import parse_crypto_key
-from autopush.webpush.syntax import decode_any_base64, encode_base64url
-from autopush.webpush.tokens import Endpoint, decode_key, key_hash
+from autopush.webpush.public_keys import (
+    decode_public_key,
+    load_key,
+    parse_public_key,
+    uncompressed_point,
+)
+from autopush.webpush.syntax import encode_base64url
+from autopush.webpush.tokens import Endpoint, key_hash
 
 Draft = Literal[1, 2]
 
@@ -69,9 +75,9 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
     _point: bytes | None = None
 
     def key(self) -> bytes:
-        """The public key, as sent.
+        """The public key, in the form that was sent.
 
-        :raises PushError: 401/109, missing or not base64url
+        :raises PushError: 401/109, missing or none
         """
         if not self.key_text:
             if self.draft == 2:
@@ -81,9 +87,9 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
                 hint = f"; t= and k= have the scheme vapid: {EXPECTED}"
             raise _missing(f"no p256ecdsa in Crypto-Key, which {self.scheme} needs{hint}")
         try:
-            return decode_any_base64(self.key_text)
+            return decode_public_key(self.key_text)
         except ValueError as error:
-            raise _unauthorized(f"Invalid Authorization Header: public key {error}") from None
+            raise _unauthorized(f"Invalid Authorization Header: public key: {error}") from None
 
     def key_hash(self) -> bytes:
         """SHA-256 of :meth:`key`, cached; raises as that does."""
@@ -94,13 +100,10 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
     def point(self) -> bytes:
         """The public key as 65 bytes, whichever form was sent; cached.
 
-        :raises PushError: as :meth:`key`; 401/109, another length
+        :raises PushError: as :meth:`key`
         """
         if self._point is None:
-            try:
-                self._point = jwt.uncompressed_point(self.key())
-            except ValueError as error:
-                raise _unauthorized(f"Invalid Authorization Header: {error}") from None
+            self._point = uncompressed_point(self.key())
         return self._point
 
     def subject(self) -> str | None:
@@ -125,7 +128,7 @@ class AllowedSenders:
             if text.startswith(("mailto:", "https:")):
                 subjects.add(text)
             else:
-                points.add(jwt.uncompressed_point(decode_key(text) or b""))
+                points.add(parse_public_key(text))
         self._points = frozenset(points)
         self._subjects = frozenset(subjects)
 
@@ -153,7 +156,11 @@ def check_access(endpoint: Endpoint, version: str | None, credentials: Credentia
                 "missing authorization header: a v2 endpoint needs VAPID (RFC 8292)"
             )
         if endpoint.key_hash is not None:
-            if not hmac.compare_digest(endpoint.key_hash, credentials.key_hash()):
+            if not (
+                hmac.compare_digest(endpoint.key_hash, credentials.key_hash())
+                # The sender may write its key in another form than the subscription.
+                or hmac.compare_digest(endpoint.key_hash, key_hash(credentials.point()))
+            ):
                 raise _unauthorized(
                     "Key mismatch: the subscription was made with another key than the sender's, "
                     f"which has {len(credentials.key())} bytes"
@@ -277,7 +284,7 @@ class Verifier:
     ) -> None:
         self._origin = origin_of(audience)
         self._verified = RecentlyUsed[Credentials](cache_size)
-        self._load_key = lru_cache(key_cache_size)(jwt.load_key)
+        self._load_key = lru_cache(key_cache_size)(load_key)
 
     def credentials(self, authorization: str | None, crypto_key: str | None) -> Credentials | None:
         """The sender, None without Authorization.
