@@ -157,13 +157,13 @@ class AdmRouter(Router):
             return refused()
         if reply.status == 413:
             return RouterError(Errno.PAYLOAD_TOO_LARGE, "The bridge finds this too large")
-        if reply.status in (429, 503):
+        if reply.status == 429 or reply.status >= 500:
             seconds = retry_after(reply.headers, self._clock())
             return RouterError(
                 Errno.BACK_OFF,
                 f"Please try request in {seconds} seconds.",
                 headers=(("Retry-After", str(seconds)),),
-                is_outage=reply.status == 503,
+                is_outage=reply.status >= 500,
             )
         # 400 may be the fault of one message; the others concern all users.
         return RouterError(
