@@ -351,7 +351,9 @@ class Worker:
             accounts=self._accounts,
         )
         pages = Pages(
-            endpoint_url=settings.public_endpoint_url, websocket_url=settings.public_websocket_url
+            endpoint_url=settings.public_endpoint_url,
+            websocket_url=settings.public_websocket_url,
+            accounts_required=settings.accounts_required,
         )
         matrix = batches = None
         limits = Limits(max_body=max(65_536, 2 * settings.max_data))

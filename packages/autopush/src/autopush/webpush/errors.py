@@ -198,7 +198,8 @@ class Errno(IntEnum):
         201,
         503,
         "Use exponential back-off",
-        "The service is overloaded. Send the same request again later, waiting twice as long "
+        "The service is overloaded, or its store does not answer; the message text says which. "
+        "Send the same request again later, waiting twice as long "
         "after each refusal; begin with the seconds in Retry-After.",
     )
     RETRY = _row(
