@@ -48,6 +48,7 @@ _HOST: Final = re.compile(
 )
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
+_KEY_LABEL: Final = re.compile(r"Key +=\s*")
 _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
@@ -114,13 +115,20 @@ def url(*schemes: str, assumed: str = "") -> ValueType:
     return ValueType("URL", f"a URL that starts with {beginnings} and has no query", parse)
 
 
-def _list_of(is_valid: Callable[[str], bool], expected: str, metavar: str = "KEY") -> ValueType:
-    """`[a, b]`, `a, b` or `a`; quotes and spaces around members and empty members are dropped."""
+def _list_of(
+    is_valid: Callable[[str], bool],
+    expected: str,
+    metavar: str = "KEY",
+    read: Callable[[str], str] = str,
+) -> ValueType:
+    """`[a, b]`, `a, b` or `a`; quotes and spaces around members and empty members are dropped.
+    `read`: makes a value of each member.
+    """
 
     def parse(text: str) -> tuple[str, ...]:
         if text.startswith("[") and text.endswith("]"):
             text = text[1:-1]
-        members = [member.strip().strip("\"'") for member in text.split(",")]
+        members = [read(member.strip().strip("\"'")) for member in text.split(",")]
         return tuple(_valid(member, is_valid(member)) for member in members if member)
 
     return ValueType(metavar, expected, parse, is_list=True)
@@ -227,6 +235,12 @@ PUBLISHED_KEYS: Final = frozenset(
 """Keys that anybody can read: who knows the key of a service can make endpoints and call nodes."""
 
 
+def without_label(key: str) -> str:
+    """A key as `autokey` prints it, `Key = …`, or alone."""
+    label = _KEY_LABEL.match(key)
+    return key[label.end() :] if label else key
+
+
 def is_fernet_key(text: str) -> bool:
     """32 bytes as url-safe base64 with padding: 44 characters; no published key."""
     return _FERNET_KEY.fullmatch(text) is not None and text not in PUBLISHED_KEYS
@@ -309,11 +323,16 @@ FernetKeys = Annotated[
     _list_of(
         is_fernet_key,
         "keys made by `autokey`: 44 characters of url-safe base64 each, none of them published",
+        read=without_label,
     ),
 ]
 SecretTexts = Annotated[
     tuple[str, ...],
-    _list_of(is_auth_key, "keys without spaces, such as `autokey` makes, none of them published"),
+    _list_of(
+        is_auth_key,
+        "keys without spaces, such as `autokey` makes, none of them published",
+        read=without_label,
+    ),
 ]
 Senders = Annotated[
     tuple[str, ...],
