@@ -66,6 +66,13 @@ def test_what_is_no_host_is_refused(host: str) -> None:
         canonical_host(host)
 
 
+def test_a_long_host_is_refused_in_linear_time() -> None:
+    for piece in ("\u00e4", "a", ".", "a.", "%41", ":", "0"):
+        for text in (piece * 1000, piece * 1_000_000):
+            with contextlib.suppress(ValueError):
+                assert len(canonical_host(text)) <= 1000
+
+
 @given(st.text() | st.from_regex(r"[0-9a-f:.x]{1,20}", fullmatch=True))
 def test_a_canonical_host_is_ascii_and_stays_as_it_is(host: str) -> None:
     with contextlib.suppress(ValueError):

@@ -23,6 +23,8 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20#%/:<>?@\[\\\]^`{|}\x7f]")
 _DOTS: Final = str.maketrans("。．｡", "...")  # noqa: RUF001 - those of IDNA (RFC 3490, section 3.1)
 _ZEROS: Final = re.compile(r"\b0(?::0\b)+")
+_MAX_HOST: Final = 1024
+"""Characters of a host as it is given, of which DNS knows 253: escapes make it longer."""
 _MAX_LABEL: Final = 63
 
 
@@ -31,6 +33,8 @@ def canonical_host(host: str) -> str:
 
     :raises ValueError: not a host
     """
+    if len(host) > _MAX_HOST:
+        raise ValueError(f"not a host: {len(host)} characters")
     if _PLAIN.fullmatch(host) is not None and "xn--" not in host:
         return host
     if ":" in host:
@@ -52,9 +56,9 @@ def _ascii_label(label: str) -> str:
     """The label as it stands in DNS (RFC 5891): in lower case, and in Punycode if not ASCII."""
     if not label.isascii():
         label = unicodedata.normalize("NFKC", label).lower()
-        if not label.isascii():
+        if not label.isascii() and len(label) <= _MAX_LABEL:
             label = f"xn--{label.encode('punycode').decode()}"
-    if not label or len(label) > _MAX_LABEL or _FORBIDDEN.search(label):
+    if not label or not label.isascii() or len(label) > _MAX_LABEL or _FORBIDDEN.search(label):
         raise ValueError(f"not a host: a label of {len(label)} characters that DNS does not know")
     return label
 

@@ -413,6 +413,13 @@ def test_no_error_shows_a_token_or_a_key() -> None:
         assert TOKEN[:20] not in said
 
 
+def test_a_hostile_header_is_refused_in_linear_time() -> None:
+    # 16 KiB is the longest header line; a quadratic search would need seconds, not milliseconds.
+    for piece in (" ", ",", '"', "=", "t ", ";k", "ä", "."):
+        for text in (f"vapid t=a{piece * 100_000}b", piece * 100_000, f"vapid {piece * 100_000}"):
+            refusal(text)
+
+
 @given(st.text(), st.none() | st.text())
 def test_random_headers_are_parsed_or_raise_a_push_error(
     authorization: str, crypto_key: str | None

@@ -29,7 +29,7 @@ _TLS_HANDSHAKE: Final = b"\x16"
 _HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n"
 """RFC 9113, section 3.4."""
 _REQUEST_LINE: Final = re.compile(
-    rb"(?P<method>[A-Za-z-]{1,20})(?= )(?:[^\r\n]* HTTP/(?P<version>[0-9.]{1,5})\r?\n)?"
+    rb"(?P<method>[A-Za-z-]{1,20})(?= )(?:[^\r\n]{0,4096} HTTP/(?P<version>[0-9.]{1,5})\r?\n)?"
 )
 
 _METHODS: Final = {

@@ -202,7 +202,9 @@ def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Cred
 
 EXPECTED: Final = "expected vapid t=<token>,k=<key>"
 # A second parameter, after whatever was written in place of the comma.
-_PARAMETER: Final = re.compile(r"([^A-Za-z0-9_.=,\"'-])[\s\"']*[tk]\s*=|([\s\"']+)[tk]\s*=", re.I)
+_PARAMETER: Final = re.compile(
+    r"([^A-Za-z0-9_.=,\"'-])[\s\"']{0,8}[tk]\s{0,8}=|[\s\"']{1,8}[tk]\s{0,8}=", re.IGNORECASE
+)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,15}:?")
 _LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,16}")
 
@@ -233,11 +235,9 @@ def _wrong_parameters(text: str, missing: str) -> str:
     """Why ``t=`` or ``k=`` was not found in what follows the scheme ``vapid``."""
     between = f"{EXPECTED}, with a comma between t= and k="
     if (found := _PARAMETER.search(text)) is not None:
-        separator = found[1] or "a space"
-        named = separator if separator == "a space" else shown(separator)
-        return f"{between}, got {named} in place of the comma"
+        return f"{between}, got {shown(found[1] or found[0][0])} in place of the comma"
     labels = []
-    for piece in text.split(","):
+    for piece in text.split(",", _MAX_NAMED)[:_MAX_NAMED]:
         label, equals, value = piece.partition("=")
         label = label.strip()
         if label.lower() == missing and equals:
@@ -249,9 +249,7 @@ def _wrong_parameters(text: str, missing: str) -> str:
         labels.append(
             f"{label}=" if is_label else f"{len(piece.strip())} characters without t= or k="
         )
-    return (
-        f"{EXPECTED}, got {', '.join(labels[:_MAX_NAMED])}" if text else f"{EXPECTED}, got nothing"
-    )
+    return f"{EXPECTED}, got {', '.join(labels)}" if text else f"{EXPECTED}, got nothing"
 
 
 def make_authorization(
@@ -417,13 +415,19 @@ def _audiences(claims: dict[str, object], expected: str) -> tuple[str, ...]:
     if audience == expected:
         return (expected,)
     # RFC 7519, section 4.1.3: one string, or an array of them of which one has to fit.
-    found = []
-    for text in audience[:_MAX_AUDIENCES] if isinstance(audience, list) else (audience,):
-        try:
-            found.append(origin_of(text) if isinstance(text, str) else shown(text))
-        except ValueError:
-            found.append(shown(text))
-    return tuple(found)
+    given = audience[:_MAX_AUDIENCES] if isinstance(audience, list) else (audience,)
+    return tuple(_origin_or_shown(each, expected) for each in given)
+
+
+def _origin_or_shown(audience: object, expected: str) -> str:
+    # IDNA is left to audiences that may be ours: a long name takes most of a millisecond.
+    may_be_ours = isinstance(audience, str) and (audience.isascii() or "xn--" in expected)
+    if not isinstance(audience, str) or not may_be_ours:
+        return shown(audience)
+    try:
+        return origin_of(audience)
+    except ValueError:
+        return shown(audience)
 
 
 def _subject(claims: dict[str, object]) -> str | None:
