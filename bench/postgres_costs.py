@@ -163,7 +163,7 @@ async def statements_of(
     sent: list[str] = []
     fetch = Session.fetch
 
-    async def noting(self: Session, sql: str, *values: object, **options: str) -> list[Any]:
+    async def noting(self: Session, sql: str, *values: object, **options: Any) -> list[Any]:
         sent.append(sql)
         return await fetch(self, sql, *values, **options)
 

@@ -52,6 +52,10 @@ class MemoryEngine(Engine):
         """Each fails one of the next calls."""
         self.nearly_full = False
         self.jump = 0.0
+        self.ahead = 0.0
+        """Seconds by which its clock is ahead of everybody's."""
+        self.lost_commits = 0
+        """How often commits were lost in a failover."""
 
     @property
     def is_nearly_full(self) -> bool:
@@ -60,6 +64,13 @@ class MemoryEngine(Engine):
     @property
     def clock_jump(self) -> float:
         return self.jump
+
+    @property
+    def failovers(self) -> int:
+        return self.lost_commits
+
+    async def clock_difference(self, clock: Clock) -> float:
+        return self.ahead
 
     async def ensure_table(
         self, table: Table, *, capacity: Capacity | None = None

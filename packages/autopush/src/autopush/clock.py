@@ -1,5 +1,6 @@
 """The one clock: wall time in seconds since the epoch, injected wherever time decides something."""
 
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -9,6 +10,30 @@ Clock = Callable[[], float]
 AFTER_BOUNDARY: Final = 0.001
 """Seconds past a boundary at which the loop wakes: libuv rounds to milliseconds, so it may wake
 that much too soon, find nothing due and wake again and again."""
+
+
+MAX_DIFFERENCE: Final = 2.0
+"""Seconds by which a clock may differ from the database's without being corrected."""
+
+
+class ServiceClock:
+    """The clock of this machine, corrected to the database's where they differ by more than
+    MAX_DIFFERENCE: so the nodes of a cluster agree on when a message expires. `ahead`: seconds that
+    are added.
+    """
+
+    def __init__(self, own: Clock = time.time, ahead: float = 0.0) -> None:
+        self.own, self.ahead = own, ahead
+
+    def __call__(self) -> float:
+        return self.own() + self.ahead
+
+    def correct(self, difference: float) -> None:
+        """`difference`: seconds by which the database's clock is ahead of this machine's."""
+        if abs(difference) <= MAX_DIFFERENCE:
+            self.ahead = 0.0
+        elif abs(difference - self.ahead) > MAX_DIFFERENCE:
+            self.ahead = difference
 
 
 def until_next(interval: float, now: float) -> float:

@@ -19,7 +19,7 @@ from autopush.telemetry.metric_table import METRICS
 from autopush.webpush.errors import PushError
 from autopush.webpush.syntax import encode_base64url
 from autopush.webpush.tokens import decode_key, parse_message_id
-from keytables import ItemTooLarge, StorageFull, Throttled, Unavailable
+from keytables import ItemTooLarge, OutOfReach, StorageFull, Throttled, Unavailable, Unconfirmed
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER_NODE, UAID, Harness
 from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
 from support.log_lines import LogFile
@@ -346,8 +346,10 @@ FAILURES = pytest.mark.parametrize(
         (Throttled("too many"), (503, 201)),
         (Unavailable("gone"), (503, 202)),
         (StorageFull("no space left"), (503, 205)),
+        (OutOfReach("no answer"), (503, 201)),
+        (Unconfirmed("no answer"), (503, 201)),
     ],
-    ids=["throttled", "unavailable", "full"],
+    ids=["throttled", "unavailable", "full", "out-of-reach", "unconfirmed"],
 )
 
 

@@ -7,6 +7,7 @@ import pytest
 from autopush.api import responses
 from autopush.api.responses import ErrorResponses
 from autopush.webpush.errors import Errno, PushError
+from keytables import Unconfirmed
 from support.cases import cases
 from support.connection_harness import ERRORS
 from support.endpoint_harness import headers_of, refusal
@@ -32,6 +33,12 @@ def test_every_refusal_has_the_documented_shape(errno: Errno) -> None:
     response = ERROR_RESPONSES.of(PushError(errno, "what is wrong"))
     assert refusal(response)[1] == errno
     assert json.loads(response.body)["message"] == "what is wrong"
+
+
+def test_what_may_be_stored_is_not_to_be_sent_again_at_once() -> None:
+    refused = responses.storage_refusal(Unconfirmed("no answer"))
+    assert "may arrive" in refused.message
+    assert headers_of(ERROR_RESPONSES.of(refused))["retry-after"] == "120"
 
 
 def test_headers_of_a_refusal_are_added_to_those_of_its_status() -> None:

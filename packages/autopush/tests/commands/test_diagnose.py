@@ -269,7 +269,7 @@ def test_a_node_where_nothing_listens(store: DataStore, run: Run, url: str) -> N
     change_record(store, node_id=node)
     code, out, _ = run("diagnose", url)
     assert code == 0
-    assert f"\nNode {node}: it is gone: nothing listens there, or another process\n" in out
+    assert f"\nNode {node}: it is gone: another process has its place, or nothing" in out
     assert last_lines(out)[0] == "A push would arrive later: node gone"
 
 

@@ -55,6 +55,7 @@ async def nodes(harness: Harness, request_timeout: float) -> AsyncIterator[Nodes
         keys=KEYS,
         connect_timeout=5,
         request_timeout=request_timeout,
+        gone_after=0,
     )
     yield opened
     opened.close()
@@ -206,6 +207,12 @@ async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
 @EACH_CALL
 async def test_a_node_that_refuses_is_unreachable(nodes: Nodes, call: Call) -> None:
     assert await call(nodes, at(unused_port())) is NodeAnswer.UNREACHABLE
+
+
+@EACH_CALL
+async def test_a_node_that_refuses_may_be_back_soon(nodes: Nodes, call: Call) -> None:
+    nodes.gone_after = 60
+    assert await call(nodes, at(unused_port())) is NodeAnswer.UNRESPONSIVE
 
 
 @EACH_CALL

@@ -9,7 +9,7 @@ from autopush.protocol.effects import ReadStored, StoredPage
 from autopush.protocol.session import Rules
 from autopush.store import UserRecord
 from autopush.store.messages import row_of
-from keytables import Throttled, Unavailable
+from keytables import StorageFull, Throttled, Unavailable
 from support.connection_harness import (
     CHANNEL,
     NODE,
@@ -325,8 +325,8 @@ async def test_a_page_without_its_acked_rows_keeps_everything_else(harness: Harn
 
 BY_KIND = pytest.mark.parametrize(
     ("error", "code"),
-    [(UNAVAILABLE, 1011), (RuntimeError("a bug"), 1011)],
-    ids=["unavailable", "bug"],
+    [(UNAVAILABLE, 1013), (StorageFull("disk full"), 1013), (RuntimeError("a bug"), 1011)],
+    ids=["unavailable", "full", "bug"],
 )
 
 
@@ -338,6 +338,7 @@ async def test_a_hello_the_store_cannot_serve_closes_without_a_reply(
     await harness.known_user()
     harness.engine.fail(call, error)
     agent = await harness.hello()
+    await harness.pass_time(8)
     assert agent.close_code() == code
     assert harness.registry.find(UAID) is None
     assert (await harness.record()).node_id == OTHER_NODE
@@ -351,6 +352,7 @@ async def test_a_record_that_cannot_be_dropped_closes(
     harness.change_record(current_month=None)
     harness.engine.fail("delete router", error)
     agent = await harness.hello()
+    await harness.pass_time(8)
     assert agent.close_code() == code
 
 

@@ -84,7 +84,6 @@ async def test_the_store_has_the_hash_of_a_secret_from_the_first_register_on(
     agent.register()
     await cluster.run_until_idle()
     assert (await cluster.record(agent.uaid)).secret_hash == hash_secret(secret)
-    assert agent.connection.secret_hash == "", "a connection keeps nothing of it"
 
 
 async def test_who_does_not_ask_has_no_secret_and_needs_none(cluster: Cluster) -> None:

@@ -164,12 +164,13 @@ async def test_a_second_connection_closes_the_first_and_gets_what_it_has_not_ack
     assert versions(second) == [3]
 
 
-async def test_a_dropped_table_ends_the_connection_but_no_user(harness: Harness) -> None:
+async def test_a_dropped_table_is_read_again_when_it_was_created(harness: Harness) -> None:
     await known_user(harness)
     harness.engine.fail("query storage", TableNotFound("storage"))
-    agent = await harness.hello(UAID, **OLD)
-    assert agent.close_code() == 1011
-    assert (await harness.identified(UAID, **OLD)).uaid == UAID
+    agent = await harness.identified(UAID, **OLD)
+    await harness.pass_time(60)
+    assert harness.engine.calls.count("query storage") == 2
+    assert agent.received() == []
 
 
 async def test_an_idle_device_that_can_be_woken_is_disconnected() -> None:

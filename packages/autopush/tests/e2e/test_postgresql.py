@@ -9,9 +9,16 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from support.application_server import ApplicationServer
+from support.application_server import Answer, ApplicationServer
 from support.postgres_proxy import PostgresProxy
-from support.postgres_servers import FAST, USER, PostgresServer, dump_program, postgres
+from support.postgres_servers import (
+    FAST,
+    USER,
+    PostgresServer,
+    ReplicatedPostgres,
+    dump_program,
+    postgres,
+)
 from support.service import Service, refusal, service
 from support.user_agent import UserAgent
 
@@ -174,3 +181,50 @@ def test_a_start_that_fails_is_one_line_without_the_password(
     assert expected in line
     assert "hidden" not in line
     assert not (tmp_path / "keys").exists()
+
+
+@pytest.fixture
+def replicated() -> Iterator[ReplicatedPostgres]:
+    database = ReplicatedPostgres()
+    try:
+        database.start()
+        yield database
+    finally:
+        database.remove()
+
+
+async def accepted(sender: ApplicationServer, endpoint: str) -> Answer:
+    """The answer to a push that is sent again as long as it is told to."""
+    async with asyncio.timeout(60):
+        while True:
+            answer = await sender.push(endpoint, b"x", ttl=600)
+            if answer.status != 503:
+                return answer
+            await asyncio.sleep(float(answer.headers.get("Retry-After", 0.1)))
+
+
+async def test_a_failover_that_lost_registrations_leaves_no_connected_user_without_messages(
+    tmp_path: Path,
+    sender: ApplicationServer,
+    agents: list[UserAgent],
+    replicated: ReplicatedPostgres,
+) -> None:
+    """One has moved to another node and subscribed again, another one is new."""
+    options = ("--store", f"{replicated.url}&schema=t")
+    async with service(tmp_path, *options) as one, service(tmp_path, *options) as two:
+        moved = await one.connect()
+        _, first = await moved.register()
+        await asyncio.to_thread(replicated.stop_following)
+        await moved.close()
+        agents.append(moved := await two.connect(moved.uaid))
+        _, second = await moved.register()
+        agents.append(new := await two.connect())
+        _, third = await new.register()
+        await asyncio.to_thread(replicated.primary.stop)
+        await asyncio.to_thread(replicated.standby.promote)
+        for agent, endpoint in ((moved, first), (moved, second), (new, third)):
+            answer = await accepted(sender, endpoint.replace(two.endpoint, one.endpoint))
+            got = await agent.notification()
+            assert got["version"] == answer.message_id
+            await agent.ack([got])
+        assert one.errors == []

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from autopush.clock import Clock
+from autopush.clock import ServiceClock
 from autopush.service import storage
 from autopush.service.storage import (
     divide,
@@ -128,7 +128,7 @@ async def test_the_embedded_store_is_in_the_data_folder_whatever_that_is_called(
     relative: Path,
 ) -> None:
     settings = Settings(data=relative)
-    await try_store(settings, ManualClock())
+    await try_store(settings, ServiceClock(ManualClock()))
     store = await open_store(settings, ManualClock())
     await store.close()
     assert "autopush.sqlite" in {entry.name for entry in os.scandir(relative)}
@@ -144,12 +144,12 @@ async def test_what_keeps_it_from_opening_is_one_line_that_names_the_store(
     settings: Settings,
     opens: Callable[[Engine], dict[str, object]],
     error: KeytablesError,
-    do: Callable[[Settings, Clock], Awaitable[object]],
+    do: Callable[[Settings, ServiceClock], Awaitable[object]],
 ) -> None:
     engine = FailingEngine(error, on_open=True)
     given = opens(engine)
     with pytest.raises(StartupError) as caught:
-        await do(settings, ManualClock())
+        await do(settings, ServiceClock(ManualClock()))
     assert given["url"] == "dynamodb://eu-west-1"
     assert str(caught.value) == f"cannot open the store dynamodb://eu-west-1: {error}"
     assert engine.closed == 1
@@ -161,7 +161,7 @@ async def test_an_operation_that_does_not_work_is_reported_with_the_permission_i
     engine = FailingEngine(AccessRefused("PutItem", "storage"), on_open=False)
     opens(engine)
     with pytest.raises(StartupError) as caught:
-        await try_store(settings, ManualClock())
+        await try_store(settings, ServiceClock(ManualClock()))
     assert "dynamodb://eu-west-1: " in str(caught.value)
     assert "the right dynamodb:PutItem on table storage is needed" in str(caught.value)
     assert engine.closed == 1
@@ -172,7 +172,7 @@ async def test_a_disk_without_space_does_not_end_the_start_and_is_logged(
 ) -> None:
     engine = FailingEngine(StorageFull("no space left on the disk"), on_open=False)
     opens(engine)
-    await try_store(settings, ManualClock())
+    await try_store(settings, ServiceClock(ManualClock()))
     [line] = end_logs().splitlines()
     assert "The disk is full: the store is served without having been tried" in line
     assert "no space left on the disk" in line

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from autopush.service.store_watch import StoreWatch, rotate_monthly
+from autopush.clock import ServiceClock
+from autopush.service.store_watch import COMPARE_INTERVAL, StoreWatch, rotate_monthly
 from autopush.settings import Settings
 from autopush.store.failures import REPORT_INTERVAL, StoreFailures
 from autopush.telemetry.metric_table import MESSAGE_EXPIRED, STORE_EXPIRED
@@ -56,15 +57,17 @@ class Watched:
     """A store that is looked at in each turn of the loop."""
 
     def __init__(self, harness: Harness, folder: Path, *, reports_disk: bool = True) -> None:
-        self.monotonic = ManualClock()
+        self.monotonic, self.clock = ManualClock(), ServiceClock(harness.clock)
         self.failures = StoreFailures(harness.metrics, monotonic=self.monotonic)
         watch = StoreWatch(
             harness.store,
             self.failures,
             Settings(data=folder, min_free_space=4096),
             harness.metrics,
+            clock=self.clock,
             reports_disk=reports_disk,
             pause=lambda: 0,
+            monotonic=self.monotonic,
         )
         self.task = asyncio.ensure_future(watch.run())
 
@@ -143,3 +146,21 @@ async def test_what_the_store_removed_as_expired_is_counted_and_messages_apart(
     await watched.end()
     assert recorded(harness.metrics, MESSAGE_EXPIRED) == 6
     assert recorded(harness.metrics, STORE_EXPIRED) == 13
+
+
+async def test_a_clock_that_differs_from_the_database_s_is_corrected_and_named(
+    harness: Harness, tmp_path: Path, end_logs: Callable[[], str]
+) -> None:
+    harness.engine.ahead = -600.0
+    watched = Watched(harness, tmp_path)
+    await watched.look()
+    assert watched.clock() == harness.clock() - 600
+    harness.engine.ahead = 0.0
+    await watched.look()
+    assert watched.clock() == harness.clock() - 600
+    watched.monotonic.advance(COMPARE_INTERVAL + 1)
+    await watched.look()
+    assert watched.clock() == harness.clock()
+    await watched.end()
+    [line] = fields(end_logs())
+    assert line["seconds"] == -600

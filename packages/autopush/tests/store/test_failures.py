@@ -29,6 +29,7 @@ from keytables import (
 from support.clocks import ManualClock
 from support.connection_harness import Harness
 from support.gated_engine import GatedEngine
+from support.memory_engine import MemoryEngine
 from support.recorded import new_metrics, recorded
 
 # ── failures ──────────────────────────────────────────────────────────────────────────────────────
@@ -179,6 +180,15 @@ async def test_a_nearly_full_disk_is_not_ok_in_words_until_there_is_space(harnes
     assert await health.states(TIMEOUT) == not_ok(said)
     harness.engine.nearly_full = False
     assert await health.states(TIMEOUT) == {"router": OK, "storage": OK}
+
+
+async def test_why_commits_are_not_confirmed_is_said_whatever_single_calls_get(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health = health_of(harness)
+    monkeypatch.setattr(MemoryEngine, "trouble", "no standby")
+    harness.engine.fail("put message", Throttled("no answer"))
+    assert await health.states(TIMEOUT) == not_ok("no standby")
 
 
 async def test_a_disk_without_space_for_messages_is_not_ok_though_the_probe_is_written(

@@ -12,12 +12,14 @@ from keytables.errors import (
     ConditionFailed,
     ItemTooLarge,
     KeytablesError,
+    OutOfReach,
     SchemaError,
     StorageFull,
     StoreDamaged,
     TableNotFound,
     Throttled,
     Unavailable,
+    Unconfirmed,
 )
 from keytables.expressions import Attr, Condition, Param, Returning, Update
 from keytables.schema import Capacity, Cursor, Index, Key, Kind, Page, Range, Table
@@ -42,6 +44,7 @@ __all__ = [
     "KeytablesError",
     "Kind",
     "OnFailure",
+    "OutOfReach",
     "Page",
     "Param",
     "Range",
@@ -55,6 +58,7 @@ __all__ = [
     "TableNotFound",
     "Throttled",
     "Unavailable",
+    "Unconfirmed",
     "Update",
     "Value",
     "Values",

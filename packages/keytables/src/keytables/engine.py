@@ -330,6 +330,25 @@ class Engine(ABC):
         return 0.0
 
     @property
+    def trouble(self) -> str:
+        """Why writes are not confirmed now, as far as it is known; "" otherwise."""
+        return ""
+
+    @property
+    def failovers(self) -> int:
+        """How often this process found another server, or another history of the data, in the place
+        of the former one: what was committed shortly before may be lost, where the database
+        replicates asynchronously.
+        """
+        return 0
+
+    async def clock_difference(self, clock: Clock) -> float:  # noqa: ARG002
+        """Ask for the seconds by which the database's clock is ahead of this one: of processes on
+        several machines, it is the one that all of them know. 0.0 where there is none.
+        """
+        return 0.0
+
+    @property
     def activity(self) -> Activity | None:
         """What was done so far; None in engines that do not count it."""
         return None

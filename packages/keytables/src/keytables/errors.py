@@ -5,9 +5,10 @@ Rule: an engine raises nothing else; errors of its database are translated into 
     KeytablesError
     ├── ConditionFailed     the condition of the write did not hold; nothing was changed
     ├── ItemTooLarge        the item is above 400 KB; nothing was changed
-    ├── Throttled           too many writes are waiting, or a lock or a connection was not obtained
-    │                       in time; retry
+    ├── Throttled           too many writes are waiting, or a lock was not obtained in time; retry
+    │   └── OutOfReach      the database cannot be reached, or does not answer; retry
     ├── Unavailable         the engine cannot serve: I/O error, no connection, not a database
+    │   ├── Unconfirmed     the write may have been applied: its answer did not come in time
     │   ├── AccessRefused   a permission is missing
     │   ├── StoreClosed     the engine was closed
     │   ├── StorageFull     there is no space for the write; nothing was changed
@@ -45,8 +46,16 @@ class Throttled(KeytablesError):  # noqa: N818
     """The engine cannot take it now; the write was not applied and can be retried later."""
 
 
+class OutOfReach(Throttled):
+    """No connection, or no answer in time: it is not the load of this caller."""
+
+
 class Unavailable(KeytablesError):  # noqa: N818
     """The engine cannot serve. Whether a write was applied is not known."""
+
+
+class Unconfirmed(Unavailable):
+    """The write was sent, and may have been applied."""
 
 
 class AccessRefused(Unavailable):

@@ -1,6 +1,7 @@
 """ensure_table, drop_table, table_names, close."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -196,3 +197,8 @@ async def test_processes_see_each_others_writes(open_engine: Open) -> None:
     assert await second.get(("1", "2")) is not None
     await second.delete(("1", "2"))
     assert await first.get(("1", "2")) is None
+
+
+async def test_a_clock_is_compared_with_that_of_the_database_if_it_has_one(engine: Engine) -> None:
+    behind = await engine.clock_difference(lambda: time.time() - 600)
+    assert behind == 0.0 or 500 < behind < 700

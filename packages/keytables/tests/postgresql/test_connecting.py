@@ -242,7 +242,7 @@ async def test_too_few_connections_are_named(
     secured: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the start, and if only one is left, with the first read. Nothing is created with one."""
-    monkeypatch.setattr(connections, "WAIT_TIMEOUT", 0.2)
+    monkeypatch.setattr(connections, "TIMEOUT", 0.2)
     await secured.execute("CREATE ROLE limited LOGIN CONNECTION LIMIT 1 PASSWORD 'hidden'")
     await secured.execute("CREATE SCHEMA limited AUTHORIZATION limited")
     url = secured.url("schema=limited", user="limited:hidden")
@@ -301,7 +301,7 @@ async def test_a_statement_that_takes_too_long_is_ended_by_the_server(
 async def test_a_connection_is_given_up_when_one_statement_is_not_answered_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "ANSWER_TIMEOUT", 1.5)
+    monkeypatch.setattr(connections, "TIMEOUT", 1.5)
     session = await Connector(postgres().url(), {}, 5.0).connect()
     for _ in range(4):  # together they take longer
         await session.fetch("SELECT pg_sleep(0.4)")

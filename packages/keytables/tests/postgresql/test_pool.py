@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from keytables import Throttled
+from keytables import OutOfReach, Throttled
 from keytables.engine import Activity
 from keytables.failures import FailureReports
 from keytables.postgresql import connections
@@ -28,7 +28,7 @@ class FakeSession:
     def __init__(self, may_answer: asyncio.Event) -> None:
         self._may_answer = may_answer
 
-    async def fetch(self, sql: str, *values: object, table: str = "") -> list[Any]:
+    async def fetch(self, sql: str, *values: object, **options: object) -> list[Any]:
         await self._may_answer.wait()
         await asyncio.sleep(0)
         return [sql]
@@ -51,7 +51,7 @@ class FakeDatabase:
         self.tried = asyncio.Event()
         """Set when as many attempts have ended as the pool may have sessions."""
 
-    async def connect(self) -> FakeSession:
+    async def connect(self, deadline: float = 0.0) -> FakeSession:
         self.attempts += 1
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
@@ -89,13 +89,12 @@ async def failures(reads: list["asyncio.Task[list[Any]]"]) -> list[BaseException
 async def test_a_storm_of_reads_makes_one_attempt_at_a_time_while_the_database_is_away(
     database: FakeDatabase, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "WAIT_TIMEOUT", 0.5)
-    monkeypatch.setattr(connections, "READ_TIMEOUT", 0.5)
+    monkeypatch.setattr(connections, "TIMEOUT", 0.5)
     database.is_away = True
     await asyncio.gather(*read(pool, SIZE), return_exceptions=True)
     database.attempts = database.most_under_way = 0
     failed = await failures(read(pool, CALLERS))
-    assert {type(error) for error in failed} == {Throttled}
+    assert {type(error) for error in failed} == {OutOfReach}
     assert len(failed) == CALLERS
     assert database.most_under_way <= 1
     assert database.attempts <= 5
@@ -128,7 +127,7 @@ async def test_beyond_a_number_of_waiting_reads_further_ones_are_refused_at_once
 async def test_nobody_waits_longer_than_the_limit_for_connections_that_are_in_use(
     database: FakeDatabase, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "WAIT_TIMEOUT", 0.1)
+    monkeypatch.setattr(connections, "TIMEOUT", 0.1)
     busy = read(pool, SIZE)
     await database.tried.wait()
     failed = await asyncio.wait_for(failures(read(pool, CALLERS)), 10)
@@ -182,6 +181,6 @@ async def test_a_read_that_is_given_up_while_it_connects_leaves_the_attempt_to_t
     await asyncio.sleep(0)
     for each in connecting:
         each.cancel()
-    async with asyncio.timeout(connections.WAIT_TIMEOUT / 2):
+    async with asyncio.timeout(connections.TIMEOUT / 2):
         assert await waiting == ["SELECT"]
     assert database.opened == 1

@@ -87,12 +87,15 @@ async def test_nothing_acknowledged_is_lost_in_a_failover(version: int, clock: M
                 group.create_task(write(user))
             for _ in range(40):
                 await more.acquire()
+            await asyncio.to_thread(database.restart)
+            assert engine.failovers == 0
             await asyncio.to_thread(database.fail_over)
             before = len(kept)
             while len(kept) < before + 40:
                 await more.acquire()
             over.set()
         assert len(await table.batch_get(kept)) == len(kept)
+        assert engine.failovers == 1
         await engine.close()
     finally:
         await asyncio.to_thread(database.remove)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable
 
 import asyncpg
 import pytest
@@ -12,6 +13,7 @@ from keytables import (
     Index,
     Item,
     Key,
+    OutOfReach,
     Param,
     Returning,
     SchemaError,
@@ -19,10 +21,15 @@ from keytables import (
     TableHandle,
     TableNotFound,
     Throttled,
+    Unconfirmed,
     Update,
+    open_engine,
 )
-from keytables.postgresql.connections import LOCK_TIMEOUT
-from support.postgres_servers import postgres
+from keytables.postgresql.commits import NO_STANDBY
+from keytables.postgresql.connections import LOCK_TIMEOUT, TIMEOUT
+from support.event_loops import until
+from support.postgres_proxy import Breakage, PostgresProxy, no_breakage
+from support.postgres_servers import FAST, PostgresServer, postgres
 from support.table_engines import MESSAGES, USERS, OpenPostgres, PostgresStore
 
 KEY = ("u", "1")
@@ -216,3 +223,73 @@ async def test_too_many_waiting_writes_are_throttled(open_postgres: OpenPostgres
         return_exceptions=True,
     )
     assert [type(result) for result in results] == [type(None)] * 5 + [Throttled] * 3
+
+
+# --- a database that does not answer --------------------------------------------------------------
+
+
+async def elapsed(write: Awaitable[object]) -> tuple[Exception | None, float]:
+    """Its error, and how long it took."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    (error,) = await asyncio.gather(write, return_exceptions=True)
+    assert error is None or isinstance(error, Exception)
+    return error, loop.time() - began
+
+
+async def put_again(table: TableHandle) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            error, _ = await elapsed(table.put(ITEM))
+            if error is None:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def test_without_its_standby_a_commit_is_unconfirmed_and_the_cause_is_named() -> None:
+    server = PostgresServer(*FAST)
+    try:
+        await asyncio.to_thread(server.start)
+        engine = await open_engine(server.url())
+        table = await engine.ensure_table(MESSAGES)
+        server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        server.execute("SELECT pg_reload_conf()")
+        await until(lambda: server.execute("SHOW synchronous_standby_names") == "nobody")
+        first = table.put(ITEM)
+        second = asyncio.ensure_future(elapsed(table.put(ITEM)))
+        with pytest.raises(Unconfirmed, match=NO_STANDBY):
+            await first
+        assert engine.trouble == NO_STANDBY
+        error, seconds = await elapsed(table.put({"user": "v", "place": "1"}))
+        assert (str(error), type(error)) == (NO_STANDBY, OutOfReach)
+        assert seconds < TIMEOUT
+        await second
+        server.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        server.execute("SELECT pg_reload_conf()")
+        await put_again(table)
+        assert engine.trouble == ""
+        await engine.close()
+    finally:
+        server.remove()
+
+
+async def test_nobody_waits_longer_than_the_limit_for_a_database_that_is_silent() -> None:
+    async with PostgresProxy(postgres().port) as proxy:
+        engine = await open_engine(f"{postgres().url(port=proxy.port)}&schema=silent")
+        table = await engine.ensure_table(MESSAGES)
+        await table.put(ITEM)
+        proxy.plan, proxy.seconds = lambda _: Breakage.DELAYED, 60
+        writes = [table.put({"user": "u", "place": str(number)}) for number in range(3)]
+        results = [asyncio.ensure_future(elapsed(each)) for each in writes]
+        await asyncio.sleep(0)
+        same = [table.put(ITEM), table.put({"user": "u", "place": "0"}), table.get(("u", "0"))]
+        results += [asyncio.ensure_future(elapsed(each)) for each in same]
+        for result in results:
+            error, seconds = await result
+            assert isinstance(error, Unconfirmed | OutOfReach)
+            assert seconds < 2 * TIMEOUT
+        await proxy.stop()
+        proxy.plan = no_breakage
+        await proxy.start()
+        await put_again(table)
+        await engine.close()

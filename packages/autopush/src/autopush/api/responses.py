@@ -10,7 +10,14 @@ import orjson
 
 from autopush.net.http_messages import Response
 from autopush.webpush.errors import ERRORS, Errno, PushError, error_members
-from keytables import ItemTooLarge, KeytablesError, StorageFull, Throttled
+from keytables import (
+    ItemTooLarge,
+    KeytablesError,
+    OutOfReach,
+    StorageFull,
+    Throttled,
+    Unconfirmed,
+)
 
 NOT_HTTP_ANCHOR: Final = "errors-http"
 """Fragment, on the page of errors, for refusals without an errno."""
@@ -35,6 +42,11 @@ def text(status: int, content: str, headers: Headers = ()) -> Response:
 
 
 def storage_refusal(failure: KeytablesError) -> PushError:
+    if isinstance(failure, Unconfirmed):
+        message = "The store did not confirm the message: it may arrive, and twice if sent again"
+        return PushError(Errno.BACK_OFF, message)
+    if isinstance(failure, OutOfReach):
+        return PushError(Errno.BACK_OFF, "The store does not answer")
     if isinstance(failure, Throttled):
         return PushError(Errno.BACK_OFF, "Please slow message send rate")
     if isinstance(failure, StorageFull):

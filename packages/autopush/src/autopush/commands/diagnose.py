@@ -139,8 +139,8 @@ _NODE_RULES: Final = {
         Rule.NODE_GONE,
         (
             f"Nothing listens where the node on record was, or the node was restarted. {_STORED}; "
-            "the next push removes the node from the record. If that node runs, its router port is "
-            "not reachable from here."
+            "after a minute of refusals the next push removes the node from the record. If that "
+            "node runs, its router port is not reachable from here."
         ),
     ),
     NodeAnswer.UNRESPONSIVE: (
@@ -373,6 +373,7 @@ async def _ask_node(
         keys=node_keys(keys),
         connect_timeout=settings.connection_timeout,
         request_timeout=settings.request_timeout,
+        gone_after=0,
         tls=tls,
     )
     try:

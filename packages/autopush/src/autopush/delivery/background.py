@@ -11,6 +11,7 @@ from typing import Final
 
 from autopush.delivery.connected import AckedRows
 from autopush.delivery.peers import Nodes
+from autopush.delivery.presence import notify_node
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Ack, Row, Undelivered
 from autopush.protocol.messages import UNUSABLE
@@ -109,7 +110,7 @@ class BackgroundWrites:
                 return
             await follow(self._store, record, rows, messages)
             if record.node_id is not None and record.connected_at != connected_at:
-                await self._nodes.check_storage(record.node_id, uaid)
+                await notify_node(self._store, self._nodes, record)
 
         self._start(save)
 

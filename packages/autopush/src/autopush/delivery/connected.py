@@ -27,7 +27,7 @@ class ConnectedUser(Protocol):
     is_recorded: bool
     """Whether the user is in the router table; a new one is not until its first register."""
     secret_hash: str
-    """To be recorded with a new user that has a secret, else ""."""
+    """Of the secret that its user agent has to send, "" for none."""
 
     @property
     def account(self) -> str:
@@ -44,6 +44,14 @@ class ConnectedUser(Protocol):
     @property
     def is_connected(self) -> bool:
         """Whether the session has not ended."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its hello was answered, and no request of it waits for the store."""
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """The subscriptions that are known."""
 
     def is_subscribed(self, channel_id: str) -> bool:
         """Also False while the subscriptions are not known yet."""

@@ -12,6 +12,7 @@ from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.peers import Nodes
 from autopush.delivery.placement import Placement
+from autopush.delivery.presence import CHECK_INTERVAL, Presence
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.session_log import Clients, SessionLog
 from autopush.limits import AccountLimits, UserAgentLimits
@@ -52,7 +53,7 @@ def _stay(_owner: int, _connection: object, _hello: bytes, stay: Callable[[], No
 class ConnectionNode:
     """`nodes.own_id`: named in its users' router records. `max_connections`: 0 for no limit.
     `move_with_hello`: moves a connection to another worker, see `Movers`. `accounts`: None admits
-    user agents without one.
+    user agents without one. `record_check_interval`, `probe`: see `Presence`.
     """
 
     store: PushStore
@@ -71,6 +72,8 @@ class ConnectionNode:
     move_with_hello: Callable[[int, Any, bytes, Callable[[], None]], None] = _stay
     broadcasts: Broadcasts = NO_BROADCASTS
     max_connections: int = 0
+    record_check_interval: float = CHECK_INTERVAL
+    probe: Callable[[], Awaitable[object]] | None = None
     uniform: Callable[[float, float], float] = random.uniform
 
     def __post_init__(self) -> None:
@@ -93,6 +96,14 @@ class ConnectionNode:
             self.placement,
             on_dropped=self.log.dropped,
             already_connected=self.metrics.counter(UA_ALREADY_CONNECTED),
+        )
+        self.presence = Presence(
+            self.store,
+            self.registry,
+            self.nodes,
+            self.metrics,
+            interval=self.record_check_interval,
+            probe=self.probe,
         )
         self.is_stopping = False
         self.store.on_month_change(self._on_month_change)

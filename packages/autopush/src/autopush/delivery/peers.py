@@ -5,8 +5,9 @@ authenticated both ways (:mod:`~autopush.net.node_auth`): a process without any 
 as unresponsive, since it may be a node with the wrong ones.
 
 Rule: only a node known to be gone, or not to have the user agent, may be removed from a router
-record. An unresponsive one stays, as the user agent may be connected to it: the circuit of its link
-opens, so that further calls fail at once, and what it has missed is repeated until it answers.
+record. An unresponsive one stays, as the user agent may be connected to it, also if it refused the
+connection a moment ago: further calls fail at once, and what it has missed is repeated until it
+answers.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from zlib import crc32
 from autopush.delivery.connected import Registry
 from autopush.delivery.versions import OtherVersions
 from autopush.net.http_messages import Request, Response
-from autopush.net.link import Link, LinkError, LinkInsecure, LinkRefused, LinkUnauthentic
+from autopush.net.link import Link, LinkError, LinkGone, LinkInsecure, LinkRefused, LinkUnauthentic
 from autopush.net.node_auth import is_instance_path, split_instance_url
 from autopush.net.siblings import SUCCESSOR, SiblingError, SiblingRestarted, Siblings
 from autopush.net.timers import TimerWheel
@@ -47,6 +48,8 @@ RETRY_INTERVAL: Final = 1.0
 END_DUPLICATE_CALLS: Final = 5
 """Each takes up to 1.5 s; Firefox waits ten seconds for the reply to its hello."""
 CONCURRENT_REPEATS: Final = 256
+GONE_AFTER: Final = 60.0
+"""Seconds."""
 MAX_PENDING: Final = 100_000
 PENDING_TIMEOUT: Final = 3600.0
 """Seconds. Firefox pings every half hour: by then it has reconnected and read storage."""
@@ -61,7 +64,7 @@ class NodeAnswer(Enum):
     )
     BUSY = "the user agent is connected but cannot take more now; it will read storage"
     ABSENT = "the user agent is not connected there"
-    UNREACHABLE = "it is gone: nothing listens there, or another process"
+    UNREACHABLE = "it is gone: another process has its place, or nothing listens there"
     UNRESPONSIVE = "no answer; the node may be slow, stopped, cut off or overloaded"
 
     @property
@@ -82,7 +85,8 @@ class Nodes:
     original, earlier versions) cannot be called and counts as gone.
 
     `keys`: shared by the nodes, newest first. `connect_timeout`, `request_timeout`: seconds, for
-    the connection and for the whole call. `tls`: for https node IDs; by default the system's CAs.
+    the connection and for the whole call. `gone_after`: seconds of refusals after which a node
+    counts as gone. `tls`: for https node IDs; by default the system's CAs.
     `sibling_urls`: the base of the node IDs of other workers of this service, which are called
     without a network, to their index among the `siblings`. `others`: have the own node ID too.
     """
@@ -95,6 +99,7 @@ class Nodes:
     keys: Sequence[bytes]
     connect_timeout: float
     request_timeout: float = 3.0
+    gone_after: float = GONE_AFTER
     tls: ClientTls = field(default_factory=ClientTls)
     siblings: Siblings | None = None
     sibling_urls: Mapping[str, int] = field(default_factory=dict)
@@ -238,9 +243,12 @@ class Nodes:
             return NodeAnswer.UNREACHABLE
         try:
             answered = await link.request(method, path, body)
-        except (LinkRefused, ValueError):  # ValueError: no host can have that name
+        except (LinkGone, ValueError):  # ValueError: no host can have that name
             self._unreachable.add()
             return NodeAnswer.UNREACHABLE
+        except LinkRefused:
+            self._unreachable.add()
+            return NodeAnswer.UNRESPONSIVE
         except (LinkInsecure, LinkUnauthentic) as error:
             self._report(node_id, error)
             self._unanswered.add()
@@ -309,6 +317,7 @@ class Nodes:
                 port,
                 connect_timeout=self.connect_timeout,
                 timeout=self.request_timeout,
+                gone_after=self.gone_after,
                 wheel=self.wheel,
                 tls=self.tls if parts.scheme == "https" else None,
                 keys=self.keys,

@@ -164,7 +164,7 @@ class StoreRequests:
                     self.on_dropped(record.uaid, DropReason.NO_MESSAGE_TABLE)
                 return self._new_user(user, self.store.current, request)
             messages = changed
-        user.messages = messages
+        user.messages, user.secret_hash = messages, record.secret_hash
         if record.moved_from is not None:
             acked = self.registry.acked.undeleted(record.uaid)
             await end_move(self.store, record, self.nodes.own_id, connected_at, acked)
@@ -241,7 +241,7 @@ class StoreRequests:
                 user.secret_hash,
             ),
         )
-        user.is_recorded, user.secret_hash = True, ""
+        user.is_recorded = True
         return endpoint
 
     async def _subscribe_simplepush(

@@ -27,6 +27,7 @@ from msgspec import Struct
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.connected import ConnectedUser, Registry, is_acked
 from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.presence import notify_node
 from autopush.limits import StoredLimits
 from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
 from autopush.recently_used import RecentlyUsed
@@ -43,7 +44,7 @@ from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Unavailable
 
 ACK_TIMEOUT: Final = 5.0
-"""Seconds to wait for the user agent's ack after the store failed."""
+"""Seconds, from the delivery, to wait for the user agent's ack when the store has failed."""
 
 MAX_CACHED: Final = 32_768
 """User agents; at least half stay cached. About 400 bytes each."""
@@ -127,8 +128,9 @@ Wake = Callable[[UserRecord], None]
 @dataclass(eq=False)
 class UserAgentRouter:
     """`wake`: called with the record of an unreachable user that has wake data. `limits`: of what
-    is stored per user agent; None for no limit. `ack_timeout`: seconds to wait for an ack when the
-    store failed. `cache`: for `bypass`; with `store-first` the record is read anyway.
+    is stored per user agent; None for no limit. `ack_timeout`: seconds from the delivery to wait
+    for an ack when the store failed. `cache`: for `bypass`; with `store-first` the record is read
+    anyway.
     """
 
     store: PushStore
@@ -174,7 +176,7 @@ class UserAgentRouter:
             user = self.bridges.find(record)
             known = await channels_of_bridged_user(self.store, record)
             if known is not None and channel_id not in known:
-                raise _unsubscribed()
+                raise self._unsubscribed()
             return user
         if record.router_type != WEBPUSH:
             raise _wrong_url()
@@ -186,7 +188,7 @@ class UserAgentRouter:
         except TableNotFound as error:
             raise await self._on_table_not_found(record, messages, error) from error
         if channel_id not in channels:
-            raise _unsubscribed()
+            raise self._unsubscribed()
         return UserOnRecord(record, messages)
 
     async def find_simplepush(self, uaid: str) -> Recipient:
@@ -205,7 +207,7 @@ class UserAgentRouter:
     async def _record(self, uaid: str) -> UserRecord:
         record = await self.store.users.get(uaid)
         if record is None:
-            raise PushError(Errno.EXPIRED_ENDPOINT, "UAID not found")
+            raise self._gone(Errno.EXPIRED_ENDPOINT, "UAID not found")
         return record
 
     async def route(self, recipient: Recipient, notification: Notification) -> DeliveryResult:
@@ -286,9 +288,8 @@ class UserAgentRouter:
             await committed
         except KeytablesError:
             # After an error the sender would repeat, under a new id, what the user agent has.
-            if sent is None or not await is_acked(
-                user, notification.version, sent, self.ack_timeout
-            ):
+            left = max(self.ack_timeout - (time.perf_counter() - began), 0.0)
+            if sent is None or not await is_acked(user, notification.version, sent, left):
                 raise
             return DeliveryResult.DELIVERED
         self._save_time.observe(time.perf_counter() - began)
@@ -339,12 +340,10 @@ class UserAgentRouter:
             self._deleted.add()
             if messages.router_type == SIMPLEPUSH:  # versions never expire
                 await messages.delete(notification.uaid, row_of(notification))
-            raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
+            raise self._gone(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
         await follow(self.store, record, [row_of(notification)], messages)
         if record.node_id is not None:
-            answer = await self.nodes.check_storage(
-                record.node_id, notification.uaid, notification.urgency
-            )
+            answer = await notify_node(self.store, self.nodes, record, notification.urgency)
             if answer is NodeAnswer.DONE:
                 return DeliveryResult.DELIVERED
             if answer is NodeAnswer.LATER:
@@ -371,12 +370,20 @@ class UserAgentRouter:
             # The next message finds the same stale node and tries again.
             _log.warning("Node not cleared", error=type(error).__name__)
 
+    def _unsubscribed(self) -> PushError | KeytablesError:
+        return self._gone(Errno.INVALID_SUBSCRIPTION, "No such subscription")
+
+    def _gone(self, errno: Errno, text: str) -> PushError | KeytablesError:
+        if self.store.is_restoring:
+            return Unavailable("the database has failed over: lost subscriptions are restored")
+        return PushError(errno, text)
+
     async def _drop_user(self, record: UserRecord) -> PushError | KeytablesError:
         """Drop a user without a table if its record is unchanged; returns the error to raise."""
         if await self.store.drop_user(record):
             known = record.current_month is not None
             (self._table_gone if known else self._without_table).add()
-            return _unsubscribed()
+            return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
         return Unavailable("the user has connected or changed tables meanwhile")
 
     async def _on_table_not_found(
@@ -400,10 +407,6 @@ def _answer_of(failed: FailedCall | None, record: UserRecord) -> NodeAnswer | No
     user, answer = failed
     is_same = (user.node_id, user.connected_at) == (record.node_id, record.connected_at)
     return answer if is_same and answer is not NodeAnswer.BUSY else None
-
-
-def _unsubscribed() -> PushError:
-    return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
 
 
 def _wrong_url() -> PushError:

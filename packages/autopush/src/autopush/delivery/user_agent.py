@@ -22,6 +22,7 @@ from autopush.protocol.drain import Unacked
 from autopush.protocol.effects import (
     PROTOCOL_VIOLATION,
     TOO_MANY_MESSAGES,
+    CheckRecord,
     Close,
     DeleteMessages,
     DropUser,
@@ -47,7 +48,7 @@ from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
 from autopush.webpush.notification import Notification
 from autopush.webpush.urgency import HIGHEST
-from keytables import KeytablesError, TableNotFound, Throttled
+from keytables import KeytablesError, TableNotFound, Throttled, Unavailable
 
 CLOCKS_DIFFER: Final = 10.0
 """Seconds that another node's clock may be ahead of this one's."""
@@ -289,6 +290,14 @@ class UserAgentConnection(WebSocketProtocol):
     def is_connected(self) -> bool:
         return self.session.state is not State.CLOSED
 
+    @property
+    def is_active(self) -> bool:
+        return self.session.state is State.ACTIVE
+
+    @property
+    def channels(self) -> frozenset[str]:
+        return frozenset(self.session.channels or ())
+
     def is_subscribed(self, channel_id: str) -> bool:
         channels = self.session.channels
         return channels is not None and channel_id in channels
@@ -397,6 +406,8 @@ class UserAgentConnection(WebSocketProtocol):
                     self._node.background.report([effect.version], "errored", code=effect.code)
             elif isinstance(effect, ReportRetrieved):
                 self._node.background.report(effect.versions, "retrieved", "transmitted")
+            elif isinstance(effect, CheckRecord):
+                self._node.presence.check_soon(self)
             elif isinstance(effect, DropUser):
                 self._node.log.dropped(self._known_uaid, effect.reason)
                 self._node.background.drop_user(self.messages, self._known_uaid, self.connected_at)
@@ -436,7 +447,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     def _on_failure(self, request: StoreRequest, error: BaseException) -> Sequence[Effect]:
         failure = StoreFailure.BROKEN
-        if isinstance(error, Throttled):
+        if isinstance(error, Throttled | Unavailable):
             failure = StoreFailure.OVERLOADED
         elif isinstance(error, TableNotFound):
             failure = StoreFailure.TABLE_GONE

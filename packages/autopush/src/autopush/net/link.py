@@ -2,9 +2,10 @@
 
 A dead peer costs one timeout per link, not per request: requests share one attempt to connect and
 fail together. A timeout or a failed handshake (of TLS or keys) opens the circuit breaker: requests
-fail at once, and each may send a probe, whose response closes the circuit. Later requests get only
-`LinkDown`, as the peer may be back; `LinkRefused` is for requests that waited for the refused
-attempt, or once another instance has the peer's place.
+fail at once, and each may send a probe, whose response closes the circuit.
+
+Rule: a peer is gone (`LinkGone`) once another instance has its place, or once every attempt for
+`gone_after` was refused. One refusal may be a firewall's, and a name may not resolve for a while.
 
 Rule: a peer that is to be authenticated receives no request before it has proved its identity, and
 no response without a proof counts (:mod:`~autopush.net.node_auth`).
@@ -39,7 +40,8 @@ from keytables.retries import CircuitBreaker
 class LinkError(Exception):
     """A request without a response; the text says why.
 
-    LinkError ──┬─ LinkDown ── LinkRefused · LinkInsecure · LinkUnauthentic
+    LinkError ──┬─ LinkDown ──┬─ LinkRefused ── LinkGone
+                │             └─ LinkInsecure · LinkUnauthentic
                 └─ LinkBusy
     """
 
@@ -49,7 +51,11 @@ class LinkDown(LinkError):  # noqa: N818 - a state
 
 
 class LinkRefused(LinkDown):
-    """Nothing listens there, no host has that name, or another instance has the peer's place."""
+    """Nothing listens there now, or the name is not known now."""
+
+
+class LinkGone(LinkRefused):
+    """Another instance has the peer's place, or all attempts for `gone_after` were refused."""
 
 
 class LinkInsecure(LinkDown):
@@ -70,8 +76,10 @@ _ERRORS: Final = {
     DialUnknown: LinkRefused,
     DialInsecure: LinkInsecure,
     HandshakeFailed: LinkUnauthentic,
-    InstanceGone: LinkRefused,
+    InstanceGone: LinkGone,
 }
+_MAX_GAP: Final = 10.0
+"""Seconds between two refused attempts, beyond which nothing is known of the time between."""
 
 
 class LinkResponse(msgspec.Struct, gc=False, frozen=True):
@@ -109,6 +117,7 @@ class Link:
     without a timeout, requests fail at once for `reconnect_delay`. After a timeout the circuit is
     open: at most one probe is sent each `probe_interval`; after `circuit_reset` without any, the
     next request is sent as usual. `idle_timeout` closes an unused connection, sooner than peers do.
+    `gone_after`: of refused attempts, 0 for the first one.
     """
 
     host: str
@@ -124,6 +133,7 @@ class Link:
     reconnect_delay: float = 0.1
     probe_interval: float = 0.5
     circuit_reset: float = 10.0
+    gone_after: float = 60.0
     max_waiting: int = 1000
 
     def __post_init__(self) -> None:
@@ -140,6 +150,7 @@ class Link:
         self._connecting: asyncio.Task[None] | None = None
         self._used = 0.0  # when something was last written
         self._failed = float("-inf")  # when the link last went down
+        self._refused_since: float | None = None  # if the last attempt was refused
         self._circuit = CircuitBreaker(open_for=self.probe_interval, now=self._loop.time)
         self._deadline = Deadline(self.wheel, self._on_deadline)
         self._closed = False
@@ -161,7 +172,7 @@ class Link:
         if self._closed:
             raise LinkDown("the link is closed")
         if self._gone:
-            raise LinkRefused("another instance has the peer's place")
+            raise LinkGone("another instance has the peer's place")
         if len(self._waiting) >= self.max_waiting:
             raise LinkBusy(f"{self.max_waiting} requests are waiting")
         now = self._loop.time()
@@ -250,6 +261,8 @@ class Link:
             # Errors of TLS or keys last, and a handshake is expensive.
             opens_circuit = isinstance(error, DialUnanswered | DialInsecure | HandshakeFailed)
             error_type = _ERRORS.get(type(error), LinkDown)
+            if error_type is LinkRefused and self._is_refused_for_long():
+                error_type = LinkGone
             self._gone = isinstance(error, InstanceGone)
             if connection is not None:
                 connection.abort()
@@ -263,12 +276,20 @@ class Link:
                 connection.abort()
             return
         self._connecting = None
+        if not issubclass(error_type, LinkRefused):
+            self._refused_since = None
         if connection is not None and connection.open:
             self._connection, self._session = connection, session
             self._outgoing = [self._encode(each) for each in self._waiting]
             self._flush()
         else:
             self._fail(reason, error_type, open_circuit=opens_circuit)
+
+    def _is_refused_for_long(self) -> bool:
+        now = self._loop.time()
+        if self._refused_since is None or now > self._failed + _MAX_GAP:
+            self._refused_since = now
+        return now >= self._refused_since + self.gone_after
 
     async def _authenticate(self, connection: ClientConnection) -> CallerSession:
         """Open a session on a new connection.

@@ -33,6 +33,7 @@ USER_RESET: Final = "user reset"
 TOO_OFTEN: Final = "pinged too often"
 TOO_MANY_MESSAGES: Final = "too many messages"
 STOPPING: Final = "going away"
+RECORD_OUTDATED: Final = "the record is outdated"
 REVOKED: Final = "the user was revoked"
 
 
@@ -85,6 +86,10 @@ class ReportRetrieved(Struct, frozen=True):
     """These stored messages were sent; their senders want a receipt."""
 
     versions: Sequence[str]
+
+
+class CheckRecord(Struct, frozen=True):
+    """The user agent wants to know that it is reached: see whether its router record is true."""
 
 
 class DropReason(Enum):
@@ -225,7 +230,7 @@ class StoredPage(Struct, frozen=True):
 
 
 class StoreFailure(Enum):
-    OVERLOADED = "the store is too busy"
+    OVERLOADED = "the store is too busy, or cannot serve now"
     TABLE_GONE = "the user's message table does not exist any more"
     BROKEN = "anything else"
 
@@ -257,6 +262,7 @@ StoreRequest = Identify | UserChange | ReadStored | ChangeTable
 StoreResult = Identified | str | StoredPage | bool | None
 Effect = (
     Send
+    | CheckRecord
     | Close
     | DeleteMessages
     | DropUser

@@ -40,6 +40,7 @@ from autopush.protocol.effects import (
     USER_RESET,
     Ack,
     ChangeTable,
+    CheckRecord,
     Close,
     DeleteMessages,
     DropReason,
@@ -270,7 +271,7 @@ class Session:
         if 0 <= now - self._last_ping < self._rules.min_ping_gap:
             return self.close(PINGED_TOO_OFTEN, TOO_OFTEN)
         self._last_ping = now
-        return [Send(messages.PONG)]
+        return [Send(messages.PONG), CheckRecord()]
 
     def _subscribe_to_broadcasts(self, wanted: object) -> Sequence[Effect]:
         self._broadcasts, news = self._broadcasts.add(wanted)

@@ -74,7 +74,7 @@ from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets
 from autopush.service.maintenance import Maintenance
 from autopush.service.ports import Ports
-from autopush.service.store_watch import OutageRecovery, rotate_monthly
+from autopush.service.store_watch import rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID
@@ -109,6 +109,7 @@ class ServiceContext:
 
     `sockets`: of each worker. `broadcasts`: versions at the start. `first_reading`: of the clocks,
     at the start of the service, so that a restarted worker notices a clock that was set meanwhile.
+    `clock_ahead`: of `ServiceClock`, then.
     `siblings`: of each worker its sockets to the others and to other versions. `node_urls`: the
     base of its node ID. `instances`: the end of its node ID. `successors`: of each worker the other
     end of its socket to the next version.
@@ -121,6 +122,7 @@ class ServiceContext:
     metrics: SharedMetrics
     broadcasts: Mapping[str, str]
     first_reading: ClockReading
+    clock_ahead: float = 0.0
     siblings: Sequence[dict[int, socket.socket]] = ()
     node_urls: Sequence[str] = ()
     instances: Sequence[str] = ()
@@ -435,6 +437,9 @@ class Worker:
             placement=self._placement,
             accounts=self._accounts,
             broadcasts=broadcasts,
+            record_check_interval=settings.record_check_interval,
+            # The embedded store cannot be out of reach.
+            probe=None if settings.is_embedded else partial(self._store.users.get, UNUSED_UAID),
         )
         if self._siblings is not None:
             movers = Movers(self._siblings)
@@ -468,9 +473,7 @@ class Worker:
             partial(websockets.shutdown, 0),
             partial(node_api.shutdown, REQUESTS_TIMEOUT),
         ]
-        # The embedded store cannot be out of reach.
-        probe = None if settings.is_embedded else partial(self._store.users.get, UNUSED_UAID)
-        self._background.append(OutageRecovery(registry, probe).run)
+        self._background.append(node.presence.run)
         if settings.megaphone_api_url:
             source = Megaphone(settings.megaphone_api_url, settings.megaphone_api_token)
             interval = settings.megaphone_poll_interval

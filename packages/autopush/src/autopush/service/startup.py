@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import uvloop
 
 from autopush.bridges.discovery import configured_routers
+from autopush.clock import ServiceClock
 from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.delivery.moving import HAND_OVER_TIMEOUT
 from autopush.hosts import url_host
@@ -121,7 +122,6 @@ def run(settings: Settings) -> int:
 
 
 def _run(settings: Settings, stop: StopSignal) -> int:
-    first_reading = read_clocks(time.time)
     certificates = Certificates(settings)
     if settings.no_aws:
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
@@ -142,7 +142,9 @@ def _run(settings: Settings, stop: StopSignal) -> int:
     report_empty_file(settings)
     report_damage(settings)
     divide(settings)
-    stop.run(try_store(settings, time.time))
+    clock = ServiceClock()
+    stop.run(try_store(settings, clock))
+    first_reading = read_clocks(clock)
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings, stop)
     keys = _saved(settings, keys, stop)
@@ -161,6 +163,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         metrics,
         broadcasts,
         first_reading,
+        clock_ahead=clock.ahead,
         siblings=siblings,
         node_urls=urls,
         instances=predecessor.instances or [new_instance() for _ in sockets],

@@ -11,7 +11,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final, TypeVar
 
-from autopush.clock import Clock
+from autopush.clock import Clock, ServiceClock
 from autopush.keys import ServiceKeys, key_file, key_fingerprints
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
@@ -122,14 +122,15 @@ async def open_store(
         raise
 
 
-async def try_store(settings: Settings, clock: Clock) -> None:
+async def try_store(settings: Settings, clock: ServiceClock) -> None:
     """Try every store operation that the service needs, before any worker starts; skipped on a full
-    disk.
+    disk. Corrects the clock.
 
     :raises StartupError: it cannot be opened, or an operation does not work
     """
     engine = await open_tables(settings, clock)
     try:
+        clock.correct(await engine.clock_difference(clock.own))
         store = await _open_push_store(engine, settings, clock)
         await preflight(
             engine,

@@ -1,20 +1,16 @@
-"""What is done about the store while it is served: tables of a new month, log lines, metrics, and
-reading what was stored during an outage.
-"""
+"""What is done about the store while it is served: tables of a new month, log lines, metrics."""
 
 import asyncio
-import contextlib
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from autopush.clock import Clock, until_next
-from autopush.delivery.connected import ConnectedUser, Registry
-from autopush.jobs import RateLimiter, Sleep, repeat
+from autopush.clock import Clock, ServiceClock, until_next
+from autopush.jobs import repeat
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.store.failures import StoreFailures
@@ -29,11 +25,13 @@ from autopush.telemetry.metric_table import (
     STORE_WRITTEN,
 )
 from autopush.telemetry.metrics import Metrics
-from keytables import KeytablesError, Throttled, Unavailable
+from keytables import KeytablesError
 from keytables.engine import Activity
 
 ROTATION_INTERVAL: Final = 60.0
 """Seconds between two checks of the date."""
+COMPARE_INTERVAL: Final = 60.0
+"""Seconds between two comparisons with the database's clock."""
 ACTIVITY: Final = {
     "connection_waits": STORE_CONNECTION_WAITS,
     "round_trips": STORE_ROUND_TRIPS,
@@ -76,12 +74,15 @@ class StoreWatch:
     settings: Settings
     metrics: Metrics
     _: KW_ONLY
+    clock: ServiceClock
     reports_disk: bool
     pause: Callable[[], float] = _to_next_second
+    monotonic: Clock = time.monotonic
 
     def __post_init__(self) -> None:
         self._was_nearly_full = False
-        self._clock_was_set = False
+        self._clock_was_set = self._clock_differs = False
+        self._compare_at = 0.0
         self._connections = self.metrics.gauge(STORE_CONNECTIONS)
         self._counters = {name: self.metrics.counter(metric) for name, metric in ACTIVITY.items()}
         self._counted = Activity()
@@ -98,6 +99,8 @@ class StoreWatch:
         if self.reports_disk:
             self._check_clock()
             self._check_space()
+        with suppress(KeytablesError):  # it is reported, and tried again
+            await self._compare_clocks()
 
     def _count(self) -> None:
         expired = dict(self.store.engine.expired)
@@ -114,6 +117,21 @@ class StoreWatch:
         for name, counter in self._counters.items():
             counter.add(getattr(activity, name) - getattr(self._counted, name))
         self._counted = replace(activity)
+
+    async def _compare_clocks(self) -> None:
+        if self.monotonic() < self._compare_at:
+            return
+        self._compare_at = self.monotonic() + COMPARE_INTERVAL
+        difference = await self.store.engine.clock_difference(self.clock.own)
+        self.clock.correct(difference)
+        differs = bool(self.clock.ahead)
+        if self.reports_disk and differs and not self._clock_differs:
+            _log.warning(
+                "The clock of this machine differs from the database's, which counts",
+                seconds=round(difference, 1),
+                advice="synchronize both with NTP",
+            )
+        self._clock_differs = differs
 
     def _check_clock(self) -> None:
         jump = self.store.engine.clock_jump
@@ -136,98 +154,3 @@ class StoreWatch:
             _log.error("The disk is nearly full: new messages are refused", **fields)
         else:
             _log.info("The disk has space again: new messages are accepted", **fields)
-
-
-# ── After an outage ───────────────────────────────────────────────────────────────────────────────
-
-PROBE_INTERVAL: Final = 1.0
-"""Seconds."""
-PROBE_TOLERANCE: Final = 1.0
-"""Seconds; a probe later than this means that other nodes waited for this one too."""
-QUIET_PERIOD: Final = 10.0
-"""Seconds until every message that this node failed to take is stored."""
-USERS_CHECKED_PER_SECOND: Final = 200
-
-
-class OutageRecovery:
-    """Detects that this node was out of touch, and then checks storage for its user agents.
-
-    A node that could not notify this one of a stored message repeats the call, but may die before
-    it succeeds. So a node that was stopped, or cut off from the store, checks by itself what is
-    stored for the user agents that stayed connected: after `QUIET_PERIOD`, when no such message can
-    follow, and spread over time.
-
-    `probe` reads something from the store; None for a store that is always reachable. `now` and
-    `sleep` are of one monotonic clock.
-    """
-
-    def __init__(
-        self,
-        registry: Registry,
-        probe: Callable[[], Awaitable[object]] | None,
-        *,
-        now: Clock = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
-    ) -> None:
-        self._registry = registry
-        self._probe = probe
-        self._now = now
-        self._sleep = sleep
-        self._outage_at: float | None = None  # when this node was last out of touch
-        self._checking: asyncio.Task[None] | None = None
-
-    async def run(self) -> None:
-        try:
-            while True:
-                await self._watch()
-        finally:
-            if self._checking is not None:
-                self._checking.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await self._checking
-
-    async def _watch(self) -> None:
-        began = self._now()
-        answered = await self._store_answers()
-        await self._sleep(until_next(PROBE_INTERVAL, self._now()))
-        now = self._now()
-        if not answered or now > began + PROBE_INTERVAL + PROBE_TOLERANCE:
-            self._outage_at = now
-            return
-        is_idle = self._checking is None or self._checking.done()
-        if self._outage_at is not None and now >= self._outage_at + QUIET_PERIOD and is_idle:
-            self._outage_at = None
-            self._checking = asyncio.ensure_future(self._check_all())
-
-    async def _store_answers(self) -> bool:
-        if self._probe is not None:
-            try:
-                await self._probe()
-            except KeytablesError:
-                return False
-        return True
-
-    async def _check_all(self) -> None:
-        users = list(self._registry.sockets)
-        _log.info("This node was out of touch: checking storage", users=len(users))
-        limiter = RateLimiter(USERS_CHECKED_PER_SECOND, clock=self._now, sleep=self._sleep)
-        found = 0
-        for user in users:
-            await limiter.acquire(1)
-            try:
-                if await limiter.with_retries(partial(_has_stored, user)):
-                    found += 1
-                    user.check_storage()
-            except (Throttled, Unavailable):
-                self._outage_at = self._now()
-                return
-            except KeytablesError:
-                user.check_storage()  # the session decides whether to read
-        _log.info("Checked storage after an outage", found=found)
-
-
-async def _has_stored(user: ConnectedUser) -> bool:
-    """Not left to the session, which has to end when the store is too busy."""
-    if user.uaid is None or not user.is_recorded or not user.is_connected:
-        return False
-    return bool((await user.messages.read(user.uaid, None)).messages)

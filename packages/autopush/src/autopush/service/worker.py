@@ -5,11 +5,10 @@ import gc
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from autopush.clock import Clock
+from autopush.clock import Clock, ServiceClock
 from autopush.service.app import ServiceContext, Worker
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import raise_limit
@@ -57,7 +56,7 @@ async def serve(
     loop.add_signal_handler(signal.SIGHUP, hangup.set)
     # An earlier SIGHUP is delivered now: it was blocked since the start of the program.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
-    clock = time.time
+    clock = ServiceClock(ahead=service.clock_ahead)
     metrics = service.metrics.of_worker(index)
     failures = StoreFailures(metrics)
     store = await open_store(
@@ -79,7 +78,9 @@ async def serve(
         await _reload(service.certificates, clock)
     worker = Worker(service, index, metrics, store, clock, shortage)
     await worker.start()
-    watch = StoreWatch(store, failures, service.settings, metrics, reports_disk=index == 0)
+    watch = StoreWatch(
+        store, failures, service.settings, metrics, clock=clock, reports_disk=index == 0
+    )
     watching = loop.create_task(watch.run())
     reloads = loop.create_task(_reload_at(hangup, service.certificates, clock))
     # What exists now lives until the end: the garbage collector need not scan it again.

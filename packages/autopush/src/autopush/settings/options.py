@@ -481,6 +481,12 @@ class Settings:
     request_timeout: PositiveSeconds = TIMERS.of(*DAEMONS, "diagnose").option(
         3.0, "time in which another node has to answer"
     )
+    record_check_interval: Seconds = TIMERS.option(
+        300.0,
+        "time in which a connection node checks the router record of each connected user agent: "
+        "the longest time for which one can be without messages because another node took its node "
+        "for gone; 0 never checks",
+    )
     open_handshake_timeout: PositiveSeconds = TIMERS.of(*DAEMONS).option(
         10.0, "time for the TLS handshake, and then for the whole head of a request"
     )

@@ -20,6 +20,7 @@ from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import (
     AccessRefused,
     KeytablesError,
+    OutOfReach,
     StorageFull,
     StoreDamaged,
     TableNotFound,
@@ -50,7 +51,7 @@ class FailureKind(Enum):
 def kind_of(error: KeytablesError) -> FailureKind:
     if isinstance(error, StorageFull):
         return FailureKind.FULL
-    if isinstance(error, Throttled):
+    if isinstance(error, Throttled) and not isinstance(error, OutOfReach):
         return FailureKind.BUSY
     if isinstance(error, AccessRefused):
         return FailureKind.REFUSED
@@ -138,7 +139,7 @@ class StoreHealth:
         )
         if written:
             written = f"{written} (writing)"
-        storage = storage or written or self._lasting()
+        storage = self._lasting() or storage or written
         return {self.store.users.name: _state(router), "storage": _state(storage)}
 
     async def _read_storage(self) -> None:
@@ -154,7 +155,9 @@ class StoreHealth:
         write.result()
 
     def _lasting(self) -> str:
-        """A problem that lasts although single calls succeed."""
+        """A problem that lasts, whatever becomes of single calls."""
+        if self.store.engine.trouble:
+            return self.store.engine.trouble
         if self.store.engine.is_nearly_full:
             return NEARLY_FULL
         counts = self.metrics.total(STORE_FAILURES)

@@ -42,6 +42,8 @@ PROBE_LIFETIME: Final = 3600.0
 """Seconds until the row of a probe expires."""
 
 DAY: Final = 86_400.0
+RESTORE_TIME: Final = 300.0
+"""Seconds in which nodes restore what the database has lost in a failover."""
 ABSENT_FOR: Final = 60.0
 """Seconds for which a missing table is not looked up again."""
 MAX_ABSENT: Final = 256
@@ -83,6 +85,8 @@ class PushStore:
         self._tables: dict[str, Messages] = {}
         self._absent = RecentlyUsed[float](MAX_ABSENT)  # when each was found missing
         self._listing: asyncio.Future[list[str]] | None = None
+        self._failovers = engine.failovers
+        self._restored_by = float("-inf")
         self._month = self._announced = NO_MONTH
         self._listeners: list[MonthListener] = []
         self.plan = plan
@@ -164,6 +168,14 @@ class PushStore:
     def is_superseded(self, messages: UserMessages) -> bool:
         """Whether any node may move users of that table to a newer one."""
         return any(other.month > messages.month for other in self._tables.values())
+
+    @property
+    def is_restoring(self) -> bool:
+        """Whether what is missing may have been lost in a failover, and be restored."""
+        if self.engine.failovers != self._failovers:
+            self._failovers = self.engine.failovers
+            self._restored_by = self._clock() + RESTORE_TIME
+        return self._clock() < self._restored_by
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 

@@ -6,7 +6,7 @@ two nodes that briefly hold the same user cannot undo each other's writes.
 
 import random
 from calendar import monthrange
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -59,6 +59,9 @@ IS_USER_OF_TABLE: Final = (Attr("router_type") == Param("router_type")) & (
 IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
     Attr("connected_at") == Param("connected_at")
 )
+IS_NOT_OLDER: Final = IS_THAT_CONNECTION | IS_NEWEST_OF_KNOWN
+"""The same connection too."""
+IS_UNKNOWN: Final = Attr("router_type").absent()
 IS_MOVED_FROM: Final = IS_THAT_CONNECTION & (Attr("moved_from") == Param("moved_from"))
 HAS_NOT_RECONNECTED: Final = Attr("connected_at").absent() | (
     Attr("connected_at") == Param("connected_at")
@@ -76,7 +79,8 @@ class UserRecord(Struct, frozen=True):
     the garbage-collection key (:func:`make_connect_key`); `moved_from`: the previous message table,
     until it has been read to its end; `router_data`: what the bridge needs; `critical_failure`: why
     the bridge can never reach the user; `wake_data`: where a SimplePush device can be woken;
-    `min_urgency`: of messages to be sent; `secret_hash`: of what its user agent has to send, or "".
+    `min_urgency`: of messages to be sent; `secret_hash`: of what its user agent has to send, or "";
+    `unread`: 1 if messages are stored of which the node could not be notified.
     """
 
     uaid: str
@@ -92,6 +96,7 @@ class UserRecord(Struct, frozen=True):
     wake_data: Mapping[str, Value] | None = None
     min_urgency: str = LOWEST
     secret_hash: str = ""
+    unread: int = 0
 
 
 def make_connect_key(now: float) -> int:
@@ -149,6 +154,7 @@ _ATTRIBUTES: Final[Mapping[str, type]] = {
     "wake_data": dict,
     "min_urgency": str,
     "secret_hash": str,
+    "unread": int,
 }
 """The attributes of a row that are read; one of another type is treated as absent."""
 
@@ -199,6 +205,18 @@ class Users:
                 listener(uaid)
             await self.drop(uaid)
         return record
+
+    async def get_all(self, uaids: Collection[str]) -> dict[str, UserRecord]:
+        """The records of these users; incomplete ones are left out."""
+        items = await self._table.batch_get([(self._hash(uaid),) for uaid in uaids])
+        by_key = {item["uaid"]: item for item in items}
+        found = {}
+        for uaid in uaids:
+            item = by_key.get(self._hash(uaid))
+            record = None if item is None else parse_record(uaid, item)
+            if record is not None:
+                found[uaid] = record
+        return found
 
     async def connect(
         self,
@@ -273,6 +291,36 @@ class Users:
             **more,
         }
         return self._table.update((self._hash(uaid),), _setting(*values), values)
+
+    async def confirm(self, record: UserRecord, node_id: str, connected_at: int) -> bool:
+        """Record again which connection a user has, and that its node knows of all its messages.
+        False if a newer connection is on record, or the user was dropped.
+        """
+        values: Values = {"node_id": node_id, "connected_at": connected_at}
+        read: Values = {"router_type": record.router_type}
+        removed = ("unread",)
+        return await self._change(record.uaid, IS_NOT_OLDER, values, read, remove=removed)
+
+    async def restore(self, record: UserRecord) -> bool:
+        """Write again what the database has lost; False if there is a record."""
+        values: dict[str, Value] = {
+            "node_id": record.node_id or "",
+            "connected_at": record.connected_at,
+            "router_type": record.router_type,
+            "last_connect": make_connect_key(self._clock()),
+            "record_version": RECORD_VERSION,
+            "min_urgency": record.min_urgency,
+        }
+        if record.current_month is not None:
+            values["current_month"] = record.current_month
+        if record.secret_hash:
+            values["secret_hash"] = record.secret_hash
+        return await self._change(record.uaid, IS_UNKNOWN, values)
+
+    async def note_unread(self, record: UserRecord) -> bool:
+        """Record that the node could not be notified of a message."""
+        connection: Values = {"node_id": record.node_id, "connected_at": record.connected_at}
+        return await self._change(record.uaid, IS_THAT_CONNECTION, {"unread": 1}, connection)
 
     async def register(
         self, uaid: str, router_type: str, router_data: Mapping[str, Value], month: str

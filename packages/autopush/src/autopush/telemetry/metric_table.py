@@ -145,6 +145,15 @@ LIMIT_REFUSED: Final = _counter(
 
 CONNECTIONS: Final = _gauge("ua.connections", "WebSockets that are open, identified or not")
 
+CONNECTIONS_UNRECORDED: Final = _gauge(
+    "ua.connections.unrecorded",
+    "connected user agents whose router record did not name their node when it was last checked: "
+    "until then they got no messages",
+)
+UA_RECORD_RESTORED: Final = _counter(
+    "ua.record.restored", "router records that were written again, as they did not name the node"
+)
+
 MEGAPHONE_OK: Final = _counter("megaphone.updater.ok", "requests for the broadcasts that succeeded")
 POLL_ERRORS: Final = ("timeout", "connect", "io", "unknown")
 MEGAPHONE_ERROR: Final = _counter(

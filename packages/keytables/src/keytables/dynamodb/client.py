@@ -53,10 +53,13 @@ MAX_SKEW: Final = 60.0
 
 
 class ApiResponse(msgspec.Struct, frozen=True, gc=False):
-    """A success. ``maybe_applied``: an earlier attempt of this call may have been applied."""
+    """A success. ``maybe_applied``: an earlier attempt of this call may have been applied.
+    ``date``: the server's, as an HTTP header.
+    """
 
     body: bytes
     maybe_applied: bool
+    date: bytes = b""
 
 
 class ApiClient(Protocol):
@@ -195,7 +198,8 @@ class Client:
                     if host.circuit.failures:
                         host.circuit.on_success()
                     if result.status == 200 and result.body.startswith(b"{"):
-                        return ApiResponse(result.body, state is not None and state.maybe_applied)
+                        maybe_applied = state is not None and state.maybe_applied
+                        return ApiResponse(result.body, maybe_applied, result.date)
                 except (NotSent, ResponseLost) as failure:
                     result = failure.with_traceback(None)  # which would be a reference cycle
                 if state is None:
@@ -250,10 +254,10 @@ class Client:
 
     def _correct_clock(self, refused_skew: float, date: bytes) -> bool:
         """Sign by the server's clock; return False if the refused signature was made by it."""
-        try:
-            skew = parsedate_to_datetime(date.decode("latin-1")).timestamp() - self._clock()
-        except ValueError:
+        sent = epoch_of(date)
+        if sent is None:
             return False
+        skew = sent - self._clock()
         if abs(skew - refused_skew) <= MAX_SKEW:
             return False
         for host in self._hosts.hosts:
@@ -263,3 +267,11 @@ class Client:
     def _set_credentials(self, credentials: Credentials) -> None:
         for host in self._hosts.hosts:
             host.sign_with(credentials, skew=host.signer.skew)
+
+
+def epoch_of(date: bytes) -> float | None:
+    """Seconds since the epoch of a Date header; None for none."""
+    try:
+        return parsedate_to_datetime(date.decode("latin-1")).timestamp()
+    except ValueError:
+        return None

@@ -11,7 +11,7 @@ import time
 from collections.abc import Container
 from typing import Final, Self
 
-from keytables.dynamodb.client import ApiClient, Client
+from keytables.dynamodb.client import ApiClient, Client, epoch_of
 from keytables.dynamodb.codec import dumps
 from keytables.dynamodb.descriptions import (
     CreateTableResponse,
@@ -176,6 +176,13 @@ class DynamoEngine(Engine):
             request = {"ExclusiveStartTableName": listed.last_evaluated_table_name}
         prefix = self._store.prefix
         return sorted(name.removeprefix(prefix) for name in found if name.startswith(prefix))
+
+    async def clock_difference(self, clock: Clock) -> float:
+        before = clock()
+        response = await self._store.call("ListTables", dumps({"Limit": 1}))
+        sent = epoch_of(response.date)
+        # It has whole seconds.
+        return 0.0 if sent is None else sent + 0.5 - (before + clock()) / 2
 
     async def capacity(self, name: str) -> Capacity | None:
         return (await self._describe_existing(name)).capacity

@@ -12,11 +12,20 @@ import msgspec
 
 from keytables.dynamodb.connections import HttpResponse, NotSent, PoolExhausted, ResponseLost
 from keytables.dynamodb.signing import CREDENTIALS_HELP
-from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
+from keytables.errors import (
+    AccessRefused,
+    KeytablesError,
+    Throttled,
+    Unavailable,
+    Unconfirmed,
+)
 from keytables.retries import Attempts, Backoff
 
 CALL_TIMEOUT: Final = 4.0
 """Seconds for a call with all its attempts."""
+
+
+_READS: Final = frozenset({"GetItem", "BatchGetItem", "Query", "Scan"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +251,8 @@ class RetryState:
         return Throttled(self._text(reason))
 
     def _unavailable(self, reason: str) -> Unavailable:
-        return Unavailable(self._text(reason))
+        is_open = self.maybe_applied and self._subject[0] not in _READS
+        return (Unconfirmed if is_open else Unavailable)(self._text(reason))
 
     def _text(self, reason: str) -> str:
         operation, table = self._subject

@@ -5,6 +5,7 @@ be made any more, and then the row is looked for that each commit leaves in ``~c
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Sequence
 from typing import Final
@@ -12,20 +13,23 @@ from typing import Final
 from keytables.engine import Clock
 from keytables.errors import KeytablesError
 from keytables.postgresql.connections import (
-    ANSWER_TIMEOUT,
-    STATEMENT_TIMEOUT,
+    TIMEOUT,
     Backend,
     Connector,
     Session,
 )
-from keytables.postgresql.failures import ConnectionLost, NotApplied
+from keytables.postgresql.failures import ConnectionLost, NotApplied, NotSent
 from keytables.retries import Attempts, Backoff
 
-WRITE_TIMEOUT: Final = 5.0
-"""Seconds for which a commit is tried again; longer only for one that may have been made."""
+WRITE_TIMEOUT: Final = TIMEOUT
+"""Seconds for which a commit is tried again that was not made."""
 
-_SETTLED_AFTER: Final = STATEMENT_TIMEOUT + 1.0
-"""Seconds after which a statement that was sent has ended in the server, seen or not."""
+NO_STANDBY: Final = (
+    "no synchronous standby confirms commits: start it, or change synchronous_standby_names"
+)
+
+_LOOKED_FOR: Final = 2 * TIMEOUT
+"""Seconds for which a commit that may have been made is looked for."""
 
 _BACKOFF: Final = Backoff(0.02, 0.5)
 _FENCE_INTERVAL: Final = 0.02
@@ -33,6 +37,9 @@ _FENCE_INTERVAL: Final = 0.02
 _END_BACKEND: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
 )
+_WAITS_FOR_STANDBY: Final = """
+SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2 AND wait_event = 'SyncRep'
+"""
 
 
 class CommitConnection:
@@ -44,6 +51,8 @@ class CommitConnection:
         self._loop = asyncio.get_running_loop()
         self._connector, self._clock, self._session = connector, clock, session
         self._lost: list[Backend] = []
+        self.is_sent = False
+        """Whether a commit was sent that may have been made."""
         self._random = random.Random()  # noqa: S311 - numbers that are not alike, no secrets
         # An update, so that the answer waits for what the lost one waited for: with a synchronous
         # standby, a session that is ended leaves a commit that may be on the primary alone.
@@ -60,16 +69,16 @@ class CommitConnection:
         identifier = self._new_identifier()
         deadline = self._loop.time() + WRITE_TIMEOUT
         attempts = Attempts(_BACKOFF, deadline)
-        sent_at: float | None = None
+        sent_at = 0.0
+        self.is_sent = False
         while True:
             try:
-                session = await self.open()
-                if sent_at is not None:
+                session = await self.open(attempts.deadline)
+                if self.is_sent:
                     found = await session.fetch(self._find, identifier)
                     if found:
                         return frozenset(found[0][0])
-                    sent_at = None
-                sent_at = self._loop.time()
+                sent_at, self.is_sent = self._loop.time(), True
                 rows = await session.fetch(
                     sql, identifier, *arrays, operation="INSERT", table=tables
                 )
@@ -77,18 +86,36 @@ class CommitConnection:
             except ConnectionLost as error:
                 last: KeytablesError = error
             except NotApplied as error:
-                last, sent_at = error, None
-            settled_at = 0.0 if sent_at is None else sent_at + _SETTLED_AFTER
-            attempts.deadline = max(deadline, settled_at)
-            await attempts.wait(last if sent_at is not None else _not_applied(last))
+                last, self.is_sent = error, False
+            attempts.deadline = max(deadline, sent_at + _LOOKED_FOR if self.is_sent else 0.0)
+            await attempts.wait(last if self.is_sent else _not_sent(last))
 
-    async def open(self) -> Session:
+    async def what_it_waits_for(self, deadline: float) -> str:
+        """Why the server does not answer a commit that was sent, "" if that is not known."""
+        backend = self._session.backend if self._session is not None else None
+        if backend is None:
+            return ""
+        try:
+            session = await self._connector.connect(deadline)
+        except KeytablesError:
+            return ""  # the same that the commit meets
+        try:
+            waits = await session.fetch(
+                _WAITS_FOR_STANDBY, backend.pid, backend.started, answer_by=deadline
+            )
+        except KeytablesError:
+            return ""
+        finally:
+            session.terminate()
+        return NO_STANDBY if waits else ""
+
+    async def open(self, deadline: float = math.inf) -> Session:
         """Return the session; a new one only after those that were lost have ended."""
         if self._session is None or self._session.is_closed:
             if self._session is not None:
                 self._lost.append(self._session.backend)
                 self._session = None
-            session = await self._connector.connect()
+            session = await self._connector.connect(deadline)
             try:
                 await self._end_lost(session)
             except BaseException:
@@ -108,7 +135,7 @@ class CommitConnection:
         return f"{commit_time(self._clock()) | high << 64 | 2 << 62 | low:032x}"
 
     async def _end_lost(self, session: Session) -> None:
-        deadline = self._loop.time() + ANSWER_TIMEOUT
+        deadline = self._loop.time() + TIMEOUT
         while self._lost:
             backend = self._lost[0]
             while await session.fetch(_END_BACKEND, backend.pid, backend.started):
@@ -118,8 +145,10 @@ class CommitConnection:
             self._lost.pop(0)
 
 
-def _not_applied(error: KeytablesError) -> NotApplied:
-    failure = NotApplied(str(error))
+def _not_sent(error: KeytablesError) -> KeytablesError:
+    if isinstance(error, NotApplied):
+        return error
+    failure = NotSent(str(error))
     failure.__cause__ = error
     return failure
 

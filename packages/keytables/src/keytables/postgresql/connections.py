@@ -1,12 +1,13 @@
 """Sessions of the database: what is checked and set in each, and how many there are.
 
-Rule: every wait is bounded, here and in the server: a statement that was sent ends within
-STATEMENT_TIMEOUT there, whatever becomes of this process or the network.
+Rule: every wait is bounded, here and in the server: a caller waits TIMEOUT at most, and a statement
+that was sent ends within STATEMENT_TIMEOUT there, whatever becomes of this process or the network.
 """
 
 import asyncio
 import math
 import os
+import socket
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
@@ -19,27 +20,33 @@ import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
 from keytables.engine import Activity
-from keytables.errors import KeytablesError, StoreClosed, Throttled, Unavailable
+from keytables.errors import (
+    KeytablesError,
+    OutOfReach,
+    StoreClosed,
+    Throttled,
+    Unavailable,
+)
 from keytables.failures import FailureReports
 from keytables.postgresql.failures import ENDED, ConnectionLost, translate
 from keytables.retries import Attempts, Backoff
 
-STATEMENT_TIMEOUT: Final = 5.0
-"""Seconds after which the server cancels a statement."""
+TIMEOUT: Final = 5.0
+"""Seconds that a caller waits: for a connection, for the answer, and for repeated attempts."""
+
+STATEMENT_TIMEOUT: Final = 4.0
+"""Seconds after which the server cancels a statement: before its connection is given up."""
 
 LOCK_TIMEOUT: Final = 2.5
 """Seconds after which it gives up a lock of another session."""
 
-ANSWER_TIMEOUT: Final = 7.0
-"""Seconds after which a connection that does not answer is given up: later than the server does."""
+KEEPALIVE: Final = 30
+"""Seconds of silence after which the system asks whether a connection still exists. Routers that
+translate addresses forget connections that are silent for some minutes.
+"""
 
-CONNECT_TIMEOUT: Final = 5.0
-
-WAIT_TIMEOUT: Final = 5.0
-"""Seconds that a read waits for a connection, while others use them all or none can be made."""
-
-READ_TIMEOUT: Final = 5.0
-"""Seconds for which a read whose connection broke is repeated: it changes nothing."""
+KEEPALIVE_INTERVAL: Final = 10
+KEEPALIVE_COUNT: Final = 3
 
 MAX_WAITING: Final = 10_000
 """Reads that may wait for a connection; further ones are Throttled."""
@@ -58,7 +65,10 @@ _SETTINGS: Final = {
     "default_transaction_read_only": "off",
     "statement_timeout": f"{STATEMENT_TIMEOUT:.0f}s",
     "lock_timeout": f"{LOCK_TIMEOUT * 1000:.0f}ms",
-    "idle_in_transaction_session_timeout": f"{STATEMENT_TIMEOUT:.0f}s",
+    "idle_in_transaction_session_timeout": f"{TIMEOUT:.0f}s",
+    "tcp_keepalives_idle": f"{KEEPALIVE}",
+    "tcp_keepalives_interval": f"{KEEPALIVE_INTERVAL}",
+    "tcp_keepalives_count": f"{KEEPALIVE_COUNT}",
     # Every statement finds its rows by an index. Plans are made once in a session, while tables may
     # be nearly empty: the others would be chosen then, and kept when the tables have grown.
     "plan_cache_mode": "force_generic_plan",
@@ -68,12 +78,17 @@ _SETTINGS: Final = {
     "jit": "off",
 }
 
+# The last column identifies the history of the data: the cluster, and its timeline, which changes
+# when a standby is promoted.
 _CHECK: Final = """
 SELECT pg_backend_pid(), backend_start, pg_is_in_recovery(),
        current_setting('server_version_num')::int, current_setting('server_encoding'),
        set_config('synchronous_commit',
                   CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
-                  ELSE current_setting('synchronous_commit') END, false)
+                  ELSE current_setting('synchronous_commit') END, false),
+       CASE WHEN NOT pg_is_in_recovery() THEN
+            (SELECT system_identifier FROM pg_control_system())
+            || ' ' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END
 FROM pg_stat_get_activity(pg_backend_pid())
 """
 
@@ -121,12 +136,22 @@ class Session:
             self._timer = self._loop.call_at(self._answer_by, self._on_timer)
 
     async def fetch(
-        self, sql: str, *values: object, operation: str = "SELECT", table: str = ""
+        self,
+        sql: str,
+        *values: object,
+        operation: str = "SELECT",
+        table: str = "",
+        answer_by: float = math.inf,
     ) -> list[Any]:
-        """Return the rows of a statement. Closes the connection if it may be carried out later."""
+        """Return the rows of a statement. Closes the connection if it may be carried out later.
+        ``answer_by``: a time of the event loop, if that is before TIMEOUT.
+        """
         self._activity.round_trips += 1
-        self._answer_by = self._loop.time() + ANSWER_TIMEOUT
+        self._answer_by = min(self._loop.time() + TIMEOUT, answer_by)
         if self._timer is None:  # set once in that time, not for each statement
+            self._timer = self._loop.call_at(self._answer_by, self._on_timer)
+        elif self._timer.when() > self._answer_by:
+            self._timer.cancel()
             self._timer = self._loop.call_at(self._answer_by, self._on_timer)
         try:
             statement = self._prepared.get(sql)
@@ -177,21 +202,29 @@ class Session:
 
 
 class Connector:
-    """Opens sessions. ``url`` and ``settings``: of :class:`keytables.stores.PostgresUrl`."""
+    """Opens sessions. ``url`` and ``settings``: of :class:`keytables.stores.PostgresUrl`.
+
+    ``failovers``: how often the server that a session reached had another history than the last.
+    """
 
     def __init__(self, url: str, settings: dict[str, str], connect_timeout: float) -> None:
         self._urls = deque(each_host(url))
         self._settings = {"application_name": "keytables", **settings, **_SETTINGS}
         self._timeout = connect_timeout
+        self._history = ""
         self.activity = Activity()
+        self.failovers = 0
 
-    async def connect(self) -> Session:
+    async def connect(self, deadline: float = math.inf) -> Session:
         """Open a session and check its server: of several hosts the first that can be used, from
-        the one that was used last. Raises Unavailable.
+        the one that was used last. ``deadline``: of the event loop. Raises Unavailable.
         """
-        for tried, url in enumerate(list(self._urls), 1):
+        loop, urls = asyncio.get_running_loop(), list(self._urls)
+        for tried, url in enumerate(urls, 1):
+            # A host that is silent leaves time for the others.
+            left = (deadline - loop.time()) / (len(urls) - tried + 1)
             try:
-                session = await self._connect(url)
+                session = await self._connect(url, max(min(self._timeout, left), 0.0))
             except ConnectionLost:
                 if tried == len(self._urls):
                     raise
@@ -200,11 +233,12 @@ class Connector:
                 return session
         raise AssertionError("unreachable")
 
-    async def _connect(self, url: str) -> Session:
+    async def _connect(self, url: str, seconds: float) -> Session:
+        end = asyncio.get_running_loop().time() + seconds
         try:
             connection = await asyncpg.connect(
                 url,
-                timeout=self._timeout,
+                timeout=seconds,
                 server_settings=self._settings,
             )
         except Exception as error:  # noqa: BLE001 - translated
@@ -212,18 +246,21 @@ class Connector:
             # The text of an error about the URL may repeat parts of it, and would be logged.
             raise failure from (error if isinstance(failure, ConnectionLost) else None)
         try:
-            return await self._checked(connection)
-        except BaseException:
+            async with asyncio.timeout_at(end):
+                return await self._checked(connection)
+        except BaseException as error:
             connection.terminate()
+            if isinstance(error, TimeoutError):
+                raise translate(error) from error
             raise
 
     async def _checked(self, connection: "asyncpg.Connection[Any]") -> Session:
         try:
-            row = await connection.fetchrow(_CHECK, timeout=self._timeout)
+            row = await connection.fetchrow(_CHECK)
         except Exception as error:
             raise translate(error) from error
         assert row is not None
-        pid, started, is_standby, version, encoding, _ = row
+        pid, started, is_standby, version, encoding, _, history = row
         if pid != connection.get_server_pid():
             raise Unavailable(_POOLER)
         if version < OLDEST_SERVER * 10_000:
@@ -237,7 +274,25 @@ class Connector:
                 "the server is in recovery, a standby: with several hosts, "
                 "target_session_attrs=read-write finds the primary"
             )
+        _keep_alive(connection)
+        self.failovers += self._history not in ("", history)
+        self._history = history
         return Session(connection, Backend(pid, started), self.activity)
+
+
+def _keep_alive(connection: "asyncpg.Connection[Any]") -> None:
+    """As the server does by ``tcp_keepalives_idle``. The client has no option for it."""
+    sock = connection._transport.get_extra_info("socket")
+    if sock is None or sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", KEEPALIVE),
+        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL),
+        ("TCP_KEEPCNT", KEEPALIVE_COUNT),
+    ):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def each_host(url: str) -> list[str]:
@@ -309,6 +364,8 @@ def _connect_failure(error: Exception, url: str) -> KeytablesError:
         return ConnectionLost("PostgreSQL did not answer in time")
     if isinstance(error, FileNotFoundError):
         return ConnectionLost(f"cannot connect to PostgreSQL: {_missing_file(url)}")
+    if "connection_lost" in text:  # the client's word for it
+        return ConnectionLost("cannot connect to PostgreSQL: it closed the connection")
     if isinstance(error, OSError):
         return ConnectionLost(f"cannot connect to PostgreSQL: {error}")
     return ConnectionLost(f"cannot connect to PostgreSQL: {type(error).__name__}")
@@ -339,23 +396,23 @@ class Pool:
 
         Raises Throttled: all sessions are in use for too long, or the database is out of reach.
         """
-        began = self._loop.time()
+        deadline = self._loop.time() + TIMEOUT
         attempts: Attempts | None = None
         while True:
             try:
-                session = self._take_idle() or await self._acquire()
+                session = self._take_idle() or await self._acquire(deadline)
                 try:
-                    return await session.fetch(sql, *values, table=table)
+                    return await session.fetch(sql, *values, table=table, answer_by=deadline)
                 finally:
                     self._release(session)
             except ConnectionLost as error:
                 if attempts is None:
-                    attempts = Attempts(_READ_BACKOFF, began + READ_TIMEOUT)
+                    attempts = Attempts(_READ_BACKOFF, deadline)
                 pause = attempts.next_delay(self._loop.time())
                 if pause is None or self.is_closed:
                     self._failure_reports.report(error)
                     # Nothing was changed, and the database may soon be back.
-                    raise Throttled(str(error)) from error
+                    raise OutOfReach(str(error)) from error
             except KeytablesError as error:
                 self._failure_reports.report(error)
                 raise
@@ -366,7 +423,7 @@ class Pool:
         """A session for several statements. Raises Throttled: all are in use for too long;
         Unavailable: none can be opened.
         """
-        session = await self._acquire()
+        session = await self._acquire(self._loop.time() + TIMEOUT)
         try:
             yield session
         finally:
@@ -392,8 +449,7 @@ class Pool:
             self._count -= 1
         return None
 
-    async def _acquire(self) -> Session:
-        deadline = self._loop.time() + WAIT_TIMEOUT
+    async def _acquire(self, deadline: float) -> Session:
         while True:
             if self.is_closed:
                 raise StoreClosed("the store is closed")
@@ -401,7 +457,7 @@ class Pool:
                 return session
             may_attempt = not self._failures or self._loop.time() >= self._next_attempt
             if self._count < self._size and may_attempt:
-                if (opened := await self._open()) is not None:
+                if (opened := await self._open(deadline)) is not None:
                     self._in_use.add(opened)
                     return opened
                 continue
@@ -409,12 +465,12 @@ class Pool:
             if (passed_on := await self._wait(deadline)) is not None:
                 return passed_on
 
-    async def _open(self) -> Session | None:
+    async def _open(self, deadline: float) -> Session | None:
         self._count += 1
         # Others wait until this attempt has ended.
-        self._next_attempt = self._loop.time() + CONNECT_TIMEOUT
+        self._next_attempt = deadline
         try:
-            session = await self._connector.connect()
+            session = await self._connector.connect(deadline)
         except BaseException as error:
             self._count -= 1
             self._failures += 1

@@ -59,11 +59,11 @@ class PostgresEngine(Engine):
         failures: FailureReports,
         sweep_interval: float,
         guard: ClockGuard,
-        activity: Activity,
+        connector: Connector,
     ) -> None:
         self._pool, self._writer, self._schema = pool, writer, schema
         self._clock, self._failures, self._guard = clock, failures, guard
-        self._activity = activity
+        self._connector = connector
         self._removed = Counter[str]()
         self._handles: dict[str, PostgresTable] = {}
         self._sweeper = Sweeper(
@@ -130,12 +130,25 @@ class PostgresEngine(Engine):
             failures=failures,
             sweep_interval=sweep_interval,
             guard=ClockGuard(clock, first=first_reading),
-            activity=connector.activity,
+            connector=connector,
         )
 
     @property
     def activity(self) -> Activity:
-        return self._activity
+        return self._connector.activity
+
+    @property
+    def trouble(self) -> str:
+        return self._writer.trouble
+
+    async def clock_difference(self, clock: Clock) -> float:
+        before = clock()
+        [row] = await self._pool.fetch("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(row[0]) - (before + clock()) / 2
+
+    @property
+    def failovers(self) -> int:
+        return self._connector.failovers
 
     @property
     def expired(self) -> Mapping[str, int]:

@@ -25,9 +25,11 @@ class ConnectionLost(Unavailable):
 
 
 class NotApplied(Unavailable):
-    """No connection was obtained in time, or the database gave up the transaction. The caller gets
-    Throttled.
-    """
+    """The database gave up the transaction. The caller gets Throttled."""
+
+
+class NotSent(NotApplied):
+    """No connection was obtained in time. The caller gets OutOfReach."""
 
 
 ENDED: Final = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "08000", "08003", "08006"})

@@ -9,6 +9,9 @@ commit that holds it. A write whose guard fails is evaluated again, and does not
 
 What is submitted to an item meanwhile waits for its next commit. So several commits of a process
 may be on their way at once: no two of them change one item.
+
+A caller waits TIMEOUT at most. Then those whose commit was sent get Unconfirmed, and those that
+wait behind it OutOfReach, as do all that come until the fate of that commit is known.
 """
 
 import asyncio
@@ -25,16 +28,18 @@ from keytables.engine import Clock
 from keytables.errors import (
     AccessRefused,
     KeytablesError,
+    OutOfReach,
     SchemaError,
     StorageFull,
     StoreClosed,
     Throttled,
     Unavailable,
+    Unconfirmed,
 )
 from keytables.failures import FailureReports
 from keytables.postgresql.commits import CommitConnection
-from keytables.postgresql.connections import Connector
-from keytables.postgresql.failures import NotApplied
+from keytables.postgresql.connections import TIMEOUT, Connector
+from keytables.postgresql.failures import ConnectionLost, NotApplied, NotSent
 from keytables.postgresql.operations import UNREAD, ItemOperation, RowChange, Stored, fold
 from keytables.postgresql.reads import ItemReads
 from keytables.postgresql.statements import GUARDED, Change, TableStatements
@@ -50,6 +55,14 @@ _MAX_EVALUATIONS: Final = 50
 
 _OPEN_AGAIN: Final = Backoff(1.0, 30.0, jitter=0.5)
 """Pauses between attempts to open a further connection: writes do without it."""
+
+_GIVE_UP_AFTER: Final = 0.9 * TIMEOUT
+"""Seconds after which callers get an error: before the connection is given up."""
+
+_LOOK_FOR: Final = 1.0
+"""Seconds before that in which the reason is looked for."""
+
+_NO_ANSWER: Final = "the database did not answer in time"
 
 _LONGEST_PAUSE: Final = 0.005
 """Seconds that writes which are ready wait at most, while a connection is free."""
@@ -75,14 +88,17 @@ class TableWrites:
 
 
 class ItemWrites:
-    """The incomplete writes to one item, in order. ``taken``: how many are in the commit."""
+    """The incomplete writes to one item, in order. ``taken``: how many are in the commit;
+    ``is_overdue``: whether their callers have got an error, as it takes too long.
+    """
 
-    __slots__ = ("evaluations", "key", "operations", "stored", "table", "taken")
+    __slots__ = ("evaluations", "is_overdue", "key", "operations", "stored", "table", "taken")
 
     def __init__(self, table: TableWrites, key: KeyTuple, first: ItemOperation) -> None:
         self.table, self.key, self.operations = table, key, [first]
         self.stored: object = UNREAD
         self.taken = self.evaluations = 0
+        self.is_overdue = False
 
 
 class GroupCommit:
@@ -113,6 +129,9 @@ class GroupCommit:
         self._timer: asyncio.TimerHandle | None = None
         self._next_begin = self._usual = 0.0
         self._failed_openings, self._open_again_at = 0, 0.0
+        self._given_up: set[CommitConnection] = set()  # their callers have an error already
+        self.trouble = ""
+        """Why commits are not confirmed now, as far as it is known."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._random = random.Random()  # noqa: S311 - numbers that are not alike, no secrets
@@ -137,20 +156,26 @@ class GroupCommit:
         if self.is_closed:
             completion.set_exception(StoreClosed("the store is closed"))
             return
+        if self._given_up and self._is_blocked:
+            completion.set_exception(OutOfReach(self.trouble or _NO_ANSWER))
+            return
         if self._count >= self._max_waiting or self._bytes >= self._max_waiting_bytes:
             completion.set_exception(
                 Throttled(f"{self._count} writes with {self._bytes} bytes are waiting already")
             )
+            return
+        keys = table.partitions.get(key[0])
+        if keys is None:
+            keys = table.partitions[key[0]] = {}
+        writes = keys.get(key)
+        if writes is not None and writes.is_overdue:
+            completion.set_exception(OutOfReach(self.trouble or _NO_ANSWER))
             return
         operation.completion = completion
         if not self._count:
             self._idle.clear()
         self._count += 1
         self._bytes += operation.size
-        keys = table.partitions.get(key[0])
-        if keys is None:
-            keys = table.partitions[key[0]] = {}
-        writes = keys.get(key)
         if writes is None:
             writes = keys[key] = ItemWrites(table, key, operation)
             self._prepare(writes)
@@ -198,6 +223,10 @@ class GroupCommit:
         writes.table.reads.read(writes.key).add_done_callback(on_read)
 
     def _set_ready(self, writes: ItemWrites) -> None:
+        if self._given_up and self._is_blocked:
+            writes.taken = len(writes.operations)
+            self._fail([writes], OutOfReach(self.trouble or _NO_ANSWER))
+            return
         self._ready.append(writes)
         if not self._is_beginning and self._timer is None:
             self._begin()
@@ -231,18 +260,60 @@ class GroupCommit:
         begun = self._loop.time()
         self._next_begin = begun + min(self._usual / len(self._connections), _LONGEST_PAUSE)
         batch = self._take()
+        timer = self._loop.call_later(
+            _GIVE_UP_AFTER - _LOOK_FOR, self._start_giving_up, connection, batch
+        )
         try:
             await self._commit(connection, batch)
         except Exception as error:  # noqa: BLE001 - the writes of the batch get it
             self._failures.report(error)
             self._fail(batch, error)
         finally:
+            timer.cancel()
+            self._given_up.discard(connection)
             self._usual += (self._loop.time() - begun - self._usual) / 8
             self._under_way -= 1
             is_usable = connection.is_open or connection is self._connections[0]
             (self._free if is_usable else self._unopened).append(connection)
             if self._ready and not self._is_beginning:
                 self._begin()
+
+    @property
+    def _is_blocked(self) -> bool:
+        return len(self._given_up) == self._under_way
+
+    def _start_giving_up(self, connection: CommitConnection, batch: list[ItemWrites]) -> None:
+        self._start(self._give_up(connection, batch))
+
+    async def _give_up(self, connection: CommitConnection, batch: list[ItemWrites]) -> None:
+        """Give the callers of a commit their error. It goes on, and its items keep their order."""
+        deadline = self._loop.time() + _LOOK_FOR
+        if connection.is_sent:
+            self.trouble = await connection.what_it_waits_for(deadline)
+        await asyncio.sleep(deadline - self._loop.time())
+        late = [writes for writes in batch if writes.taken]
+        if not late:
+            return  # it has ended
+        reason = self.trouble or _NO_ANSWER
+        failure = Unconfirmed(reason) if connection.is_sent else OutOfReach(reason)
+        self._failures.report(failure)
+        self._given_up.add(connection)
+        for writes in late:
+            writes.is_overdue = True
+            waiting = writes.operations[writes.taken :]
+            del writes.operations[writes.taken :]
+            for operation in writes.operations:
+                _answer(operation, failure)
+            for operation in waiting:
+                self._count -= 1
+                self._bytes -= operation.size
+                _answer(operation, OutOfReach(reason))
+        if self._is_blocked:
+            ready = list(self._ready)
+            self._ready.clear()
+            for writes in ready:
+                writes.taken = len(writes.operations)
+            self._fail(ready, OutOfReach(reason))
 
     def _open_another(self) -> None:
         """Open a further connection, in the background."""
@@ -312,10 +383,10 @@ class GroupCommit:
             return
         except KeytablesError as error:
             self._failures.report(error)
-            failure = Throttled(str(error)) if isinstance(error, NotApplied) else error
-            self._fail([writes for writes, _ in changes], failure)
+            self._fail([writes for writes, _ in changes], _of_caller(error))
             return
         applied = [each for each, (_, _, number) in changes if not number or number in done]
+        self.trouble = ""
         self._connector.activity.commits += 1
         self._connector.activity.written += len(applied)
         self._finish(applied)
@@ -349,6 +420,7 @@ class GroupCommit:
                 del done[writes.taken :]
                 writes.operations = left
             writes.taken = writes.evaluations = 0
+            writes.is_overdue = False
             if not left:
                 key, partitions = writes.key, writes.table.partitions
                 keys = partitions[key[0]]
@@ -372,6 +444,35 @@ class GroupCommit:
                 self._prepare(writes)
         if not self._count:
             self._idle.set()
+
+
+def _of_caller(error: KeytablesError) -> KeytablesError:
+    if isinstance(error, NotSent):
+        return OutOfReach(str(error))
+    if isinstance(error, NotApplied):
+        return Throttled(str(error))
+    return Unconfirmed(str(error)) if isinstance(error, ConnectionLost) else error
+
+
+class _Answered:
+    """In place of a completion that has its error."""
+
+    def done(self) -> bool:
+        return True
+
+    def set_result(self, _: object, /) -> None: ...
+
+    def set_exception(self, _: Exception, /) -> None: ...
+
+
+def _answer(operation: ItemOperation, failure: KeytablesError) -> None:
+    if not operation.completion.done():
+        operation.completion.set_exception(clone_error(failure))
+    operation.completion = _Answered()
+    for waiter in operation.waiters or ():
+        if not waiter.done():
+            waiter.set_result(None)
+    operation.waiters = None
 
 
 Shape: TypeAlias = tuple[tuple[TableStatements, Change], ...]
