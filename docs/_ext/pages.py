@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from autopush import bridges
+from autopush.api.app import EXPOSED, MAX_AGE, ROUTES
 from autopush.commands import COMMANDS
 from autopush.delivery.bridged import REASONS
 from autopush.protocol.states import TRANSITIONS, Event, State
@@ -57,6 +58,24 @@ def errors() -> str:
             kind.help,
         ]
     return "\n".join(parts)
+
+
+def cors() -> str:
+    """The headers by which web pages may call the endpoints."""
+    rows = [
+        "| path | `Access-Control-` headers |",
+        "|---|---|",
+        f"| all | `Allow-Origin: *`; `Expose-Headers: {EXPOSED}` |",
+    ]
+    rows += [
+        f"| `{route.path}` | `Allow-Methods: {route.methods}`; "
+        f"`Allow-Headers: {route.allowed_headers}`; `Max-Age: {MAX_AGE}` |"
+        if route.allowed_headers
+        else f"| `{route.path}` | `Allow-Methods: {route.methods}`; no request headers; "
+        f"`Max-Age: {MAX_AGE}` |"
+        for route in ROUTES
+    ]
+    return "\n".join(rows)
 
 
 def bridge_modules() -> dict[str, str]:
@@ -189,6 +208,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "channelstats-tables": channelstats_parts.tables,
     "channelstats-figures": channelstats_parts.figures,
     "commands": commands,
+    "cors": cors,
     "errors": errors,
     "latencies": latencies,
     "metrics": metrics,

@@ -239,6 +239,14 @@ def test_the_service_is_stopped_in_time_and_reached_on_this_machine_only(
         assert (outside, inside) in {("8080", "8080"), ("8082", "8082")}
 
 
+def test_whoever_is_in_front_of_a_container_says_who_a_client_is() -> None:
+    for document in COMPOSE.values():
+        for service in document["services"].values():
+            if service["image"] == "autopush":
+                networks = service["environment"]["AUTOPUSH_TRUSTED_PROXIES"]
+                assert networks == "[172.16.0.0/12, 192.168.0.0/16]"
+
+
 def test_no_internal_port_is_published() -> None:
     for document in COMPOSE.values():
         for service in document["services"].values():
@@ -275,6 +283,7 @@ MANIFESTS = {
     path.name: list(yaml.load_all(path.read_text("utf-8"), Loader=yaml.CSafeLoader))
     for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 }
+PORTS = {"websocket": 8080, "router": 8081, "endpoint": 8082, "metrics": 9090}
 WORKLOADS = [
     pytest.param(file, document, id=f"{file}-{document['metadata']['name']}")
     for file, documents in MANIFESTS.items()
@@ -315,7 +324,13 @@ def test_a_pod_is_not_root_has_time_to_stop_and_is_probed(file: str, workload: D
         "capabilities": {"drop": ["ALL"]},
     }
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports.items() <= {"websocket": 8080, "router": 8081, "endpoint": 8082}.items()
+    assert ports.items() <= PORTS.items()
+    assert "metrics" in ports
+    annotations = workload["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(PORTS["metrics"]),
+    }
     for probe, paths in {
         "startupProbe": {"/__lbheartbeat__"},
         "livenessProbe": {"/__lbheartbeat__"},  # a restart heals no database
@@ -348,7 +363,7 @@ def test_labels_and_ports_of_a_service_are_those_of_its_pods(file: str, workload
     ]
     for port in service["spec"]["ports"]:
         assert ports[port["targetPort"]] == port["port"]
-        assert port["targetPort"] != "router"
+        assert port["targetPort"] not in ("router", "metrics")
 
 
 def test_the_embedded_store_has_one_pod_and_a_volume_at_the_data_folder() -> None:
@@ -363,6 +378,8 @@ def test_the_embedded_store_has_one_pod_and_a_volume_at_the_data_folder() -> Non
 def test_the_ingress_leads_web_sockets_to_their_port_and_the_rest_to_the_endpoint() -> None:
     [ingress] = [each for each in MANIFESTS["embedded.yaml"] if each["kind"] == "Ingress"]
     [rule] = ingress["spec"]["rules"]
+    # With accounts_required the path is /ws/TOKEN.
+    assert {path["pathType"] for path in rule["http"]["paths"]} == {"Prefix"}
     backends = {
         path["path"]: path["backend"]["service"]["port"]["name"] for path in rule["http"]["paths"]
     }
@@ -414,11 +431,30 @@ def test_nodes_over_postgresql_check_its_certificate_and_share_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "ports"),
-    [("cluster.yaml", ["websocket"]), ("postgresql.yaml", ["websocket", "endpoint"])],
+    ("file", "name", "ports"),
+    [
+        ("cluster.yaml", "autopush-connection", ["websocket"]),
+        ("cluster.yaml", "autopush-endpoint", ["endpoint"]),
+        ("postgresql.yaml", "autopush", ["websocket", "endpoint"]),
+        ("embedded.yaml", "autopush", ["websocket", "endpoint"]),
+    ],
 )
-def test_only_nodes_reach_the_internal_port(file: str, ports: list[str]) -> None:
-    [policy] = [each for each in MANIFESTS[file] if each["kind"] == "NetworkPolicy"]
-    public, internal = policy["spec"]["ingress"]
+def test_only_nodes_reach_the_internal_port_and_only_prometheus_the_metrics(
+    file: str, name: str, ports: list[str]
+) -> None:
+    [policy] = [
+        each
+        for each in MANIFESTS[file]
+        if each["kind"] == "NetworkPolicy" and each["metadata"]["name"] == name
+    ]
+    public, *internal, metrics = policy["spec"]["ingress"]
     assert public == {"ports": [{"port": port} for port in ports]}
-    assert internal == {"from": [{"podSelector": {"matchLabels": {"app": "autopush"}}}]}
+    nodes = {"from": [{"podSelector": {"matchLabels": {"app": "autopush"}}}]}
+    has_router = name == "autopush-connection" or file == "postgresql.yaml"
+    assert internal == ([nodes] if has_router else [])
+    assert metrics["ports"] == [{"port": "metrics"}]
+    [source] = metrics["from"]
+    assert source.keys() == {"namespaceSelector"}
+    [config] = [each for each in MANIFESTS[file] if each["kind"] == "ConfigMap"]
+    settings = tomllib.loads(config["data"]["autopush.toml"])
+    assert settings["metrics_port"] == PORTS["metrics"]

@@ -139,7 +139,9 @@ def test_the_ini_files_are_accepted(
     assert err == ""
 
 
-@pytest.mark.parametrize("name", ["compose.yaml", "compose.dynamodb.yaml"])
+@pytest.mark.parametrize(
+    "name", ["compose.yaml", "compose.dynamodb.yaml", "compose.postgresql.yaml"]
+)
 def test_the_variables_of_the_containers_are_accepted(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -263,6 +263,13 @@ def test_the_readme_shows_both_commands_on_its_first_screen() -> None:
     assert "\nmake test" in first_screen
 
 
+def test_every_extra_is_listed() -> None:
+    with (ROOT / "packages" / "autopush" / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    text = (ROOT / "docs" / "getting-started.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == set(extras)
+
+
 def test_the_changelog_begins_with_the_version_of_the_package() -> None:
     with (ROOT / "packages" / "autopush" / "pyproject.toml").open("rb") as file:
         version = tomllib.load(file)["project"]["version"]

@@ -13,6 +13,7 @@ from uuid import uuid4
 import jsonschema
 import yaml
 
+from autopush.api.matrix import MAX_BODY
 from autopush.keys import node_keys
 from autopush.net.node_auth import CallerSession
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
@@ -190,7 +191,7 @@ async def notifications(request: Checked, running: Service) -> None:
     await request("get", path, 200)
     await request("post", path, 200, body)
     await request("post", path, 400, b"{")
-    await request("post", path, 413, b" " * 70_000)
+    await request("post", path, 413, b" " * (MAX_BODY + 1))
 
 
 async def versions(request: Checked, running: Service) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,7 +56,11 @@ class ApplicationServer:
         self, method: str, url: str, *, headers: Headers | None = None, body: bytes = b""
     ) -> Answer:
         async with self._session.request(
-            method, url, headers=headers, data=body or None, allow_redirects=False
+            method,
+            url,
+            headers=headers,
+            data=BytesIO(body) if body else None,
+            allow_redirects=False,
         ) as response:
             return Answer(response.status, response.headers, await response.read())
 

@@ -36,8 +36,7 @@ class BridgedDevice:
 
     async def store(self, router_data: Mapping[str, Value]) -> None:
         """Store a record as it is, without asking the router."""
-        month = self.harness.store.current.name
-        assert await self.harness.store.users.register(UAID, self.router_type, router_data, month)
+        await self.harness.bridged_user(self.router_type, router_data)
         self.harness.clock.advance(1)
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ moves both clocks.
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from autopush.api.status_pages import Dockerflow
@@ -30,7 +30,7 @@ from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key, new_message_id
 from autopush.webpush.urgency import HIGHEST
-from keytables import Item
+from keytables import Item, Value
 from support import wire
 from support.clocks import ManualClock
 from support.fake_loop import FakeLoop
@@ -363,6 +363,14 @@ class Harness:
         await self.store.users.create(UAID, node_id, connected_at, "message")
         await self.store.current.add_channel(UAID, CHANNEL)
         self.engine.calls.clear()
+
+    async def bridged_user(
+        self, router_type: str, router_data: Mapping[str, Value], uaid: str = UAID
+    ) -> None:
+        """Register a user behind a bridge, with one channel."""
+        current = self.store.current
+        assert await self.store.users.register(uaid, router_type, router_data, current.name)
+        await current.add_channel(uaid, CHANNEL)
 
     def change_record(self, **attributes: str | int | None) -> None:
         """Change the router record in the table itself; None removes an attribute."""

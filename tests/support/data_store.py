@@ -1,6 +1,7 @@
 """A store, filled and read without the commands that are tested on it."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from keytables.stores import open_engine
 T = TypeVar("T")
 Run = Callable[..., tuple[int, str, str]]
 """Runs a command line; answers with exit code, standard output and standard error."""
+STORE_LINE = re.compile(r"\Astore: .*\n")
+"""What many commands print first on standard error."""
 CHANNEL = "11111111-2222-3333-4444-555555555555"
 
 

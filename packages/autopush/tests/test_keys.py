@@ -97,6 +97,14 @@ def test_a_file_holds_several_keys_newest_first_with_comments(tmp_path: Path) ->
     assert load_keys(tmp_path).crypto == (KEY, OTHER_KEY)
 
 
+def test_a_file_may_hold_the_output_of_autokey(tmp_path: Path) -> None:
+    path = write_key(tmp_path, f"Key = {KEY}\n")
+    assert load_keys(tmp_path).crypto == (KEY,)
+    rotate_key(tmp_path, "crypto_key", make=lambda: NEW_KEY)
+    assert load_keys(tmp_path).crypto == (NEW_KEY, KEY)
+    assert f"Key = {KEY}" in path.read_text()
+
+
 @pytest.mark.parametrize("broken", [KEY[:-1], f"{KEY} {KEY}", "geheim", KEY + "\0", "\xff" + KEY])
 def test_a_broken_key_names_file_and_line_but_not_its_content(tmp_path: Path, broken: str) -> None:
     path = write_key(tmp_path, f"# fine\n{OTHER_KEY}\n{broken}\n")

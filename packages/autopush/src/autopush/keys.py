@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from autopush.settings import StartupError
-from autopush.settings.value_types import is_auth_key, is_fernet_key
+from autopush.settings.value_types import is_auth_key, is_fernet_key, without_label
 from autopush.webpush.tokens import derive_key, new_key
 
 _PRIVATE_FILE: Final = 0o600
@@ -155,7 +155,7 @@ def _read(path: Path) -> str:
 def _parse(path: Path, text: str) -> tuple[str, ...]:
     keys = []
     for number, line in enumerate(text.splitlines(), 1):
-        key = line.strip()
+        key = without_label(line.strip())
         if not key or key.startswith("#"):
             continue
         if not _VALID[path.name](key):

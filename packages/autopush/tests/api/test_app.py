@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
+from autopush.api.app import EXPOSED
 from autopush.version import VERSION
 from keytables import KeyTuple, Unavailable
 from support.cases import cases
@@ -200,12 +201,7 @@ async def test_web_pages_of_any_origin_may_push(endpoint: Endpoint, method: str,
     } == set(allowed)
     assert headers[f"{CORS}allow-origin"] == "*"
     assert headers[f"{CORS}allow-methods"] == "POST"
-    assert headers[f"{CORS}expose-headers"].split(",") == [
-        "location",
-        "www-authenticate",
-        "link",
-        "preference-applied",
-    ]
+    assert headers[f"{CORS}expose-headers"] == EXPOSED
     assert headers[f"{CORS}max-age"] == "3600"
 
 
@@ -215,7 +211,7 @@ async def test_web_pages_of_any_origin_may_delete_messages(endpoint: Endpoint, m
         f"{CORS}allow-origin": "*",
         f"{CORS}allow-methods": "GET,DELETE",
         f"{CORS}allow-headers": "",
-        f"{CORS}expose-headers": "location",
+        f"{CORS}expose-headers": EXPOSED,
         f"{CORS}max-age": "3600",
     }
 
@@ -223,7 +219,14 @@ async def test_web_pages_of_any_origin_may_delete_messages(endpoint: Endpoint, m
 @pytest.mark.parametrize("path", ["/", "/status", "/no/such/page", "/v1/err", "/messages"])
 async def test_other_pages_may_be_read_by_any_origin(endpoint: Endpoint, path: str) -> None:
     headers = headers_of(await endpoint.ask("GET", path))
-    assert cors_of(headers) == {f"{CORS}allow-origin": "*"}
+    assert cors_of(headers) == {f"{CORS}allow-origin": "*", f"{CORS}expose-headers": EXPOSED}
+
+
+@pytest.mark.parametrize(
+    "name", ["Location", "TTL", "Link", "Retry-After", "WWW-Authenticate", "ETag", "Allow"]
+)
+def test_web_pages_may_read_every_header_that_a_client_needs(name: str) -> None:
+    assert name.lower() in EXPOSED.split(",")
 
 
 async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from autopush.api.matrix import read_notification
 from autopush.limits import LimitRefusals, PushLimits
 from autopush.net.http_messages import Request, Response
 from autopush.settings import Settings
@@ -122,6 +123,32 @@ async def test_of_changed_counts_only_the_last_waits_and_events_all_do(
         assert rejected(await notify(endpoint, url(endpoint))) == []
     waiting = [json.loads(decode_base64url(str(row["data"]))) for row in harness.rows()]
     assert [each["notification"]["counts"]["unread"] for each in waiting] == [1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("notification", "is_event"),
+    [
+        ({"event_id": "$1:example.org", "room_id": "!1:example.org"}, True),
+        ({"event_id": "$Woq2vwLy8mNukf7e8oz61GxT5gpMmr_asNojhb56-wU"}, True),
+        ({"id": "$1", "event_id": "$1", "type": "m.room.message", "sender": "@a:b"}, True),
+        ({"id": "$1", "room_id": "!1:b", "type": "m.room.message", "sender": "@a:b"}, True),
+        ({"room_id": "!1:b", "type": "m.room.member", "sender": "@a:b"}, True),
+        ({"counts": {"unread": 1}}, False),
+        ({"event_id": None, "counts": {"unread": 1}}, False),
+        ({"event_id": "", "room_id": "", "type": "", "sender": "", "counts": {}}, False),
+        ({"id": "", "type": None, "sender": "", "counts": {"unread": 0}}, False),
+        ({"event_id": False, "counts": {"missed_calls": 1}, "prio": "high"}, False),
+        ({"event_id": {"$": 1}}, False),
+        ({"room_id": "!1:b", "counts": {"unread": 1}}, False),
+        ({}, False),
+    ],
+)
+def test_events_are_told_from_changed_counts_by_what_identifies_an_event(
+    notification: dict[str, Any], is_event: bool
+) -> None:
+    found = read_notification(body(notification, "x"), MAX_DATA)
+    assert (found.topic is None) is is_event
+    assert found.urgency == ("high" if is_event else "low")
 
 
 @pytest.mark.parametrize(

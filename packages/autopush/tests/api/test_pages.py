@@ -57,6 +57,22 @@ def test_the_addresses_and_the_version_stand_in_the_page_without_any_script() ->
     assert "{{" not in text
 
 
+def test_where_accounts_are_required_the_page_asks_for_the_token() -> None:
+    def shown(accounts_required: bool) -> list[str]:
+        page = Pages(
+            endpoint_url=ENDPOINT, websocket_url=WEBSOCKET, accounts_required=accounts_required
+        )
+        text = text_of(page)
+        state = "required" if accounts_required else "none"
+        assert f'data-accounts="{state}"' in text
+        paragraphs = re.findall(r"<p ([^>]*)>([^<]*token[^<]*)", text)
+        assert len(paragraphs) == 2
+        return [words for attributes, words in paragraphs if "hidden" not in attributes]
+
+    assert shown(False) == []
+    assert len(shown(True)) == 2
+
+
 def test_an_address_cannot_become_markup() -> None:
     text = text_of(start_page(websocket='wss://push.example/"><script>alert(1)</script>'))
     assert "<script>alert" not in text

@@ -17,7 +17,8 @@ from autopush.net.http_messages import Response
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import METRICS
 from autopush.webpush.errors import PushError
-from autopush.webpush.tokens import parse_message_id
+from autopush.webpush.syntax import encode_base64url
+from autopush.webpush.tokens import decode_key, parse_message_id
 from keytables import ItemTooLarge, OutOfReach, StorageFull, Throttled, Unavailable, Unconfirmed
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER_NODE, UAID, Harness
 from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
@@ -177,6 +178,38 @@ async def test_a_restricted_endpoint_is_for_its_own_sender_only(
     assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
     assert (await signed(harness, endpoint, vapid(harness))).status == 201
     assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
+
+
+async def test_all_urls_of_a_channel_work_while_it_is_registered(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    first, second = {"ttl": "60"}, {"ttl": "60", "authorization": vapid(harness)}
+    paths = ((endpoint.path(), first), (endpoint.path(key=SENDER.point), second))
+
+    async def statuses() -> list[int]:
+        return [(await endpoint.ask("POST", path, headers)).status for path, headers in paths]
+
+    assert await statuses() == [201, 201]
+    await harness.store.current.remove_channel(UAID, CHANNEL)
+    assert await statuses() == [410, 410]
+    await harness.store.current.add_channel(UAID, CHANNEL)
+    assert await statuses() == [201, 201]
+
+
+@pytest.mark.parametrize("form", [SENDER.point, SENDER.point[1:], SENDER.der])
+@pytest.mark.parametrize("registered", [SENDER.point, SENDER.point[1:], SENDER.der])
+async def test_a_restricted_endpoint_knows_its_sender_by_the_key_in_any_form(
+    harness: Harness, endpoint: Endpoint, form: bytes, registered: bytes
+) -> None:
+    await harness.known_user()
+    key = decode_key(encode_base64url(registered))
+    token = vapid(harness).partition(",")[0]
+    headers = TTL | {"authorization": f"{token},k={encode_base64url(form)}"}
+    assert (await endpoint.push(headers, key=key)).status == 201
+    # Of earlier versions, for the form that was registered.
+    earlier = await endpoint.push(headers, key=registered)
+    assert (earlier.status == 201) is (form == registered or registered == SENDER.point)
 
 
 async def test_an_open_endpoint_does_not_take_a_bad_token_either(

@@ -55,8 +55,7 @@ def count(harness: Harness, metric: Metric, **labels: str) -> float:
 
 
 async def bridged(harness: Harness, router_type: str) -> None:
-    month = harness.store.current.name
-    assert await harness.store.users.register(UAID, router_type, {"token": "x"}, month)
+    await harness.bridged_user(router_type, {"token": "x"})
 
 
 # ── Where they went ──────────────────────────────────────────────────────────────────────────────

@@ -271,8 +271,7 @@ async def bridged(harness: Harness) -> tuple[Endpoint, Bridge]:
     """An endpoint with receipts, and the bridge of its user."""
     harness.store.receipts = await Receipts.open(harness.engine, "receipt", harness.clock)
     bridge = Bridge()
-    month = harness.store.current.name
-    assert await harness.store.users.register(UAID, "fcm", {"token": "x"}, month)
+    await harness.bridged_user("fcm", {"token": "x"})
     return Endpoint(harness, routers={"fcm": bridge}), bridge
 
 
@@ -336,8 +335,7 @@ async def test_each_state_of_each_message_is_counted_without_a_receipt(harness: 
     _, *again = agent.received()
     for each in again:
         ack(agent, each, code=100)
-    month = harness.store.current.name
-    assert await harness.store.users.register("f" * 32, "fcm", {"token": "x"}, month)
+    await harness.bridged_user("fcm", {"token": "x"}, "f" * 32)
     await endpoint.push(AES128GCM, b"7", uaid="f" * 32)
     states = {state: recorded(harness.metrics, MESSAGE_STATE, state=state) for state in STATES}
     assert states == {
@@ -502,6 +500,7 @@ async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(
     stream = await endpoint.app(request)
     assert isinstance(stream, Upgrade)
     assert ("Content-Type", "text/event-stream") in stream.headers
+    assert ("Access-Control-Allow-Origin", "*") in stream.headers
     transport = FakeTransport(harness.loop, stream.protocol_factory(""))
     await until_waiting(harness)
     assert transport.written == b""

@@ -333,7 +333,8 @@ async def test_a_subscription_gets_a_channel_id_if_it_names_none(
     await client.register()
     response = await client.ask("POST", f"{client.path}/subscription", body)
     reply = json.loads(response.body)
-    assert reply.keys() == {"channelID", "endpoint"}
+    assert reply.keys() == {"uaid", "channelID", "endpoint"}
+    assert reply["uaid"] == client.uaid
     assert reply["channelID"] in await client.channels()
     assert (await client.push(reply["endpoint"])).status == 201
     assert stub.delivered[-1].data["chid"] == reply["channelID"]
@@ -378,6 +379,39 @@ async def test_a_subscription_is_ended_once(client: Client) -> None:
     path = f"{client.path}/subscription/{channel.replace('-', '').upper()}"
     assert (await client.ask("DELETE", path)).status == 200
     assert refusal(await client.ask("DELETE", path)) == (410, 106)
+
+
+async def test_a_channel_that_was_deleted_is_410_106_until_it_is_subscribed_again(
+    client: Client, stub: StubRouter
+) -> None:
+    first = await client.register()
+    deleted = f"{client.path}/subscription/{first['channelID']}"
+    assert (await client.ask("DELETE", deleted)).status == 200
+    path = f"{client.path}/subscription"
+    other = json.loads((await client.ask("POST", path)).body)
+    refused = await client.push(first["endpoint"])
+    assert (refused.status, json.loads(refused.body)["errno"]) == (410, 106)
+    assert (await client.push(other["endpoint"])).status == 201
+    # It is the channel that is subscribed, and all of its URLs with it.
+    again = json.loads((await client.ask("POST", path, {"channelID": first["channelID"]})).body)
+    assert again["endpoint"] != first["endpoint"]
+    for endpoint in (first["endpoint"], again["endpoint"]):
+        assert (await client.push(endpoint)).status == 201
+    assert len(stub.delivered) == 3
+
+
+@pytest.mark.parametrize("kind", ["webpush", "stub", "apns"])
+async def test_each_subscription_says_whose_it_is(endpoint: Endpoint, kind: str) -> None:
+    client = Client(endpoint, f"/v1/{kind}/firefox/registration")
+    replies = [await client.register()]
+    for body in (None, {"channelID": OTHER}, {"key": SENDER.key_text}):
+        response = await client.ask("POST", f"{client.path}/subscription", body)
+        assert response.status == 200
+        replies.append(json.loads(response.body))
+    for reply in replies:
+        assert reply["uaid"] == client.uaid
+        assert reply["channelID"] in await client.channels()
+        assert reply["endpoint"].startswith(f"{ENDPOINT}/wpush/")
 
 
 async def test_a_user_has_a_limited_number_of_subscriptions(
@@ -695,21 +729,22 @@ async def test_a_channel_id_in_a_body_that_is_no_uuid_is_400_108(
     path = REGISTRATION if is_new else f"{client.path}/subscription"
     response = await client.ask("POST", path, {"token": TOKEN, "channelID": channel})
     assert refusal(response) == (400, 108)
-    assert json.loads(response.body)["errors"] == {"channelID": ["expected a UUID"]}
+    said = f"expected a UUID, got {json.dumps(channel)}"
+    assert json.loads(response.body)["errors"] == {"channelID": [said]}
     assert harness.users() == [client.uaid]
     assert await client.channels() == [CHANNEL]
 
 
-@pytest.mark.parametrize("key", ["*", "a", "=", 5, [], {"k": 1}, "é"])
+@pytest.mark.parametrize("key", ["*", "a", "=", "abcd", "A" * 44, 5, [], {"k": 1}, "é"])
 @pytest.mark.parametrize("is_new", [True, False])
-async def test_a_key_that_is_not_base64url_is_400_108(
+async def test_a_key_that_is_no_public_key_is_400_108(
     client: Client, harness: Harness, is_new: bool, key: object
 ) -> None:
     await client.register(channelID=CHANNEL)
     path = REGISTRATION if is_new else f"{client.path}/subscription"
     response = await client.ask("POST", path, {"token": TOKEN, "key": key})
     assert refusal(response) == (400, 108)
-    assert "key" in json.loads(response.body)["errors"]
+    assert "65 bytes" in json.loads(response.body)["errors"]["key"][0]
     assert harness.users() == [client.uaid]
     assert await client.channels() == [CHANNEL]
 
@@ -953,6 +988,19 @@ async def test_every_call_takes_a_user_to_the_table_of_the_month_with_its_subscr
     assert (await harness.record(rotating.uaid)).current_month == "message_2027_02"
     await harness.engine.drop_table("message_2027_01")
     assert await rotating.channels() == channels
+
+
+async def test_a_push_takes_a_user_to_the_table_of_the_month_with_its_subscriptions(
+    rotating: Client, harness: Harness
+) -> None:
+    urls = {
+        each: rotating.endpoint.tokens.url(rotating.uaid, each, None) for each in (CHANNEL, OTHER)
+    }
+    assert (await rotating.push(urls[CHANNEL])).status == 201
+    assert (await harness.record(rotating.uaid)).current_month == "message_2027_02"
+    await harness.engine.drop_table("message_2027_01")
+    assert (await rotating.push(urls[CHANNEL])).status == 201
+    assert (await rotating.push(urls[OTHER])).status == 410
 
 
 async def test_a_user_of_last_month_is_deleted(rotating: Client, harness: Harness) -> None:

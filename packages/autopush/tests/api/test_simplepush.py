@@ -2,6 +2,7 @@
 
 import pytest
 
+from autopush.api.app import EXPOSED
 from autopush.api.push import read_update
 from autopush.net.http_messages import Request, Response
 from autopush.webpush.errors import PushError
@@ -16,7 +17,7 @@ CORS = {
     "access-control-allow-origin": "*",
     "access-control-allow-methods": "PUT",
     "access-control-allow-headers": "",
-    "access-control-expose-headers": "",
+    "access-control-expose-headers": EXPOSED,
     "access-control-max-age": "3600",
 }
 

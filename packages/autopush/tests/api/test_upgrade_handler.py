@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,7 +20,7 @@ from support.connection_harness import ERRORS, UAID, Harness
 from support.fake_transport import FakeTransport
 from support.log_lines import LogFile
 
-URL, PAGE = "wss://push.example/", "https://updates.example/"
+URL, PAGE = "wss://push.example/ws/", "https://updates.example/"
 UPGRADE = {
     "upgrade": "websocket",
     "connection": "keep-alive, Upgrade",
@@ -59,7 +60,32 @@ async def not_upgraded(
     return response
 
 
-@pytest.mark.parametrize("path", ["/", "/anything", "/wpush/v1/token"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/_matrix/push/v1/notify",
+        "/.well-known/matrix/client",
+        "/anything",
+        "/wpush/v1/token",
+        "/v1/stub/app/registration",
+        "/push/batch",
+        "/m/id",
+        "//",
+    ],
+)
+async def test_a_path_that_is_no_page_of_this_port_is_404_as_json(
+    harness: Harness, method: str, path: str
+) -> None:
+    response = await not_upgraded(harness, method, path)
+    assert response.status == 404
+    assert response.content_type == "application/json"
+    document = json.loads(response.body)
+    assert (document["code"], document["errno"]) == (404, 102)
+    assert PAGE in document["message"]
+
+
+@pytest.mark.parametrize("path", ["/", urlsplit(URL).path])
 async def test_a_plain_get_is_answered_with_an_explanation(harness: Harness, path: str) -> None:
     response = await not_upgraded(harness, "GET", path)
     assert response.status == 200

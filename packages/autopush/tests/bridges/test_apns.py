@@ -100,8 +100,7 @@ class Bridge:
     async def register(self, app_id: str = "beta", **members: Value) -> None:
         data: dict[str, Value] = {"token": DEVICE, **members}
         self.router.register(UAID, data, app_id)
-        await self.harness.store.users.register(UAID, "apns", data, "message")
-        await self.harness.store.current.add_channel(UAID, CHANNEL)
+        await self.harness.bridged_user("apns", data)
 
     async def push(self, headers: Mapping[str, str] | None = None, body: bytes = b"abc") -> int:
         """Status of a push."""
@@ -305,7 +304,7 @@ async def test_aps_that_is_nested_too_deep_is_400(bridge: Bridge) -> None:
 
 
 async def test_an_unknown_release_channel_is_400(bridge: Bridge) -> None:
-    with pytest.raises(RouterError, match=r"^Unknown release channel$") as refused:
+    with pytest.raises(RouterError, match=r"^Unknown release channel: .nightly.$") as refused:
         registered(bridge.router, {"token": DEVICE}, "nightly")
     assert refused.value.status == 400
 

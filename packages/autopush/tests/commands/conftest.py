@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autopush import cli
-from support.data_store import DataStore, Run
+from support.data_store import STORE_LINE, DataStore, Run
 from support.event_loops import collect_what_is_left
 from support.service import clean_environment
 
@@ -29,9 +29,12 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataStore:
 
 @pytest.fixture
 def run(store: DataStore, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command; what it prints is without the line that names the store."""
+
     def run(*words: str) -> tuple[int, str, str]:
         code = cli.main(words)
-        return code, *capfd.readouterr()
+        out, err = capfd.readouterr()
+        return code, out, STORE_LINE.sub("", err)
 
     return run
 
@@ -45,6 +48,6 @@ def installed(store: DataStore) -> Run:
         ended = subprocess.run(
             [path, *words], input=stdin, capture_output=True, timeout=60, check=False
         )
-        return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
+        return ended.returncode, ended.stdout.decode(), STORE_LINE.sub("", ended.stderr.decode())
 
     return run

@@ -1,13 +1,23 @@
 """`autopush user`, as an operator runs it."""
 
+import io
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from support.data_store import Run
+from autopush import cli
+from autopush.webpush.tokens import new_key
+from support.data_store import DataStore, Run, uaid
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}\n")
+
+
+@pytest.fixture(autouse=True)
+def used(store: DataStore) -> None:
+    """The store was used by a service before."""
+    store.add_users(range(1))
 
 
 def test_a_user_is_added_listed_and_revoked(run: Run) -> None:
@@ -57,7 +67,46 @@ def test_a_name_that_is_taken_or_none_is_refused(run: Run) -> None:
         assert err.startswith("autopush: a name has 1 to 64 of ")
 
 
-def test_without_a_store_there_is_nothing_to_list(run: Run) -> None:
-    code, out, err = run("user", "list")
-    assert (code, out) == (3, "")
-    assert "there is no store at " in err
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["user", action, "ann"] for action in ("add", "list", "revoke", "quota")),
+        ["maintain"],
+        ["drop-user", uaid(1)],
+        ["delete-uaids", "-"],
+        ["keys", "accept"],
+        ["check"],
+        ["backup", "backups"],
+        ["doctor"],
+    ],
+)
+def test_no_command_creates_a_store_and_each_names_the_one_that_is_missing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    data = tmp_path / "elsewhere"
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{uaid(1)}\n"))
+    monkeypatch.setenv("CRYPTO_KEY", new_key())
+    code, out, err = run(*words, "--data", str(data))
+    assert code != 0 or words == ["doctor"]
+    assert str(data) in out + err
+    assert not data.exists()
+
+
+def test_a_store_without_the_tables_of_a_service_is_none(run: Run, tmp_path: Path) -> None:
+    data = tmp_path / "empty"
+    data.mkdir()
+    for place in ("autopush.sqlite", "other.sqlite"):
+        (data / place).touch()
+        url = f"sqlite://{data}/{place}"
+        for words in (("user", "add", "ann"), ("maintain",)):
+            code, out, err = run(*words, "--store", url)
+            assert (code, out) == (3, "")
+            assert f"{data}/{place}, which has none of its tables" in err
+
+
+@pytest.mark.parametrize("words", [["user", "add", "ann"], ["maintain"], ["drop-user", uaid(1)]])
+def test_the_store_that_was_used_is_named(
+    store: DataStore, capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    cli.main(words)
+    assert capfd.readouterr().err.startswith(f"store: {store.data}/autopush.sqlite\n")

@@ -617,4 +617,4 @@ def test_it_changes_nothing(store: DataStore, run: Run) -> None:
 def test_without_an_embedded_store_it_is_one_line(store: DataStore, run: Run) -> None:
     code, out, err = run("check")
     assert (code, out) == (3, "")
-    assert err == f"autopush: there is no store at {store.data}/autopush.sqlite\n"
+    assert err.startswith(f"autopush: there is no store at {store.data}/autopush.sqlite: ")

@@ -329,9 +329,11 @@ async def test_an_internal_port_that_is_everywhere_unasked_or_out_of_reach_is_a_
     ("settings", "levels"),
     [
         (Settings(), ["OK", "OK"]),
-        (Settings(command="connection"), ["WARN"]),
-        (Settings(command="endpoint"), ["WARN", "WARN"]),
+        # With the embedded store all nodes are on one machine, and share the data folder.
+        (Settings(command="connection"), ["OK"]),
+        (Settings(command="endpoint"), ["OK", "OK"]),
         (Settings(store=CLUSTER), ["WARN", "WARN"]),
+        (Settings(store=CLUSTER, command="connection"), ["WARN"]),
     ],
 )
 async def test_a_node_of_a_cluster_that_would_create_a_key_of_its_own_is_a_warning(

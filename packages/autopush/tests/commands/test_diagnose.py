@@ -300,7 +300,7 @@ async def test_a_running_service_says_whether_the_user_agent_is_connected(
 def test_without_keys_there_is_nothing_to_read_a_token_with(store: DataStore, run: Run) -> None:
     code, out, err = run("diagnose", "https://push.example/wpush/v1/abc")
     assert (code, out) == (3, "")
-    assert err == f"autopush: there is no store at {store.data}/autopush.sqlite\n"
+    assert err.startswith(f"autopush: there is no store at {store.data}/autopush.sqlite: ")
     assert list(store.data.iterdir()) == []
     store.make_tables("router")
     _, _, err = run("diagnose", "https://push.example/wpush/v1/abc")
@@ -312,7 +312,7 @@ def test_a_missing_store_is_an_error_and_is_not_created(
 ) -> None:
     code, out, err = run("diagnose", url)
     assert (code, out) == (3, "")
-    assert err == f"autopush: there is no store at {store.data}/autopush.sqlite\n"
+    assert err.startswith(f"autopush: there is no store at {store.data}/autopush.sqlite: ")
     store.make_tables("message")
     assert "there is no table router in the store" in run("diagnose", url)[2]
     assert store.tables() == ["message"]

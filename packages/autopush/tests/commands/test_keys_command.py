@@ -244,4 +244,5 @@ def test_without_a_store_there_is_nothing_to_accept(
     store: DataStore, run: Run, keys: list[str]
 ) -> None:
     code, _, err = run("keys", "accept")
-    assert (code, err) == (3, f"autopush: there is no store at {store.data}/autopush.sqlite\n")
+    assert code == 3
+    assert err.startswith(f"autopush: there is no store at {store.data}/autopush.sqlite: ")

@@ -241,6 +241,27 @@ async def test_a_websocket_must_open_at_its_url() -> None:
         assert (level, "answers 200: no WebSocket is opened" in text) == ("FAIL", True)
 
 
+@pytest.mark.parametrize(("status", "is_set"), [(401, True), (403, True), (401, False)])
+async def test_a_websocket_port_that_asks_for_a_token_is_well_where_accounts_are_required(
+    status: int, is_set: bool
+) -> None:
+    refusal = {"code": status, "errno": 123, "message": "for users with a token"}
+    async with answering(json_response(refusal, status=status)) as server:
+        url = f"ws://127.0.0.1:{server.port}/"
+        settings = Settings(websocket_url=url, accounts_required=is_set)
+        *_, (level, text) = await findings(check_websocket_url, settings)
+        assert level == ("OK" if is_set else "WARN")
+        assert "admits users with a token only" in text
+
+
+@pytest.mark.parametrize("body", [{"code": 401, "errno": 109}, {"code": 401}, []])
+async def test_any_other_401_is_a_failure(body: object) -> None:
+    async with answering(json_response(body, status=401)) as server:
+        settings = Settings(websocket_url=f"ws://127.0.0.1:{server.port}/", accounts_required=True)
+        *_, (level, text) = await findings(check_websocket_url, settings)
+        assert (level, "answers 401: no WebSocket is opened" in text) == ("FAIL", True)
+
+
 async def test_an_endpoint_node_checks_the_websocket_url_only_when_it_is_given() -> None:
     [(level, text)] = await findings(check_websocket_url, Settings(command="endpoint"))
     assert (level, text.startswith("not checked")) == ("OK", True)

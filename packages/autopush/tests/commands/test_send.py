@@ -323,7 +323,10 @@ def test_a_service_that_is_silent_is_given_up(run: Run, monkeypatch: pytest.Monk
         (("http://a/b c",), "the endpoint is no http or https URL: text of 12 characters"),
         ((ENDPOINT, "--data", "x"), "a message is encrypted for its subscription: give "),
         ((ENDPOINT, "--p256dh", "x"), "--p256dh and --auth belong together"),
-        ((ENDPOINT, "--p256dh", "secret", "--auth", "x"), "p256dh: expected a P-256 public key"),
+        (
+            (ENDPOINT, "--p256dh", "secret", "--auth", "x"),
+            "p256dh: expected an uncompressed public key of P-256",
+        ),
         ((ENDPOINT, "--subscription", "missing"), "cannot read missing: No such file"),
         ((ENDPOINT, "--vapid-key", "missing"), "cannot read missing: No such file"),
         ((ENDPOINT, "--file", "missing"), "cannot read missing: No such file"),

@@ -68,7 +68,7 @@ async def never(_notification: Notification, _record: UserRecord) -> NoReturn:
 
 async def registered(harness: Harness, router: Router) -> Endpoint:
     """The endpoint of a user whose router that is."""
-    assert await harness.store.users.register(UAID, "example", STORED, "message")
+    await harness.bridged_user("example", STORED)
     return Endpoint(harness, routers={"example": router})
 
 
@@ -157,7 +157,7 @@ async def test_a_critical_failure_is_410_105_until_the_user_registers_again(
     endpoint = Endpoint(harness, routers={"example": returning(RouterResponse())})
     assert refusal(await endpoint.push()) == (410, 105)
     harness.clock.advance(1)
-    assert await harness.store.users.register(UAID, "example", STORED, "message")
+    await harness.bridged_user("example", STORED)
     assert (await endpoint.push()).status == 201
 
 

@@ -24,7 +24,8 @@ PAUSE = 0.1
 async def user_command(data: Path, *words: str, store: str = "", **variables: str) -> str:
     """What `autopush user` prints."""
     options = ["--data", str(data), *(["--store", store] if store else [])]
-    return (await autopush("user", *words, *options, **variables)).strip()
+    printed = await autopush("user", *words, *options, **variables)
+    return "".join(line for line in printed.splitlines() if not line.startswith("store: "))
 
 
 async def connect(running: Service, token: str, uaid: str | None = None) -> UserAgent:
@@ -66,13 +67,20 @@ async def unknown(running: Service, token: str) -> None:
 
 
 @pytest.fixture
-async def ann(tmp_path: Path) -> str:
+async def used(tmp_path: Path) -> None:
+    """A store that the first start has created."""
+    async with service(tmp_path):
+        pass
+
+
+@pytest.fixture
+async def ann(tmp_path: Path, used: None) -> str:
     """The token of a user that the service finds when it starts."""
     return await user_command(tmp_path, "add", "ann")
 
 
 @pytest.fixture
-async def eve(tmp_path: Path) -> str:
+async def eve(tmp_path: Path, used: None) -> str:
     """That of another one."""
     return await user_command(tmp_path, "add", "eve")
 

@@ -128,6 +128,34 @@ def test_is_refused_and_the_connection_closed(what: str, size: int) -> None:
     assert len(shell.server.wheel) == 0
 
 
+@cases(
+    ("sent", "said"),
+    [
+        (b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(190), "this is TLS"),
+        (b"\x80\x2e\x01\x03\x01", "this is TLS"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), "this is HTTP/2"),
+        (b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\n", "the PROXY protocol"),
+        (b"\r\n\r\n\0\r\nQUIT\n!", "the PROXY protocol"),
+        (b"FETCH / HTTP/1.1\r\nHost: a\r\n\r\n", '"FETCH"'),
+        (b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", '"TRACE"'),
+        (b"GET / HTTP/3.0\r\nHost: a\r\n\r\n", '"3.0"'),
+        (b"GET /\r\n\r\n", "0.9"),
+        (b"GET ftp://a/b HTTP/1.1\r\nHost: a\r\n\r\n", '"ftp://a/b"'),
+        (b"PUT / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n", '"200-ok"'),
+        (b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", '"gzip"'),
+        (b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\n", "1000 bytes, got 9999"),
+    ],
+)
+@cases("size", [24, 10_000])
+def test_what_is_no_request_of_this_port_is_named(sent: bytes, said: str, size: int) -> None:
+    parser = RequestParser(Limits(max_body=MAX_BODY), "")
+    for start in range(0, len(sent), size):
+        if not parser.stopped:
+            parser.feed(sent[start : start + size])
+    assert parser.error is not None
+    assert said in parser.error[1]
+
+
 def test_the_limits_themselves_are_allowed() -> None:
     lines = [f"X-{i}: a" for i in range(98)]
     host = "Host: h\r\n"
@@ -254,7 +282,8 @@ def test_a_path_may_have_a_larger_body_and_its_connection_has_the_usual_limit_ag
     parser.feed(request(announced, first="POST /large HTTP/1.1", body=body))
     assert [len(each.body) for each in parser.ready] == [2 * MAX_BODY]
     parser.feed(request(announced, first="POST /large/ HTTP/1.1"))
-    assert parser.error == (413, "body too large")
+    assert parser.error == (413, f"body too large: at most {MAX_BODY} bytes, got {2 * MAX_BODY}")
     parser = RequestParser(limits, "")
     parser.feed(request(f"Content-Length: {2 * MAX_BODY + 1}", first="POST /large HTTP/1.1"))
-    assert parser.error == (413, "body too large")
+    said = f"body too large: at most {2 * MAX_BODY} bytes, got {2 * MAX_BODY + 1}"
+    assert parser.error == (413, said)

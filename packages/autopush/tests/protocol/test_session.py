@@ -34,6 +34,7 @@ from autopush.protocol.session import Rules, Session
 from autopush.protocol.states import State
 from autopush.webpush.identifiers import hash_secret
 from support.cases import cases
+from support.senders import Sender
 from support.session_frames import (
     CHANNEL,
     MICROSECONDS,
@@ -516,9 +517,10 @@ def test_a_clock_that_jumps_back_does_not_make_a_ping_too_early() -> None:
 
 def test_register_subscribes_the_channel_and_is_answered_with_its_endpoint() -> None:
     session = identified()
-    register = frame(messageType="register", channelID=CHANNEL, key="AQID")
+    sender = Sender()
+    register = frame(messageType="register", channelID=CHANNEL, key=sender.key_text)
     request = request_in(session.receive(register, NOW))
-    assert request == Subscribe(CHANNEL, b"\x01\x02\x03")
+    assert request == Subscribe(CHANNEL, sender.point)
     assert session.state is State.UPDATING
     assert sent(session.on_result(request, "https://e", NOW)) == [
         {
@@ -559,7 +561,7 @@ def test_a_bad_channel_id_is_refused_with_401_and_echoed_if_it_is_text(
     assert session.state is State.ACTIVE
 
 
-@pytest.mark.parametrize("key", ["af1883%&!@#*(", 7, ["AQID"], {"k": 1}])
+@pytest.mark.parametrize("key", ["af1883%&!@#*(", "abcd", "A" * 44, 7, ["AQID"], {"k": 1}])
 def test_register_refuses_an_unusable_key_with_400_and_the_channel(key: object) -> None:
     effects = identified().receive(frame(messageType="register", channelID=CHANNEL, key=key), NOW)
     (reply,) = sent(effects)

@@ -209,6 +209,10 @@ def test_the_endpoint_url_is_canonical(settings: Settings, address: str) -> None
         ("https://push.example.org:8443//", "https://push.example.org:8443"),
         ("https://push.example.org/a/", "https://push.example.org/a"),
         ("http://[::1]:80/", "http://[::1]"),
+        ("https://[0:0:0:0:0:0:0:1]:8443", "https://[::1]:8443"),
+        ("https://push.example.org.", "https://push.example.org"),
+        ("https://b\u00fccher.example/a", "https://xn--bcher-kva.example/a"),
+        ("http://127.1", "http://127.0.0.1"),
     ],
 )
 def test_a_given_endpoint_url_becomes_canonical(
@@ -216,6 +220,13 @@ def test_a_given_endpoint_url_becomes_canonical(
 ) -> None:
     settings = sources.load({"endpoint_url": [given_url]}).settings
     assert settings.public_endpoint_url == canonical
+
+
+@pytest.mark.parametrize("option", ["hostname", "endpoint_hostname", "router_hostname", "host"])
+def test_a_given_host_becomes_canonical(sources: SettingSources, option: str) -> None:
+    for given, canonical in (("[0:0:0:0:0:0:0:1]", "::1"), ("Push.Example.", "push.example")):
+        settings = sources.load({option: [given]}).settings
+        assert getattr(settings, option) == canonical
 
 
 @pytest.mark.usefixtures("hostname")

@@ -184,6 +184,16 @@ def test_keys_of_a_stronger_source_replace_the_others_and_keep_their_order(
     assert loaded.settings.crypto_key == (KEY, OTHER_KEY)
 
 
+@pytest.mark.parametrize("name", ["crypto_key", "auth_key"])
+def test_a_key_may_be_the_whole_output_of_autokey(sources: SettingSources, name: str) -> None:
+    for text in (f"Key = {KEY}", f"[Key = {KEY}]", f"Key = {KEY}, Key = {OTHER_KEY}"):
+        keys = (KEY, OTHER_KEY) if OTHER_KEY in text else (KEY,)
+        assert getattr(sources.load({name: [text]}).settings, name) == keys
+        assert getattr(sources.load({}, {name.upper(): text}).settings, name) == keys
+    sources.write("weak", f"{name} = Key = {KEY}\n")
+    assert getattr(sources.load().settings, name) == (KEY,)
+
+
 @pytest.mark.parametrize("nothing", ["", "  ", "[]", '[""]', '""', "''"])
 @pytest.mark.parametrize("name", ["crypto_key", "auth_key"])
 def test_an_empty_key_counts_as_not_given(sources: SettingSources, name: str, nothing: str) -> None:

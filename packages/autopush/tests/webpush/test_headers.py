@@ -67,6 +67,38 @@ def test_a_missing_ttl_is_400_with_errno_111() -> None:
     assert "ttl" in caught.value.errors
 
 
+@cases(
+    ("headers", "said"),
+    [
+        ({"ttl": "1 day"}, ("seconds", 'got "1 day"')),
+        ({"ttl": "60, 60"}, ("seconds", 'got "60, 60"')),
+        ({"topic": "a b"}, ("A-Z a-z 0-9 - _", '3 characters: "a b"')),
+        ({"topic": "t" * 33}, ("32 characters", "33 characters", "t" * 33)),
+        ({"topic": "é"}, ("\\u00e9",)),
+        ({"urgency": "low, high"}, ('"low, high"', "very-low, low, normal, high")),
+        ({"content-encoding": "gzip"}, ("aes128gcm", 'got "gzip"')),
+        ({"content-encoding": ""}, ("aes128gcm", 'got ""')),
+        ({}, ("aes128gcm", "there is none")),
+        ({**AESGCM, "crypto-key": "keyid=a;p256ecdsa=b"}, ("'dh'", '"keyid", "p256ecdsa"')),
+        ({**AESGCM, "crypto-key": "dh"}, ("label=value", 'got "dh"')),
+        ({**AESGCM, "crypto-key": "dh=ab*c"}, ("base64url", "4 characters", '"*" is none')),
+        ({**AESGCM, "crypto-key": "k" * 87}, ("label=value", "<87 characters>")),
+    ],
+)
+def test_a_refusal_shows_the_value_and_what_is_expected(
+    headers: dict[str, str], said: tuple[str, ...]
+) -> None:
+    with pytest.raises(PushError) as caught:
+        check_content({"ttl": "60"} | headers, b"x")
+    for each in said:
+        assert each in caught.value.message
+
+
+def test_a_body_that_is_too_large_is_told_its_size() -> None:
+    with pytest.raises(PushError, match=r"at most that many .* got 4097"):
+        check_content(AES128GCM, b"x" * 4097)
+
+
 @pytest.mark.parametrize("topic", ["a", "A-Z_09", "-", "_" * 32])
 def test_a_topic_has_the_alphabet_of_base64url(topic: str) -> None:
     assert check_topic(topic) == topic
@@ -141,6 +173,14 @@ def test_aesgcm128_headers_are_kept_with_the_encryption_key() -> None:
         "crypto_key": "p256ecdsa=abc",
         "encryption_key": "dh=def",
     }
+
+
+@pytest.mark.parametrize("dh", ["+a/b", "+a/b==", '"+a/b="'])
+def test_a_public_key_in_the_standard_alphabet_reaches_user_agents_as_base64url(dh: str) -> None:
+    kept = check_encryption({**AESGCM, "crypto-key": f"keyid=a;dh={dh};p256ecdsa=x"})
+    assert kept["crypto_key"] == "keyid=a;dh=-a_b;p256ecdsa=x"
+    kept = check_encryption({**AESGCM128, "encryption-key": f"dh={dh}"})
+    assert kept["encryption_key"] == "dh=-a_b"
 
 
 def test_aes128gcm_may_bring_fields_without_salt_and_dh() -> None:

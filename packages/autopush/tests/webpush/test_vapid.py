@@ -113,6 +113,41 @@ def test_a_header_without_its_parts_is_401(authorization: str) -> None:
     assert "missing authorization header" in refusal(authorization, f"p256ecdsa={KEY}")
 
 
+@cases(
+    ("authorization", "said"),
+    [
+        (f"vapid t={TOKEN}; k={KEY}", 'got ";" in place of the comma'),
+        (f"vapid k={KEY};t={TOKEN}", 'got ";" in place of the comma'),
+        (f'vapid t="{TOKEN}"; k="{KEY}"', 'got ";" in place of the comma'),
+        (f"vapid t={TOKEN}&k={KEY}", 'got "&" in place of the comma'),
+        (f"vapid t={TOKEN} k={KEY}", 'got " " in place of the comma'),
+        (f"vapid t={TOKEN}\tk={KEY}", "in place of the comma"),
+        (f"vapid {TOKEN},{KEY}", "without t= or k="),
+        (f"vapid {TOKEN}", "without t= or k="),
+        (f"vapid t:{TOKEN},k:{KEY}", "got t: in place of t="),
+        (f"vapid t={TOKEN},k=", "got k= without a value"),
+        (f"vapid t={TOKEN},p256ecdsa={KEY}", "got t=, p256ecdsa="),
+        ("vapid", "got nothing"),
+        (f"Vapid: t={TOKEN},k={KEY}", "a colon after the scheme: Vapid:"),
+        (f"vapid:t={TOKEN},k={KEY}", "no space after the scheme"),
+        (f"t={TOKEN},k={KEY}", "the scheme vapid is missing"),
+        (TOKEN, "a token without a scheme"),
+        (f"Basic {KEY}", "got the scheme Basic"),
+        (f"key={KEY}", f"{len(KEY) + 4} characters"),
+        ("", "got an empty header"),
+        (f"Bearer t={TOKEN},k={KEY}", "t= and k= have the scheme vapid"),
+    ],
+)
+def test_what_is_wrong_with_a_header_is_named_without_token_and_key(
+    authorization: str, said: str
+) -> None:
+    text = refusal(authorization)
+    assert said in text
+    assert "t=<token>,k=<key>" in text
+    assert TOKEN[:20] not in text
+    assert KEY[:20] not in text
+
+
 @pytest.mark.parametrize("crypto_key", [None, "", "dh=abc", "p256ecdsa="])
 def test_the_first_draft_without_a_key_is_401(crypto_key: str | None) -> None:
     assert "p256ecdsa" in refusal(f"Bearer {TOKEN}", crypto_key)
@@ -157,6 +192,66 @@ def test_an_expiry_that_is_no_number_is_401(exp: object) -> None:
     assert "Invalid expiration" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
 
 
+@cases(
+    ("exp", "said"),
+    [
+        ("x", ('got "x"', "number of seconds")),
+        (str(int(NOW)), ("in quotes", "number of seconds")),
+        ("2026-11-28T00:00:00Z", ('got "2026-11-28T00:00:00Z"', "number of seconds")),
+        (True, ("got true", "number of seconds")),
+        ([int(NOW)], (f"got [{int(NOW)}]", "number of seconds")),
+        ({"a": 1}, ('got {"a": 1}', "number of seconds")),
+        (None, ("got null", "number of seconds")),
+        (int(NOW + 60) * 1000, ("milliseconds", "24 hours")),
+        (int(NOW + 60) * 10**6, ("microseconds", "24 hours")),
+        (int(NOW + 60) * 10**9, ("nanoseconds", "24 hours")),
+        (10**400, ("beyond all dates", "24 hours")),
+        (NOW + 90_000, ("90000 s", "24 hours")),
+        (3600, ("seconds from now", "expired")),
+        (NOW - 4000, ("expired 4000 s (66 min) ago",)),
+        (float("nan"), ("exp", "NaN")),
+    ],
+)
+def test_a_wrong_expiry_is_shown_with_what_is_expected(exp: object, said: tuple[str, ...]) -> None:
+    text = refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
+    for each in said:
+        assert each in text
+
+
+@cases(
+    ("audience", "said"),
+    [
+        ("http://push.example", "got http://push.example"),
+        ("https://user:secret@a.example/path", "got https://a.example"),
+        ("push.example", 'got "push.example"'),
+        (["https://a.example", 5], "got https://a.example, 5"),
+        (True, "got true"),
+        ("", 'got ""'),
+        ("x" * 5000, "got"),
+    ],
+)
+def test_a_wrong_audience_is_shown_with_the_one_expected(audience: object, said: str) -> None:
+    text = refusal(SENDER.vapid({**CLAIMS, "aud": audience}))
+    assert said in text
+    assert "secret" not in text
+    assert len(text) < 300
+
+
+@cases(
+    ("header", "said"),
+    [
+        ({"typ": "JWT"}, 'it is missing in the header {"typ": "JWT"}'),
+        ({"typ": "JWT", "alg": "HS256"}, 'got "HS256"'),
+        ({"alg": 5}, "got 5"),
+        ([], "the header is []"),
+    ],
+)
+def test_a_header_of_another_algorithm_is_shown(header: object, said: str) -> None:
+    text = refusal(f"vapid t={SENDER.token(CLAIMS, header=header)},k={KEY}")
+    assert said in text
+    assert "ES256" in text or "JSON object" in text
+
+
 @pytest.mark.parametrize("exp", [float("nan"), float("inf")])
 def test_an_expiry_that_is_no_json_is_401(exp: float) -> None:
     assert "Invalid Authorization Header" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
@@ -192,6 +287,27 @@ def test_a_token_for_more_than_24_hours_is_401(exp: float) -> None:
 )
 def test_an_audience_is_compared_as_an_origin(audience: object) -> None:
     assert ORIGIN in verify(SENDER.vapid({**CLAIMS, "aud": audience})).audiences
+
+
+@cases(
+    ("public_url", "audience"),
+    [
+        ("https://[::1]:8443", "https://[0:0:0:0:0:0:0:1]:8443"),
+        ("https://[0:0:0:0:0:0:0:1]:8443", "https://[::1]:8443"),
+        ("https://push.example", "https://Push.Example.:443"),
+        ("https://push.example.", "https://push.example"),
+        ("https://b\u00fccher.example", "https://xn--bcher-kva.example"),
+        ("https://xn--bcher-kva.example", "https://b\u00fccher.example"),
+        ("http://127.1:8080", "http://127.0.0.1:8080"),
+        ("https://push.example", ["https://a.example", "https://PUSH.example"]),
+    ],
+)
+def test_hosts_of_audience_and_service_are_compared_in_one_form(
+    public_url: str, audience: object
+) -> None:
+    verifier = Verifier(public_url)
+    claims = verifier.verify(parse(SENDER.vapid({**CLAIMS, "aud": audience}), None, verifier))
+    verifier.check(claims, NOW)
 
 
 @cases(
@@ -295,6 +411,13 @@ def test_no_error_shows_a_token_or_a_key() -> None:
         said = refusal(authorization)
         assert KEY not in said
         assert TOKEN[:20] not in said
+
+
+def test_a_hostile_header_is_refused_in_linear_time() -> None:
+    # 16 KiB is the longest header line; a quadratic search would need seconds, not milliseconds.
+    for piece in (" ", ",", '"', "=", "t ", ";k", "ä", "."):
+        for text in (f"vapid t=a{piece * 100_000}b", piece * 100_000, f"vapid {piece * 100_000}"):
+            refusal(text)
 
 
 @given(st.text(), st.none() | st.text())

@@ -1,9 +1,9 @@
 """The endpoint port: its routes, client certificates and the headers of all its responses."""
 
 import hashlib
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from autopush.api import responses
@@ -22,9 +22,36 @@ from autopush.net.http_messages import Answer, HeaderBlock, Request, Response, h
 from autopush.settings.value_types import NamedTexts
 from autopush.webpush.errors import Errno, PushError
 
-EXPOSED: Final = "location,www-authenticate,link,preference-applied"
+EXPOSED: Final = (
+    "location,ttl,link,preference-applied,retry-after,www-authenticate,allow,etag,x-request-id"
+)
+"""The response headers that web pages may read, of all paths."""
 MAX_AGE: Final = "3600"
 CHALLENGE: Final = ("WWW-Authenticate", 'Transport mode="tls-client-certificate"')
+
+
+class Route(NamedTuple):
+    """What web pages may send to a path; the documentation lists it. Lists have commas."""
+
+    path: str
+    methods: str
+    allowed_headers: str = ""
+
+
+PUSH: Final = Route("/wpush/…", "POST", PUSH_HEADERS)
+SIMPLEPUSH: Final = Route("/spush/…", "PUT")
+MESSAGE: Final = Route("/m/…", "GET,DELETE")
+RECEIPTS: Final = Route("/r/…", "GET", "prefer,if-none-match")
+REGISTRATION: Final = tuple(
+    Route("/v1/{type}/{app_id}/registration" + rest, methods.replace(" ", ""))
+    for rest, methods in zip(
+        ("", "/{uaid}", "/{uaid}/subscription", "/{uaid}/subscription/{channelID}"),
+        METHODS,
+        strict=True,
+    )
+)
+"""By the number of path segments after `registration`."""
+ROUTES: Final = (PUSH, SIMPLEPUSH, MESSAGE, RECEIPTS, *REGISTRATION)
 
 
 class CommonHeaders:
@@ -33,13 +60,14 @@ class CommonHeaders:
     def __init__(self, *, cors: bool, hsts_max_age: int) -> None:
         self._cors = cors
         self._hsts = hsts_max_age
-        self.push = self._block("POST", PUSH_HEADERS, EXPOSED)
-        self.simplepush = self._block("PUT", "", "")
-        self.delete = self._block("GET,DELETE", "", "location")
-        self.receipts = self._block("GET", "prefer,if-none-match", "etag")
-        self.registration = [self._block(methods.replace(" ", ""), "", "") for methods in METHODS]
-        """By the number of path segments after `registration`."""
-        self.other = self._block("", "", "")
+        self.push = self._block(PUSH)
+        self.simplepush = self._block(SIMPLEPUSH)
+        self.delete = self._block(MESSAGE)
+        self.receipts = self._block(RECEIPTS)
+        self.receipt_stream = self._headers(RECEIPTS)
+        self.registration = [self._block(route) for route in REGISTRATION]
+        self.other = self._block(None)
+        """Also of answers that no route makes, such as those to malformed requests."""
 
     def of(self, path: str) -> HeaderBlock:
         if path.startswith("/wpush/"):
@@ -53,21 +81,24 @@ class CommonHeaders:
                 return self.registration[parts]
         return self.delete if path.startswith("/m/") else self.other
 
-    def _block(self, methods: str, allowed: str, exposed: str) -> HeaderBlock:
+    def _block(self, route: Route | None) -> HeaderBlock:
+        return header_block(self._headers(route))
+
+    def _headers(self, route: Route | None) -> Sequence[tuple[str, str]]:
         headers: list[tuple[str, str]] = []
         if self._cors:
             headers.append(("Access-Control-Allow-Origin", "*"))
-            if methods:
+            headers.append(("Access-Control-Expose-Headers", EXPOSED))
+            if route is not None:
                 headers += [
-                    ("Access-Control-Allow-Methods", methods),
-                    ("Access-Control-Allow-Headers", allowed),
-                    ("Access-Control-Expose-Headers", exposed),
+                    ("Access-Control-Allow-Methods", route.methods),
+                    ("Access-Control-Allow-Headers", route.allowed_headers),
                     ("Access-Control-Max-Age", MAX_AGE),
                 ]
         if self._hsts:
             value = f"max-age={self._hsts};includeSubDomains"
             headers.append(("Strict-Transport-Security", value))
-        return header_block(headers)
+        return headers
 
 
 @dataclass(eq=False, kw_only=True)
@@ -116,6 +147,8 @@ class EndpointApp:
             answer = self.requests.failed(error, request)
         if isinstance(answer, Response):
             answer.block = self.headers.receipts
+        else:
+            answer.headers = (*answer.headers, *self.headers.receipt_stream)
         return answer
 
     def respond(self, request: Request) -> Coroutine[Any, Any, Response]:

@@ -22,6 +22,7 @@ from autopush.api.request_log import RequestLog
 from autopush.api.responses import method_not_allowed
 from autopush.limits import LimitRefusals
 from autopush.net.http_messages import Request, Response
+from autopush.shown import shown
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.syntax import decode_base64url
 from autopush.webpush.vapid import AllowedSenders
@@ -89,7 +90,11 @@ class BatchHandler:
         authorization = await self._check_sender(request)
         body = request.body
         if body.count(b"\n") + (not body.endswith(b"\n")) > MAX_MESSAGES:
-            raise PushError(Errno.PAYLOAD_TOO_LARGE, f"A batch has at most {MAX_MESSAGES} messages")
+            lines = body.count(b"\n") + (not body.endswith(b"\n"))
+            raise PushError(
+                Errno.PAYLOAD_TOO_LARGE,
+                f"A batch has at most {MAX_MESSAGES} messages, got {lines} lines",
+            )
         if self._under_way >= MAX_BATCHES:
             raise PushError(Errno.BACK_OFF, "Too many batches under way")
         self._under_way += 1
@@ -98,7 +103,10 @@ class BatchHandler:
         finally:
             self._under_way -= 1
         if not results:
-            raise PushError.invalid(Errno.MALFORMED_BODY, "expected a message in each line")
+            raise PushError.invalid(
+                Errno.MALFORMED_BODY,
+                f"expected a message in each line, got {len(body)} bytes without one",
+            )
         return Response(200, b"".join(results), content_type=CONTENT_TYPE)
 
     async def _check_sender(self, request: Request) -> str:
@@ -246,7 +254,10 @@ class LineReader:
         :raises PushError: 400/122; 413/104, too long
         """
         if len(line) > self._max_line:
-            raise PushError(Errno.PAYLOAD_TOO_LARGE, f"A line has at most {self._max_line} bytes")
+            raise PushError(
+                Errno.PAYLOAD_TOO_LARGE,
+                f"A line has at most {self._max_line} bytes, got {len(line)}",
+            )
         try:
             message = _decoder.decode(line)
             sent = bytes(message.headers)
@@ -270,7 +281,10 @@ def _headers_of(sent: bytes) -> Iterator[tuple[str, str]]:
     for name, value in _header_decoder.decode(sent).items():
         text = str(value)
         if not (text.isascii() and text.isprintable()):
-            raise PushError.invalid(Errno.MALFORMED_BODY, "headers: expected printable ASCII")
+            raise PushError.invalid(
+                Errno.MALFORMED_BODY,
+                f"headers: expected printable ASCII, got {shown(text)} in {shown(name)}",
+            )
         if (key := name.lower()) in _MESSAGE_HEADERS:
             yield key, text
 

@@ -16,6 +16,7 @@ import orjson
 from autopush.api import responses
 from autopush.api.push import Push, client_headers, push_within
 from autopush.net.http_messages import Request, Response
+from autopush.shown import shown
 from autopush.telemetry.metric_table import MATRIX_NOTIFICATION
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
@@ -23,6 +24,8 @@ from autopush.webpush.errors import Errno, PushError
 PATH: Final = ("_matrix", "push", "v1", "notify")
 DISCOVERY: Final = {"unifiedpush": {"gateway": "matrix"}}
 
+MAX_BODY: Final = 1024 * 1024
+"""Bytes of a request. An event has 64 KiB, which JSON in ASCII makes up to six times as long."""
 MAX_DEVICES: Final = 100
 """Of one notification; Synapse sends one."""
 MAX_ID: Final = 255
@@ -31,6 +34,8 @@ TTL: Final = "86400"
 """Seconds; for as long homeservers themselves repeat what they could not send."""
 COUNTS_TOPIC: Final = "matrix-counts"
 """Of notifications without an event: they have totals, so the newest replaces those that wait."""
+
+_OF_EVENTS: Final = ("event_id", "id", "room_id", "type", "sender")
 
 REJECTED: Final = frozenset({401, 404, 410})
 """The endpoint is gone, not of this service, or restricted to the owner of a VAPID key."""
@@ -89,15 +94,16 @@ def read_notification(body: bytes, max_data: int) -> MatrixNotification:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise malformed("the body: expected JSON") from None
+        raise malformed(f"the body: expected JSON, got {len(body)} bytes that are none") from None
     members = document.get("notification") if isinstance(document, dict) else None
     if not isinstance(members, dict):
-        raise malformed("notification: expected an object")
+        raise malformed(f"notification: expected an object, got {shown(members)}")
     devices = members.pop("devices", None)
     if not isinstance(devices, list) or not 0 < len(devices) <= MAX_DEVICES:
-        raise malformed(f"devices: expected a list of 1 to {MAX_DEVICES}")
+        got = f"{len(devices)}" if isinstance(devices, list) else shown(devices)
+        raise malformed(f"devices: expected a list of 1 to {MAX_DEVICES}, got {got}")
     pushkeys = [_pushkey(each) for each in devices]
-    is_event = bool(members.get("event_id"))
+    is_event = _is_event(members)
     content = orjson.dumps({"notification": members})
     if len(content) > max_data:
         content = orjson.dumps({"notification": _identifying(members)})
@@ -108,8 +114,19 @@ def read_notification(body: bytes, max_data: int) -> MatrixNotification:
 def _pushkey(device: object) -> str:
     pushkey = device.get("pushkey") if isinstance(device, dict) else None
     if not isinstance(pushkey, str):
-        raise malformed("devices: expected objects with a pushkey")
+        got = shown(device if pushkey is None else pushkey)
+        raise malformed(f"devices: expected objects with a pushkey, a text, got {got}")
     return pushkey
+
+
+def _is_event(members: Mapping[str, object]) -> bool:
+    """Whether a notification is about an event, and not only of changed counts, as after a receipt.
+
+    The specification requires `event_id` for an event, and room, type and sender with it; some
+    homeservers have `id`, or leave the ID out. For counts they are missing, null or empty.
+    """
+    given = {name for name in _OF_EVENTS if isinstance(members.get(name), str) and members[name]}
+    return not given.isdisjoint(("event_id", "id")) or given >= {"room_id", "type", "sender"}
 
 
 def _identifying(members: Mapping[str, object]) -> dict[str, object]:

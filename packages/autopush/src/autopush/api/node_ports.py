@@ -6,6 +6,7 @@ Rule: every call on the internal port is authenticated: it can end connections o
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from autopush.api import responses
 from autopush.api.responses import ErrorResponses
@@ -31,7 +32,7 @@ from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
-from autopush.webpush.errors import PushError
+from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.identifiers import canonical_uaid
 from autopush.webpush.notification import Notification, VersionUpdate, from_node
 from autopush.webpush.tokens import KeyRing, parse_message_id
@@ -100,11 +101,17 @@ class UpgradeHandler:
         return page or self._explain(request)
 
     def _explain(self, request: Request) -> Response:
+        if request.method == "HEAD" and LogCheck.has(request.path):
+            return Response(200)
+        if request.path not in ("/", urlsplit(self.websocket_url).path):
+            # Not the explanation: clients take a 200 for the service they look for.
+            missing = f"No page has this path, on the WebSocket port; see {self.start_page}"
+            return self.errors.of(
+                PushError(Errno.INVALID_ENDPOINT, missing, phrase="Page not found")
+            )
         explanation = EXPLANATION.format(url=self.websocket_url, page=self.start_page)
         if request.method in ("GET", "HEAD"):
             return responses.text(200, explanation)
-        if request.path != "/":
-            return self.errors.of(responses.not_found())
         return responses.text(405, explanation, headers=(("Allow", "GET, HEAD"),))
 
 

@@ -8,10 +8,10 @@ from html import escape
 from importlib.resources import files
 from typing import Final
 
+from autopush.hosts import origin_of
 from autopush.net.http_messages import Request, Response
 from autopush.version import VERSION
 from autopush.webpush.errors import ERRORS, Errno, reason_phrase
-from autopush.webpush.syntax import origin_of
 
 _STATIC: Final = files("autopush.api") / "static"
 _TYPES: Final = {
@@ -34,16 +34,21 @@ _POLICY: Final = (
 
 
 class Pages:
-    """`endpoint_url`, `websocket_url`: the public URLs of this service. The files are read once.
+    """`endpoint_url`, `websocket_url`: the public URLs of this service. `accounts_required`: user
+    agents need the token of a user. The files are read once.
 
     :raises ValueError: `endpoint_url` is not an absolute URL
     """
 
-    def __init__(self, *, endpoint_url: str, websocket_url: str) -> None:
+    def __init__(
+        self, *, endpoint_url: str, websocket_url: str, accounts_required: bool = False
+    ) -> None:
         values = {
             "endpoint_url": endpoint_url,
             "websocket_url": websocket_url,
             "version": VERSION,
+            "accounts": "required" if accounts_required else "none",
+            "unless_accounts": "" if accounts_required else "hidden",
         }
         # The page may be opened under another name (localhost, 127.0.0.1) than that of the
         # endpoints to which it sends.

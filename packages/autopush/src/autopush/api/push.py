@@ -28,6 +28,7 @@ from autopush.delivery.router import CachedUser, DeliveryResult, Recipient, User
 from autopush.fair_queue import FairQueue
 from autopush.limits import GoneLimits, PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
+from autopush.shown import shown
 from autopush.store import PushStore
 from autopush.store.messages import row_of_id
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
@@ -53,6 +54,7 @@ from autopush.webpush.tokens import (
     EndpointTokens,
     KeyRing,
     ReceiptSubscription,
+    invalid_message_id,
     new_message_id,
     parse_message_id,
 )
@@ -297,9 +299,7 @@ class DeleteHandler:
         try:
             message = parse_message_id(self.ring, text)
         except ValueError:
-            raise PushError.invalid(
-                Errno.INVALID_ENDPOINT, "Invalid message ID", status=400
-            ) from None
+            raise invalid_message_id(text) from None
         self.limits.check_deletion(message.uaid + message.channel_id)
         try:
             await self.store.remove(message.uaid, row_of_id(message))
@@ -339,7 +339,8 @@ class SimplePushHandler:
             number, data = read_update(request.body or request.query.encode(), self.clock())
             if data is not None and len(data.encode()) > self.max_data:
                 raise PushError(
-                    Errno.PAYLOAD_TOO_LARGE, f"data is longer than {self.max_data} bytes"
+                    Errno.PAYLOAD_TOO_LARGE,
+                    f"data is longer than {self.max_data} bytes, got {len(data.encode())}",
                 )
             update = VersionUpdate.of(endpoint.uaid, endpoint.channel_id, number, data)
             if line is not None:
@@ -368,7 +369,12 @@ class SimplePushHandler:
         except PushError:
             endpoint = None
         if endpoint is None or endpoint.key_hash is not None:
-            raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token", status=400)
+            raise PushError.invalid(
+                Errno.INVALID_ENDPOINT,
+                f"invalid token: {len(token)} characters, not those of a SimplePush endpoint of "
+                "this service",
+                status=400,
+            )
         return endpoint
 
 
@@ -385,7 +391,9 @@ def read_update(form: bytes, now: float) -> tuple[int, str | None]:
         )
     except ValueError:  # UnicodeDecodeError too
         raise PushError(
-            Errno.INVALID_ROUTER_TYPE, "Expected a form in UTF-8 with version and data"
+            Errno.INVALID_ROUTER_TYPE,
+            "Expected a form in UTF-8 with version and data, such as version=12, got "
+            f"{len(form)} bytes that are none",
         ) from None
     text, data = fields.get("version", ""), fields.get("data") or None
     # Compared as text, like the original: 0 and negative numbers count as no version.
@@ -394,7 +402,8 @@ def read_update(form: bytes, now: float) -> tuple[int, str | None]:
     is_number = text.isascii() and text.isdigit() and len(text) < 20
     if not is_number or int(text) > MAX_VERSION:
         raise PushError(
-            Errno.INVALID_ROUTER_TYPE, f"Invalid version: expected a number up to {MAX_VERSION}"
+            Errno.INVALID_ROUTER_TYPE,
+            f"Invalid version: expected a number up to {MAX_VERSION}, got {shown(text)}",
         )
     return int(text), data
 

@@ -39,6 +39,7 @@ from autopush.webpush.tokens import (
     EndpointTokens,
     MessageId,
     ReceiptSubscription,
+    invalid_message_id,
     parse_message_id,
 )
 from autopush.webpush.vapid import Credentials
@@ -149,9 +150,7 @@ class ReceiptHandler:
         try:
             message = parse_message_id(self.tokens.ring, text)
         except ValueError:
-            raise PushError.invalid(
-                Errno.INVALID_ENDPOINT, "Invalid message ID", status=400
-            ) from None
+            raise invalid_message_id(text) from None
         try:
             document = await self._state(message)
         except KeytablesError as error:
@@ -219,7 +218,10 @@ class ReceiptHandler:
                 raise ValueError("all have expired")
         except ValueError:
             raise PushError.invalid(
-                Errno.INVALID_ENDPOINT, "No such receipt subscription", status=404
+                Errno.INVALID_ENDPOINT,
+                f"No such receipt subscription: {len(token)} characters, not those of a URL that "
+                "this service gave, or all of its receipts have expired",
+                status=404,
             ) from None
         except KeytablesError as error:
             raise responses.storage_refusal(error) from error

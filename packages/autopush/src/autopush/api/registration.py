@@ -33,6 +33,7 @@ from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.session import Rules
 from autopush.settings.value_types import Rate
+from autopush.shown import shown
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
 from autopush.store.rotation import table_of_bridged_user
@@ -68,13 +69,16 @@ class RegistrationBody:
 
     def __init__(self, body: bytes) -> None:
         if len(body) > MAX_BODY:
-            raise too_large()
+            raise too_large(len(body))
         try:
             members = orjson.loads(body) if body else {}
         except orjson.JSONDecodeError:
             members = None
         if not isinstance(members, dict):
-            raise PushError.invalid(Errno.INVALID_ROUTER_TYPE, "the body: expected a JSON object")
+            got = "no JSON" if members is None and body != b"null" else shown(members)
+            raise PushError.invalid(
+                Errno.INVALID_ROUTER_TYPE, f"the body: expected a JSON object, got {got}"
+            )
         self._members: Mapping[str, Value] = members
 
     def router_data(self) -> dict[str, Value]:
@@ -90,7 +94,8 @@ class RegistrationBody:
             return dashed(new_uaid())
         channel_id = canonical_uuid(given)
         if channel_id is None:
-            raise invalid_member("channelID", "expected a UUID")
+            got = shown(given, is_public=True)
+            raise invalid_member("channelID", f"expected a UUID, got {got}")
         return channel_id
 
     def key(self) -> bytes | None:
@@ -146,7 +151,11 @@ class RegistrationHandler:
         if request.method not in METHODS[len(parts)].split(", "):
             raise responses.method_not_allowed(METHODS[len(parts)])
         if router_type != WEBPUSH and router_type not in self.routers:
-            raise PushError(Errno.INVALID_ROUTER_TYPE, "Invalid router")
+            known = ", ".join((WEBPUSH, *self.routers))
+            raise PushError(
+                Errno.INVALID_ROUTER_TYPE,
+                f"Invalid router: expected one of {known}, got {shown(router_type)}",
+            )
         router = None if router_type == WEBPUSH else self.routers[router_type]
         try:
             if not parts:
@@ -165,7 +174,11 @@ class RegistrationHandler:
                     return await self._subscribe(user, request)
                 case _, _, text:
                     if (channel_id := canonical_uuid(text)) is None:
-                        raise PushError(Errno.INVALID_ENDPOINT, "Invalid Path")
+                        got = shown(text, is_public=True)
+                        raise PushError(
+                            Errno.INVALID_ENDPOINT,
+                            f"Invalid Path: expected the channel ID, a UUID, got {got}",
+                        )
                     return await self._unsubscribe(user, channel_id)
             raise responses.not_found()
         except KeytablesError as error:
@@ -235,7 +248,10 @@ class RegistrationHandler:
         if record is None:
             raise _gone()
         if record.router_type != router_type:
-            raise PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")
+            raise PushError(
+                Errno.INVALID_ROUTER_TYPE,
+                f"Wrong URL for user: registered as {record.router_type}, not {router_type}",
+            )
         if router is None:
             messages = await self.store.table(record.current_month)  # it is moved when it connects
         else:
@@ -257,7 +273,7 @@ class RegistrationHandler:
         location = f"{self.tokens.endpoint_url}/v1/{path}/registration/{rest}"
         return PushError(
             Errno.INVALID_ROUTER_TYPE,
-            "The user is registered for another application",
+            f"The user is registered for the application {shown(application)}, see Location",
             status=308,
             headers=(("Location", location),),
         )
@@ -267,7 +283,8 @@ class RegistrationHandler:
         if user.router is not None:
             record, given = user.record, body.router_data()
             if given.get("token") is None:  # it may be lost in transit: never a success
-                raise invalid_member("token", "expected the token of the device")
+                got = "got null" if "token" in given else "it is missing"
+                raise invalid_member("token", f"expected the token of the device, {got}")
             merged = {**(record.router_data or {}), **given}
             router_data = _accepted(user.router, record.uaid, merged, app_id)
             await _stored(self.store.users.update_registration(record, router_data))
@@ -305,7 +322,7 @@ class RegistrationHandler:
         await self._in_its_table(user, lambda table: table.add_channel(uaid, channel_id))
         await self._end_session(user)
         endpoint = self.tokens.url(uaid, channel_id, key)
-        return responses.json(200, {"channelID": channel_id, "endpoint": endpoint})
+        return responses.json(200, {"uaid": uaid, "channelID": channel_id, "endpoint": endpoint})
 
     async def _unsubscribe(self, user: RegisteredUser, channel_id: str) -> Response:
         uaid = user.record.uaid
@@ -352,8 +369,8 @@ def _accepted(
         headers = [header for header in error.headers if header[0].lower() != CHALLENGE[0].lower()]
         headers.append(CHALLENGE)
         raise PushError(error.errno, error.message, status=401, headers=headers) from error
-    if len(orjson.dumps(router_data, default=str)) > MAX_BODY:
-        raise too_large()
+    if (size := len(orjson.dumps(router_data, default=str))) > MAX_BODY:
+        raise too_large(size)
     return router_data
 
 
@@ -387,8 +404,9 @@ def invalid_member(name: str, complaint: str) -> PushError:
     return PushError.invalid(Errno.INVALID_ROUTER_TYPE, f"{name}: {complaint}", errors=errors)
 
 
-def too_large() -> PushError:
+def too_large(size: int) -> PushError:
     """413/104."""
     return PushError.invalid(
-        Errno.PAYLOAD_TOO_LARGE, f"the body: it may have {MAX_BODY} bytes, stored data included"
+        Errno.PAYLOAD_TOO_LARGE,
+        f"the body: it may have {MAX_BODY} bytes, stored data included, got {size}",
     )

@@ -20,6 +20,7 @@ from autopush.api.senders import PAGE, SendersPage
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response
 from autopush.net.timers import Budget
+from autopush.shown import shown
 from autopush.store import PushStore
 from autopush.store.failures import StoreHealth
 from autopush.store.push_store import UNUSED_UAID
@@ -187,6 +188,11 @@ class LogCheck:
     rates: TokenBuckets
     refusals: LimitRefusals
 
+    @staticmethod
+    def has(path: str) -> bool:
+        """Whether a GET of that path is answered here."""
+        return path in ("/v1/err", "/__error__") or path.startswith("/v1/err/")
+
     def respond(self, request: Request) -> Response | None:
         match request.method, *request.path.split("/")[1:]:
             case "GET", "v1", "err":
@@ -198,7 +204,9 @@ class LogCheck:
             case _:
                 return None
         if not page:
-            unknown = PushError(Errno.NOTHING_HERE, "the log check knows error and crit")
+            asked = shown(request.path.rpartition("/")[2])
+            known = f"the log check knows error and crit, got {asked}"
+            unknown = PushError(Errno.NOTHING_HERE, known)
             return self.errors.of(unknown)
         if wait := self.rates.take(page):
             self.refusals.add("log_check_rate", request.client_address)

@@ -26,6 +26,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
 from autopush.settings.value_types import is_auth_key
+from autopush.shown import shown
 from autopush.store.users import UserRecord
 from autopush.webpush.errors import Errno
 from autopush.webpush.notification import Notification
@@ -80,7 +81,7 @@ class AdmRouter(Router):
         expected = "amzn1.adm-registration.v3. and at least 256 characters without spaces"
         check_token(router_data, form=_TOKEN, expected=expected)
         if app_id not in self._tokens:
-            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, "Invalid profile")
+            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, f"Invalid profile: {shown(app_id)}")
         router_data["creds"] = {"profile": app_id}
 
     def application(self, router_data: RouterData) -> str:
@@ -156,13 +157,13 @@ class AdmRouter(Router):
             return refused()
         if reply.status == 413:
             return RouterError(Errno.PAYLOAD_TOO_LARGE, "The bridge finds this too large")
-        if reply.status in (429, 503):
+        if reply.status == 429 or reply.status >= 500:
             seconds = retry_after(reply.headers, self._clock())
             return RouterError(
                 Errno.BACK_OFF,
                 f"Please try request in {seconds} seconds.",
                 headers=(("Retry-After", str(seconds)),),
-                is_outage=reply.status == 503,
+                is_outage=reply.status >= 500,
             )
         # 400 may be the fault of one message; the others concern all users.
         return RouterError(

@@ -25,6 +25,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.net.http_client import HttpClient
 from autopush.settings import Settings
+from autopush.shown import shown
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs
 from autopush.webpush.errors import Errno
@@ -128,15 +129,18 @@ class ApnsRouter(Router):
         if len(str(router_data["token"])) > MAX_TOKEN:
             raise RouterError(
                 Errno.INVALID_ROUTER_TYPE,
-                f"Invalid token: expected at most {MAX_TOKEN} characters",
+                f"Invalid token: expected at most {MAX_TOKEN} characters, "
+                f"got {len(str(router_data['token']))}",
                 status=400,
             )
         if app_id not in self._channels:
-            raise RouterError(Errno.INVALID_ROUTER_TYPE, "Unknown release channel", status=400)
+            raise RouterError(
+                Errno.INVALID_ROUTER_TYPE, f"Unknown release channel: {shown(app_id)}", status=400
+            )
         if router_data.get("rel_channel") not in self._channels:
             router_data["rel_channel"] = app_id
         if "aps" in router_data:
-            _check_aps(_parsed_aps(router_data["aps"]))
+            _check_aps(_parsed_aps(router_data["aps"]), router_data["aps"])
 
     def application(self, router_data: RouterData) -> str:
         return str(router_data.get("rel_channel", ""))
@@ -254,10 +258,10 @@ def _parsed_aps(value: object) -> Mapping[str, object] | None:
     return value if isinstance(value, Mapping) else None
 
 
-def _check_aps(aps: Mapping[str, object] | None) -> None:
+def _check_aps(aps: Mapping[str, object] | None, value: object) -> None:
     problem = None
     if aps is None:
-        problem = "expected a JSON object"
+        problem = f"expected a JSON object, got {shown(value)}"
     elif _depth(aps) > MAX_DEPTH:
         problem = f"more than {MAX_DEPTH} objects within each other"
     elif _json_size(aps) > MAX_PAYLOAD:

@@ -17,9 +17,10 @@ from cryptography.x509 import load_pem_x509_certificates
 from msgspec import Struct
 
 from autopush.clock import Clock
+from autopush.hosts import join_url
 from autopush.net.http_client import ClientLimits, client_tls
 from autopush.settings import StartupError
-from autopush.settings.value_types import join_url, shown_path, url
+from autopush.settings.value_types import shown_path, url
 from autopush.webpush import jwt
 
 HOST: Final = "api.push.apple.com"

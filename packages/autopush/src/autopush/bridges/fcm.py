@@ -31,6 +31,7 @@ from autopush.delivery.bridge_contract import Router, RouterData, RouterError, R
 from autopush.net.http_client import ClientLimits, HttpClient, client_tls
 from autopush.settings import Settings, StartupError
 from autopush.settings.value_types import shown_path
+from autopush.shown import shown
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs
 from autopush.webpush.errors import Errno
@@ -168,7 +169,7 @@ class FcmRouter(Router):
         """:raises RouterError: 401/109 or 400/108, the token; 410/105, the application"""
         check_token(router_data)
         if app_id not in self.applications:
-            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, "Invalid SenderID")
+            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, f"Invalid SenderID: {shown(app_id)}")
         router_data["app_id"] = app_id
 
     def amend_endpoint_response(self, response: dict[str, object], router_data: RouterData) -> None:

@@ -18,6 +18,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
 from autopush.settings.value_types import is_auth_key
+from autopush.shown import shown
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs
 from autopush.webpush.errors import Errno
@@ -112,7 +113,7 @@ class GcmRouter(Router):
     def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:  # noqa: ARG002
         check_token(router_data)
         if app_id not in self._api.keys:
-            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, "Invalid SenderID")
+            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, f"Invalid SenderID: {shown(app_id)}")
         self._note_sender(router_data, app_id)
 
     def amend_endpoint_response(self, response: dict[str, object], router_data: RouterData) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 import orjson
 
 from autopush.delivery.bridge_contract import RouterError
+from autopush.shown import shown
 from autopush.store.users import UserRecord
 from autopush.webpush.errors import Errno
 from autopush.webpush.notification import Notification
@@ -93,6 +94,11 @@ def check_token(
     if not isinstance(token, str) or form.fullmatch(token) is None:
         raise RouterError(
             Errno.INVALID_ROUTER_TYPE,
-            f"Invalid token: expected {expected}",
+            f"Invalid token: expected {expected}, got {_kind(token)}",
             status=400,
         )
+
+
+def _kind(token: Value) -> str:
+    """A token as it may be shown: with the credentials of the bridge it reaches the device."""
+    return f"a text of {len(token)} characters" if isinstance(token, str) else shown(token)

@@ -1,6 +1,7 @@
 """`autopush user`: who may connect, where accounts are required.
 
-Rule: a token is printed once, by `add` and alone on its line, and can be found nowhere afterwards.
+Rule: a token is printed once, by `add` and alone on standard output, and can be found nowhere
+afterwards.
 """
 
 import argparse
@@ -12,6 +13,7 @@ from autopush.commands import CommandLine
 from autopush.commands.arguments import add_number
 from autopush.commands.running import (
     INCOMPLETE,
+    check_tables_exist,
     opened_engine,
     run_until_signal,
 )
@@ -28,15 +30,10 @@ def run(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 async def _run(settings: Settings, arguments: argparse.Namespace) -> int:
-    adds = arguments.action == "add"
-    async with opened_engine(settings, time.time, may_create=adds) as engine:
+    async with opened_engine(settings, time.time, is_named=True) as engine:
+        await check_tables_exist(engine, settings)
         try:
-            plan = table_plan(settings)
-            table = router_table(plan.router)
-            if adds:
-                router = await engine.ensure_table(table, capacity=plan.router_capacity)
-            else:
-                router = await engine.open_table(table)
+            router = await engine.open_table(router_table(table_plan(settings).router))
             await _act(Accounts(router, time.time), arguments)
         except AccountError as error:
             logs.print_error(str(error))

@@ -220,7 +220,7 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
                 yield warn(found, "Then replace the key if others may have read it")
             else:
                 yield ok(f"{name}: {len(keys)} in {path}")
-        elif settings.command == "serve" and settings.is_embedded:
+        elif settings.is_embedded:  # its nodes are on one machine, and share the folder
             yield ok(f"{name}: {path} will be created at the first start")
         else:
             advice = f"Give all nodes the same {name}, from autokey"

@@ -32,6 +32,7 @@ from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, TlsFileError
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
+from autopush.shown import span
 from autopush.store.inspection import UserInspection, UserTable, inspect_user
 from autopush.store.users import CONNECTING, SIMPLEPUSH
 from autopush.telemetry import logs
@@ -336,7 +337,7 @@ async def _diagnose(
 
 
 async def _inspect(settings: Settings, endpoint: Endpoint, now: float) -> UserInspection | None:
-    async with opened_engine(settings, time.time) as engine:
+    async with opened_engine(settings, time.time, is_named=True) as engine:
         try:
             return await inspect_user(
                 engine,
@@ -459,17 +460,10 @@ def _table_lines(table: UserTable, channel_id: str, now: float) -> list[str]:
     words = [f"Pending: {more}{pending.count:,}, of this channel {pending.of_channel:,}"]
     if pending.oldest is not None and pending.newest is not None:
         words.append(f"{pending.size:,} bytes")
-        words.append(f"stored {_age(now - pending.oldest)} to {_age(now - pending.newest)} ago")
+        words.append(f"stored {span(now - pending.oldest)} to {span(now - pending.newest)} ago")
     if pending.expired:
         words.append(f"and {pending.expired:,} expired")
     return [*lines, ", ".join(words)]
-
-
-def _age(seconds: float) -> str:
-    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(0, seconds):.0f} s"
 
 
 def to_document(report: Report) -> dict[str, object]:

@@ -18,6 +18,7 @@ from autopush.commands.arguments import add_dry_run, add_number
 from autopush.commands.running import (
     INCOMPLETE,
     STANDARD_INPUT,
+    check_tables_exist,
     opened_engine,
     progress_bar,
     run_until_signal,
@@ -108,7 +109,9 @@ class _Maintenance:
 
     async def run(self) -> int:
         is_complete = True
-        async with opened_engine(self._settings, self._clock) as engine:
+        is_named = not self._arguments.quiet
+        async with opened_engine(self._settings, self._clock, is_named=is_named) as engine:
+            await check_tables_exist(engine, self._settings)
             if self._arguments.only != "users":
                 is_complete = await self._maintain_tables(engine)
             if self._arguments.only != "tables":
@@ -210,7 +213,7 @@ def drop_user(settings: Settings, arguments: argparse.Namespace) -> int:
 
 async def _drop_user(settings: Settings, uaids: list[str], *, dry_run: bool) -> int:
     code, verb = 0, "would drop" if dry_run else "dropped"
-    async with opened_engine(settings, time.time) as engine:
+    async with opened_engine(settings, time.time, is_named=True) as engine:
         removal = await open_removal(settings, engine)
         limiter = RateLimiter(len(uaids))
         for uaid in uaids:
@@ -246,7 +249,7 @@ def delete_uaids(settings: Settings, arguments: argparse.Namespace) -> int:
 
 async def _delete_uaids(settings: Settings, arguments: argparse.Namespace, uaids: list[str]) -> int:
     output = Output(quiet=arguments.quiet)
-    async with opened_engine(settings, time.time) as engine:
+    async with opened_engine(settings, time.time, is_named=True) as engine:
         batches = maintenance.delete_uaids(
             await open_removal(settings, engine),
             uaids,

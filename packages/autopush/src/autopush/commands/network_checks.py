@@ -15,14 +15,15 @@ from urllib.parse import urlsplit
 from autopush.bridges.discovery import load_routers
 from autopush.commands.checks import FEW_DAYS, Finding, PortUse, Subject, fail, ok, warn
 from autopush.delivery.bridge_contract import RouterError
+from autopush.hosts import join_url
 from autopush.net.frames import accept_key
 from autopush.net.http_client import ClientLimits, HttpClient, HttpError, HttpResponse, client_tls
 from autopush.net.tcp import DialRefused, DialUnknown
 from autopush.service.listeners import resolve
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES, LOOPBACK, is_loopback
-from autopush.settings.value_types import join_url
 from autopush.version import VERSION
+from autopush.webpush.errors import Errno
 from keytables.stores import DynamoUrl, parse_store
 
 DAY: Final = 86_400.0
@@ -240,13 +241,28 @@ async def check_websocket_url(subject: Subject) -> AsyncIterator[Finding]:
     except ProbeFailed as failure:
         yield _unanswered(subject, url, failure)
         return
-    if answer.status != 101 or answer.headers.get("sec-websocket-accept") != accept_key(key):
+    if _asks_for_token(answer):  # which it does when a whole upgrade has come through
+        found = f"{url} admits users with a token only (status {answer.status})"
+        if settings.accounts_required:
+            yield ok(found)
+        else:
+            yield warn(found, "Run the doctor with the settings of the service: accounts_required")
+    elif answer.status != 101 or answer.headers.get("sec-websocket-accept") != accept_key(key):
         found = f"{url} answers {answer.status}: no WebSocket is opened"
         yield fail(found, "Have the proxy pass on the headers Upgrade and Connection (HTTP/1.1)")
     else:
         yield ok(f"{url} opens a WebSocket")
     for finding in _check_expiry(answer, subject):
         yield finding
+
+
+def _asks_for_token(answer: HttpResponse) -> bool:
+    """Whether the service refused a WebSocket only because it has no token of a user."""
+    try:
+        document = json.loads(answer.body)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and document.get("errno") == Errno.ACCOUNT_REQUIRED
 
 
 def _check_host(url: str, clients: str, option: str) -> Iterator[Finding]:

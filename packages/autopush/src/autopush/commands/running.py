@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -17,11 +18,12 @@ from tqdm import tqdm
 
 from autopush.clock import Clock
 from autopush.commands import DAEMON_FILES
-from autopush.service.storage import open_tables
+from autopush.service.storage import open_tables, table_plan
 from autopush.settings import Settings, StartupError
 from autopush.settings.sources import Loaded, load
+from autopush.store.copying import service_tables
 from autopush.telemetry import logs
-from keytables import Engine
+from keytables import Engine, KeytablesError
 
 INCOMPLETE: Final = 1
 """Exit code: something is left to do or failed."""
@@ -74,9 +76,11 @@ def load_for_daemon(arguments: argparse.Namespace) -> Loaded:
 
 @asynccontextmanager
 async def opened_engine(
-    settings: Settings, clock: Clock, *, may_create: bool = False
+    settings: Settings, clock: Clock, *, may_create: bool = False, is_named: bool = False
 ) -> AsyncIterator[Engine]:
-    """The engine of the configured store.
+    """The engine of the configured store. `may_create`: only for what has a new store as its
+    purpose; the daemons alone create one otherwise. `is_named`: print on standard error which store
+    it is, where the results do not say it.
 
     :raises StartupError: an embedded store is missing, and is not to be created
     """
@@ -86,6 +90,8 @@ async def opened_engine(
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     engine = await open_tables(settings, clock)
     try:
+        if is_named:
+            print(f"store: {settings.store_place}", file=sys.stderr, flush=True)
         yield engine
     finally:
         await engine.close()
@@ -95,7 +101,24 @@ def check_store_exists(settings: Settings) -> None:
     """Raise StartupError if the file of an embedded store is missing."""
     path = settings.store_file
     if path is not None and not os.path.exists(path):
-        raise StartupError(f"there is no store at {path}")
+        raise no_store(path)
+
+
+async def check_tables_exist(engine: Engine, settings: Settings) -> None:
+    """Raise StartupError if no service has made its tables in the store."""
+    try:
+        tables = service_tables(await engine.table_names(), table_plan(settings))
+    except KeytablesError as error:
+        raise StartupError(f"cannot open the store {settings.store_place}: {error}") from error
+    if not tables:
+        raise no_store(settings.store_place, ", which has none of its tables")
+
+
+def no_store(place: str, why: str = "") -> StartupError:
+    return StartupError(
+        f"there is no store at {place}{why}: name that of the service, with --data FOLDER or "
+        "--store URL. The first start of the service creates it"
+    )
 
 
 # ── Output ────────────────────────────────────────────────────────────────────────────────────────

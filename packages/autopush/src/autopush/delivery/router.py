@@ -33,7 +33,7 @@ from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
 from autopush.recently_used import RecentlyUsed
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import row_of
-from autopush.store.rotation import follow
+from autopush.store.rotation import channels_of_bridged_user, follow
 from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
@@ -156,8 +156,7 @@ class UserAgentRouter:
             self._cache = NodeCache() if self.cache is None else self.cache
 
     async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
-        """Find the user of a subscription. Channels of bridged users are not checked: only the
-        application on the device knows them.
+        """Find the user of a subscription.
 
         :raises PushError: 410/103, no such user; 410/106, no such subscription; 400/108, a
             SimplePush user; as `Bridges.find`
@@ -174,7 +173,11 @@ class UserAgentRouter:
     async def _find_by_record(self, uaid: str, channel_id: str) -> UserOnRecord | BridgedUser:
         record = await self._record(uaid)
         if record.router_type not in CONNECTING:
-            return self.bridges.find(record)
+            user = self.bridges.find(record)
+            known = await channels_of_bridged_user(self.store, record)
+            if known is not None and channel_id not in known:
+                raise self._unsubscribed()
+            return user
         if record.router_type != WEBPUSH:
             raise _wrong_url()
         messages = await self.store.messages_of(record)
@@ -185,7 +188,7 @@ class UserAgentRouter:
         except TableNotFound as error:
             raise await self._on_table_not_found(record, messages, error) from error
         if channel_id not in channels:
-            raise self._gone(Errno.INVALID_SUBSCRIPTION, "No such subscription")
+            raise self._unsubscribed()
         return UserOnRecord(record, messages)
 
     async def find_simplepush(self, uaid: str) -> Recipient:
@@ -366,6 +369,9 @@ class UserAgentRouter:
         except KeytablesError as error:
             # The next message finds the same stale node and tries again.
             _log.warning("Node not cleared", error=type(error).__name__)
+
+    def _unsubscribed(self) -> PushError | KeytablesError:
+        return self._gone(Errno.INVALID_SUBSCRIPTION, "No such subscription")
 
     def _gone(self, errno: Errno, text: str) -> PushError | KeytablesError:
         if self.store.is_restoring:

@@ -21,6 +21,8 @@ from hashlib import sha1
 from struct import Struct
 from typing import Final, NamedTuple
 
+from autopush.shown import shown
+
 # --- the opening handshake ----------------------------------------------------------------------
 
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
@@ -57,27 +59,38 @@ def answer_handshake(
     version), else 400.
     """
     if method != "GET":
-        return HandshakeAnswer(400, (), "A WebSocket is opened with GET.")
+        return HandshakeAnswer(400, (), f"A WebSocket is opened with GET, not {shown(method)}.")
     if http_version != "1.1":
-        return HandshakeAnswer(400, (), "A WebSocket is opened over HTTP/1.1.")
+        reason = f"A WebSocket is opened over HTTP/1.1, not {shown(http_version)}."
+        return HandshakeAnswer(400, (), reason)
     if not _has_token(headers.get("upgrade", ""), "websocket"):
-        reason = "The Upgrade header must name websocket, the service here."
+        reason = "The Upgrade header must name websocket, the service here" + _got(
+            headers, "upgrade"
+        )
         return HandshakeAnswer(426, _UPGRADE, reason)
     if not _has_token(headers.get("connection", ""), "upgrade"):
-        return HandshakeAnswer(426, _UPGRADE, "The Connection header must name Upgrade.")
+        reason = "The Connection header must name Upgrade" + _got(headers, "connection")
+        return HandshakeAnswer(426, _UPGRADE, reason)
     if headers.get("sec-websocket-version", "").strip() != _VERSION:
         version = ("Sec-WebSocket-Version", _VERSION)
-        reason = f"Sec-WebSocket-Version must be {_VERSION}."
+        reason = f"Sec-WebSocket-Version must be {_VERSION}" + _got(
+            headers, "sec-websocket-version"
+        )
         return HandshakeAnswer(426, (version, *_UPGRADE), reason)
     key = headers.get("sec-websocket-key", "").strip()
     if not _is_key(key):
-        return HandshakeAnswer(400, (), "Sec-WebSocket-Key must be 16 bytes in base64.")
+        reason = "Sec-WebSocket-Key must be 16 bytes in base64" + _got(headers, "sec-websocket-key")
+        return HandshakeAnswer(400, (), reason)
     response = [*_UPGRADE, ("Sec-WebSocket-Accept", accept_key(key))]
     offered = _tokens(headers.get("sec-websocket-protocol", ""))
     selected = next((name for name in subprotocols if name in offered), None)
     if selected is not None:
         response.append(("Sec-WebSocket-Protocol", selected))
     return HandshakeAnswer(101, tuple(response))
+
+
+def _got(headers: Mapping[str, str], name: str) -> str:
+    return f", got {shown(headers[name])}." if name in headers else ", got none."
 
 
 def accept_key(key: str) -> str:

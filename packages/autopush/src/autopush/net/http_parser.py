@@ -7,12 +7,14 @@ The caller feeds slices of at most `slice_size`, the smallest limit of a head. S
 slice is within the limits; only one that spans slices is measured.
 """
 
+import re
 from typing import Final, Never
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Limits, Request
+from autopush.shown import shown
 
 IDLE, HEAD, BODY, AWAITING_CONTINUE = range(4)
 """Phases. `AWAITING_CONTINUE`: the client waits for 100 Continue before it sends the body."""
@@ -20,6 +22,15 @@ IDLE, HEAD, BODY, AWAITING_CONTINUE = range(4)
 _MAX_SLICE: Final = 8192  # some 300 of the shortest requests, parsed without a break
 _MAX_METHOD: Final = 32  # with line ends before it; a slice may end within
 _FRAMING_PER_BYTE: Final = 8  # of chunked bodies: room for chunks of one byte
+
+_MAX_START: Final = 4096
+_TLS_HANDSHAKE: Final = b"\x16"
+"""The type of a TLS record that every connection begins with (RFC 8446, section 5.1)."""
+_HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n"
+"""RFC 9113, section 3.4."""
+_REQUEST_LINE: Final = re.compile(
+    rb"(?P<method>[A-Za-z-]{1,20})(?= )(?:[^\r\n]{0,4096} HTTP/(?P<version>[0-9.]{1,5})\r?\n)?"
+)
 
 _METHODS: Final = {
     name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
@@ -69,6 +80,23 @@ def _split_target(method: str, target: str) -> tuple[str, str] | None:
     if not host:
         return None
     return host, path if path.startswith("/") else "/" + path
+
+
+def _complaint(said: str, start: bytes) -> str:
+    """What is wrong with bytes that are no HTTP/1.1. `said`: by httptools; `start`: the first bytes
+    of what was read last.
+    """
+    if start[:1] == _TLS_HANDSHAKE or (start[:1] == b"\x80" and start[2:3] == b"\x01"):
+        return "this is TLS, but the port takes plain HTTP: use http:// or ws://, or another port"
+    if start.startswith(_HTTP2_PREFACE) or "HTTP/2" in said or "PRI/" in said:
+        return "this is HTTP/2, but the port takes HTTP/1.1 only"
+    if start.startswith((b"PROXY ", b"\r\n\r\n\0\r\nQUIT")):
+        return "this is a header of the PROXY protocol, which the port does not take"
+    line = _REQUEST_LINE.match(start)
+    for part in ("method", "version"):
+        if line is not None and part in said.lower() and line[part] is not None:
+            return f"{said}: {shown(line[part].decode('ascii'))}"
+    return said
 
 
 class _StopParsing(Exception):  # noqa: N818 - not an error, the way out of httptools
@@ -149,7 +177,7 @@ class RequestParser:
         except HttpParserError as exc:
             self.stopped = True
             if self.error is None:
-                self.error = (400, str(exc))
+                self.error = (400, _complaint(str(exc), bytes(data[:_MAX_START])))
         except _StopParsing:
             pass
 
@@ -219,10 +247,11 @@ class RequestParser:
             version = self._parser.get_http_version()
             http10 = version == "1.0"
             if not http10 and version != "1.1":
-                self._reject(400, "the HTTP version is neither 1.1 nor 1.0")
+                self._reject(400, f"the HTTP version is neither 1.1 nor 1.0, got {version}")
         method = _METHODS.get(self._parser.get_method())
         if method is None:
-            self._reject(501, "method not implemented")
+            name = self._parser.get_method().decode("latin-1")
+            self._reject(501, f"method not implemented: {shown(name)}")
         target = self._url.decode("latin-1")
         if target[0] != "/":
             target = self._absolute_form(method, target, headers)
@@ -235,7 +264,8 @@ class RequestParser:
         has_body = self._body_follows(headers, http10)
         if "expect" in headers and not http10:
             if headers["expect"].lower() != "100-continue":
-                self._reject(417, "the only expectation is 100-continue")
+                given = shown(headers["expect"])
+                self._reject(417, f"the only expectation is 100-continue, got {given}")
             if has_body:
                 self.phase = AWAITING_CONTINUE
         upgrade = False
@@ -263,7 +293,7 @@ class RequestParser:
     def on_body(self, data: bytes) -> None:
         body = self._body
         if len(body) + len(data) > self._max_body:
-            self._reject(413, "body too large")
+            self._reject(413, f"{self._too_large()}, got more")
         if not body:
             self._body = data
         elif type(body) is bytearray:
@@ -291,10 +321,15 @@ class RequestParser:
         self.stopped = True
         raise _StopParsing
 
+    def _too_large(self) -> str:
+        return f"body too large: at most {self._max_body} bytes"
+
     def _absolute_form(self, method: str, target: str, headers: dict[str, str]) -> str:
         parts = _split_target(method, target)
         if parts is None:
-            self._reject(400, "the request target is neither a path nor an http URL")
+            self._reject(
+                400, f"the request target is neither a path nor an http URL, got {shown(target)}"
+            )
         host, path = parts
         if host and "host" in headers:
             headers["host"] = host  # RFC 9112 section 3.2.2: it takes precedence
@@ -308,14 +343,15 @@ class RequestParser:
             except ValueError:  # thousands of digits; httptools lets nothing else pass
                 self._reject(400, "unreadable Content-Length")
             if length > self._max_body:
-                self._reject(413, "body too large")
+                self._reject(413, f"{self._too_large()}, got {length}")
             return length > 0
         if "transfer-encoding" not in headers:
             return False
         if http10:
             self._reject(400, "Transfer-Encoding in HTTP/1.0")
         if headers["transfer-encoding"].lower() != "chunked":
-            self._reject(501, "the only transfer coding is chunked")
+            given = shown(headers["transfer-encoding"])
+            self._reject(501, f"the only transfer coding is chunked, got {given}")
         return True
 
     def _check_head_size(self, headers: dict[str, str]) -> None:
@@ -323,14 +359,15 @@ class RequestParser:
         limits = self._limits
         total = len(self._url)
         if total > limits.max_header_line:
-            self._reject(414, "request target too long")
+            self._reject(414, f"request target too long: {total} bytes of {limits.max_header_line}")
         for name, value in headers.items():
             line = len(name) + 2 + len(value)
             if line > limits.max_header_line:
-                self._reject(431, "header line too long")
+                size = f"{line} bytes of {limits.max_header_line}"
+                self._reject(431, f"header line too long: {size}, in {shown(name)}")
             total += line + 2
         if total > limits.max_head:
-            self._reject(431, "header block too large")
+            self._reject(431, f"header block too large: {total} bytes of {limits.max_head}")
 
     def _check_partial_size(self) -> None:
         """Check what is incomplete, by the size of its slices."""
@@ -338,10 +375,12 @@ class RequestParser:
         if self.phase == HEAD:
             if self._phase_bytes > limits.max_head:
                 if not self._headers and len(self._url) > limits.max_header_line:
-                    self._reject(414, "request target too long")
-                self._reject(431, "header block too large")
+                    self._reject(
+                        414, f"request target too long: more than {limits.max_header_line} bytes"
+                    )
+                self._reject(431, f"header block too large: more than {limits.max_head} bytes")
         elif self._phase_bytes > _FRAMING_PER_BYTE * self._max_body + limits.max_head:
-            self._reject(413, "body too large with the framing of its chunks")
+            self._reject(413, f"{self._too_large()}, got more with the framing of its chunks")
 
     def _on_upgrade_offered(self, unparsed: bytes) -> None:
         self.unparsed = unparsed

@@ -82,6 +82,7 @@ from autopush.protocol.states import (
     State,
     TableState,
 )
+from autopush.shown import shown
 from autopush.webpush.identifiers import (
     canonical_uuid,
     has_receipt,
@@ -305,7 +306,8 @@ class Session:
         if self.simplepush is not None:
             return self._refuse("urgency", None, 400, messages.NO_URGENCY)
         if min_urgency is None:
-            return self._refuse("urgency", None, 400, messages.INVALID_URGENCY)
+            reason = f"{messages.INVALID_URGENCY}{shown(message.min)}"
+            return self._refuse("urgency", None, 400, reason)
         request = SetUrgency(min_urgency)
         if min_urgency == self.min_urgency:
             return self._urgency_set(request)

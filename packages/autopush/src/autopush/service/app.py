@@ -18,6 +18,8 @@ from autopush.api.batch import MAX_BODY as MAX_BATCH_BODY
 from autopush.api.batch import PATH as BATCH_PATH
 from autopush.api.batch import BatchHandler
 from autopush.api.forwarding import ENDPOINT, Forwarding
+from autopush.api.matrix import MAX_BODY as MAX_MATRIX_BODY
+from autopush.api.matrix import PATH as MATRIX_PATH
 from autopush.api.matrix import MatrixGateway
 from autopush.api.memory_usage import memory_usage
 from autopush.api.node_ports import NodeApi, NodePort, SiblingPort, UpgradeHandler
@@ -351,15 +353,20 @@ class Worker:
             accounts=self._accounts,
         )
         pages = Pages(
-            endpoint_url=settings.public_endpoint_url, websocket_url=settings.public_websocket_url
+            endpoint_url=settings.public_endpoint_url,
+            websocket_url=settings.public_websocket_url,
+            accounts_required=settings.accounts_required,
         )
         matrix = batches = None
         limits = Limits(max_body=max(65_536, 2 * settings.max_data))
+        larger_bodies = {}
         if settings.has_matrix_gateway:
             matrix = MatrixGateway(self._metrics, max_data=settings.max_data)
+            larger_bodies["/" + "/".join(MATRIX_PATH)] = MAX_MATRIX_BODY
         if senders := settings.batch_senders:
             batches = BatchHandler(senders, pushes, self._requests, self._refusals, forwarding)
-            limits = replace(limits, larger_bodies={"/" + "/".join(BATCH_PATH): MAX_BATCH_BODY})
+            larger_bodies["/" + "/".join(BATCH_PATH)] = MAX_BATCH_BODY
+        limits = replace(limits, larger_bodies=larger_bodies)
         app = EndpointApp(
             push=pushes,
             simplepush=simplepushes,
@@ -379,7 +386,7 @@ class Worker:
             batches=batches,
         )
         self._sibling_ports[ENDPOINT] = app.respond_here
-        server = self._ports.serve("endpoint", app, limits)
+        server = self._ports.serve("endpoint", app, limits, block=headers.other)
         self._shutdowns += [
             receipts.end_waits,
             partial(server.shutdown, REQUESTS_TIMEOUT),

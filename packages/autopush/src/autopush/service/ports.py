@@ -9,7 +9,7 @@ from typing import Final
 
 from autopush.limits import LimitRefusals
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
-from autopush.net.http_messages import Handler, Limits, Request, Response
+from autopush.net.http_messages import NO_HEADERS, Handler, HeaderBlock, Limits, Request, Response
 from autopush.net.http_server import HttpServer
 from autopush.net.listener import Listener
 from autopush.net.timers import TimerWheel
@@ -89,17 +89,29 @@ class Ports:
         handler: Handler,
         limits: Limits,
         left: Callable[[], int] | None = None,
+        block: HeaderBlock = NO_HEADERS,
     ) -> HttpServer:
         """Have a handler answer at that port, once it is open. `left`: how many more connections it
-        may take.
+        may take. `block`: headers of the answers that the server makes itself.
         """
+
+        def error_response(status: int, reason: str) -> Response:
+            response = self.error_response(status, reason)
+            response.block = block
+            return response
+
+        def on_crash(error: Exception, request: Request) -> Response:
+            response = self.on_crash(error, request)
+            response.block = block
+            return response
+
         is_public = purpose in PUBLIC
         server = HttpServer(
             handler,
             limits=replace(limits, head_timeout=self.settings.open_handshake_timeout),
             wheel=self.wheel,
-            error_response=self.error_response,
-            on_crash=self.on_crash,
+            error_response=error_response,
+            on_crash=on_crash,
             proxies=self.proxies,
             connection_limits=self.limits if is_public else self._internal_limits,
             buffered=self.buffered if is_public else BufferedBytes(),

@@ -19,6 +19,7 @@ from autopush.bridges.discovery import configured_routers
 from autopush.clock import ServiceClock
 from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.delivery.moving import HAND_OVER_TIMEOUT
+from autopush.hosts import url_host
 from autopush.keys import ServiceKeys, save_keys, service_keys
 from autopush.net.node_auth import new_instance
 from autopush.net.siblings import PREDECESSOR, add_successors, socket_pairs
@@ -33,7 +34,6 @@ from autopush.service.upgrade import Predecessor, ServiceUpgrade
 from autopush.service.worker import SERVE_AGAIN, serve
 from autopush.settings import STARTUP_FAILED, Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES
-from autopush.settings.value_types import url_host
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import METRICS, WORKER_HEARTBEAT
 from autopush.telemetry.metrics import SharedMetrics

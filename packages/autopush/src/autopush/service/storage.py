@@ -316,6 +316,13 @@ def _keys_lost(settings: Settings, keys: ServiceKeys) -> str:
         place = f"{path}, which is missing"
     else:
         place = str(path)
+    if not settings.is_embedded:  # others may use it
+        return (
+            f"this node has another crypto_key than {settings.store_place} was used with: that of "
+            f"{place}. Copy the key of another node: its option crypto_key, or its file "
+            f"{path.parent.name}/{path.name}, to {path}. If no node and no backup has it any more, "
+            "all subscriptions are lost: `autopush keys accept` gives them up"
+        )
     return (
         f"the crypto_key of this store is lost: the subscriptions in {settings.store_place} were "
         f"made with another key than that of {place}. Put the old key there, from a backup or "

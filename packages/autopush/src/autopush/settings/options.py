@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Final, Self
 from urllib.parse import quote
 
+from autopush.hosts import join_url, url_host
 from autopush.settings.addresses import (
     ALL_INTERFACES,
     LOOPBACK,
@@ -58,9 +59,7 @@ from autopush.settings.value_types import (
     StoreUrl,
     TableName,
     choice,
-    join_url,
     url,
-    url_host,
     whole_number,
     without_password,
 )

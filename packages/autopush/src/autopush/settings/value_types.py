@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from autopush.hosts import canonical_host, join_url
+
 _UNITS: Final = {"s": 1, "min": 60, "h": 3600}
 """Seconds in each unit of a rate."""
 
@@ -46,9 +48,8 @@ _HOST: Final = re.compile(
 )
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
+_KEY_LABEL: Final = re.compile(r"Key +=\s*")
 _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
-# An uncompressed point: 65 bytes, the first of which is 4.
-_PUBLIC_KEY: Final = re.compile(r"B[A-P][A-Za-z0-9_-]{85}=?")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
 _RATE: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(_UNITS)})")
@@ -57,7 +58,6 @@ _STORES: Final = (
     "or postgresql://USER@HOST/DATABASE?schema=NAME"
 )
 NO_NETWORK: Final = "none"
-_DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +105,30 @@ def url(*schemes: str, assumed: str = "") -> ValueType:
             text = f"{assumed}://{text}"
         parts = urlsplit(text)
         is_plain = not (parts.query or parts.fragment or "@" in parts.netloc)
-        has_address = parts.port != 0 and is_host(parts.hostname or "")
-        is_text = text.isascii() and text.isprintable()
-        _valid(text, is_plain and has_address and is_text and parts.scheme in schemes)
-        return join_url(parts.scheme, parts.hostname or "", parts.port, parts.path.rstrip("/"))
+        is_text = parts.path.isascii() and text.isprintable()
+        _valid(text, parts.port != 0 and is_plain and is_text and parts.scheme in schemes)
+        return join_url(
+            parts.scheme, _parse_host(parts.hostname or ""), parts.port, parts.path.rstrip("/")
+        )
 
     beginnings = " or ".join(f"{scheme}://" for scheme in schemes)
     return ValueType("URL", f"a URL that starts with {beginnings} and has no query", parse)
 
 
-def _list_of(is_valid: Callable[[str], bool], expected: str, metavar: str = "KEY") -> ValueType:
-    """`[a, b]`, `a, b` or `a`; quotes and spaces around members and empty members are dropped."""
+def _list_of(
+    is_valid: Callable[[str], bool],
+    expected: str,
+    metavar: str = "KEY",
+    read: Callable[[str], str] = str,
+) -> ValueType:
+    """`[a, b]`, `a, b` or `a`; quotes and spaces around members and empty members are dropped.
+    `read`: makes a value of each member.
+    """
 
     def parse(text: str) -> tuple[str, ...]:
         if text.startswith("[") and text.endswith("]"):
             text = text[1:-1]
-        members = [member.strip().strip("\"'") for member in text.split(",")]
+        members = [read(member.strip().strip("\"'")) for member in text.split(",")]
         return tuple(_valid(member, is_valid(member)) for member in members if member)
 
     return ValueType(metavar, expected, parse, is_list=True)
@@ -191,6 +199,11 @@ def _parse_fingerprints(text: str) -> NamedTexts:
     return fingerprints
 
 
+def _parse_host(text: str) -> str:
+    host = canonical_host(text)
+    return _valid(host, is_host(host))
+
+
 def _parse_store(text: str) -> str:
     from keytables.stores import parse_store  # noqa: PLC0415 - most starts name no store
 
@@ -205,7 +218,7 @@ def without_password(store_url: str) -> str:
 
 
 def is_host(text: str) -> bool:
-    """A host name or an IPv4 or IPv6 address, the last also in brackets."""
+    """A canonical host name, or an IPv4 or IPv6 address."""
     # No resolver takes a label that is empty or longer than 63 characters.
     is_resolvable = all(0 < len(label) < 64 for label in text.split("."))
     return is_resolvable and len(text) <= 255 and _HOST.fullmatch(text) is not None
@@ -222,6 +235,12 @@ PUBLISHED_KEYS: Final = frozenset(
 """Keys that anybody can read: who knows the key of a service can make endpoints and call nodes."""
 
 
+def without_label(key: str) -> str:
+    """A key as `autokey` prints it, `Key = …`, or alone."""
+    label = _KEY_LABEL.match(key)
+    return key[label.end() :] if label else key
+
+
 def is_fernet_key(text: str) -> bool:
     """32 bytes as url-safe base64 with padding: 44 characters; no published key."""
     return _FERNET_KEY.fullmatch(text) is not None and text not in PUBLISHED_KEYS
@@ -234,12 +253,18 @@ def is_auth_key(text: str) -> bool:
 
 
 def is_sender(text: str) -> bool:
-    """A VAPID public key in base64url, or the `sub` of a token."""
-    return is_sender_key(text) or text.startswith(("mailto:", "https:"))
+    """A VAPID public key, or the `sub` of a token."""
+    return text.startswith(("mailto:", "https:")) or is_sender_key(text)
 
 
 def is_sender_key(text: str) -> bool:
-    return _PUBLIC_KEY.fullmatch(text) is not None
+    from autopush.webpush.public_keys import parse_public_key  # noqa: PLC0415 - few list senders
+
+    try:
+        parse_public_key(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_network(text: str) -> bool:
@@ -248,18 +273,6 @@ def is_network(text: str) -> bool:
         return text == NO_NETWORK or bool(ip_network(text))
     except ValueError:
         return False
-
-
-def join_url(scheme: str, host: str, port: int | None, path: str = "") -> str:
-    """A canonical URL: lower-case host, IPv6 in brackets, no default port."""
-    suffix = "" if port is None or port == _DEFAULT_PORTS.get(scheme) else f":{port}"
-    return f"{scheme}://{url_host(host)}{suffix}{path}"
-
-
-def url_host(host: str) -> str:
-    """Lower-case, IPv6 in brackets."""
-    host = host.strip("[]").lower()
-    return f"[{host}]" if ":" in host else host
 
 
 # ── Annotated types of the fields of `Settings` ───────────────────────────────────────────────────
@@ -289,7 +302,9 @@ SentryDsn = Annotated[
     str,
     _text("DSN", "https://KEY@HOST/PROJECT", lambda text: bool(_SENTRY_DSN.fullmatch(text))),
 ]
-HostName = Annotated[str, _text("HOST", "a host name or address, without scheme and port", is_host)]
+HostName = Annotated[
+    str, ValueType("HOST", "a host name or address, without scheme and port", _parse_host)
+]
 HttpUrl = Annotated[str, url("http", "https")]
 TableName = Annotated[
     str, _text("NAME", "3 to 200 letters, digits or _.-", lambda text: bool(_TABLE.fullmatch(text)))
@@ -308,23 +323,28 @@ FernetKeys = Annotated[
     _list_of(
         is_fernet_key,
         "keys made by `autokey`: 44 characters of url-safe base64 each, none of them published",
+        read=without_label,
     ),
 ]
 SecretTexts = Annotated[
     tuple[str, ...],
-    _list_of(is_auth_key, "keys without spaces, such as `autokey` makes, none of them published"),
+    _list_of(
+        is_auth_key,
+        "keys without spaces, such as `autokey` makes, none of them published",
+        read=without_label,
+    ),
 ]
 Senders = Annotated[
     tuple[str, ...],
     _list_of(
         is_sender,
-        "public VAPID keys of 87 characters of url-safe base64, or mailto: and https: subjects",
+        "public VAPID keys, 65 bytes as 87 characters of base64, or mailto: and https: subjects",
         "SENDER",
     ),
 ]
 SenderKeys = Annotated[
     tuple[str, ...],
-    _list_of(is_sender_key, "public VAPID keys of 87 characters of url-safe base64", "PUBLIC_KEY"),
+    _list_of(is_sender_key, "public VAPID keys, 65 bytes as 87 characters of base64", "PUBLIC_KEY"),
 ]
 Networks = Annotated[
     tuple[str, ...],

@@ -8,7 +8,7 @@ the clock may be wrong, so nothing is lowered or dropped.
 A user is moved when its user agent connects; the page Storage has the steps, and what may happen
 between them. A node that stores a message reads the record afterwards (`follow`): if that names
 another table by then, the message is moved at once. A bridge's user never connects and has only
-subscriptions there, which are copied when the user is next seen (`table_of_bridged_user`).
+subscriptions there, which are copied at its next request or push (`table_of_bridged_user`).
 
 Rule: a message is put into the new table before it is deleted from the old one, and every step may
 be repeated: the next connection, on whichever node, completes an interrupted move. Concurrent moves
@@ -231,12 +231,28 @@ async def table_of_bridged_user(store: PushStore, record: UserRecord) -> Message
     raise Throttled("the message table of the user keeps changing")
 
 
-async def _channels_of(store: PushStore, uaid: str, messages: Messages | None) -> frozenset[str]:
+async def channels_of_bridged_user(store: PushStore, record: UserRecord) -> frozenset[str] | None:
+    """The subscriptions of a user that never connects, which a push takes to the current table, so
+    that they outlive their table. None: they are unknown, as it was dropped already.
+
+    :raises Throttled: its table keeps changing
+    """
+    messages = await store.table(record.current_month)
+    channels = await _channels_of(store, record.uaid, messages)
+    if messages is not None and channels is not None and store.is_behind(messages):
+        await table_of_bridged_user(store, record)
+    return channels
+
+
+async def _channels_of(
+    store: PushStore, uaid: str, messages: Messages | None
+) -> frozenset[str] | None:
+    """None: the table is gone."""
     if messages is None:
-        return frozenset()
+        return None
     try:
         return await messages.channels(uaid)
     except TableNotFound as error:
         if error.table != messages.name or not await store.is_gone(messages.name):
             raise
-        return frozenset()
+        return None

@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
     ECDH,
     SECP256R1,
     EllipticCurvePrivateKey,
-    EllipticCurvePublicKey,
     generate_private_key,
 )
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from autopush.webpush.public_keys import load_key, parse_public_key
 from autopush.webpush.syntax import decode_any_base64
 
 CONTENT_ENCODING: Final = "aes128gcm"
@@ -40,18 +40,18 @@ class SubscriptionKeys:
 
     def __init__(self, p256dh: str, auth: str) -> None:
         try:
-            self.point = decode_any_base64(p256dh)
-            self.public_key = EllipticCurvePublicKey.from_encoded_point(_P256, self.point)
-        except ValueError:
-            raise ValueError(
-                "p256dh: expected a P-256 public key of 65 bytes as base64url"
-            ) from None
+            self.point = parse_public_key(p256dh)
+        except ValueError as error:
+            raise ValueError(f"p256dh: {error}") from None
+        self.public_key = load_key(self.point)
         try:
             self.auth = decode_any_base64(auth)
         except ValueError:
             self.auth = b""
         if len(self.auth) != _SECRET:
-            raise ValueError(f"auth: expected {_SECRET} bytes as base64url")
+            raise ValueError(
+                f"auth: expected {_SECRET} bytes as base64url, got {len(auth)} characters"
+            )
 
 
 def encrypt(

@@ -1,6 +1,7 @@
 """The errors a sender can meet, in one table.
 
-Rule: messages describe the shape of a wrong value, and never contain a token, a key or a secret.
+Rule: messages show the value that was refused, as `autopush.shown` writes it, and what was
+expected. They never contain a token, a key or a secret.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -197,7 +198,8 @@ class Errno(IntEnum):
         201,
         503,
         "Use exponential back-off",
-        "The service is overloaded. Send the same request again later, waiting twice as long "
+        "The service is overloaded, or its store does not answer; the message text says which. "
+        "Send the same request again later, waiting twice as long "
         "after each refusal; begin with the seconds in Retry-After.",
     )
     RETRY = _row(

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from autopush.shown import shown
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.syntax import encode_base64url, parse_parameters, without_padding
 from autopush.webpush.urgency import LEVELS, NORMAL
@@ -30,6 +31,9 @@ _PARAMETERS: Final = frozenset({"encryption", "crypto-key", "encryption-key"})
 """Headers that say how a body is encrypted; with aes128gcm it says so itself."""
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _BASE64URL = re.compile(r"[0-9A-Za-z_-]+=*")
+_NOT_BASE64URL = re.compile(r"[^0-9A-Za-z_-]")
+_MAX_NAMED: Final = 5
+"""Names that are listed in a refusal."""
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
@@ -58,7 +62,9 @@ def check_content(
         return Content(ttl, topic, urgency=urgency)
     if len(body) > max_data:
         raise PushError.invalid(
-            Errno.PAYLOAD_TOO_LARGE, f"Data payload must be smaller than {max_data}"
+            Errno.PAYLOAD_TOO_LARGE,
+            f"Data payload must be smaller than {max_data}: at most that many bytes after "
+            f"encryption, got {len(body)}",
         )
     kept = check_encryption(headers)
     content_type = headers.get("content-type")
@@ -77,7 +83,8 @@ def check_topic(text: str | None) -> str | None:
     if _TOPIC.fullmatch(text) is None:
         raise PushError.invalid(
             Errno.INVALID_TOPIC,
-            f"Topic must be at most 32 characters of A-Z a-z 0-9 - _, got {len(text)} characters",
+            f"Topic must be at most 32 characters of A-Z a-z 0-9 - _, got {len(text)} characters: "
+            + shown(text, is_public=True),
         )
     return text
 
@@ -96,7 +103,7 @@ def check_ttl(text: str | None, max_ttl: int = MAX_TTL) -> int:
         return min(int(text.lstrip("0")[:19] or "0"), max_ttl)
     raise PushError.invalid(
         Errno.INVALID_TTL,
-        "TTL must be a whole number of seconds, 0 or greater, in digits",
+        f"TTL must be a whole number of seconds, 0 or greater, in digits, got {shown(text)}",
     )
 
 
@@ -106,7 +113,11 @@ def check_urgency(text: str) -> str:
     :raises PushError: 400/115, more than one
     """
     if "," in text:
-        raise PushError.invalid(Errno.INVALID_URGENCY, "Urgency must be one value, got several")
+        raise PushError.invalid(
+            Errno.INVALID_URGENCY,
+            "Urgency must be one value, got several: "
+            f"{shown(text)}, expected one of {', '.join(LEVELS)}",
+        )
     return text if text in LEVELS else NORMAL
 
 
@@ -127,16 +138,18 @@ def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
         if encryption_key is not None:
             _parse("Encryption-Key", encryption_key)
     elif encoding == "aesgcm":
-        _require("Encryption", encryption, "salt", encoding)
+        encryption = _require("Encryption", encryption, "salt", encoding)
         if encryption_key is not None:
             raise _wrong("Do not include Encryption-Key with aesgcm: send dh in Crypto-Key")
-        _require("Crypto-Key", crypto_key, "dh", encoding)
+        crypto_key = _require("Crypto-Key", crypto_key, "dh", encoding)
     elif encoding == "aesgcm128":
-        _require("Encryption", encryption, "salt", encoding)
+        encryption = _require("Encryption", encryption, "salt", encoding)
         _forbid("Crypto-Key", crypto_key, "dh", encoding)
-        _require("Encryption-Key", encryption_key, "dh", encoding)
+        encryption_key = _require("Encryption-Key", encryption_key, "dh", encoding)
     else:
-        raise _wrong("Unknown Content-Encoding: expected aes128gcm or aesgcm")
+        given = headers.get("content-encoding")
+        got = "there is none" if given is None else f"got {shown(given)}"
+        raise _wrong(f"Unknown Content-Encoding: expected aes128gcm or aesgcm, {got}")
     kept = {"encoding": encoding}
     if encryption is not None:
         kept["encryption"] = without_padding(encryption)
@@ -168,23 +181,38 @@ def _forbid(name: str, field: str | None, label: str, encoding: str) -> None:
         raise _wrong(f"Do not include '{label}' in {encoding} {name} header")
 
 
-def _require(name: str, field: str | None, label: str, encoding: str) -> None:
+def _require(name: str, field: str | None, label: str, encoding: str) -> str:
+    """The field, whose value of that label is base64url, as user agents expect it. A `dh` may come
+    in the other alphabet, as every public key.
+    """
     if field is None:
         raise PushError.invalid(
             Errno.MISSING_HEADER,
             f"Missing {name} header, required with {encoding}",
             errors={name.lower().replace("-", "_"): ["Missing required header."]},
         )
-    value = _parse(name, field).get(label)
+    parameters = _parse(name, field)
+    value = parameters.get(label)
     if value is None:
+        given = ", ".join(shown(each) for each in list(parameters)[:_MAX_NAMED])
         raise PushError.invalid(
-            Errno.MISSING_CRYPTO_KEYS, f"Missing '{label}' in {encoding} {name} header"
+            Errno.MISSING_CRYPTO_KEYS,
+            f"Missing '{label}' in {encoding} {name} header, which has {given}",
         )
+    if label == "dh" and ("+" in value or "/" in value):
+        given, value = value, value.replace("+", "-").replace("/", "_")
+        field = field.replace(given, value)
     if _BASE64URL.fullmatch(value) is None:
         raise _wrong(
             f"Invalid '{label}' in {encoding} {name} header: expected base64url, "
-            f"got {len(value)} characters"
+            f"got {len(value)} characters{_odd_character(value)}"
         )
+    return field
+
+
+def _odd_character(value: str) -> str:
+    odd = _NOT_BASE64URL.search(value)
+    return f", of which {shown(odd[0])} is none" if odd else ""
 
 
 def _wrong(detail: str) -> PushError:

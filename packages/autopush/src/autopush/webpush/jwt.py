@@ -3,13 +3,14 @@
 Pure functions: any thread may call them.
 """
 
+import json
 from collections.abc import Mapping
+from math import isfinite
 
 import msgspec
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import (
     ECDSA,
-    SECP256R1,
     EllipticCurvePrivateKey,
     EllipticCurvePublicKey,
 )
@@ -19,17 +20,16 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 )
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from autopush.shown import shown
 from autopush.webpush.syntax import decode_base64url, encode_base64url
 
-# The DER of a P-256 SubjectPublicKeyInfo up to its 65-byte point: 91 bytes in all (RFC 5480).
-_SPKI = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
 _ES256 = ECDSA(SHA256())
 try:
     # RFC 6979: the same claims give the same token, in every process.
     _SIGNATURE = ECDSA(SHA256(), deterministic_signing=True)
 except UnsupportedAlgorithm:  # cryptography that was built with OpenSSL before 3.2
     _SIGNATURE = _ES256
-_P256 = SECP256R1()
+_MAX_NAMED = 4
 
 
 class SignedToken(msgspec.Struct, frozen=True, gc=False):
@@ -53,24 +53,56 @@ def parse(text: str) -> SignedToken:
     signed, _, signature = text.rpartition(".")
     header, dot, claims = signed.partition(".")
     if not dot or "." in claims:
-        raise ValueError(f"expected three parts, got {text.count('.') + 1}")
+        raise ValueError(
+            f"expected three parts with dots between them, got {text.count('.') + 1} in a token "
+            f"of {len(text)} characters"
+        )
     try:
         algorithm = _header.decode(decode_base64url(header)).alg
         members = _claims.decode(decode_base64url(claims))
         raw_signature = decode_base64url(signature)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise ValueError("header and claims must be JSON objects in base64url") from None
+        raise ValueError(_complaint(header, claims, signature)) from None
     if algorithm != "ES256":
-        raise ValueError("alg must be ES256")
+        raise ValueError(f"alg must be ES256, got {shown(algorithm)}")
     return SignedToken(signed.encode(), raw_signature, members)
 
 
-def load_key(raw: bytes) -> EllipticCurvePublicKey:
-    """The P-256 key of 65 bytes (04 and the point), 64 (the point) or 91 (DER).
-
-    :raises ValueError: another length, or no point of the curve
-    """
-    return EllipticCurvePublicKey.from_encoded_point(_P256, uncompressed_point(raw))
+def _complaint(header: str, claims: str, signature: str) -> str:
+    """What is wrong with the parts of a token that cannot be parsed."""
+    for name, part in (("header", header), ("payload", claims)):
+        try:
+            members = json.loads(decode_base64url(part))
+            msgspec.json.decode(decode_base64url(part))
+        except UnicodeDecodeError:
+            return f"header and claims must be JSON objects in base64url: the {name} is not UTF-8"
+        except msgspec.DecodeError:  # which the library, unlike this decoder, takes for numbers
+            odd = [
+                f"{shown(member)}: {shown(value)}"
+                for member, value in (members.items() if isinstance(members, dict) else ())
+                if isinstance(value, float) and not isfinite(value)
+            ]
+            return (
+                f"header and claims must be JSON objects in base64url: the {name} is not JSON, "
+                f"which has no {', '.join(odd[:_MAX_NAMED]) or 'NaN or Infinity'}"
+            )
+        except json.JSONDecodeError:
+            return f"header and claims must be JSON objects in base64url: the {name} is not JSON"
+        except (ValueError, RecursionError) as error:
+            return f"header and claims must be JSON objects in base64url: the {name} is {error}"
+        if not isinstance(members, dict):
+            return (
+                "header and claims must be JSON objects in base64url: "
+                f"the {name} is {shown(members)}"
+            )
+        if name == "header" and not isinstance(members.get("alg"), str):
+            got = f"got {shown(members['alg'])}" if "alg" in members else "it is missing"
+            return f"alg must be ES256, {got} in the header {shown(members)}"
+    try:
+        decode_base64url(signature)
+    except ValueError as error:
+        return f"the signature is {error}"
+    return "header and claims must be JSON objects in base64url"
 
 
 def verify(token: SignedToken, key: EllipticCurvePublicKey) -> bool:
@@ -96,17 +128,3 @@ def sign(
     signed = ".".join(encode_base64url(msgspec.json.encode(part)) for part in parts)
     r, s = decode_dss_signature(key.sign(signed.encode(), _SIGNATURE))
     return f"{signed}.{encode_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
-
-
-def uncompressed_point(raw: bytes) -> bytes:
-    """The 65 bytes of a key of 65, 64 or 91 bytes. Whether it is on the curve is not checked.
-
-    :raises ValueError: another length
-    """
-    if len(raw) == 65:
-        return raw
-    if len(raw) == 64:
-        return b"\x04" + raw
-    if len(raw) == 91 and raw.startswith(_SPKI):
-        return raw[26:]
-    raise ValueError(f"expected an uncompressed P-256 public key of 65 bytes, got {len(raw)} bytes")

@@ -1,15 +1,15 @@
-"""The syntax of values in URLs and headers: base64url, origins, parameter fields.
+"""The syntax of values in URLs and headers: base64url, parameter fields.
 
 Rule: a value is accepted or refused as a whole. What does not fit raises ValueError, with the shape
-of the value and never the value itself.
+of the value; the value itself only as `shown` writes it.
 """
 
 import re
-from urllib.parse import urlsplit
 
 import pybase64
 
-_DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+from autopush.shown import shown
+
 # The look-behind keeps a long run of '=' from being tried again at each of its characters.
 _PADDING = re.compile(r"(?<!=)=+\s*(?=[,;]|\Z)")
 
@@ -49,41 +49,6 @@ def decode_any_base64(text: str) -> bytes:
     return decode_base64url(text.strip().rstrip("=").replace("+", "-").replace("/", "_"))
 
 
-# ── origins (RFC 6454) ───────────────────────────────────────────────────────────────────────────
-
-
-def origin_of(url: str) -> str:
-    """``scheme://host[:port]`` in lower case, without the default port; equal for equal origins
-    only.
-
-    :raises ValueError: no scheme, no host, or an impossible port
-    """
-    parts = urlsplit(url)
-    host = parts.hostname
-    if not parts.scheme or not host:
-        raise ValueError(f"not an absolute URL: text of {len(url)} characters")
-    if not host.isascii():
-        host = host.encode("idna").decode()
-    if ":" in host:
-        host = f"[{host}]"
-    port = parts.port
-    if port is None or port == _DEFAULT_PORTS.get(parts.scheme):
-        return f"{parts.scheme}://{host}"
-    return f"{parts.scheme}://{host}:{port}"
-
-
-def canonical_url(url: str) -> str:
-    """``url`` as a prefix for paths: no default port, no trailing slash, no query.
-
-    :raises ValueError: not an absolute http or https URL
-    """
-    origin = origin_of(url)
-    if not origin.startswith(("http://", "https://")):
-        raise ValueError("expected an http:// or https:// URL")
-    after_host = url.partition("://")[2].partition("?")[0].partition("#")[0].partition("/")[2]
-    return f"{origin}/{after_host}".rstrip("/")
-
-
 # ── parameter fields: `label=value` pairs, as in Encryption and Crypto-Key ───────────────────────
 
 
@@ -93,13 +58,14 @@ def parse_parameters(field: str) -> dict[str, str]:
     :raises ValueError: not ASCII, or a piece without ``=``
     """
     if not field.isascii():
-        raise ValueError("expected ASCII text")
+        odd = next(character for character in field if not character.isascii())
+        raise ValueError(f"expected ASCII text, got the character {shown(odd)}")
     parameters: dict[str, str] = {}
     for piece in field.replace(",", ";").split(";"):
         label, equals, value = piece.partition("=")
         label = label.strip().lower()
         if not equals or not label:
-            raise ValueError("expected label=value pairs between ';' or ','")
+            raise ValueError(f"expected label=value pairs between ';' or ',', got {shown(piece)}")
         parameters.setdefault(label, value.strip().strip('"').strip())
     return parameters
 

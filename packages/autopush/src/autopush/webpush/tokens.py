@@ -8,7 +8,7 @@ Tokens and ids are Fernet tokens (https://github.com/fernet/spec), compatible wi
 The token of an endpoint URL is the Fernet text, without padding, of
 
     v1   UAID, 16 bytes | channel id, 16 bytes
-    v2   the same | SHA-256 of the application server's public key as sent, 32 bytes
+    v2   the same | SHA-256 of the application server's public key, 32 bytes
 
 The URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; without one it is v1. SimplePush
 endpoints, ``/spush/v1/``, have v1 tokens. Which sender may use which endpoint is checked by
@@ -41,6 +41,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.hmac import HMAC
 
 from autopush.clock import Clock
+from autopush.hosts import canonical_url
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.identifiers import (
     RECEIPT_MARK,
@@ -52,7 +53,8 @@ from autopush.webpush.identifiers import (
     sort_key,
     undashed,
 )
-from autopush.webpush.syntax import canonical_url, decode_any_base64, decode_base64url
+from autopush.webpush.public_keys import parse_public_key
+from autopush.webpush.syntax import decode_base64url
 
 # ── Fernet keys ───────────────────────────────────────────────────────────────────────────────────
 
@@ -196,10 +198,14 @@ class EndpointTokens:
     def _decrypt(self, token: str) -> Endpoint:
         try:
             raw = self.ring.decrypt(token)
-        except InvalidToken:
-            raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token") from None
+        except InvalidToken as error:
+            raise PushError.invalid(
+                Errno.INVALID_ENDPOINT, f"invalid token: {error}, in {len(token)} characters"
+            ) from None
         if len(raw) not in (_IDS, _WITH_KEY):
-            raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
+            raise PushError.invalid(
+                Errno.INVALID_ENDPOINT, "invalid token: of this service, but not of an endpoint"
+            )
         uaid, channel_id = raw[:16].hex(), dashed(raw[16:_IDS].hex())
         return Endpoint(uaid, channel_id, raw[_IDS:] or None, raw[:_IDS])
 
@@ -211,26 +217,23 @@ class EndpointTokens:
 
 
 def key_hash(key: bytes) -> bytes:
-    """SHA-256 of a public key as sent: the form of the point is not normalised."""
+    """SHA-256 of a public key. That of a token is of the 65 bytes of the point; earlier versions,
+    and the original, took the form that the user agent sent.
+    """
     return hashlib.sha256(key).digest()
 
 
 def decode_key(key: object) -> bytes | None:
-    """The bytes of the ``key`` member of a registration; None when absent, null or empty.
+    """The point of the ``key`` member of a registration; None when absent, null or empty.
 
-    :raises ValueError: neither text nor base64url; the message fits into a reply
+    :raises ValueError: not a public key; the message fits into a reply
     """
     if key is None or key == "":
         return None
-    if not isinstance(key, str):
-        raise ValueError("key: expected base64url text")  # noqa: TRY004 - one error for callers
     try:
-        raw = decode_any_base64(key)
+        return parse_public_key(key)
     except ValueError as error:
         raise ValueError(f"key: {error}") from None
-    if not raw:
-        raise ValueError("key: no base64url text in it")
-    return raw
 
 
 # ── message ids ───────────────────────────────────────────────────────────────────────────────────
@@ -304,6 +307,15 @@ def parse_message_id(ring: KeyRing, text: str) -> MessageId:
     if version == MessageKind.LEGACY and not separator:
         return MessageId(MessageKind.LEGACY, uaid, channel_id, None, None, whole)
     raise ValueError("not a message id: unknown form")
+
+
+def invalid_message_id(text: str) -> PushError:
+    """400/102, for what `parse_message_id` refuses."""
+    return PushError.invalid(
+        Errno.INVALID_ENDPOINT,
+        f"Invalid message ID: {len(text)} characters, not those of a Location of this service",
+        status=400,
+    )
 
 
 # ── receipt subscriptions ─────────────────────────────────────────────────────────────────────────

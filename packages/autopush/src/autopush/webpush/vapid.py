@@ -14,6 +14,7 @@ are checked at every use.
 
 import hmac
 import math
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Literal
@@ -22,12 +23,20 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from autopush.hosts import origin_of
 from autopush.recently_used import RecentlyUsed
+from autopush.shown import MAX_SHOWN, shown, span
 from autopush.webpush import jwt
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.headers import parse_crypto_key
-from autopush.webpush.syntax import decode_any_base64, encode_base64url, origin_of
-from autopush.webpush.tokens import Endpoint, decode_key, key_hash
+from autopush.webpush.public_keys import (
+    decode_public_key,
+    load_key,
+    parse_public_key,
+    uncompressed_point,
+)
+from autopush.webpush.syntax import encode_base64url
+from autopush.webpush.tokens import Endpoint, key_hash
 
 Draft = Literal[1, 2]
 
@@ -35,12 +44,16 @@ MAX_AGE: Final = 86_400
 """Seconds a token may still be valid for (RFC 8292, section 2)."""
 
 _MAX_AUDIENCES: Final = 16
+_MAX_NAMED: Final = 4
+"""Values that are listed in a refusal."""
 _MAX_CACHED: Final = 2048  # characters; the sender of a longer header is verified each time
 _DRAFTS: Final[Mapping[str, Draft]] = {"vapid": 2, "bearer": 1, "webpush": 1}
 
 
 class Claims(msgspec.Struct, frozen=True, gc=False):
-    """Verified. ``expires``: epoch seconds. ``audiences``: origins. ``subject``: a contact."""
+    """Verified. ``expires``: epoch seconds. ``audiences``: origins, and in quotes what is none.
+    ``subject``: a contact.
+    """
 
     expires: float
     audiences: tuple[str, ...]
@@ -62,17 +75,21 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
     _point: bytes | None = None
 
     def key(self) -> bytes:
-        """The public key, as sent.
+        """The public key, in the form that was sent.
 
-        :raises PushError: 401/109, missing or not base64url
+        :raises PushError: 401/109, missing or none
         """
         if not self.key_text:
-            where = "k in Authorization" if self.draft == 2 else "p256ecdsa in Crypto-Key"
-            raise _unauthorized(f"missing authorization header: no {where}")
+            if self.draft == 2:
+                raise _missing("no k in Authorization")
+            hint = ""
+            if self.token.lower().startswith(("t=", "k=")):
+                hint = f"; t= and k= have the scheme vapid: {EXPECTED}"
+            raise _missing(f"no p256ecdsa in Crypto-Key, which {self.scheme} needs{hint}")
         try:
-            return decode_any_base64(self.key_text)
+            return decode_public_key(self.key_text)
         except ValueError as error:
-            raise _unauthorized(f"Invalid Authorization Header: public key {error}") from None
+            raise _unauthorized(f"Invalid Authorization Header: public key: {error}") from None
 
     def key_hash(self) -> bytes:
         """SHA-256 of :meth:`key`, cached; raises as that does."""
@@ -83,13 +100,10 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
     def point(self) -> bytes:
         """The public key as 65 bytes, whichever form was sent; cached.
 
-        :raises PushError: as :meth:`key`; 401/109, another length
+        :raises PushError: as :meth:`key`
         """
         if self._point is None:
-            try:
-                self._point = jwt.uncompressed_point(self.key())
-            except ValueError as error:
-                raise _unauthorized(f"Invalid Authorization Header: {error}") from None
+            self._point = uncompressed_point(self.key())
         return self._point
 
     def subject(self) -> str | None:
@@ -114,7 +128,7 @@ class AllowedSenders:
             if text.startswith(("mailto:", "https:")):
                 subjects.add(text)
             else:
-                points.add(jwt.uncompressed_point(decode_key(text) or b""))
+                points.add(parse_public_key(text))
         self._points = frozenset(points)
         self._subjects = frozenset(subjects)
 
@@ -142,12 +156,23 @@ def check_access(endpoint: Endpoint, version: str | None, credentials: Credentia
                 "missing authorization header: a v2 endpoint needs VAPID (RFC 8292)"
             )
         if endpoint.key_hash is not None:
-            if not hmac.compare_digest(endpoint.key_hash, credentials.key_hash()):
-                raise _unauthorized("Key mismatch")
+            if not (
+                hmac.compare_digest(endpoint.key_hash, credentials.key_hash())
+                # The sender may write its key in another form than the subscription.
+                or hmac.compare_digest(endpoint.key_hash, key_hash(credentials.point()))
+            ):
+                raise _unauthorized(
+                    "Key mismatch: the subscription was made with another key than the sender's, "
+                    f"which has {len(credentials.key())} bytes"
+                )
             return
     elif endpoint.key_hash is None and version in ("v1", None):
         return
-    raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
+    own = "v1" if endpoint.key_hash is None else "v2"
+    got = "no version" if version is None else shown(version)
+    raise PushError.invalid(
+        Errno.INVALID_ENDPOINT, f"invalid token: the URL of it has the version {own}, got {got}"
+    )
 
 
 def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Credentials:
@@ -159,11 +184,11 @@ def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Cred
     scheme = words[0].lower() if words else ""
     draft = _DRAFTS.get(scheme)
     if draft is None:
-        raise _unauthorized("missing authorization header: expected vapid t=<token>,k=<key>")
+        raise _missing(f"{EXPECTED}, {_other_scheme(words)}")
     rest = words[1].strip() if len(words) == 2 else ""
     if draft == 1:
         if not rest:
-            raise _unauthorized(f"missing authorization header: no token after {scheme}")
+            raise _missing(f"no token after {scheme}")
         return Credentials(authorization, 1, rest, crypto_key.get("p256ecdsa", ""), scheme)
     parameters: dict[str, str] = {}
     for piece in "".join(rest.split()).split(","):
@@ -171,8 +196,60 @@ def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Cred
         parameters.setdefault(label.lower(), value.strip('"'))
     for label in ("t", "k"):
         if not parameters.get(label):
-            raise _unauthorized(f"missing authorization header: vapid without {label}=")
+            raise _missing(f"vapid without {label}=: {_wrong_parameters(rest, label)}")
     return Credentials(authorization, 2, parameters["t"], parameters["k"])
+
+
+EXPECTED: Final = "expected vapid t=<token>,k=<key>"
+# A second parameter, after whatever was written in place of the comma.
+_PARAMETER: Final = re.compile(
+    r"([^A-Za-z0-9_.=,\"'-])[\s\"']{0,8}[tk]\s{0,8}=|[\s\"']{1,8}[tk]\s{0,8}=", re.IGNORECASE
+)
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,15}:?")
+_LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,16}")
+
+
+def _missing(detail: str) -> PushError:
+    return _unauthorized(f"missing authorization header: {detail}")
+
+
+def _other_scheme(words: list[str]) -> str:
+    """What stands in place of the scheme; never a credential that follows it."""
+    if not words:
+        return "got an empty header"
+    first = words[0]
+    if first.lower().startswith(("t=", "k=")):
+        return "the scheme vapid is missing before t= and k="
+    if first.lower().rstrip(":") in _DRAFTS:
+        return f"got a colon after the scheme: {first}"
+    if first.lower().startswith(("vapid", "webpush", "bearer")):
+        return "got no space after the scheme"
+    if first.count(".") == 2:
+        return "got a token without a scheme"
+    if len(words) == 2 and _SCHEME.fullmatch(first):
+        return f"got the scheme {first}"
+    return f"got no scheme that is known in a header of {sum(map(len, words))} characters"
+
+
+def _wrong_parameters(text: str, missing: str) -> str:
+    """Why ``t=`` or ``k=`` was not found in what follows the scheme ``vapid``."""
+    between = f"{EXPECTED}, with a comma between t= and k="
+    if (found := _PARAMETER.search(text)) is not None:
+        return f"{between}, got {shown(found[1] or found[0][0])} in place of the comma"
+    labels = []
+    for piece in text.split(",", _MAX_NAMED)[:_MAX_NAMED]:
+        label, equals, value = piece.partition("=")
+        label = label.strip()
+        if label.lower() == missing and equals:
+            return f"{EXPECTED}, got {missing}= without a value"
+        if label[1:2] == ":" and label[0].lower() in "tk":
+            return f"{EXPECTED}, got {label[0]}: in place of {label[0]}="
+        # A piece without a label is a token or a key, whose padding looks like an empty value.
+        is_label = bool(equals and value.strip("=")) and _LABEL.fullmatch(label) is not None
+        labels.append(
+            f"{label}=" if is_label else f"{len(piece.strip())} characters without t= or k="
+        )
+    return f"{EXPECTED}, got {', '.join(labels)}" if text else f"{EXPECTED}, got nothing"
 
 
 def make_authorization(
@@ -205,7 +282,7 @@ class Verifier:
     ) -> None:
         self._origin = origin_of(audience)
         self._verified = RecentlyUsed[Credentials](cache_size)
-        self._load_key = lru_cache(key_cache_size)(jwt.load_key)
+        self._load_key = lru_cache(key_cache_size)(load_key)
 
     def credentials(self, authorization: str | None, crypto_key: str | None) -> Credentials | None:
         """The sender, None without Authorization.
@@ -243,10 +320,12 @@ class Verifier:
         except ValueError as error:
             raise _unauthorized(f"Invalid Authorization Header: {error}") from None
         if not valid:
-            raise _unauthorized("Invalid Authorization Header: the key did not sign this token")
-        return Claims(
-            _expiry(token.claims), _audiences(token.claims), subject=_subject(token.claims)
-        )
+            raise _unauthorized(
+                "Invalid Authorization Header: the key did not sign this token"
+                + _odd_signature(token.signature)
+            )
+        audiences = _audiences(token.claims, self._origin)
+        return Claims(_expiry(token.claims), audiences, subject=_subject(token.claims))
 
     def remember(self, credentials: Credentials, claims: Claims) -> None:
         """Cache the result of :meth:`verify`; the least recently used are dropped."""
@@ -260,37 +339,95 @@ class Verifier:
         :raises PushError: 401/109
         """
         if now > claims.expires:
-            raise _unauthorized("Invalid bearer token: Auth expired")
+            raise _unauthorized(
+                f"Invalid bearer token: Auth expired {_expired(claims.expires, now)}"
+            )
         if claims.expires - now > MAX_AGE:
-            raise _unauthorized("Invalid bearer token: Auth > 24 hours in the future")
+            too_late = _too_late(claims.expires, now)
+            raise _unauthorized(
+                f"Invalid bearer token: Auth > 24 hours in the future: exp is {too_late}"
+            )
         if self._origin not in claims.audiences:
-            raise _unauthorized(f"Invalid Audience Specified: expected {self._origin}")
+            given = ", ".join(each[:MAX_SHOWN] for each in claims.audiences[:_MAX_NAMED])
+            raise _unauthorized(f"Invalid Audience Specified: expected {self._origin}, got {given}")
+
+
+EXP: Final = "exp must be a number of seconds since 1970"
+_SPELLINGS: Final = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
+_NEAR: Final = 400 * MAX_AGE
+"""Seconds: an expiry at most this far from now was meant as one."""
 
 
 def _expiry(claims: dict[str, object]) -> float:
-    expires = claims.get("exp")
+    if "exp" not in claims:
+        raise _unauthorized(f"Invalid bearer token: No expiration: {EXP}, it is missing")
+    expires = claims["exp"]
     if expires is None:
-        raise _unauthorized("Invalid bearer token: No expiration")
+        raise _unauthorized(f"Invalid bearer token: No expiration: {EXP}, got null")
     if isinstance(expires, bool) or not isinstance(expires, int | float):
-        raise _unauthorized("Invalid bearer token: Invalid expiration")
+        hint = ""
+        if isinstance(expires, str):
+            is_number = expires.strip().replace(".", "", 1).isdecimal()
+            hint = ", a number in quotes" if is_number else ", a text"
+        raise _unauthorized(
+            f"Invalid bearer token: Invalid expiration: {EXP}, got {shown(expires)}{hint}"
+        )
     try:
         return float(expires)
     except OverflowError:
         return math.inf
 
 
-def _audiences(claims: dict[str, object]) -> tuple[str, ...]:
+def _expired(expires: float, now: float) -> str:
+    age = f"{now - expires:.15g} s ({span(now - expires)})"
+    text = f"{age} ago: exp is {expires:.15g}, the time is {now:.0f}"
+    if 0 < expires <= _NEAR:
+        return f"{text}; it looks like seconds from now, but {EXP}"
+    return text
+
+
+def _too_late(expires: float, now: float) -> str:
+    if math.isinf(expires):
+        return "beyond all dates"
+    text = f"{expires:.15g}, {expires - now:.15g} s ({span(expires - now)}) from now"
+    for unit, factor in _SPELLINGS.items():
+        if abs(expires / factor - now) < _NEAR:
+            return f"{text}; it looks like {unit}, but {EXP}"
+    return text
+
+
+def _odd_signature(signature: bytes) -> str:
+    if len(signature) == 64 or signature[:1] == b"\x30":
+        return ""
+    return f": expected a signature of 64 bytes (r and s), got {len(signature)}"
+
+
+def _audiences(claims: dict[str, object], expected: str) -> tuple[str, ...]:
+    """Origins; what is none is shown as it was sent, in quotes, so that it equals no origin.
+    `expected`: the usual one, which is canonical.
+    """
     audience = claims.get("aud")
     if audience is None or audience in ("", []):
-        raise _unauthorized("No Audience Specified")
+        raise _unauthorized(
+            "No Audience Specified: aud must be the origin of the endpoint, "
+            + (f"got {shown(audience)}" if "aud" in claims else "it is missing")
+        )
+    if audience == expected:
+        return (expected,)
     # RFC 7519, section 4.1.3: one string, or an array of them of which one has to fit.
-    found = []
-    for text in audience[:_MAX_AUDIENCES] if isinstance(audience, list) else (audience,):
-        try:
-            found.append(origin_of(text) if isinstance(text, str) else "")
-        except ValueError:
-            found.append("")
-    return tuple(found)
+    given = audience[:_MAX_AUDIENCES] if isinstance(audience, list) else (audience,)
+    return tuple(_origin_or_shown(each, expected) for each in given)
+
+
+def _origin_or_shown(audience: object, expected: str) -> str:
+    # IDNA is left to audiences that may be ours: a long name takes most of a millisecond.
+    may_be_ours = isinstance(audience, str) and (audience.isascii() or "xn--" in expected)
+    if not isinstance(audience, str) or not may_be_ours:
+        return shown(audience)
+    try:
+        return origin_of(audience)
+    except ValueError:
+        return shown(audience)
 
 
 def _subject(claims: dict[str, object]) -> str | None:

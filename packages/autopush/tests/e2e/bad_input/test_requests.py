@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from autopush.api.matrix import MAX_BODY
+from autopush.webpush.syntax import decode_base64url
 from support import wire
 from support.application_server import ApplicationServer
 from support.bad_input import CHANNEL, VALUES, delivers_only, path_of, push_head, refusal
@@ -77,6 +79,50 @@ async def test_broken_http_is_refused_and_the_connection_closed(
     assert (answer.document["code"], answer.headers["connection"]) == (400, "close")
     assert await http.end() == b""
     await delivers_only(agent, sender, endpoint)
+
+
+NO_REQUESTS: dict[str, tuple[bytes, int, str]] = {
+    "TLS": (b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(190), 400, "TLS"),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), 400, "HTTP/2"),
+    "another method": (b"FETCH / HTTP/1.1\r\nHost: h\r\n\r\n", 400, '"FETCH"'),
+    "too large": (b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9999999\r\n\r\n", 413, "9999999"),
+    "a long header": (b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 90_000, 431, "bytes"),
+}
+"""By what is sent: the bytes, the status, and what the answer names."""
+
+
+@pytest.mark.parametrize("port", ["endpoint_port", "websocket_port", "router_port"])
+@pytest.mark.parametrize(("sent", "status", "said"), NO_REQUESTS.values(), ids=NO_REQUESTS)
+async def test_what_is_no_request_is_named_and_web_pages_may_read_that(
+    running: Service, port: str, sent: bytes, status: int, said: str
+) -> None:
+    async with raw_client(getattr(running, port)) as client:
+        client.send(sent)
+        answer = await client.answer()
+        assert answer.status == status
+        assert said in answer.document["message"]
+        is_public_api = port == "endpoint_port"
+        assert ("access-control-allow-origin" in answer.headers) is is_public_api
+        assert ("access-control-expose-headers" in answer.headers) is is_public_api
+
+
+@pytest.mark.parametrize("size", [70_000, 400_000])
+async def test_a_large_notification_of_a_homeserver_is_reduced_and_delivered(
+    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer, size: int
+) -> None:
+    agent, endpoint = target
+    event = {"event_id": "$1", "room_id": "!1:example.org", "content": {"body": "x" * size}}
+    body = json.dumps({"notification": event | {"devices": [{"pushkey": endpoint}]}}).encode()
+    url = f"{running.endpoint}/_matrix/push/v1/notify"
+    answer = await sender.request("POST", url, body=body)
+    assert (answer.status, answer.document) == (200, {"rejected": []})
+    (message,) = await agent.receive(1)
+    reduced = json.loads(decode_base64url(message["data"]))
+    assert reduced == {"notification": {"event_id": "$1", "room_id": "!1:example.org"}}
+    async with raw_client(running.endpoint_port) as client:
+        path = url.removeprefix(running.endpoint)
+        client.send(f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {MAX_BODY + 1}\r\n\r\n")
+        assert (await client.answer()).status == 413
 
 
 async def test_a_message_id_is_no_endpoint_and_an_endpoint_no_message_id(

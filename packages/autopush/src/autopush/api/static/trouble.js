@@ -6,6 +6,11 @@
 
 const FIREFOX = navigator.userAgent.includes("Firefox/");
 const STEPS = { href: "#firefox", link: "Point Firefox at it" };
+/** What to add where this server admits users with a token only; the browser does not say so. */
+const TOKEN =
+  document.documentElement.dataset.accounts === "required"
+    ? " This server admits users with a token only: dom.push.serverURL must end with yours."
+    : "";
 const MAKERS = {
   "push.services.mozilla.com": "Mozilla’s push service",
   "googleapis.com": "Google’s push service",
@@ -80,7 +85,7 @@ export function noAnswer() {
   return new Trouble(
     "The browser did not answer: it does not reach its push service.",
     FIREFOX
-      ? { text: "Just after the start Firefox takes some seconds: reload and try again. Then check the settings, and that the server is running:", ...STEPS }
+      ? { text: `Just after the start Firefox takes some seconds: reload and try again.${TOKEN} Then check the settings, and that the server is running:`, ...STEPS }
       : { text: "Its maker’s push service must be reachable for that. To use this server, open the page in Firefox:", ...STEPS },
   );
 }
@@ -91,7 +96,7 @@ export function subscribeFailed(error) {
   return new Trouble(
     `The browser could not subscribe: ${error.message}`,
     FIREFOX
-      ? { text: "It does not reach the server of its settings, or that refused. Check them, and that dom.push.connection.enabled is true:", ...STEPS }
+      ? { text: `It does not reach the server of its settings, or that refused.${TOKEN} Check them, and that dom.push.connection.enabled is true:`, ...STEPS }
       : { text: "To use this server, open the page in Firefox:", ...STEPS },
   );
 }
