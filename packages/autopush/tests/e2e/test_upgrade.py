@@ -279,6 +279,41 @@ async def test_what_is_unacked_is_handed_over_too(tmp_path: Path, delivery: str)
     assert running.errors == []
 
 
+@pytest.mark.parametrize("tls", [False, slow(True, name="under TLS")], ids=["plain", "TLS"])
+@pytest.mark.parametrize("workers", [slow("1"), "2"])
+async def test_when_an_upgrade_begins_to_require_accounts_nobody_without_one_is_kept(
+    tmp_path: Path, workers: str, tls: bool
+) -> None:
+    authority = Authority(tmp_path)
+    data, config = tmp_path / "data", tmp_path / "autopush.toml"
+    config.write_text("")
+    options = ["--workers", workers, "--upgrade-drain", "2", "--config", str(config)]
+    running = EndedService(data, [*options, *(authority.issue(tmp_path).options if tls else [])])
+    running.tls = authority.client() if tls else None
+    await running.start()
+    token = run_command(["user", "add", "ann", "--data", str(data)]).stdout.strip()
+    strangers = [await running.connect() for _ in range(4)]
+    silent = [await UserAgent.connect(running.websocket, tls=running.tls) for _ in range(4)]
+    config.write_text("accounts_required = true\n")
+    pid = await upgraded_by_pid(running, running.pid)
+    try:
+        for agent in silent:
+            with suppress(ConnectionClosed):  # if it is closed already
+                await agent.send(messageType="hello", use_webpush=True)
+        codes = {await agent.closed() for agent in (*silent, *strangers)}
+        assert not any(agent.received for agent in silent)
+        # What cannot be handed over is closed by the version that has it.
+        assert codes == ({1001} if tls else {1008})
+        url = f"{running.websocket.rstrip('/')}/{token}"
+        admitted = await UserAgent.connect(url, tls=running.tls)
+        await admitted.hello()
+        await admitted.close()
+        assert await running.ended() == 0
+    finally:
+        await stop(pid)
+    assert running.errors == []
+
+
 @pytest.mark.slow
 @workers
 async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accepted(

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from autopush.admission import account_of
 from autopush.api import responses
 from autopush.api.responses import ErrorResponses
 from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck
@@ -86,8 +87,9 @@ class UpgradeHandler:
             return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
         headers, account = request.headers, ""
         if self.node.accounts is not None:
+            account = account_of(request)
             try:
-                account = self.node.accounts.admit_connection(request)
+                self.node.accounts.admit_connection(account, request.client_address)
             except PushError as refusal:
                 return self.errors.of(refusal)
         client = self.node.clients.find(

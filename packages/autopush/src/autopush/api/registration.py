@@ -23,12 +23,13 @@ from urllib.parse import quote
 import orjson
 from msgspec import Struct
 
+from autopush.admission import AccountLimits, account_of
 from autopush.api import responses
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError
 from autopush.delivery.bridged import report_defects
 from autopush.delivery.peers import Nodes
 from autopush.delivery.placement import Placement
-from autopush.limits import AccountLimits, LimitRefusals, TokenBuckets
+from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.session import Rules
@@ -192,8 +193,10 @@ class RegistrationHandler:
     async def _register(
         self, request: Request, router_type: str, router: Router | None, app_id: str
     ) -> Response:
+        account = ""
         if self.accounts is not None:
-            self.accounts.admit(request)
+            account = account_of(request)
+            self.accounts.admit(account, request.client_address)
         body = RegistrationBody(request.body)
         channel_id, key = body.channel_id(), body.key()
         uaid = self.placement.new_uaid()
@@ -210,7 +213,9 @@ class RegistrationHandler:
             with report_defects(router):
                 router.amend_endpoint_response(reply, router_data)
         messages = self.store.current
-        await _stored(self.store.users.register(uaid, router_type, router_data, messages.name))
+        await _stored(
+            self.store.users.register(uaid, router_type, router_data, messages.name, account)
+        )
         await messages.add_channel(uaid, channel_id)
         return responses.json(200, reply)
 
@@ -223,6 +228,7 @@ class RegistrationHandler:
         parts: Sequence[str],
     ) -> RegisteredUser:
         """:raises PushError: 401/109; 429/203, too many changes; 410/103, no such user;
+        401/123 or 403/123, it is of no account, or of one that was revoked;
         400/108, the user has another type; 308, another application
         """
         uaid = canonical_uaid(parts[0])
@@ -234,6 +240,8 @@ class RegistrationHandler:
         record = await self.store.users.get(uaid)
         if record is None:
             raise _gone()
+        if self.accounts is not None:
+            self.accounts.admit(record.account, request.client_address)
         if record.router_type != router_type:
             raise PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")
         if router is None:

@@ -115,13 +115,19 @@ class Movers:
             stay()
 
     async def retire(self, node: ConnectionNode, seconds: float) -> None:
-        """Move all connections to the next version; close in so many seconds what cannot move."""
+        """Move all connections to the next version; close in so many seconds what cannot move. No
+        hello is answered here any more.
+        """
 
         async def end(user: ConnectedUser) -> None:
             if await self._move_on(cast(UserAgentConnection, user)) is not Move.DONE:
                 user.disconnect(GOING_AWAY, STOPPING)
 
+        node.is_retiring = True
         await self._hand_over(cast(Mapping[UserAgentConnection, None], node.registry.sockets))
+        for user in list(node.registry.sockets):
+            if user.uaid is None:  # it has to say its hello to the next version
+                user.disconnect(GOING_AWAY, STOPPING)
         await node.drain(seconds, end)
 
     async def _hand_over(self, connections: Mapping[UserAgentConnection, None]) -> None:
@@ -237,6 +243,8 @@ def _refusal(node: ConnectionNode, moved: Moved) -> int:
     is_known = moved.format == FORMAT and (user is None or user.node_id == node.nodes.own_id)
     if not is_known or node.is_stopping or (user is None and not node.is_accepting):
         return REFUSED
+    if moved.hello and node.refuse_hello(moved.account, moved.address_key) is not None:
+        return REFUSED  # to the sibling that has admitted it, as it may know a newer account
     if user is not None and node.registry.find(user.session.uaid) is not None:
         return NEWER_CONNECTION
     return TAKEN

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from autopush.admission import AccountLimits, OpenConnections
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
 from autopush.api.batch import MAX_BODY as MAX_BATCH_BODY
 from autopush.api.batch import PATH as BATCH_PATH
@@ -43,7 +44,6 @@ from autopush.delivery.router import UserAgentRouter
 from autopush.delivery.versions import NEWER, OLDER, OtherVersions
 from autopush.keys import ServiceKeys, node_keys
 from autopush.limits import (
-    AccountLimits,
     GoneLimits,
     LimitRefusals,
     PushLimits,
@@ -123,6 +123,7 @@ class ServiceContext:
     node_urls: Sequence[str] = ()
     instances: Sequence[str] = ()
     successors: Sequence[socket.socket] = ()
+    account_connections: OpenConnections | None = None
 
 
 class Worker:
@@ -161,7 +162,9 @@ class Worker:
         """For every way in which a client can create a record of a user agent."""
         self._accounts: AccountLimits | None = None
         if settings.accounts_required:
-            self._accounts = AccountLimits(self._refusals, store.accounts.read)
+            self._accounts = AccountLimits(
+                self._refusals, store.accounts.read, service.account_connections, index
+            )
             self._background.append(self._accounts.run)
 
         # What HTTP callers see
