@@ -311,6 +311,8 @@ class DeleteHandler:
 # ── SimplePush ────────────────────────────────────────────────────────────────────────────────────
 
 MAX_FIELDS: Final = 32
+MAX_OTHER_FIELDS: Final = 4096
+"""Bytes of a form beside the data."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -336,8 +338,12 @@ class SimplePushHandler:
             endpoint = self._open(token)
             self.limits.check_push(endpoint, None, began)
             recipient = await self.router.find_simplepush(endpoint.uaid)
-            number, data = read_update(request.body or request.query.encode(), self.clock())
-            if data is not None and len(data.encode()) > self.max_data:
+            form = request.body or request.query.encode()
+            # Each byte of the data may take three in a form.
+            data, is_longer = None, len(form) > 3 * self.max_data + MAX_OTHER_FIELDS
+            if not is_longer:
+                number, data = read_update(form, self.clock())
+            if is_longer or len((data or "").encode()) > self.max_data:
                 raise PushError(
                     Errno.PAYLOAD_TOO_LARGE, f"data is longer than {self.max_data} bytes"
                 )

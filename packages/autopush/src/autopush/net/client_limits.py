@@ -156,6 +156,9 @@ class ConnectionLimits:
         """Let idle connections of this server be closed for new ones."""
         self._servers.append(server)
 
+    def key(self, address: str) -> str:
+        return self._proxies.limit_key(address)
+
     def count(self, address: str, rate: ConnectionRate | None = None) -> str:
         """Count a new connection and return its key. `address`: "" while unknown.
 

@@ -4,14 +4,12 @@ Rule: a value is accepted or refused as a whole. What does not fit raises ValueE
 of the value and never the value itself.
 """
 
-import re
 from urllib.parse import urlsplit
 
 import pybase64
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
-# The look-behind keeps a long run of '=' from being tried again at each of its characters.
-_PADDING = re.compile(r"(?<!=)=+\s*(?=[,;]|\Z)")
+MAX_PARAMETERS = 64
 
 
 # ── base64url (RFC 4648, section 5) ──────────────────────────────────────────────────────────────
@@ -90,12 +88,15 @@ def canonical_url(url: str) -> str:
 def parse_parameters(field: str) -> dict[str, str]:
     """Labels (lower case) and values (without quotes); the first occurrence of a label wins.
 
-    :raises ValueError: not ASCII, or a piece without ``=``
+    :raises ValueError: not ASCII, a piece without ``=``, or more than `MAX_PARAMETERS`
     """
     if not field.isascii():
         raise ValueError("expected ASCII text")
     parameters: dict[str, str] = {}
-    for piece in field.replace(",", ";").split(";"):
+    pieces = field.replace(",", ";").split(";", MAX_PARAMETERS)
+    if len(pieces) > MAX_PARAMETERS:
+        raise ValueError(f"expected at most {MAX_PARAMETERS} label=value pairs")
+    for piece in pieces:
         label, equals, value = piece.partition("=")
         label = label.strip().lower()
         if not equals or not label:
@@ -106,4 +107,10 @@ def parse_parameters(field: str) -> dict[str, str]:
 
 def without_padding(field: str) -> str:
     """The field as user agents read it: no quotes, no base64 padding."""
-    return _PADDING.sub("", field.replace('"', ""))
+    pairs = field.replace('"', "").split(";")
+    return ";".join(",".join(map(_without_padding, pair.split(","))) for pair in pairs)
+
+
+def _without_padding(piece: str) -> str:
+    bare = piece.rstrip()
+    return bare.rstrip("=") if bare.endswith("=") else piece

@@ -14,9 +14,11 @@ are checked at every use.
 
 import hmac
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal
+from unicodedata import normalize
+from urllib.parse import urlsplit
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -34,8 +36,10 @@ Draft = Literal[1, 2]
 MAX_AGE: Final = 86_400
 """Seconds a token may still be valid for (RFC 8292, section 2)."""
 
+MAX_AUTHORIZATION: Final = 4096
+"""Characters; every header that is accepted can be remembered."""
+
 _MAX_AUDIENCES: Final = 16
-_MAX_CACHED: Final = 2048  # characters; the sender of a longer header is verified each time
 _DRAFTS: Final[Mapping[str, Draft]] = {"vapid": 2, "bearer": 1, "webpush": 1}
 
 
@@ -153,8 +157,11 @@ def check_access(endpoint: Endpoint, version: str | None, credentials: Credentia
 def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Credentials:
     """``crypto_key``: the parameters of Crypto-Key.
 
-    :raises PushError: 401/109, an unknown scheme, no token, or ``vapid`` without ``k``
+    :raises PushError: 401/109, too long, an unknown scheme, no token, or ``vapid`` without ``k``
     """
+    if len(authorization) > MAX_AUTHORIZATION:
+        what = f"expected at most {MAX_AUTHORIZATION} characters, got {len(authorization)}"
+        raise _unauthorized(f"Invalid Authorization Header: {what}")
     words = authorization.split(None, 1)
     scheme = words[0].lower() if words else ""
     draft = _DRAFTS.get(scheme)
@@ -198,12 +205,15 @@ class Verifier:
     for the event loop.
     """
 
-    __slots__ = ("_load_key", "_origin", "_verified")
+    __slots__ = ("_host", "_load_key", "_name", "_origin", "_verified")
 
     def __init__(
         self, audience: str, *, cache_size: int = 8192, key_cache_size: int = 4096
     ) -> None:
         self._origin = origin_of(audience)
+        self._host = urlsplit(self._origin).hostname or ""
+        # An international name in its own script.
+        self._name = self._host.encode().decode("idna") if "xn--" in self._host else ""
         self._verified = RecentlyUsed[Credentials](cache_size)
         self._load_key = lru_cache(key_cache_size)(jwt.load_key)
 
@@ -244,15 +254,32 @@ class Verifier:
             raise _unauthorized(f"Invalid Authorization Header: {error}") from None
         if not valid:
             raise _unauthorized("Invalid Authorization Header: the key did not sign this token")
-        return Claims(
-            _expiry(token.claims), _audiences(token.claims), subject=_subject(token.claims)
-        )
+        audiences = tuple(map(self._audience, _audiences(token.claims)))
+        return Claims(_expiry(token.claims), audiences, subject=_subject(token.claims))
+
+    def _audience(self, audience: object) -> str:
+        """The origin of an audience; "" for what cannot be that of this service."""
+        if not isinstance(audience, str):
+            return ""
+        if not audience.isascii():
+            # IDNA takes a millisecond for a long name, so it is left to names that are our own.
+            if len(audience) > 2 * len(self._origin) + 64:
+                return ""
+            audience = normalize("NFKC", audience.casefold())
+            if self._name:
+                audience = audience.replace(self._name, self._host, 1)
+            if not audience.isascii():
+                return ""
+        try:
+            return origin_of(audience)
+        except ValueError:
+            return ""
 
     def remember(self, credentials: Credentials, claims: Claims) -> None:
         """Cache the result of :meth:`verify`; the least recently used are dropped."""
         credentials.claims = claims
-        if len(credentials.authorization) <= _MAX_CACHED:
-            self._verified.keep(credentials.authorization, credentials)
+        credentials.token = ""  # it has been verified, and is in `authorization`
+        self._verified.keep(credentials.authorization, credentials)
 
     def check(self, claims: Claims, now: float) -> None:
         """Check expiry and audience at ``now`` (epoch seconds).
@@ -279,18 +306,12 @@ def _expiry(claims: dict[str, object]) -> float:
         return math.inf
 
 
-def _audiences(claims: dict[str, object]) -> tuple[str, ...]:
+def _audiences(claims: dict[str, object]) -> Sequence[object]:
     audience = claims.get("aud")
     if audience is None or audience in ("", []):
         raise _unauthorized("No Audience Specified")
     # RFC 7519, section 4.1.3: one string, or an array of them of which one has to fit.
-    found = []
-    for text in audience[:_MAX_AUDIENCES] if isinstance(audience, list) else (audience,):
-        try:
-            found.append(origin_of(text) if isinstance(text, str) else "")
-        except ValueError:
-            found.append("")
-    return tuple(found)
+    return audience[:_MAX_AUDIENCES] if isinstance(audience, list) else (audience,)
 
 
 def _subject(claims: dict[str, object]) -> str | None:
