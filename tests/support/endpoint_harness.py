@@ -100,6 +100,7 @@ class Endpoint:
         receipt_rate: Rate | None = None,
         max_waiting: int = 10,
         accounts: AccountLimits | None = None,
+        trusted_proxies: Sequence[str] = (),
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
@@ -177,7 +178,7 @@ class Endpoint:
                 tokens=self.tokens,
                 secrets=self.secrets,
                 metrics=harness.metrics,
-                proxies=TrustedProxies(()),
+                proxies=TrustedProxies(trusted_proxies),
                 new_user_agents=TokenBuckets(new_user_agents_rate),
                 changes_rate=changes_rate,
                 refusals=refusals,

@@ -1045,6 +1045,43 @@ async def test_more_changes_of_a_user_than_its_rate_are_429_203_before_the_store
     assert (await other.ask("POST", f"{other.path}/subscription", {})).status == 200
 
 
+async def test_router_data_that_is_nested_too_deeply_is_400(harness: Harness) -> None:
+    client = Client(Endpoint(harness, routers={"stub": StubRouter()}))
+    deep = json.loads("[" * 300 + "]" * 300)
+    for method, path in (("POST", REGISTRATION), ("PUT", "")):
+        if not path:
+            await client.register()
+            path = client.path
+        response = await client.ask(method, path, {"token": TOKEN, "extra": deep})
+        assert refusal(response) == (400, 108)
+
+
+@pytest.mark.parametrize(
+    ("origin", "statuses"),
+    [
+        (None, [200, 200, 200]),
+        (ENDPOINT, [200, 200, 200]),
+        (ENDPOINT.upper() + "/", [200, 200, 200]),
+        ("https://evil.example", [200, 429, 429]),
+        ("null", [200, 429, 429]),
+        (f"{ENDPOINT}.evil.example", [200, 429, 429]),
+    ],
+)
+async def test_a_page_of_another_origin_is_no_trusted_proxy(
+    harness: Harness, origin: str | None, statuses: list[int]
+) -> None:
+    endpoint = Endpoint(
+        harness,
+        routers={"stub": StubRouter()},
+        new_user_agents_rate=Rate(1, "h"),
+        trusted_proxies=["::1"],
+    )
+    headers = {"content-type": "text/plain"} | ({} if origin is None else {"origin": origin})
+    body = json.dumps({"token": TOKEN}).encode()
+    answers = [await endpoint.ask("POST", REGISTRATION, headers, body) for _ in range(3)]
+    assert [each.status for each in answers] == statuses
+
+
 # ── accounts ──────────────────────────────────────────────────────────────────────────────────────
 
 ANN = Account("ann", hash_secret("a" * 43), 1)

@@ -419,16 +419,20 @@ def client_headers(request: Request) -> dict[str, str]:
     return {name: headers[name] for name in _OF_CLIENT if name in headers}
 
 
-def push_within(request: Request, endpoint: str, headers: dict[str, str], body: bytes) -> Request:
-    """A push to an endpoint, from the client of that request. `headers`: all of the push, with
-    lower-case names.
+def push_path(endpoint: str) -> str:
+    """The path of an endpoint. Whichever URL the token stands in, it is the token that counts: a
+    service whose name has changed keeps its subscriptions.
+    """
+    return "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0]
 
-    Whichever URL the token stands in, it is the token that counts: a service whose name has changed
-    keeps its subscriptions.
+
+def push_within(request: Request, path: str, headers: dict[str, str], body: bytes) -> Request:
+    """A push to the endpoint of that path, from the client of that request. `headers`: all of the
+    push, with lower-case names.
     """
     return Request(
         "POST",
-        "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0],
+        path,
         "",
         headers,
         request.peer,

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Final, cast
 
 from autopush.api import responses
+from autopush.api.browsers import OwnOrigins
 from autopush.api.receipt_polls import POLL_INTERVAL, Document, Poll, Polls, Snapshot
 from autopush.clock import Clock
 from autopush.delivery.router import DeliveryResult
@@ -90,6 +91,7 @@ class ReceiptHandler:
     poll_interval: float = POLL_INTERVAL
 
     def __post_init__(self) -> None:
+        self._origins = OwnOrigins(self.tokens.endpoint_url)
         self._receipts = self.store.receipts
         self._polls: Polls | None = None
         if self._receipts is not None:
@@ -221,7 +223,8 @@ class ReceiptHandler:
         that wait; 503, the store failed
         """
         polls = self._polls
-        key = self.connection_limits.key(request.client_address)
+        from_page = self._origins.is_foreign(request)
+        key = self.connection_limits.key(request.client_address, from_page=from_page)
         try:
             if polls is None:
                 raise ValueError("no receipts here")

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from autopush.admission import AccountLimits, account_of
 from autopush.api import responses
+from autopush.api.browsers import OwnOrigins
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError
 from autopush.delivery.bridged import report_defects
 from autopush.delivery.peers import Nodes
@@ -130,6 +131,7 @@ class RegistrationHandler:
     accounts: AccountLimits | None = None
 
     def __post_init__(self) -> None:
+        self._origins = OwnOrigins(self.tokens.endpoint_url)
         self._changes = TokenBuckets(self.changes_rate)
         self._dropped = self.metrics.counter(DROP_USER, errno="101")
         self._checks = self.metrics.counters(UA_CONNECTION_CHECK)
@@ -176,7 +178,10 @@ class RegistrationHandler:
             raise responses.storage_refusal(error) from error
 
     def _admit_user(self, request: Request) -> None:
-        key = self.proxies.limit_key(request.client_address)
+        is_foreign = self._origins.is_foreign(request)
+        key = (self.proxies.page_key if is_foreign else self.proxies.limit_key)(
+            request.client_address
+        )
         if wait := self.new_user_agents.take(key):
             raise self._too_many(request, "new_user_agents", "new user agents of one address", wait)
 
@@ -360,7 +365,11 @@ def _accepted(
         headers = [header for header in error.headers if header[0].lower() != CHALLENGE[0].lower()]
         headers.append(CHALLENGE)
         raise PushError(error.errno, error.message, status=401, headers=headers) from error
-    if len(orjson.dumps(router_data, default=str)) > MAX_BODY:
+    try:
+        size = len(orjson.dumps(router_data, default=str))
+    except orjson.JSONEncodeError as error:
+        raise _cannot_be_stored() from error
+    if size > MAX_BODY:
         raise too_large()
     return router_data
 
@@ -372,11 +381,14 @@ async def _stored(written: Awaitable[bool]) -> None:
     except TableNotFound:
         raise
     except SchemaError as error:  # nested too deeply, numbers out of range, empty names
-        raise PushError.invalid(
-            Errno.INVALID_ROUTER_TYPE, "the body: it has values that cannot be stored"
-        ) from error
+        raise _cannot_be_stored() from error
     if not was_written:
         raise _changed()
+
+
+def _cannot_be_stored() -> PushError:
+    what = "the body: it has values that cannot be stored"
+    return PushError.invalid(Errno.INVALID_ROUTER_TYPE, what)
 
 
 def _gone() -> PushError:

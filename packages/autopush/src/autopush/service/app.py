@@ -458,6 +458,7 @@ class Worker:
             left if settings.max_connections else None,
         )
         websockets.connection_rate = TokenBuckets(settings.connection_rate).take
+        upgrades.connection_rate = websockets.connection_rate
         node_api = self._add_node_api()
         self._shutdowns += [
             partial(node.shutdown, SOCKETS_TIMEOUT),
