@@ -1,7 +1,10 @@
 """`autopush user`, as an operator runs it."""
 
+import os
 import re
+import stat
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +64,38 @@ def test_without_a_store_there_is_nothing_to_list(run: Run) -> None:
     code, out, err = run("user", "list")
     assert (code, out) == (3, "")
     assert "there is no store at " in err
+
+
+def test_the_first_user_makes_a_folder_for_its_owner_alone(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "data"
+    before = os.umask(0o022)
+    try:
+        assert run("user", "add", "ann", "--data", str(folder))[0] == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_root_creates_in_the_folder_of_a_user_belongs_to_that_user(
+    run: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "of the service"
+    folder.mkdir()
+    os.chown(folder, 12345, 12345)
+    assert run("user", "add", "ann", "--data", str(folder))[0] == 0
+    assert {each.stat().st_uid for each in folder.iterdir()} == {12345}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("command", [["settings"], ["user", "list"], ["maintain", "--dry-run"]])
+@pytest.mark.parametrize("name", [".autopush.toml", ".autopush_shared.ini"])
+def test_as_root_a_command_ends_with_a_line_about_a_file_of_somebody_else(
+    run: Run, tmp_path: Path, command: list[str], name: str
+) -> None:
+    (tmp_path / name).write_text("port = 9000\n")
+    os.chown(tmp_path / name, 12345, 12345)
+    code, out, err = run(*command)
+    assert (code, out) == (3, "")
+    assert f"{name} belongs to the user 12345, and this runs as root" in err

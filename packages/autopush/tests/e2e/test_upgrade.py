@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -473,8 +474,24 @@ async def test_a_version_that_does_not_start_leaves_the_old_one_serving(
     await stop(pid)
 
 
-def test_a_process_that_is_no_service_gets_no_signal() -> None:
-    other = subprocess.Popen(["sleep", "600"])
+HANDLES_THE_SIGNAL = (
+    "import signal; signal.signal(signal.SIGUSR2, exit); print('ready', flush=True); signal.pause()"
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sh", "-c", "echo ready; exec sleep 600"],
+        [sys.executable, "-c", HANDLES_THE_SIGNAL],
+        [sys.executable, "-c", HANDLES_THE_SIGNAL, "autopush", "serve"],
+    ],
+    ids=["without a handler", "with a handler", "with our name"],
+)
+def test_a_process_that_is_no_service_gets_no_signal(command: list[str]) -> None:
+    other = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"ready\n"
     try:
         refused = upgrade("--pid", str(other.pid))
         assert refused.returncode == 3
@@ -483,6 +500,7 @@ def test_a_process_that_is_no_service_gets_no_signal() -> None:
     finally:
         other.kill()
         other.wait()
+        other.stdout.close()
 
 
 async def test_a_worker_gets_no_signal_and_its_main_process_is_named(tmp_path: Path) -> None:
