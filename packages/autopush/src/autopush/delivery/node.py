@@ -47,7 +47,7 @@ USERS_PER_SLICE: Final = 250
 CLOSES_PER_SLICE: Final = 50
 CLOSE_PAUSE: Final = 0.005
 
-_CLOSES: Final = {
+CLOSES: Final = {
     401: (PROTOCOL_VIOLATION, NO_ACCOUNT),
     403: (PROTOCOL_VIOLATION, REVOKED),
     429: (PROTOCOL_VIOLATION, TOO_MANY_CONNECTIONS),
@@ -136,22 +136,22 @@ class ConnectionNode:
         if user.is_connected and user.uaid is not None:
             self.background.refresh_last_connect(user.uaid, user.connected_at)
 
-    def open_account(self, account: str, address_key: str) -> tuple[int, str] | None:
-        """Count a socket that opens here, wherever it comes from; the close, if it may not."""
+    def open_account(self, account: str, address_key: str) -> PushError | None:
+        """Count a socket that opens here, wherever it comes from; the refusal, if it may not."""
         if self.accounts is not None:
             try:
                 self.accounts.open(account, address_key)
             except PushError as refusal:
-                return _CLOSES[refusal.status]
+                return refusal
         return None
 
-    def refuse_hello(self, account: str, address_key: str) -> tuple[int, str] | None:
-        """The close of a socket that has been open for a while, if it may not say hello."""
+    def refuse_hello(self, account: str, address_key: str) -> PushError | None:
+        """The refusal of a socket that has been open for a while, if it may not say hello."""
         if self.accounts is not None:
             try:
                 self.accounts.admit(account, address_key)
             except PushError as refusal:
-                return _CLOSES[refusal.status]
+                return refusal
         return None
 
     async def _end_sessions(self, accounts: Collection[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from autopush.delivery.node import ConnectionNode
+from autopush.delivery.node import CLOSES, ConnectionNode
 from autopush.delivery.session_log import LOST, NO_CLOSE_FRAME, NO_PONG, Client, reason_of_client
 from autopush.net.client_limits import BufferedBytes
 from autopush.net.siblings import SUCCESSOR
@@ -177,7 +177,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     def _identify(self, effects: Sequence[Effect], uaid: str | None, hello: bytes) -> None:
         if (refusal := self._node.refuse_hello(self.account, self.address_key)) is not None:
-            self.disconnect(*refusal)
+            self.disconnect(*CLOSES[refusal.status])
             return
         stay: Callable[[], None] = partial(self._carry_out, effects)
         owner = None if uaid is None else self._node.placement.other_owner(uaid)
@@ -279,7 +279,7 @@ class UserAgentConnection(WebSocketProtocol):
         """Count this connection for its account; False, and it is closed, if it is not admitted."""
         refusal = self._node.open_account(self.client.account, self.address_key)
         if refusal is not None:
-            self.disconnect(*refusal)
+            self.disconnect(*CLOSES[refusal.status])
             return False
         self.account = self.client.account
         return True

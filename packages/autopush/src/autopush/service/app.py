@@ -36,7 +36,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone
-from autopush.delivery.moving import HAND_OVER_TIMEOUT, Movers
+from autopush.delivery.moving import ADMISSION, HAND_OVER_TIMEOUT, Movers, answer_admission
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NODE, RELAY, Nodes
 from autopush.delivery.placement import Placement
@@ -436,6 +436,7 @@ class Worker:
             movers = Movers(self._siblings)
             node.move_with_hello = movers.move_with_hello
             self._adopt = partial(movers.adopt, node)
+            self._sibling_ports[ADMISSION] = partial(answer_admission, node)
             self._retirements.append(partial(movers.retire, node))
             self._shutdowns.append(movers.finish)
         upgrades = UpgradeHandler(
