@@ -81,6 +81,15 @@ async def test_what_another_version_has_admitted_is_closed_on_arrival(
     await there.run_until_idle()
 
 
+async def test_before_the_accounts_are_read_nothing_is_taken_over() -> None:
+    there, _ = await required()
+    assert there.node.accounts is not None
+    there.node.accounts._known = None
+    status, client = arrives(there, await handed_over(ANN, identified=True))
+    assert status == REFUSED
+    client.close()
+
+
 async def test_what_it_hands_over_counts_towards_the_quota() -> None:
     there, _ = await required(quota=1)
     clients = [arrives(there, await handed_over(ANN))[1] for _ in range(3)]

@@ -39,6 +39,7 @@ from autopush.net.siblings import (
 from autopush.protocol.effects import GOING_AWAY, NORMAL_CLOSURE, REPLACED, STOPPING
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
+from autopush.webpush.errors import Errno
 
 FORMAT: Final = 1
 """Of `Moved`; another one is refused. It changes when a field gets another meaning."""
@@ -55,6 +56,8 @@ HAND_OVER_TIMEOUT: Final = 10.0
 RETRY_AFTER: Final = 0.1
 ADMISSION: Final = "admission"
 """The port at which the next version is asked."""
+STRANGER: Final = frozenset({401, 403})
+"""Answers to one who has no account, or none that exists."""
 ADMISSION_TIMEOUT: Final = 5.0
 """Seconds."""
 REFUSALS_INTERVAL: Final = 60.0
@@ -146,7 +149,7 @@ class Movers:
             status = await self._ask_admission(account)
             if status is None:
                 return
-            for number, connection in enumerate(connections if status in CLOSES else (), 1):
+            for number, connection in enumerate(connections if status in STRANGER else (), 1):
                 connection.disconnect(*CLOSES[status])
                 if number % AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -282,8 +285,9 @@ def _refusal(node: ConnectionNode, moved: Moved) -> int:
     is_known = moved.format == FORMAT and (user is None or user.node_id == node.nodes.own_id)
     if not is_known or node.is_stopping or (user is None and not node.is_accepting):
         return REFUSED
-    if moved.hello and node.refuse_hello(moved.account, moved.address_key) is not None:
-        return REFUSED  # to the sibling that has admitted it, as it may know a newer account
+    refusal = node.refuse_hello(moved.account, moved.address_key)
+    if refusal is not None and (moved.hello or refusal.errno == Errno.RETRY):
+        return REFUSED  # who has admitted it may know accounts that were not read here yet
     if user is not None and node.registry.find(user.session.uaid) is not None:
         return NEWER_CONNECTION
     return TAKEN
