@@ -107,6 +107,28 @@ def test_the_image_runs_the_service_as_an_ordinary_user_with_a_volume_for_its_da
     assert all(stage.startswith("python:${PYTHON}-slim") for stage in stages)
 
 
+PINNING: dict[str, tuple[str, str]] = {
+    "Dockerfile": ("python:3.13-slim", "python:${PYTHON}-slim${digest}"),
+    "compose.yaml": ("caddy:2", "caddy:2${caddy_digest:-}"),
+    "compose.postgresql.yaml": ("postgres:17", "postgres:17${postgres_digest:-}"),
+    "compose.dynamodb.yaml": (
+        "amazon/dynamodb-local",
+        "amazon/dynamodb-local${dynamodb_digest:-}",
+    ),
+}
+
+
+@pytest.mark.parametrize("file", PINNING)
+def test_an_image_of_others_can_be_pinned_by_the_digest_that_a_line_beside_it_prints(
+    file: str,
+) -> None:
+    text = (DEPLOY / file).read_text("utf-8")
+    image, pinnable = PINNING[file]
+    assert f"docker buildx imagetools inspect {image} --format '{{{{.Manifest.Digest}}}}'" in text
+    named = re.findall(r"^(?:FROM| +image:) (\S+)", text, re.MULTILINE)
+    assert {each for each in named if each != "autopush"} == {pinnable}
+
+
 def test_the_health_check_of_the_image_is_a_program_that_works() -> None:
     check = dict(instructions())["HEALTHCHECK"]
     words = yaml.safe_load(check[check.index("[") :])

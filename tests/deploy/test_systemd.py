@@ -11,6 +11,7 @@ from autopush.service import supervisor
 from support.paths import ROOT
 
 UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
+SERVICES = [path for path in UNITS if path.suffix == ".service"]
 DAEMONS = [
     path
     for path in UNITS
@@ -100,31 +101,53 @@ def test_a_reload_upgrades_a_daemon(path: Path) -> None:
     assert service["ExecReload"] == [f"{program} upgrade --pid $MAINPID"]
 
 
-@pytest.mark.parametrize("path", DAEMONS, ids=lambda path: path.name)
-def test_a_daemon_is_not_root_and_sees_little_of_the_machine(path: Path) -> None:
-    service = parse(path)["Service"]
-    for key, value in {
-        "DynamicUser": "yes",
-        "User": "autopush",
-        "StateDirectory": "autopush",
-        "StateDirectoryMode": "0700",
-        "UMask": "0077",
-        "CapabilityBoundingSet": "",
-        "NoNewPrivileges": "yes",
-        "ProtectSystem": "strict",
-        "ProtectHome": "yes",
-        "PrivateTmp": "yes",
-        "PrivateDevices": "yes",
-    }.items():
-        assert service[key] == [value], key
-    assert int(service["LimitNOFILE"][0]) >= 100_000
+SANDBOX = {
+    "DynamicUser": ["yes"],
+    "User": ["autopush"],
+    "StateDirectoryMode": ["0700"],
+    "UMask": ["0077"],
+    "LimitCORE": ["0"],  # keys and messages are in its memory
+    "CapabilityBoundingSet": [""],
+    "AmbientCapabilities": [""],
+    "NoNewPrivileges": ["yes"],
+    "ProtectSystem": ["strict"],
+    "ProtectHome": ["yes"],
+    "PrivateTmp": ["yes"],
+    "PrivateDevices": ["yes"],
+    "ProtectProc": ["invisible"],
+    "ProtectClock": ["yes"],
+    "ProtectHostname": ["yes"],
+    "ProtectKernelLogs": ["yes"],
+    "ProtectKernelModules": ["yes"],
+    "ProtectKernelTunables": ["yes"],
+    "ProtectControlGroups": ["yes"],
+    "RestrictNamespaces": ["yes"],
+    "RestrictRealtime": ["yes"],
+    "RestrictSUIDSGID": ["yes"],
+    "LockPersonality": ["yes"],
+    "SystemCallArchitectures": ["native"],
     # The service raises its limit of open files by setrlimit, which is in @resources.
-    assert not any("@resources" in calls for calls in service["SystemCallFilter"])
+    "SystemCallFilter": ["@system-service", "~@privileged"],
+}
+FAMILIES = {"AF_INET", "AF_INET6", "AF_UNIX", "AF_NETLINK"}
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in UNITS if path.suffix == ".service"], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
+def test_nothing_is_root_and_all_see_little_of_the_machine(path: Path) -> None:
+    service = parse(path)["Service"]
+    assert {key: service.get(key) for key in SANDBOX} == SANDBOX
+    [families] = service["RestrictAddressFamilies"]
+    assert set(families.split()) <= FAMILIES
+
+
+@pytest.mark.parametrize("path", DAEMONS, ids=lambda path: path.name)
+def test_a_daemon_has_its_folder_and_a_descriptor_for_each_client(path: Path) -> None:
+    service = parse(path)["Service"]
+    assert service["StateDirectory"] == ["autopush"]
+    assert int(service["LimitNOFILE"][0]) >= 100_000
+
+
+@pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
 def test_tools_and_daemons_are_one_user_with_one_folder(path: Path) -> None:
     service = parse(path)["Service"]
     assert service["User"] == ["autopush"]

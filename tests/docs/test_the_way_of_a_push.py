@@ -22,6 +22,7 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 STEP = re.compile(r"^(?P<module>[a-z_/0-9]+\.py) +(?P<function>[\w.]+)", re.MULTILINE)
 FLOWS = {"push": "The way of a push", "ack": "The way of an ack", "hello": "The way of a hello"}
 BESIDE = {
+    "api/browsers.py",
     "net/timers.py",
     "clock.py",
     "delivery/node.py",
@@ -31,8 +32,8 @@ BESIDE = {
     "telemetry/metrics.py",
     "telemetry/process.py",
 }
-"""Modules that are not shown: deadlines, the node, the probe of each second, the checks of every
-key, the counters, and what is looked at every few seconds.
+"""Modules that are not shown: whether a web page asks, deadlines, the node, the probe of each
+second, the checks of every key, the counters, and what is looked at every few seconds.
 """
 COMMIT = {f"keytables/sqlite/{name}.py" for name in ("writer", "locks")}
 """Not shown of an ack, as it may come later."""

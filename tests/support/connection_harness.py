@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from autopush.admission import AccountLimits
 from autopush.api.status_pages import Dockerflow
 from autopush.delivery.connected import Registry
 from autopush.delivery.node import ConnectionNode
@@ -139,10 +140,11 @@ class UserAgent:
         user_agent: str = "",
         host: str = "",
         address: str = PEER,
+        account: str = "",
     ) -> None:
-        self.connection = UserAgentConnection(
-            node, node.clients.find(user_agent, host), node.connection_limits.count(address)
-        )
+        client = node.clients.find(user_agent, host, account)
+        key = node.connection_limits.count(address)
+        self.connection = UserAgentConnection(node, client, key)
         self.transport = FakeTransport(loop, self.connection)
         self._unread = bytearray()
 
@@ -271,6 +273,7 @@ class Harness:
         new_user_agents_rate: Rate | None = None,
         message_rate: Rate | None = None,
         registration_rate: Rate | None = None,
+        accounts: AccountLimits | None = None,
     ) -> Self:
         harness = cls()
         harness.engine = FaultyEngine(harness.clock)
@@ -302,6 +305,7 @@ class Harness:
             buffered=buffered or BufferedBytes(),
             placement=Placement(harness.store),
             broadcasts=broadcasts,
+            accounts=accounts,
             uniform=lambda least, most: least + (most - least) * harness.chance,
         )
         return harness
@@ -314,8 +318,10 @@ class Harness:
 
     # ── user agents ─────────────────────────────────────────────────────────────────────────────
 
-    def connect(self, user_agent: str = "", host: str = "", address: str = PEER) -> UserAgent:
-        agent = UserAgent(self.node, self.loop, user_agent, host, address)
+    def connect(
+        self, user_agent: str = "", host: str = "", address: str = PEER, account: str = ""
+    ) -> UserAgent:
+        agent = UserAgent(self.node, self.loop, user_agent, host, address, account)
         self.agents.append(agent)
         return agent
 

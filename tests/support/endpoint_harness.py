@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+from autopush.admission import AccountLimits
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
 from autopush.api.batch import BatchHandler
 from autopush.api.matrix import MatrixGateway
@@ -98,6 +99,8 @@ class Endpoint:
         gone: GoneLimits | None = None,
         receipt_rate: Rate | None = None,
         max_waiting: int = 10,
+        accounts: AccountLimits | None = None,
+        trusted_proxies: Sequence[str] = (),
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
@@ -175,10 +178,11 @@ class Endpoint:
                 tokens=self.tokens,
                 secrets=self.secrets,
                 metrics=harness.metrics,
-                proxies=TrustedProxies(()),
+                proxies=TrustedProxies(trusted_proxies),
                 new_user_agents=TokenBuckets(new_user_agents_rate),
                 changes_rate=changes_rate,
                 refusals=refusals,
+                accounts=accounts,
             ),
             dockerflow=harness.status_pages(),
             log_check=LogCheck(errors, self.requests, TokenBuckets(None), refusals),

@@ -1,7 +1,5 @@
 """Limits on what user agents and application servers may do, and how often.
 
-    accounts      whether user agents need one, and how    accounts_required, `autopush user`
-                  many of an account may be connected
     user agents   new connections, messages, registrations,  connection_rate, message_rate,
                   new records                                registration_rate, new_user_agents_rate
                   hellos in progress                         HELLOS_IN_PROGRESS
@@ -11,26 +9,23 @@
                                                              batch_senders
     both          what is stored for one user agent          max_stored_messages, max_stored_bytes
 
-Open connections and buffered bytes are limited in :mod:`autopush.net.client_limits`. Each worker
-has its own limits. Refusals are counted, and logged at most once a minute per limit.
+Open connections and buffered bytes are limited in :mod:`autopush.net.client_limits`, accounts in
+:mod:`autopush.admission`. Each worker has its own limits. Refusals are counted, and logged at most
+once a minute per limit.
 """
 
 import asyncio
 import sys
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from autopush.fair_queue import FairQueue
-from autopush.jobs import repeat
-from autopush.net.http_messages import Request
 from autopush.protocol.effects import Row, TooOften
 from autopush.recently_used import RecentlyUsed
 from autopush.settings.value_types import Rate
-from autopush.store.accounts import Account
 from autopush.store.messages import Stored, row_of, size_of
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
@@ -38,7 +33,6 @@ from autopush.telemetry.logs import RepeatLimiter
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
-from autopush.webpush.identifiers import hash_secret
 from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import Endpoint
 from autopush.webpush.vapid import AllowedSenders, Credentials
@@ -223,102 +217,6 @@ class _UserAgentRates:
 
     def take(self, user_agent: str | int, address_key: str) -> float:
         return self._by_user_agent.take(user_agent) or self._by_address.take(address_key)
-
-
-# ── accounts ─────────────────────────────────────────────────────────────────────────────────────
-
-ACCOUNTS_INTERVAL: Final = 5.0
-"""Seconds between two readings of the accounts, and so until a change counts in every worker."""
-MIN_TOKEN: Final = 32
-"""Characters. A shorter last segment of a path, such as `ws`, is not taken for a token."""
-ACCOUNT_CHALLENGE: Final = (("WWW-Authenticate", 'Bearer realm="autopush"'),)
-
-
-class AccountLimits:
-    """The accounts whose user agents alone may connect and register, as they were read last.
-
-    While they cannot be read, those known before count. `read`: all of them, by name;
-    `end_sessions`: of the accounts of those identities, which have been revoked.
-    """
-
-    def __init__(
-        self,
-        refusals: LimitRefusals,
-        read: Callable[[], Awaitable[Mapping[str, Account]]],
-    ) -> None:
-        self._refusals = refusals
-        self._read = read
-        self._known: dict[str, Account] | None = None
-        """By identity, the hash of the token."""
-        self._connections = Counter[str]()
-        self.end_sessions: Callable[[Collection[str]], Awaitable[None]] | None = None
-
-    def admit(self, request: Request) -> str:
-        """The identity of the account whose token is in the header Authorization, or else at the
-        end of the path.
-
-        :raises PushError: 401/123 without a token; 403/123, it is of no account; 503/202, the
-            accounts could not be read yet
-        """
-        if self._known is None:
-            raise PushError(Errno.RETRY, "The accounts could not be read yet")
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        is_bearer = scheme.lower() == "bearer"
-        token = given.strip() if is_bearer else request.path.rstrip("/").rpartition("/")[2]
-        identity = hash_secret(token)
-        if identity in self._known:
-            return identity
-        self._refusals.add("accounts_required", request.client_address)
-        if len(token) < MIN_TOKEN:
-            refusal = "This service is for users with a token, which ends the WebSocket URL"
-            raise PushError(Errno.ACCOUNT_REQUIRED, refusal, headers=ACCOUNT_CHALLENGE)
-        raise PushError(Errno.ACCOUNT_REQUIRED, "No user has this token", status=403)
-
-    def admit_connection(self, request: Request) -> str:
-        """The same, for a WebSocket.
-
-        :raises PushError: as `admit`; 429/203, too many of the account are open
-        """
-        identity = self.admit(request)
-        assert self._known is not None
-        limit = self._known[identity].connections
-        if limit and self._connections[identity] >= limit:
-            self._refusals.add("account_connections", request.client_address)
-            what = f"connections of this user: the limit is {limit} (account_connections)"
-            raise PushError(Errno.RATE_EXCEEDED, f"Too many {what}")
-        return identity
-
-    def opened(self, identity: str) -> None:
-        self._connections[identity] += 1
-
-    def closed(self, identity: str) -> None:
-        self._connections[identity] -= 1
-        if not self._connections[identity]:
-            del self._connections[identity]
-
-    async def load(self) -> None:
-        """Read the accounts; end the sessions of those that were revoked.
-
-        :raises KeytablesError: the store failed
-        """
-        accounts = await self._read()
-        known = {each.token_hash: each for each in accounts.values()}
-        self._known = known
-        # Also of a connection that has moved here from a worker that did not know it yet.
-        revoked = [identity for identity in self._connections if identity not in known]
-        if revoked and self.end_sessions is not None:
-            await self.end_sessions(revoked)
-
-    async def run(self) -> None:
-        """Load again and again, until cancelled."""
-
-        async def load_or_log() -> None:
-            try:
-                await self.load()
-            except KeytablesError as error:
-                _log.warning("The accounts could not be read", reason=str(error))
-
-        await repeat(load_or_log, lambda: ACCOUNTS_INTERVAL, "AccountLimits")
 
 
 # ── senders ──────────────────────────────────────────────────────────────────────────────────────

@@ -103,6 +103,32 @@ async def test_a_connected_device_gets_the_notification_without_the_devices(
     assert counted(harness, "accepted") == 1
 
 
+@pytest.mark.parametrize("depth", [252, 253, 254, 255, 500])
+async def test_a_notification_that_is_nested_too_deeply_is_reduced_to_its_ids(
+    harness: Harness, endpoint: Endpoint, depth: int
+) -> None:
+    await harness.known_user()
+    nested = EVENT | {"content": json.loads("[" * depth + "]" * depth)}
+    assert rejected(await notify(endpoint, url(endpoint), notification=nested)) == []
+    (row,) = harness.rows()
+    content = json.loads(decode_base64url(str(row["data"])))["notification"]
+    assert content in (nested, EVENT)
+    assert (content == EVENT) is (depth > 252)
+
+
+async def test_a_device_that_is_named_more_than_once_is_told_once(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    one = url(endpoint)
+    other = one.replace("https://", "http://") + "?again"
+    gone = url(endpoint, uaid=NOBODY)
+    response = await notify(endpoint, one, gone, one, other, gone, f"{gone}?x", "x", "x")
+    assert rejected(response) == [gone, f"{gone}?x", "x"]
+    assert len(harness.rows()) == 1
+    assert counted(harness, "accepted") == 1
+
+
 async def test_a_notification_waits_a_day_for_its_device(
     harness: Harness, endpoint: Endpoint
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from autopush.api.receipts import RELATION, _link
 from autopush.bridges import RouterError
 from autopush.delivery.bridge_contract import Router, RouterResponse
 from autopush.net.http_messages import Request, Response, Upgrade
@@ -17,7 +18,7 @@ from autopush.webpush.errors import Errno
 from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import ReceiptSubscription, parse_message_id
 from keytables import Unavailable
-from support.connection_harness import CHANNEL, ENDPOINT, NODE, UAID, Harness, UserAgent
+from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, UAID, Harness, UserAgent
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.fake_transport import FakeTransport
 from support.recorded import recorded
@@ -386,6 +387,41 @@ async def test_another_senders_subscription_is_not_used(
     assert len(await receipts(endpoint, subscription_of(other))) == 1
 
 
+async def test_who_sends_to_another_endpoint_does_not_add_to_an_anonymous_subscription(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    first = await endpoint.push(ASYNC, b"x")
+    link = {"link": headers_of(first)["link"]}
+    assert await harness.store.current.add_channel(UAID, OTHER) is not False
+    other = await endpoint.push(ASYNC | link, b"x", channel=OTHER)
+    signed = SENDER.vapid({"aud": ENDPOINT, "exp": harness.clock() + 3600})
+    third = await endpoint.push(ASYNC | link | {"authorization": signed}, b"x")
+    assert len({subscription_of(each) for each in (first, other, third)}) == 3
+    assert len(await receipts(endpoint, subscription_of(first))) == 1
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ('<https://a/r/1>; rel="{}"', "https://a/r/1"),
+        ("<https://a/r/1>;rel={}", "https://a/r/1"),
+        ('<https://b/r/2>; rel="next", <https://a/r/1> ; title=x; rel="{}"', "https://a/r/1"),
+        ('<https://a/r/1>; REL="prev {}"', "https://a/r/1"),
+        ('<https://a/r/1>; rel="next"', ""),
+        ('<https://a/r/1; rel="{}"', ""),
+        ('https://a/r/1; rel="{}"', ""),
+        ("<https://a/r/1>; rel={}x", ""),
+        ("<>;" * 5400, ""),
+        ("", ""),
+    ],
+)
+def test_the_subscription_is_the_target_of_the_link_with_its_relation(
+    link: str, target: str
+) -> None:
+    assert _link(link.replace("{}", RELATION)) == target
+
+
 async def test_a_full_subscription_is_followed_by_a_new_one(
     harness: Harness, endpoint: Endpoint
 ) -> None:
@@ -409,7 +445,7 @@ async def test_no_subscription_of_this_service_is_404(
 ) -> None:
     await harness.known_user()
     if token == "unknown":
-        token = ReceiptSubscription.new(None).token(harness.ring)
+        token = ReceiptSubscription.new(b"sender").token(harness.ring)
     elif token == "message":
         token = message_of(await endpoint.push(ASYNC)).removeprefix("/m/")
     elif token == "foreign":
@@ -489,6 +525,88 @@ async def test_more_requests_than_may_wait_are_429(harness: Harness, endpoint: E
     assert await statuses(endpoint, path) == [202]
     await endpoint.receipts.end_waits()
     await asyncio.gather(*waiting)
+
+
+async def test_requests_that_wait_are_counted_by_address(
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autopush.api.receipts.MAX_WAITING_OF_ADDRESS", 2)
+    await harness.known_user()
+    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+
+    def ask(address: str) -> asyncio.Future[Any]:
+        request = Request("GET", path, "", {"prefer": "wait=60"}, address)
+        return asyncio.ensure_future(endpoint.app(request))
+
+    waiting = [ask("2001:db8::1"), ask("2001:db8::2")]
+    await until_waiting(harness, 2)
+    assert refusal(await ask("2001:db8::3")) == (429, 203)
+    waiting.append(ask("2001:db8:0:1::1"))
+    await until_waiting(harness, 3)
+    waiting.pop(0).cancel()
+    await harness.run_until_idle()
+    waiting.append(ask("2001:db8::3"))
+    await until_waiting(harness, 3)
+    await endpoint.receipts.end_waits()
+    await asyncio.gather(*waiting)
+
+
+async def test_one_address_reads_receipts_so_often(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autopush.api.receipts.READ_RATE", Rate(2, "min"))
+    harness.store.receipts = await Receipts.open(harness.engine, "receipt", harness.clock)
+    endpoint = Endpoint(harness)
+    await harness.known_user()
+    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+    answers = [await endpoint.ask("GET", path) for _ in range(3)]
+    assert [each.status for each in answers] == [200, 200, 429]
+
+
+async def test_all_that_wait_for_a_subscription_share_its_reads_and_let_others_run(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    endpoint = Endpoint(harness, max_waiting=1000)
+    agent = await subscriber(harness)
+    answer = await endpoint.push(ASYNC, b"x")
+    for _ in range(19):
+        answer = await endpoint.push(ASYNC | {"link": headers_of(answer)["link"]}, b"x")
+    await harness.run_until_idle()
+    path, streams = subscription_of(answer), []
+    requests = [
+        Request("GET", path, "", {"prefer": "wait=60"} | more, f"192.0.2.{number % 4}")
+        for number in range(400)
+        for more in ({"accept": "text/event-stream"} if number % 2 else {},)
+    ]
+    harness.engine.calls.clear()
+    asked = [asyncio.ensure_future(endpoint.app(each)) for each in requests]
+    most = seen = 0
+
+    async def watch() -> None:
+        """Count the calls of each turn of the loop."""
+        nonlocal most, seen
+        while True:
+            most, seen = max(most, len(harness.engine.calls) - seen), len(harness.engine.calls)
+            await asyncio.sleep(0)
+
+    watching = asyncio.ensure_future(watch())
+    for each in await asyncio.gather(*asked[1::2]):
+        assert isinstance(each, Upgrade)
+        streams.append(FakeTransport(harness.loop, each.protocol_factory("")))
+    await until_waiting(harness, 400)
+    agent.ack(*agent.received())
+    answers = await asyncio.gather(*asked[::2])
+    while not all(b"data: " in each.written for each in streams):
+        await harness.run_until_idle()
+    for found in answers:
+        assert isinstance(found, Response)
+        assert json.loads(found.body)["receipts"][0]["status"] == 204
+    watching.cancel()
+    # One read is shared by all; one checks 20 messages.
+    assert len([each for each in harness.engine.calls if "query receipt" in str(each)]) < 50
+    assert most < 50
+    await endpoint.receipts.end_waits()
+    await harness.run_until_idle()
 
 
 async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(

@@ -12,17 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autopush.admission import AccountLimits
 from autopush.api.registration import MAX_BODY, MAX_CHANNELS
 from autopush.bridges import RouterData, RouterError
 from autopush.bridges.stub import StubRouter
+from autopush.limits import LimitRefusals
 from autopush.net.http_messages import Response
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan
+from autopush.store.accounts import Account
 from autopush.store.users import is_connect_key_of_month
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import LIMIT_REFUSED, UA_CONNECTION_CHECK
 from autopush.webpush.errors import Errno
-from autopush.webpush.identifiers import dashed
+from autopush.webpush.identifiers import dashed, hash_secret
 from autopush.webpush.tokens import RegistrationSecrets
 from keytables import Throttled, Unavailable, Value
 from support.cases import cases
@@ -1088,3 +1091,101 @@ async def test_more_changes_of_a_user_than_its_rate_are_429_203_before_the_store
     assert recorded(harness.metrics, LIMIT_REFUSED, limit="registration_rate") == 2
     assert len(await client.channels()) == 2
     assert (await other.ask("POST", f"{other.path}/subscription", {})).status == 200
+
+
+async def test_router_data_that_is_nested_too_deeply_is_400(harness: Harness) -> None:
+    client = Client(Endpoint(harness, routers={"stub": StubRouter()}))
+    deep = json.loads("[" * 300 + "]" * 300)
+    for method, path in (("POST", REGISTRATION), ("PUT", "")):
+        if not path:
+            await client.register()
+            path = client.path
+        response = await client.ask(method, path, {"token": TOKEN, "extra": deep})
+        assert refusal(response) == (400, 108)
+
+
+@pytest.mark.parametrize(
+    ("origin", "statuses"),
+    [
+        (None, [200, 200, 200]),
+        (ENDPOINT, [200, 200, 200]),
+        (ENDPOINT.upper() + "/", [200, 200, 200]),
+        ("https://evil.example", [200, 429, 429]),
+        ("null", [200, 429, 429]),
+        (f"{ENDPOINT}.evil.example", [200, 429, 429]),
+    ],
+)
+async def test_a_page_of_another_origin_is_no_trusted_proxy(
+    harness: Harness, origin: str | None, statuses: list[int]
+) -> None:
+    endpoint = Endpoint(
+        harness,
+        routers={"stub": StubRouter()},
+        new_user_agents_rate=Rate(1, "h"),
+        trusted_proxies=["::1"],
+    )
+    headers = {"content-type": "text/plain"} | ({} if origin is None else {"origin": origin})
+    body = json.dumps({"token": TOKEN}).encode()
+    answers = [await endpoint.ask("POST", REGISTRATION, headers, body) for _ in range(3)]
+    assert [each.status for each in answers] == statuses
+
+
+# ── accounts ──────────────────────────────────────────────────────────────────────────────────────
+
+ANN = Account("ann", hash_secret("a" * 43), 1)
+
+
+@pytest.fixture
+async def accounts(harness: Harness) -> AccountLimits:
+    """Those of a service that requires them: there is one, `ANN`."""
+    known = {"ann": ANN}
+
+    async def read() -> dict[str, Account]:
+        return known
+
+    limits = AccountLimits(LimitRefusals(harness.metrics), read)
+    await limits.load()
+    return limits
+
+
+CHANGES = [
+    ("PUT", "", {"token": NEW_TOKEN}),
+    ("POST", "", {"token": NEW_TOKEN}),
+    ("POST", "/subscription", {}),
+    ("DELETE", f"/subscription/{CHANNEL}", None),
+    ("GET", "", None),
+    ("DELETE", "", None),
+]
+
+
+@pytest.mark.parametrize("base", [REGISTRATION, "/v1/webpush/app/registration"])
+@pytest.mark.parametrize(("owner", "refused"), [("", (401, 123)), ("revoked", (403, 123))])
+async def test_with_its_secret_a_user_does_nothing_if_its_record_is_of_no_account_now(
+    harness: Harness, accounts: AccountLimits, base: str, owner: str, refused: tuple[int, int]
+) -> None:
+    routers = {"stub": StubRouter()}
+    before = Client(Endpoint(harness, routers=routers), base)
+    await before.register(channelID=CHANNEL)
+    if owner:
+        harness.engine.tables["router"].items[(before.uaid,)]["account"] = hash_secret(owner)
+    client = Client(Endpoint(harness, routers=routers, accounts=accounts), base)
+    client.uaid, client.secret = before.uaid, before.secret
+    for method, path, body in CHANGES:
+        response = await client.ask(method, client.path + path, body)
+        document = json.loads(response.body)
+        assert (response.status, document["errno"]) == refused
+    assert await before.channels() == [CHANNEL]
+
+
+async def test_the_record_has_the_account_that_has_registered_it(
+    harness: Harness, accounts: AccountLimits
+) -> None:
+    endpoint = Endpoint(harness, routers={"stub": StubRouter()}, accounts=accounts)
+    client = Client(endpoint)
+    response = await client.ask(
+        "POST", REGISTRATION, {"token": TOKEN}, authorization=f"Bearer {'a' * 43}"
+    )
+    reply = json.loads(response.body)
+    client.uaid, client.secret = reply["uaid"], reply["secret"]
+    assert (await harness.record(client.uaid)).account == ANN.token_hash
+    assert (await client.ask("POST", f"{client.path}/subscription", {})).status == 200

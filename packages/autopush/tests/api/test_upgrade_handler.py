@@ -36,6 +36,7 @@ async def call(
     headers: dict[str, str] | None = None,
     *,
     http10: bool = False,
+    body: bytes = b"",
 ) -> Response | Upgrade:
     dockerflow = harness.status_pages()
     errors = ErrorResponses(ERRORS)
@@ -43,7 +44,8 @@ async def call(
     refusals = LimitRefusals(harness.metrics)
     log_check = LogCheck(errors, requests, TokenBuckets(None), refusals)
     handler = UpgradeHandler(harness.node, dockerflow, log_check, errors, refusals, URL, PAGE)
-    answer = handler(Request(method, path, "", headers or {}, "127.0.0.1", http10=http10))
+    request = Request(method, path, "", headers or {}, "127.0.0.1", body=body, http10=http10)
+    answer = handler(request)
     return answer if isinstance(answer, Response | Upgrade) else await answer
 
 
@@ -230,3 +232,39 @@ async def test_the_log_knows_the_headers_of_the_upgrade(harness: Harness, tmp_pa
         "Windows",
         "128.0",
     )
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [({"content-length": "1"}, b"x"), ({"transfer-encoding": "chunked"}, b"")],
+    ids=["body", "chunks"],
+)
+async def test_an_upgrade_with_a_body_is_400(
+    harness: Harness, headers: dict[str, str], body: bytes
+) -> None:
+    response = await call(harness, headers=UPGRADE | headers, body=body)
+    assert isinstance(response, Response)
+    assert (response.status, response.body) == (400, b"A WebSocket is opened without a body.\n")
+
+
+@pytest.mark.parametrize(
+    ("origin", "key"),
+    [
+        (None, ""),
+        (PAGE, ""),
+        ("wss://push.example/token", ""),
+        ("https://push.example:443", ""),
+        ("https://evil.example", "127.0.0.1"),
+        ("null", "127.0.0.1"),
+    ],
+)
+async def test_a_page_of_another_origin_counts_by_its_address_though_proxies_do_not(
+    harness: Harness, origin: str | None, key: str
+) -> None:
+    answer = await call(harness, headers=UPGRADE | ({} if origin is None else {"origin": origin}))
+    assert isinstance(answer, Upgrade)
+    counted = harness.node.connection_limits.count("127.0.0.1")
+    assert counted == "", "as a trusted proxy"
+    connection = answer.protocol_factory(counted)
+    assert isinstance(connection, UserAgentConnection)
+    assert connection.address_key == key

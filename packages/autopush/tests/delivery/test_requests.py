@@ -264,7 +264,7 @@ async def test_after_a_lost_reply_the_replaced_node_is_still_called(
     connect = harness.store.users.connect
 
     async def answer_of_the_second_try(
-        record: UserRecord, node_id: str, connected_at: int, wake_data: None, min_urgency: None
+        record: UserRecord, node_id: str, connected_at: int, *_: object
     ) -> UserRecord:
         await connect(record, node_id, connected_at)
         return await harness.record()

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -279,6 +280,40 @@ async def test_what_is_unacked_is_handed_over_too(tmp_path: Path, delivery: str)
     assert running.errors == []
 
 
+@pytest.mark.parametrize("tls", [False, slow(True, name="under TLS")], ids=["plain", "TLS"])
+@pytest.mark.parametrize("workers", [slow("1"), "2"])
+async def test_when_an_upgrade_begins_to_require_accounts_nobody_without_one_is_kept(
+    tmp_path: Path, workers: str, tls: bool
+) -> None:
+    authority = Authority(tmp_path)
+    data, config = tmp_path / "data", tmp_path / "autopush.toml"
+    config.write_text("")
+    options = ["--workers", workers, "--upgrade-drain", "600", "--config", str(config)]
+    running = EndedService(data, [*options, *(authority.issue(tmp_path).options if tls else [])])
+    running.tls = authority.client() if tls else None
+    await running.start()
+    token = run_command(["user", "add", "ann", "--data", str(data)]).stdout.strip()
+    strangers = [await running.connect() for _ in range(4)]
+    silent = [await UserAgent.connect(running.websocket, tls=running.tls) for _ in range(4)]
+    config.write_text("accounts_required = true\n")
+    pid = await upgraded_by_pid(running, running.pid)
+    try:
+        for agent in silent:
+            with suppress(ConnectionClosed):  # if it is closed already
+                await agent.send(messageType="hello", use_webpush=True)
+        codes = {await agent.closed() for agent in (*silent, *strangers)}
+        assert not any(agent.received for agent in silent)
+        assert codes == {1008}
+        url = f"{running.websocket.rstrip('/')}/{token}"
+        admitted = await UserAgent.connect(url, tls=running.tls)
+        await admitted.hello()
+        await admitted.close()
+        assert await running.ended() == 0
+    finally:
+        await stop(pid)
+    assert running.errors == []
+
+
 @pytest.mark.slow
 @workers
 async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accepted(
@@ -438,8 +473,24 @@ async def test_a_version_that_does_not_start_leaves_the_old_one_serving(
     await stop(pid)
 
 
-def test_a_process_that_is_no_service_gets_no_signal() -> None:
-    other = subprocess.Popen(["sleep", "600"])
+HANDLES_THE_SIGNAL = (
+    "import signal; signal.signal(signal.SIGUSR2, exit); print('ready', flush=True); signal.pause()"
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sh", "-c", "echo ready; exec sleep 600"],
+        [sys.executable, "-c", HANDLES_THE_SIGNAL],
+        [sys.executable, "-c", HANDLES_THE_SIGNAL, "autopush", "serve"],
+    ],
+    ids=["without a handler", "with a handler", "with our name"],
+)
+def test_a_process_that_is_no_service_gets_no_signal(command: list[str]) -> None:
+    other = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"ready\n"
     try:
         refused = upgrade("--pid", str(other.pid))
         assert refused.returncode == 3
@@ -448,6 +499,7 @@ def test_a_process_that_is_no_service_gets_no_signal() -> None:
     finally:
         other.kill()
         other.wait()
+        other.stdout.close()
 
 
 async def test_a_worker_gets_no_signal_and_its_main_process_is_named(tmp_path: Path) -> None:

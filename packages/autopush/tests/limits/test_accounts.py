@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from autopush.limits import AccountLimits, LimitRefusals
+from autopush.admission import AccountLimits, OpenConnections, account_of
+from autopush.limits import LimitRefusals
 from autopush.net.http_messages import Request
 from autopush.store.accounts import Account
 from autopush.telemetry.metric_table import LIMIT_REFUSED
@@ -17,7 +18,7 @@ from support.recorded import new_metrics, recorded
 TOKEN = "a" * 43
 OTHER = "b" * 43
 ANN = Account("ann", hash_secret(TOKEN), 1, connections=2)
-EVE = Account("eve", hash_secret(OTHER), 1)
+EVE = Account("eve", hash_secret(OTHER), 1, number=1)
 
 
 def request(path: str = "/", **headers: str) -> Request:
@@ -56,7 +57,7 @@ async def limits(reader: Reader, metrics: Metrics) -> AccountLimits:
 
 def refusal(limits: AccountLimits, asked: Request) -> tuple[int, int]:
     with pytest.raises(PushError) as refused:
-        limits.admit_connection(asked)
+        limits.admit_connection(account_of(asked), asked.client_address)
     assert TOKEN not in str(refused.value)
     assert OTHER not in str(refused.value)
     return refused.value.status, refused.value.errno
@@ -64,14 +65,18 @@ def refusal(limits: AccountLimits, asked: Request) -> tuple[int, int]:
 
 @pytest.mark.parametrize("path", [f"/{TOKEN}", f"/ws/{TOKEN}", f"/{TOKEN}/", f"/a/b/{TOKEN}"])
 def test_the_token_ends_the_path_whatever_stands_before_it(
-    limits: AccountLimits, path: str
+    path: str,
 ) -> None:
-    assert limits.admit_connection(request(path)) == ANN.token_hash
+    assert account_of(request(path)) == ANN.token_hash
 
 
-def test_or_it_is_in_the_header_authorization(limits: AccountLimits) -> None:
-    assert limits.admit(request(authorization=f"Bearer {TOKEN}")) == ANN.token_hash
-    assert limits.admit(request(f"/{OTHER}", authorization="Basic eDp5")) == EVE.token_hash
+def test_or_it_is_in_the_header_authorization() -> None:
+    assert account_of(request(authorization=f"Bearer {TOKEN}")) == ANN.token_hash
+    assert account_of(request(f"/{OTHER}", authorization="Basic eDp5")) == EVE.token_hash
+
+
+def test_every_account_that_is_known_is_admitted(limits: AccountLimits) -> None:
+    assert [limits.admit(each.token_hash) for each in (ANN, EVE)] == [ANN, EVE]
 
 
 @pytest.mark.parametrize("path", ["/", "", "/ws", "/ws/", "/my/very/long/path/without/a/token"])
@@ -80,7 +85,7 @@ def test_without_a_token_it_is_401_with_a_challenge(
 ) -> None:
     assert refusal(limits, request(path)) == (401, 123)
     with pytest.raises(PushError) as refused:
-        limits.admit(request(path))
+        limits.admit(account_of(request(path)))
     assert refused.value.headers == (("WWW-Authenticate", 'Bearer realm="autopush"'),)
     assert recorded(metrics, LIMIT_REFUSED, limit="accounts_required") == 2
 
@@ -97,7 +102,7 @@ async def test_before_the_accounts_are_read_nobody_is_refused_for_good(
     limits = AccountLimits(LimitRefusals(metrics), reader)
     assert refusal(limits, request(f"/{TOKEN}")) == (503, 202)
     await limits.load()
-    assert limits.admit(request(f"/{TOKEN}"))
+    assert limits.admit(ANN.token_hash)
 
 
 async def test_while_the_store_fails_the_accounts_read_last_count(
@@ -106,19 +111,19 @@ async def test_while_the_store_fails_the_accounts_read_last_count(
     reader.error = Unavailable("away")
     with pytest.raises(Unavailable):
         await limits.load()
-    assert limits.admit(request(f"/{TOKEN}")) == ANN.token_hash
+    assert limits.admit(ANN.token_hash) == ANN
 
 
 async def test_an_account_that_is_added_or_revoked_counts_with_the_next_reading(
     limits: AccountLimits, reader: Reader
 ) -> None:
     del reader.accounts["ann"]
-    limits.admit(request(f"/{TOKEN}"))
+    limits.admit(ANN.token_hash)
     await limits.load()
     assert refusal(limits, request(f"/{TOKEN}")) == (403, 123)
     reader.accounts["ann"] = ANN
     await limits.load()
-    assert limits.admit(request(f"/{TOKEN}"))
+    assert limits.admit(ANN.token_hash)
 
 
 async def test_the_sessions_of_a_revoked_account_are_ended(
@@ -132,7 +137,7 @@ async def test_the_sessions_of_a_revoked_account_are_ended(
 
     limits.end_sessions = end
     for identity in (ANN.token_hash, EVE.token_hash):
-        limits.opened(identity)
+        limits.open(identity)
     await limits.load()
     assert ended == []
     del reader.accounts["ann"]
@@ -149,7 +154,7 @@ async def test_one_who_is_added_again_at_once_does_not_keep_the_old_sessions(
         ended.append(identities)
 
     limits.end_sessions = end
-    limits.opened(ANN.token_hash)
+    limits.open(ANN.token_hash)
     reader.accounts["ann"] = Account("ann", hash_secret("d" * 43), 2)
     await limits.load()
     assert ended == [[ANN.token_hash]]
@@ -158,17 +163,59 @@ async def test_one_who_is_added_again_at_once_does_not_keep_the_old_sessions(
 def test_above_its_quota_an_account_gets_429_until_a_connection_ends(
     limits: AccountLimits, metrics: Metrics
 ) -> None:
-    asked = request(f"/{TOKEN}")
     for _ in range(2):
-        limits.opened(limits.admit_connection(asked))
-    assert refusal(limits, asked) == (429, 203)
+        limits.open(ANN.token_hash)
+    assert refusal(limits, request(f"/{TOKEN}")) == (429, 203)
     assert recorded(metrics, LIMIT_REFUSED, limit="account_connections") == 1
-    limits.closed(ANN.token_hash)
-    assert limits.admit_connection(asked) == ANN.token_hash
+    limits.close(ANN.token_hash)
+    limits.admit_connection(ANN.token_hash)
 
 
 def test_an_account_without_a_quota_has_as_many_connections_as_it_likes(
     limits: AccountLimits,
 ) -> None:
     for _ in range(100):
-        limits.opened(limits.admit_connection(request(f"/{OTHER}")))
+        limits.admit_connection(EVE.token_hash)
+        limits.open(EVE.token_hash)
+
+
+async def test_the_quota_is_one_for_all_workers_and_free_when_a_worker_has_ended(
+    reader: Reader, metrics: Metrics
+) -> None:
+    total = OpenConnections(3)
+    workers = [AccountLimits(LimitRefusals(metrics), reader, total, each) for each in range(3)]
+    for worker in workers:
+        await worker.load()
+    workers[0].open(ANN.token_hash)
+    workers[2].open(ANN.token_hash)
+    for worker in workers:
+        assert refusal(worker, request(f"/{TOKEN}")) == (429, 203)
+        with pytest.raises(PushError):  # as when both were admitted at the same time
+            worker.open(ANN.token_hash)
+    workers[1].open(EVE.token_hash)
+    total.clear(2)
+    workers[1].open(ANN.token_hash)
+    workers[0].close(ANN.token_hash)
+    workers[0].admit_connection(ANN.token_hash)
+
+
+async def test_a_connection_counts_where_it_did_when_its_account_gets_another_number(
+    limits: AccountLimits, reader: Reader
+) -> None:
+    limits.open(ANN.token_hash)
+    del reader.accounts["ann"]
+    reader.accounts["bob"] = Account("bob", hash_secret("d" * 43), 1, connections=1)
+    await limits.load()
+    limits.close(ANN.token_hash)
+    limits.open(hash_secret("d" * 43))
+    assert refusal(limits, request(f"/{'d' * 43}")) == (429, 203)
+
+
+def test_only_a_uaid_of_no_other_account_can_be_taken(limits: AccountLimits) -> None:
+    ann, eve, revoked = ANN.token_hash, EVE.token_hash, hash_secret("d" * 43)
+    assert [limits.may_take(ann, owner) for owner in ("", ann, eve, revoked)] == [
+        True,
+        True,
+        False,
+        True,
+    ]

@@ -1,6 +1,8 @@
 """TOML files. Ini files are tested with the sources."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.declaration import ALL_COMMANDS, SHELL_TOOLS, IniFile
-from autopush.settings.files import toml_entries
+from autopush.settings.files import read_text, toml_entries
 from support.setting_sources import SettingSources
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
@@ -194,3 +196,57 @@ def test_a_text_is_read_as_it_is(sources: SettingSources, values: dict[str, str]
     assert {name: getattr(settings, name) for name in values} == {
         name: text.strip() for name, text in values.items()
     }
+
+
+# ── whose files root obeys ──────────────────────────────────────────────────────────────────────
+
+SOMEBODY = 12345
+
+
+def _give(path: Path, what: str) -> None:
+    target = Path("other").absolute()
+    if what.endswith("link"):
+        path.rename(target)
+        path.symlink_to(target)
+    match what:
+        case "the file":
+            os.chown(path, SOMEBODY, 0)
+        case "the link":
+            os.chown(path, SOMEBODY, 0, follow_symlinks=False)
+        case "the target of the link":
+            os.chown(target, SOMEBODY, 0)
+        case "the folder":
+            os.chown(path.parent, SOMEBODY, 0)
+        case "a group may write":
+            os.chown(path, 0, SOMEBODY)
+            path.chmod(0o664)
+        case "everybody may write":
+            path.chmod(0o646)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        *(
+            (name, what)
+            for name in ("./.autopush.toml", "configs/autopush.toml")
+            for what in ("the file", "the link", "the target of the link", "a group may write")
+        ),
+        ("./.autopush.toml", "everybody may write"),
+        ("configs/autopush.toml", "the folder"),
+    ],
+)
+def test_root_obeys_a_file_of_the_working_directory_only_if_nobody_else_may_write_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("configs").mkdir()
+    Path(name).write_text("port = 9000\n")
+    assert read_text(name, must_exist=False, is_named=False)
+    _give(Path(name), what)
+    with pytest.raises(StartupError, match=r"(belongs to the user 12345|by others), and this runs"):
+        read_text(name, must_exist=False, is_named=False)
+    assert read_text(name, must_exist=True), "named on the command line"
+    monkeypatch.setattr(os, "geteuid", lambda: SOMEBODY)
+    assert read_text(name, must_exist=False, is_named=False)

@@ -1,6 +1,7 @@
 """Accounts are added, changed and revoked, on every engine, and tokens are not stored."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,29 @@ async def test_a_quota_can_be_changed_and_the_token_stays(accounts: Accounts) ->
     await accounts.set_quota("ann", 5)
     (account,) = (await accounts.read()).values()
     assert (account.connections, account.token_hash) == (5, hash_secret(token))
+
+
+async def test_each_account_has_a_number_of_its_own_which_stays(
+    engine: Engine, accounts: Accounts
+) -> None:
+    for name in ("ann", "bob", "eve"):
+        await accounts.add(name)
+    await accounts.revoke("bob")
+    await accounts.set_quota("ann", 5)
+    await accounts.add("dan")
+    numbers = {name: each.number for name, each in (await accounts.read()).items()}
+    assert numbers == {"ann": 0, "eve": 2, "dan": 1}
+
+    # Those of a version without numbers get some.
+    table = await engine.open_table(router_table("router"))
+    row = await table.get((ACCOUNTS_ROW,))
+    assert row is not None
+    members: dict[str, Any] = dict(row["accounts"])  # type: ignore[arg-type]
+    for name in ("ann", "dan"):
+        members[name] = {key: each for key, each in members[name].items() if key != "number"}
+    await table.put(row | {"accounts": members})
+    numbers = {name: each.number for name, each in (await accounts.read()).items()}
+    assert numbers == {"ann": 0, "dan": 1, "eve": 2}
 
 
 async def test_of_changes_at_the_same_time_none_is_lost(accounts: Accounts) -> None:

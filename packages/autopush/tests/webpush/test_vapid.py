@@ -15,7 +15,13 @@ from autopush.webpush.errors import PushError
 from autopush.webpush.headers import check_content
 from autopush.webpush.syntax import encode_base64url
 from autopush.webpush.tokens import key_hash
-from autopush.webpush.vapid import Claims, Credentials, Verifier, make_authorization
+from autopush.webpush.vapid import (
+    MAX_AUTHORIZATION,
+    Claims,
+    Credentials,
+    Verifier,
+    make_authorization,
+)
 from support.cases import cases
 from support.senders import Sender
 
@@ -386,12 +392,37 @@ def test_a_remembered_sender_is_checked_by_the_clock_at_each_use() -> None:
         verifier.check(claims, NOW - 86_400)
 
 
-def test_a_header_too_long_to_keep_is_verified_each_time() -> None:
+def test_a_header_that_is_too_long_is_401_and_every_other_is_remembered() -> None:
     verifier = Verifier(ORIGIN)
-    authorization = SENDER.vapid({**CLAIMS, "x": "y" * 4000})
+    authorization = SENDER.vapid({**CLAIMS, "x": "y" * 2700})
+    assert 3800 < len(authorization) <= MAX_AUTHORIZATION
     credentials = parse(authorization, None, verifier)
     verifier.remember(credentials, verifier.verify(credentials))
-    assert not remembered(verifier, authorization)
+    assert remembered(verifier, authorization)
+    assert "at most 4096 characters" in refusal(SENDER.vapid({**CLAIMS, "x": "y" * 3000}))
+
+
+@pytest.mark.parametrize(
+    ("origin", "audience", "is_own"),
+    [
+        ("https://xn--bcher-kva.example", "https://b\u00fccher.example", True),
+        ("https://xn--bcher-kva.example", "https://B\u00dcCHER.example:443/wpush", True),
+        ("https://xn--bcher-kva.example", "https://xn--bcher-kva.example", True),
+        ("https://xn--bcher-kva.example", "https://b\u00e4cher.example", False),
+        (ORIGIN, "https://push.ex\u00e4mple", False),
+        (ORIGIN, "https://" + "\u00e4" * 4000, False),
+    ],
+)
+def test_an_audience_may_be_written_in_its_own_script(
+    origin: str, audience: str, is_own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verifier = Verifier(origin)
+    monkeypatch.setattr("encodings.idna.ToASCII", None)  # which takes a millisecond
+    claims = {**CLAIMS, "aud": ["https://a.example", audience]}
+    credentials = Credentials("", 2, TOKEN, KEY)
+    monkeypatch.setattr(jwt, "parse", lambda _: jwt.SignedToken(b"", b"", claims))
+    monkeypatch.setattr(jwt, "verify", lambda *_: True)
+    assert (origin in verifier.verify(credentials).audiences) is is_own
 
 
 def test_threads_verify_side_by_side() -> None:

@@ -17,7 +17,14 @@ import msgspec
 import orjson
 
 from autopush.api.forwarding import Forwarding
-from autopush.api.push import PUSH_HEADERS, Push, PushHandler, client_headers, push_within
+from autopush.api.push import (
+    PUSH_HEADERS,
+    Push,
+    PushHandler,
+    client_headers,
+    push_path,
+    push_within,
+)
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import method_not_allowed
 from autopush.limits import LimitRefusals
@@ -270,7 +277,7 @@ class LineReader:
             body = decode_base64url(message.body)
         except ValueError as error:
             raise PushError.invalid(Errno.MALFORMED_BODY, f"body: {error}") from None
-        return push_within(self.batch, message.endpoint, headers, body)
+        return push_within(self.batch, push_path(message.endpoint), headers, body)
 
 
 def _headers_of(sent: bytes) -> Iterator[tuple[str, str]]:

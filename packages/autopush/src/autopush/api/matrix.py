@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from autopush.api import responses
-from autopush.api.push import Push, client_headers, push_within
+from autopush.api.push import Push, client_headers, push_path, push_within
 from autopush.net.http_messages import Request, Response
 from autopush.shown import shown
 from autopush.telemetry.metric_table import MATRIX_NOTIFICATION
@@ -51,8 +51,8 @@ class MatrixNotification(NamedTuple):
 
 
 class MatrixGateway:
-    """`max_data`: bytes of a push. A notification that is larger loses all but its IDs and counts,
-    with which a client gets the event from its homeserver.
+    """`max_data`: bytes of a push. A notification that is larger, or nested too deeply, loses all
+    but its IDs and counts, with which a client gets the event from its homeserver.
     """
 
     def __init__(self, metrics: Metrics, *, max_data: int) -> None:
@@ -66,17 +66,21 @@ class MatrixGateway:
         if request.method != "POST":
             raise responses.method_not_allowed("GET, POST")
         notification = read_notification(request.body, self._max_data)
+        # A homeserver that names a device twice has it told once.
+        by_path: dict[str, list[str]] = {}
+        for pushkey in dict.fromkeys(notification.pushkeys):
+            by_path.setdefault(push_path(pushkey), []).append(pushkey)
         answers = await asyncio.gather(
-            *(push(_push_request(request, key, notification)) for key in notification.pushkeys)
+            *(push(_push_request(request, path, notification)) for path in by_path)
         )
-        rejected = []
+        rejected: list[str] = []
         retries = []
-        for pushkey, answer in zip(notification.pushkeys, answers, strict=True):
+        for pushkeys, answer in zip(by_path.values(), answers, strict=True):
             if answer.status < 300:
                 result = "accepted"
             elif answer.status in REJECTED:
                 result = "rejected"
-                rejected.append(pushkey)
+                rejected += pushkeys
             elif answer.status == 429 or answer.status >= 500:
                 result = "retry"
                 retries.append(answer)
@@ -104,8 +108,11 @@ def read_notification(body: bytes, max_data: int) -> MatrixNotification:
         raise malformed(f"devices: expected a list of 1 to {MAX_DEVICES}, got {got}")
     pushkeys = [_pushkey(each) for each in devices]
     is_event = _is_event(members)
-    content = orjson.dumps({"notification": members})
-    if len(content) > max_data:
+    try:
+        content = orjson.dumps({"notification": members})
+    except orjson.JSONEncodeError:  # it is nested more deeply than can be written
+        content = b""
+    if not content or len(content) > max_data:
         content = orjson.dumps({"notification": _identifying(members)})
     urgency = "high" if is_event and members.get("prio") != "low" else "low"
     return MatrixNotification(pushkeys, content, urgency, None if is_event else COUNTS_TOPIC)
@@ -146,14 +153,14 @@ def _identifying(members: Mapping[str, object]) -> dict[str, object]:
     return kept
 
 
-def _push_request(request: Request, pushkey: str, notification: MatrixNotification) -> Request:
-    """The push for one device."""
+def _push_request(request: Request, path: str, notification: MatrixNotification) -> Request:
+    """The push for one device. `path`: of its endpoint."""
     # The content is in clear; distributors of UnifiedPush pass on what has this name.
     headers = client_headers(request)
     headers |= {"content-encoding": "aes128gcm", "ttl": TTL, "urgency": notification.urgency}
     if notification.topic is not None:
         headers["topic"] = notification.topic
-    return push_within(request, pushkey, headers, notification.content)
+    return push_within(request, path, headers, notification.content)
 
 
 def _retry_later(answers: list[Response]) -> PushError:

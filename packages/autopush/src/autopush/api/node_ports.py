@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from autopush.admission import account_of
 from autopush.api import responses
+from autopush.api.browsers import OwnOrigins
 from autopush.api.responses import ErrorResponses
 from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck
 from autopush.delivery.connected import ConnectedUser, Registry
@@ -16,6 +18,7 @@ from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.delivery.versions import OtherVersions
 from autopush.limits import LimitRefusals
+from autopush.net.client_limits import ConnectionRate
 from autopush.net.frames import answer_handshake
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.net.node_auth import (
@@ -63,7 +66,10 @@ _log = logs.get(__name__)
 
 @dataclass(eq=False)
 class UpgradeHandler:
-    """Handler of the WebSocket port. An invalid upgrade gets a 4xx with the reason, never a 5xx."""
+    """Handler of the WebSocket port. An invalid upgrade gets a 4xx with the reason, never a 5xx.
+
+    `connection_rate`: of the port, for pages of other origins, which count by address.
+    """
 
     node: ConnectionNode
     dockerflow: Dockerflow
@@ -72,6 +78,10 @@ class UpgradeHandler:
     refusals: LimitRefusals
     websocket_url: str
     start_page: str
+    connection_rate: ConnectionRate | None = None
+
+    def __post_init__(self) -> None:
+        self._origins = OwnOrigins(self.websocket_url, self.start_page)
 
     def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         if "upgrade" not in request.headers:
@@ -85,16 +95,28 @@ class UpgradeHandler:
         if not self.node.is_accepting:
             self.refusals.add("connections", request.client_address)
             return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
+        if request.body or "transfer-encoding" in request.headers:
+            return responses.text(400, "A WebSocket is opened without a body.\n")
         headers, account = request.headers, ""
         if self.node.accounts is not None:
+            account = account_of(request)
             try:
-                account = self.node.accounts.admit_connection(request)
+                self.node.accounts.admit_connection(account, request.client_address)
             except PushError as refusal:
                 return self.errors.of(refusal)
         client = self.node.clients.find(
             headers.get("user-agent", ""), headers.get("host", ""), account
         )
-        return Upgrade(answer.headers, lambda key: UserAgentConnection(self.node, client, key))
+
+        def connection(key: str) -> UserAgentConnection:
+            """:raises ConnectionRefused: its address has too many"""
+            if self._origins.is_foreign(request):
+                key = self.node.connection_limits.recount(
+                    key, request.client_address, self.connection_rate, from_page=True
+                )
+            return UserAgentConnection(self.node, client, key)
+
+        return Upgrade(answer.headers, connection)
 
     async def _page(self, request: Request) -> Response:
         page = await self.dockerflow.respond(request) or self.log_check.respond(request)

@@ -311,6 +311,8 @@ class DeleteHandler:
 # ── SimplePush ────────────────────────────────────────────────────────────────────────────────────
 
 MAX_FIELDS: Final = 32
+MAX_OTHER_FIELDS: Final = 4096
+"""Bytes of a form beside the data."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -336,12 +338,13 @@ class SimplePushHandler:
             endpoint = self._open(token)
             self.limits.check_push(endpoint, None, began)
             recipient = await self.router.find_simplepush(endpoint.uaid)
-            number, data = read_update(request.body or request.query.encode(), self.clock())
-            if data is not None and len(data.encode()) > self.max_data:
-                raise PushError(
-                    Errno.PAYLOAD_TOO_LARGE,
-                    f"data is longer than {self.max_data} bytes, got {len(data.encode())}",
-                )
+            form = request.body or request.query.encode()
+            # Each byte of the data may take three in a form.
+            if len(form) > 3 * self.max_data + MAX_OTHER_FIELDS:
+                raise _longer_data(self.max_data, f"a form of {len(form)}")
+            number, data = read_update(form, self.clock())
+            if (size := len((data or "").encode())) > self.max_data:
+                raise _longer_data(self.max_data, str(size))
             update = VersionUpdate.of(endpoint.uaid, endpoint.channel_id, number, data)
             if line is not None:
                 line.validated()
@@ -376,6 +379,10 @@ class SimplePushHandler:
                 status=400,
             )
         return endpoint
+
+
+def _longer_data(limit: int, got: str) -> PushError:
+    return PushError(Errno.PAYLOAD_TOO_LARGE, f"data is longer than {limit} bytes, got {got}")
 
 
 def read_update(form: bytes, now: float) -> tuple[int, str | None]:
@@ -422,16 +429,20 @@ def client_headers(request: Request) -> dict[str, str]:
     return {name: headers[name] for name in _OF_CLIENT if name in headers}
 
 
-def push_within(request: Request, endpoint: str, headers: dict[str, str], body: bytes) -> Request:
-    """A push to an endpoint, from the client of that request. `headers`: all of the push, with
-    lower-case names.
+def push_path(endpoint: str) -> str:
+    """The path of an endpoint. Whichever URL the token stands in, it is the token that counts: a
+    service whose name has changed keeps its subscriptions.
+    """
+    return "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0]
 
-    Whichever URL the token stands in, it is the token that counts: a service whose name has changed
-    keeps its subscriptions.
+
+def push_within(request: Request, path: str, headers: dict[str, str], body: bytes) -> Request:
+    """A push to the endpoint of that path, from the client of that request. `headers`: all of the
+    push, with lower-case names.
     """
     return Request(
         "POST",
-        "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0],
+        path,
         "",
         headers,
         request.peer,

@@ -8,25 +8,24 @@
 Anyone who has the URL of a subscription or the id of a message may ask, as anyone may delete a
 message by its id. The standard answers with HTTP/2 server push, which no client has any more.
 
-Rule: an outcome is known at once in the process that wrote it, and after `POLL_INTERVAL` in others:
-every waiting request reads the store. So the number of them is bounded, and that is their cost.
+An outcome is known at once in the process that wrote it, and after `POLL_INTERVAL` in others.
 """
 
 import asyncio
-import hashlib
-import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Final, cast
 
-import orjson
-
 from autopush.api import responses
+from autopush.api.browsers import OwnOrigins
+from autopush.api.receipt_polls import POLL_INTERVAL, Document, Poll, Polls, Snapshot
 from autopush.clock import Clock
 from autopush.delivery.router import DeliveryResult
 from autopush.limits import LimitRefusals, TokenBuckets
-from autopush.net.client_limits import ConnectionLimits
+from autopush.net.client_limits import ConnectionLimits, ConnectionRefused
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore
@@ -50,25 +49,27 @@ LONGEST_WAIT: Final = 60.0
 """Seconds that a request may wait."""
 LONGEST_STREAM: Final = 3600.0
 """Seconds after which a client of a stream has to connect again."""
-POLL_INTERVAL: Final = 1.0
-GONE_INTERVAL: Final = 10.0
-"""Seconds between two checks whether a message without an outcome is still stored."""
 KEEPALIVE_INTERVAL: Final = 15.0
 MAX_WAITING: Final = 1000
 """Requests and streams that wait in one worker."""
+MAX_WAITING_OF_ADDRESS: Final = 250
+TOO_MANY_WAIT: Final = "Too many requests wait"
+READ_RATE: Final = Rate(1200, "min")
+"""Requests for a subscription from one client address: each reads up to `MAX_MESSAGES` messages."""
 MAX_UNREAD: Final = 65_536
 """Bytes; a client that leaves more unread is disconnected."""
 
 EVENT_STREAM: Final = "text/event-stream"
-_LINK: Final = re.compile(rf'<([^<>]*)>\s*;[^,]*\brel="?{re.escape(RELATION)}"?')
+MAX_MEMBERS: Final = 32
+"""Members of a header that are read: preferences, links."""
 
 _log: Final = logs.get(__name__)
 
 
 def preferences(text: str | None) -> dict[str, str]:
-    """The members of a Prefer header, RFC 7240; parameters are ignored."""
+    """The first members of a Prefer header, RFC 7240; parameters are ignored."""
     found: dict[str, str] = {}
-    for member in (text or "").split(","):
+    for member in (text or "").split(",", MAX_MEMBERS)[:MAX_MEMBERS]:
         name, _, value = member.partition(";")[0].partition("=")
         found.setdefault(name.strip().lower(), value.strip().strip('"'))
     return found
@@ -91,7 +92,14 @@ class ReceiptHandler:
     poll_interval: float = POLL_INTERVAL
 
     def __post_init__(self) -> None:
+        self._origins = OwnOrigins(self.tokens.endpoint_url)
         self._receipts = self.store.receipts
+        self._polls: Polls | None = None
+        if self._receipts is not None:
+            self._polls = Polls(self._receipts, self._documents, self.poll_interval)
+        self._waiting = Counter[str]()
+        """By client address."""
+        self._readers = TokenBuckets(READ_RATE)
         self._senders = TokenBuckets(self.rate)
         self._streams: set[EventStream] = set()
 
@@ -105,17 +113,18 @@ class ReceiptHandler:
         """
         if self._receipts is None or "respond-async" not in preferences(headers.get("prefer")):
             return None
-        point = None if credentials is None else credentials.point()
-        if self._senders.take(endpoint.ids if point is None else point):
+        # Who knows an anonymous sender's subscription adds to it only by its endpoint.
+        sender = endpoint.ids if credentials is None else credentials.point()
+        if self._senders.take(sender):
             self.refusals.add("receipt_rate")
             return None
         named = _subscription_named(headers)
         with suppress(ValueError):
             known = ReceiptSubscription.of_token(self.tokens.ring, named)
-            is_own = known.sender == ReceiptSubscription.sender_of(point)
+            is_own = known.sender == ReceiptSubscription.sender_of(sender)
             if is_own and len(await self._receipts.of_subscription(known.id)) < MAX_MESSAGES:
                 return known
-        return ReceiptSubscription.new(point)
+        return ReceiptSubscription.new(sender)
 
     async def accepted(
         self,
@@ -157,11 +166,11 @@ class ReceiptHandler:
             raise responses.storage_refusal(error) from error
         return responses.json(200, document)
 
-    async def _state(self, message: MessageId) -> dict[str, object]:
+    async def _state(self, message: MessageId) -> Document:
         if message.receipt and self._receipts is not None:
             receipt = await self._receipts.find(message)
             if receipt is not None:
-                return await self._settled(receipt, check_message=True)
+                return await self._settled(receipt, set(), check=True)
         stored = await self.store.find(message)
         if stored is None:
             return {"state": "unknown"}
@@ -171,28 +180,32 @@ class ReceiptHandler:
             received = microseconds_of(message.sort_time) // 1000
         return {"state": "expired" if is_expired else "stored", "times": {"received": received}}
 
-    async def _settled(self, receipt: Receipt, *, check_message: bool) -> dict[str, object]:
+    async def _settled(self, receipt: Receipt, gone: set[str], *, check: bool) -> Document:
+        """`gone`: versions of messages that will not be delivered; with `check` it may grow."""
         now = self.clock()
         outcome = receipt.outcome(now)
-        # Later it has expired in its table, but may be on its way.
-        is_kept = "stored" in receipt.times and now < receipt.deadline - GRACE
-        if outcome is Outcome.PENDING and check_message and is_kept:
-            message = parse_message_id(self.tokens.ring, receipt.version)
-            if await self.store.is_deleted(message):
-                # It may have been acked and deleted since its receipt was read.
-                receipt = await cast(Receipts, self._receipts).find(message) or receipt
-                outcome = receipt.outcome(now)
-                if outcome is Outcome.PENDING:
-                    outcome = Outcome.GONE
+        if outcome is Outcome.PENDING:
+            # Later it has expired in its table, but may be on its way.
+            is_kept = "stored" in receipt.times and now < receipt.deadline - GRACE
+            if check and is_kept and receipt.version not in gone:
+                message = parse_message_id(self.tokens.ring, receipt.version)
+                if await self.store.is_deleted(message):
+                    gone.add(receipt.version)
+                    # It may have been acked and deleted since its receipt was read.
+                    receipt = await cast(Receipts, self._receipts).find(message) or receipt
+                    outcome = receipt.outcome(now)
+                await asyncio.sleep(0)  # a store that does not suspend would hold the loop
+            if outcome is Outcome.PENDING and receipt.version in gone:
+                outcome = Outcome.GONE
         return self._document(receipt, outcome)
 
-    def _document(self, receipt: Receipt, outcome: Outcome) -> dict[str, object]:
+    def _document(self, receipt: Receipt, outcome: Outcome) -> Document:
         state = receipt.state
         if outcome is Outcome.DELIVERED and state != "errored":
             state = "delivered"
         elif outcome is Outcome.GONE:
             state = "expired"
-        document: dict[str, object] = {
+        document: Document = {
             "message": f"{self.tokens.endpoint_url}/m/{receipt.version}",
             "status": int(outcome),
             "state": state,
@@ -205,16 +218,20 @@ class ReceiptHandler:
     # ── the receipts of a subscription ───────────────────────────────────────────────────────────
 
     async def __call__(self, request: Request, token: str) -> Answer:
-        """:raises PushError: 404/102, no such subscription; 429/203, too many requests wait; 503,
-        the store failed
+        """:raises PushError: 404/102, no such subscription; 429/203, too many requests, or too many
+        that wait; 503, the store failed
         """
-        receipts = self._receipts
+        polls = self._polls
+        from_page = self._origins.is_foreign(request)
+        key = self.connection_limits.key(request.client_address, from_page=from_page)
         try:
-            if receipts is None:
+            if polls is None:
                 raise ValueError("no receipts here")
+            if wait := self._readers.take(key):
+                raise self._too_many("receipt_reads", key, "Too many requests", wait)
             subscription = ReceiptSubscription.of_token(self.tokens.ring, token)
-            documents = await self._documents(subscription.id, check_messages=True)
-            if not documents:
+            snapshot = await polls.read(subscription.id)
+            if not snapshot.documents:
                 raise ValueError("all have expired")
         except ValueError:
             raise PushError.invalid(
@@ -226,82 +243,93 @@ class ReceiptHandler:
         except KeytablesError as error:
             raise responses.storage_refusal(error) from error
         if EVENT_STREAM in request.headers.get("accept", ""):
-            self._check_waiting(receipts)
+            self._check_waiting(key)
+            joined = self._joined(key, polls, subscription.id, snapshot)
             return Upgrade(
                 (("Content-Type", EVENT_STREAM), ("Cache-Control", "no-store")),
-                lambda key: EventStream(self, receipts, subscription.id, key),
+                partial(self._stream, joined),
                 status=200,
             )
-        wait = preferences(request.headers.get("prefer")).get("wait", "")
+        preferred = preferences(request.headers.get("prefer")).get("wait", "")
         known = request.headers.get("if-none-match")
-        if wait.isascii() and wait.isdigit() and not _has_news(documents, known):
-            self._check_waiting(receipts)
-            seconds = min(float(wait[:9]), LONGEST_WAIT)
-            documents = await self._news(receipts, subscription.id, documents, known, seconds)
-        etag = _etag(documents)
-        if known == etag:
-            return Response(304, headers=(("ETag", etag),))
-        headers = (("ETag", etag), ("Cache-Control", "no-store"))
-        return responses.json(200, {"receipts": documents}, headers)
+        is_number = preferred.isascii() and preferred.isdigit()
+        seconds = min(float(preferred[:9]), LONGEST_WAIT) if is_number else 0.0
+        if seconds and not snapshot.has_news(known):
+            with self._joined(key, polls, subscription.id, snapshot) as poll:
+                await self._wait(poll, known, seconds)
+                snapshot = poll.snapshot
+        if known == snapshot.etag:
+            return Response(304, headers=(("ETag", snapshot.etag),))
+        headers = (("ETag", snapshot.etag), ("Cache-Control", "no-store"))
+        return Response(200, snapshot.body, headers, "application/json")
 
-    def _check_waiting(self, receipts: Receipts) -> None:
-        if receipts.waiting >= self.max_waiting:
-            self.refusals.add("receipt_waits")
-            raise PushError(Errno.RATE_EXCEEDED, "Too many requests wait", retry_after=10)
-
-    async def _news(
-        self,
-        receipts: Receipts,
-        identifier: str,
-        documents: "Documents",
-        known: str | None,
-        seconds: float,
-    ) -> "Documents":
-        """The receipts, as soon as some are not those that the client knows."""
+    async def _wait(self, poll: Poll, known: str | None, seconds: float) -> None:
+        """Until there are outcomes that the client does not know."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        check_at = loop.time() + GONE_INTERVAL
-        while (left := until - loop.time()) > 0 and not receipts.is_closed:
-            await receipts.changed(identifier, min(left, self.poll_interval))
-            is_due = loop.time() >= check_at
-            if is_due:
-                check_at += GONE_INTERVAL
-            with suppress(KeytablesError):  # the next read may succeed
-                documents = await self._documents(identifier, check_messages=is_due)
-            if _has_news(documents, known):
-                break
-        return documents
+        while not poll.snapshot.has_news(known) and not self._is_ending:
+            if (left := until - loop.time()) <= 0:
+                return
+            await poll.news(left)
 
-    async def _documents(self, identifier: str, *, check_messages: bool) -> "Documents":
-        """Of a subscription. With `check_messages` a message that is gone is no longer pending."""
+    @property
+    def _is_ending(self) -> bool:
+        return self._receipts is None or self._receipts.is_closed
+
+    @contextmanager
+    def _joined(
+        self, key: str, polls: Polls, identifier: str, snapshot: Snapshot
+    ) -> Iterator[Poll]:
+        """:raises PushError: 429/203, too many wait"""
+        self._check_waiting(key)
+        polls.receipts.waiting += 1
+        self._waiting[key] += 1
+        try:
+            with polls.joined(identifier, snapshot) as poll:
+                yield poll
+        finally:
+            polls.receipts.waiting -= 1
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key]
+
+    def _check_waiting(self, key: str) -> None:
+        waiting = 0 if self._receipts is None else self._receipts.waiting
+        of_address = self._waiting[key] if key else 0
+        if waiting >= self.max_waiting or of_address >= MAX_WAITING_OF_ADDRESS:
+            raise self._too_many("receipt_waits", key, TOO_MANY_WAIT, 10)
+
+    def _too_many(self, limit: str, key: str, what: str, seconds: float) -> PushError:
+        self.refusals.add(limit, key)
+        return PushError(Errno.RATE_EXCEEDED, what, retry_after=seconds)
+
+    async def _documents(self, identifier: str, gone: set[str], check: bool) -> list[Document]:
         found = await cast(Receipts, self._receipts).of_subscription(identifier)
-        return [await self._settled(each, check_message=check_messages) for each in found]
+        return [await self._settled(each, gone, check=check) for each in found]
 
     # ── streams ──────────────────────────────────────────────────────────────────────────────────
 
-    async def run_stream(self, stream: "EventStream", receipts: Receipts, identifier: str) -> None:
+    def _stream(self, joined: AbstractContextManager[Poll], connection_key: str) -> "EventStream":
+        """:raises ConnectionRefused: too many wait, as others have come first"""
+        waiting = ExitStack()
+        try:
+            poll = waiting.enter_context(joined)
+        except PushError as refusal:
+            raise ConnectionRefused(refusal.status, TOO_MANY_WAIT) from None
+        return EventStream(self, poll, waiting, connection_key)
+
+    async def run_stream(self, stream: "EventStream", poll: Poll) -> None:
         """Write each outcome once to a stream, until its client leaves."""
         self._streams.add(stream)
         loop = asyncio.get_running_loop()
-        until, check_at = loop.time() + LONGEST_STREAM, 0.0
-        alive_until = loop.time() + KEEPALIVE_INTERVAL
-        sent: set[object] = set()
+        until, written = loop.time() + LONGEST_STREAM, 0
         try:
-            while loop.time() < until and not receipts.is_closed:
-                now = loop.time()
-                is_due = now >= check_at
-                if is_due:
-                    check_at = now + GONE_INTERVAL
-                with suppress(KeytablesError):  # the next read may succeed
-                    for document in await self._documents(identifier, check_messages=is_due):
-                        if _is_final(document) and document["message"] not in sent:
-                            sent.add(document["message"])
-                            stream.write(b"data: " + orjson.dumps(document) + b"\n\n")
-                            alive_until = now + KEEPALIVE_INTERVAL
-                if now >= alive_until:
+            while loop.time() < until and not self._is_ending:
+                if written < len(poll.events):
+                    stream.write(b"".join(poll.events[written:]))
+                    written = len(poll.events)
+                if not await poll.news(KEEPALIVE_INTERVAL):
                     stream.write(b":\n\n")
-                    alive_until = now + KEEPALIVE_INTERVAL
-                await receipts.changed(identifier, self.poll_interval)
         finally:
             self._streams.discard(stream)
             stream.close()
@@ -317,20 +345,17 @@ class ReceiptHandler:
             stream.close()
 
 
-Documents = list[dict[str, object]]
-
-
 class EventStream(asyncio.Protocol):
     """Server-sent events to one client, which sends nothing more. One that does not read is
     disconnected: it gets all receipts again when it comes back.
     """
 
     def __init__(
-        self, handler: ReceiptHandler, receipts: Receipts, identifier: str, connection_key: str
+        self, handler: ReceiptHandler, poll: Poll, waiting: ExitStack, connection_key: str
     ) -> None:
+        """`waiting`: closed when the connection is lost."""
         self._handler = handler
-        self._receipts = receipts
-        self._identifier = identifier
+        self._poll, self._waiting = poll, waiting
         self._connection_key = connection_key
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -338,11 +363,12 @@ class EventStream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(MAX_UNREAD)
-        running = self._handler.run_stream(self, self._receipts, self._identifier)
+        running = self._handler.run_stream(self, self._poll)
         self._task = asyncio.get_running_loop().create_task(running)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
+        self._waiting.close()
         self._handler.release(self._connection_key)
         if self._task is not None:
             self._task.cancel()
@@ -364,21 +390,17 @@ def _subscription_named(headers: Mapping[str, str]) -> str:
     """The token of the subscription that a push names; empty for none. `Push-Receipt` is of the
     drafts of the standard, and in use.
     """
-    link = _LINK.search(headers.get("link", ""))
-    url = link[1] if link else headers.get("push-receipt", "").strip().strip('<>"')
+    url = _link(headers.get("link", "")) or headers.get("push-receipt", "").strip().strip('<>"')
     return url.partition("/r/")[2]
 
 
-def _is_final(document: Mapping[str, object]) -> bool:
-    return document["status"] != Outcome.PENDING
-
-
-def _etag(documents: Documents) -> str:
-    """Changes with each outcome."""
-    final = [f"{each['message']} {each['status']}" for each in documents if _is_final(each)]
-    return f'"{hashlib.sha256(" ".join(final).encode()).hexdigest()[:16]}"'
-
-
-def _has_news(documents: Documents, known: str | None) -> bool:
-    """Whether there are outcomes other than those of the ETag `known`."""
-    return any(map(_is_final, documents)) and _etag(documents) != known
+def _link(text: str) -> str:
+    """The target of the first link with `RELATION` in a Link header (RFC 8288), "" without one."""
+    for link in text.split("<", MAX_MEMBERS)[1:]:
+        target, _, rest = link.partition(">")
+        for parameter in rest.partition(",")[0].split(";", MAX_MEMBERS)[1:]:
+            name, _, value = parameter.partition("=")
+            is_relation = name.strip().lower() == "rel"
+            if is_relation and RELATION in value.strip().strip('"').split(None, MAX_MEMBERS):
+                return target
+    return ""

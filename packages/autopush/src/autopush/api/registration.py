@@ -23,12 +23,14 @@ from urllib.parse import quote
 import orjson
 from msgspec import Struct
 
+from autopush.admission import AccountLimits, account_of
 from autopush.api import responses
+from autopush.api.browsers import OwnOrigins
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError
 from autopush.delivery.bridged import report_defects
 from autopush.delivery.peers import Nodes
 from autopush.delivery.placement import Placement
-from autopush.limits import AccountLimits, LimitRefusals, TokenBuckets
+from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.session import Rules
@@ -134,6 +136,7 @@ class RegistrationHandler:
     accounts: AccountLimits | None = None
 
     def __post_init__(self) -> None:
+        self._origins = OwnOrigins(self.tokens.endpoint_url)
         self._changes = TokenBuckets(self.changes_rate)
         self._dropped = self.metrics.counter(DROP_USER, errno="101")
         self._checks = self.metrics.counters(UA_CONNECTION_CHECK)
@@ -188,7 +191,10 @@ class RegistrationHandler:
             raise responses.storage_refusal(error) from error
 
     def _admit_user(self, request: Request) -> None:
-        key = self.proxies.limit_key(request.client_address)
+        is_foreign = self._origins.is_foreign(request)
+        key = (self.proxies.page_key if is_foreign else self.proxies.limit_key)(
+            request.client_address
+        )
         if wait := self.new_user_agents.take(key):
             raise self._too_many(request, "new_user_agents", "new user agents of one address", wait)
 
@@ -205,8 +211,10 @@ class RegistrationHandler:
     async def _register(
         self, request: Request, router_type: str, router: Router | None, app_id: str
     ) -> Response:
+        account = ""
         if self.accounts is not None:
-            self.accounts.admit(request)
+            account = account_of(request)
+            self.accounts.admit(account, request.client_address)
         body = RegistrationBody(request.body)
         channel_id, key = body.channel_id(), body.key()
         uaid = self.placement.new_uaid()
@@ -223,7 +231,9 @@ class RegistrationHandler:
             with report_defects(router):
                 router.amend_endpoint_response(reply, router_data)
         messages = self.store.current
-        await _stored(self.store.users.register(uaid, router_type, router_data, messages.name))
+        await _stored(
+            self.store.users.register(uaid, router_type, router_data, messages.name, account)
+        )
         await messages.add_channel(uaid, channel_id)
         return responses.json(200, reply)
 
@@ -236,6 +246,7 @@ class RegistrationHandler:
         parts: Sequence[str],
     ) -> RegisteredUser:
         """:raises PushError: 401/109; 429/203, too many changes; 410/103, no such user;
+        401/123 or 403/123, it is of no account, or of one that was revoked;
         400/108, the user has another type; 308, another application
         """
         uaid = canonical_uaid(parts[0])
@@ -247,6 +258,8 @@ class RegistrationHandler:
         record = await self.store.users.get(uaid)
         if record is None:
             raise _gone()
+        if self.accounts is not None:
+            self.accounts.admit(record.account, request.client_address)
         if record.router_type != router_type:
             raise PushError(
                 Errno.INVALID_ROUTER_TYPE,
@@ -369,7 +382,11 @@ def _accepted(
         headers = [header for header in error.headers if header[0].lower() != CHALLENGE[0].lower()]
         headers.append(CHALLENGE)
         raise PushError(error.errno, error.message, status=401, headers=headers) from error
-    if (size := len(orjson.dumps(router_data, default=str))) > MAX_BODY:
+    try:
+        size = len(orjson.dumps(router_data, default=str))
+    except orjson.JSONEncodeError as error:
+        raise _cannot_be_stored() from error
+    if size > MAX_BODY:
         raise too_large(size)
     return router_data
 
@@ -381,11 +398,14 @@ async def _stored(written: Awaitable[bool]) -> None:
     except TableNotFound:
         raise
     except SchemaError as error:  # nested too deeply, numbers out of range, empty names
-        raise PushError.invalid(
-            Errno.INVALID_ROUTER_TYPE, "the body: it has values that cannot be stored"
-        ) from error
+        raise _cannot_be_stored() from error
     if not was_written:
         raise _changed()
+
+
+def _cannot_be_stored() -> PushError:
+    what = "the body: it has values that cannot be stored"
+    return PushError.invalid(Errno.INVALID_ROUTER_TYPE, what)
 
 
 def _gone() -> PushError:

@@ -78,7 +78,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "of the user: 1 to 64 of A-Z a-z 0-9 . _ @ -"
     parser.add_argument("name", metavar="NAME", nargs="?", help=about)
     group = parser.add_argument_group("What to do")
-    about = "connections that the user may have at once in a worker; 0 sets no limit [default: 0]"
+    about = "connections that the user may have at once at a node; 0 sets no limit [default: 0]"
     add_number(group, "--connections", None, (0, 1_000_000), about)
 
 

@@ -30,6 +30,11 @@ def upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
     if (main := _main_process_of(pid)) != pid:
         # The signal would make it end, and nothing would be upgraded.
         raise StartupError(f"process {pid} is a worker of a service: its main process is {main}")
+    if not _is_service(pid):
+        raise StartupError(
+            f"process {pid} is not the main process of a service: its command line is that of "
+            "another program"
+        )
     try:
         os.kill(pid, signal.SIGUSR2)
     except ProcessLookupError:
@@ -58,6 +63,32 @@ def _takes_signal(pid: int) -> bool:
         return True
     fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     return any(int(fields[name], 16) >> (signal.SIGUSR2 - 1) & 1 for name in ("SigCgt", "SigBlk"))
+
+
+PROGRAMS: Final = frozenset({"autopush", "autoendpoint"})
+MAX_INTERPRETER_WORDS: Final = 8
+
+
+def _is_service(pid: int) -> bool:
+    """Whether it runs a daemon of ours, by its command line: other programs handle SIGUSR2 in their
+    own ways. True of one that does not exist.
+    """
+    try:
+        interpreter, *words = _command_line(pid).decode("utf-8", "replace").split("\0")
+    except OSError:
+        return True
+    if Path(interpreter).name in PROGRAMS:
+        return True
+    if not Path(interpreter).name.startswith("python"):
+        return False
+    for word, following in zip(words[:MAX_INTERPRETER_WORDS], [*words[1:], ""], strict=False):
+        if word == "-c":
+            return False
+        if word == "-m":
+            return following.partition(".")[0] == "autopush"
+        if Path(word).name in PROGRAMS:
+            return True
+    return False
 
 
 def _main_process(settings: Settings) -> int:

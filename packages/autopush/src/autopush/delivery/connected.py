@@ -28,10 +28,8 @@ class ConnectedUser(Protocol):
     """Whether the user is in the router table; a new one is not until its first register."""
     secret_hash: str
     """Of the secret that its user agent has to send, "" for none."""
-
-    @property
-    def account(self) -> str:
-        """The identity of the account it has connected with, "" for none."""
+    account: str
+    """The identity of the account that it counts for, "" for none."""
 
     @property
     def connected_at(self) -> int:

@@ -16,15 +16,17 @@ import asyncio
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from autopush.delivery.connected import ConnectedUser
-from autopush.delivery.node import ConnectionNode
+from autopush.delivery.node import CLOSES, ConnectionNode
 from autopush.delivery.user_agent import MovedUser, UserAgentConnection
 from autopush.limits import HelloQueue
+from autopush.net.http_messages import Request, Response
 from autopush.net.siblings import (
     FRAMES,
     REFUSED,
@@ -37,6 +39,7 @@ from autopush.net.siblings import (
 from autopush.protocol.effects import GOING_AWAY, NORMAL_CLOSURE, REPLACED, STOPPING
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
+from autopush.webpush.errors import Errno
 
 FORMAT: Final = 1
 """Of `Moved`; another one is refused. It changes when a field gets another meaning."""
@@ -51,6 +54,12 @@ AT_ONCE: Final = 16
 HAND_OVER_TIMEOUT: Final = 10.0
 """Seconds after the first attempts in which connections that are busy are tried again."""
 RETRY_AFTER: Final = 0.1
+ADMISSION: Final = "admission"
+"""The port at which the next version is asked."""
+STRANGER: Final = frozenset({401, 403})
+"""Answers to one who has no account, or none that exists."""
+ADMISSION_TIMEOUT: Final = 5.0
+"""Seconds."""
 REFUSALS_INTERVAL: Final = 60.0
 """Seconds between log lines about refused connections."""
 
@@ -115,14 +124,47 @@ class Movers:
             stay()
 
     async def retire(self, node: ConnectionNode, seconds: float) -> None:
-        """Move all connections to the next version; close in so many seconds what cannot move."""
+        """Move all connections to the next version; close in so many seconds what cannot move. No
+        hello is answered here any more.
+        """
 
         async def end(user: ConnectedUser) -> None:
             if await self._move_on(cast(UserAgentConnection, user)) is not Move.DONE:
                 user.disconnect(GOING_AWAY, STOPPING)
 
+        node.is_retiring = True
+        await self._close_strangers(node)
         await self._hand_over(cast(Mapping[UserAgentConnection, None], node.registry.sockets))
+        for user in list(node.registry.sockets):
+            if user.uaid is None:  # it has to say its hello to the next version
+                user.disconnect(GOING_AWAY, STOPPING)
         await node.drain(seconds, end)
+
+    async def _close_strangers(self, node: ConnectionNode) -> None:
+        """Close what the next version does not admit, also what cannot be handed over to it."""
+        by_account = defaultdict[str, list[UserAgentConnection]](list)
+        for each in cast(Mapping[UserAgentConnection, None], node.registry.sockets):
+            by_account[each.client.account].append(each)
+        for account, connections in by_account.items():
+            status = await self._ask_admission(account)
+            if status is None:
+                return
+            for number, connection in enumerate(connections if status in STRANGER else (), 1):
+                connection.disconnect(*CLOSES[status])
+                if number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
+    async def _ask_admission(self, account: str) -> int | None:
+        """What the next version says to an account; None if it says nothing."""
+        question = Request("GET", account, "", {}, "")
+        with suppress(TimeoutError):  # an older version does not answer
+            async with asyncio.timeout(ADMISSION_TIMEOUT):
+                while not self._siblings.is_foreign(SUCCESSOR):
+                    try:
+                        return (await self._siblings.call(SUCCESSOR, ADMISSION, question)).status
+                    except SiblingError:  # it was not heard yet, or stands still
+                        await asyncio.sleep(RETRY_AFTER)
+        return None
 
     async def _hand_over(self, connections: Mapping[UserAgentConnection, None]) -> None:
         """`connections`: of the node, among which others may still arrive."""
@@ -231,12 +273,21 @@ class Movers:
         return TAKEN
 
 
+def answer_admission(node: ConnectionNode, request: Request) -> Response:
+    """Whether this version admits user agents of an account. `request`: its path is the account."""
+    refusal = node.refuse_hello(request.path, "")
+    return Response(refusal.status if refusal is not None else 200)
+
+
 def _refusal(node: ConnectionNode, moved: Moved) -> int:
     """`TAKEN` if there is none."""
     user = moved.user
     is_known = moved.format == FORMAT and (user is None or user.node_id == node.nodes.own_id)
     if not is_known or node.is_stopping or (user is None and not node.is_accepting):
         return REFUSED
+    refusal = node.refuse_hello(moved.account, moved.address_key)
+    if refusal is not None and (moved.hello or refusal.errno == Errno.RETRY):
+        return REFUSED  # who has admitted it may know accounts that were not read here yet
     if user is not None and node.registry.find(user.session.uaid) is not None:
         return NEWER_CONNECTION
     return TAKEN

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from autopush.admission import AccountLimits
 from autopush.clock import Clock
 from autopush.delivery.background import BackgroundWrites
 from autopush.delivery.connected import ConnectedUser, Registry
@@ -16,15 +17,18 @@ from autopush.delivery.placement import Placement
 from autopush.delivery.presence import CHECK_INTERVAL, Presence
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.session_log import Clients, SessionLog
-from autopush.limits import AccountLimits, UserAgentLimits
+from autopush.limits import UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import (
     GOING_AWAY,
+    NO_ACCOUNT,
     PROTOCOL_VIOLATION,
     REVOKED,
     STOPPING,
+    TOO_MANY_CONNECTIONS,
+    TRY_AGAIN_LATER,
     DropReason,
 )
 from autopush.protocol.session import Rules
@@ -36,6 +40,7 @@ from autopush.telemetry.metric_table import (
     UA_NOTIFICATION_CHECK,
 )
 from autopush.telemetry.metrics import Metrics
+from autopush.webpush.errors import PushError
 from autopush.webpush.tokens import EndpointTokens
 
 REFRESH_WITHIN: Final = 3600.0
@@ -43,6 +48,14 @@ REFRESH_WITHIN: Final = 3600.0
 USERS_PER_SLICE: Final = 250
 CLOSES_PER_SLICE: Final = 50
 CLOSE_PAUSE: Final = 0.005
+
+CLOSES: Final = {
+    401: (PROTOCOL_VIOLATION, NO_ACCOUNT),
+    403: (PROTOCOL_VIOLATION, REVOKED),
+    429: (PROTOCOL_VIOLATION, TOO_MANY_CONNECTIONS),
+    503: (TRY_AGAIN_LATER, "try again"),
+}
+"""By the status with which `AccountLimits` refuses: code and reason."""
 
 
 def _stay(_owner: int, _connection: object, _hello: bytes, stay: Callable[[], None]) -> None:
@@ -96,6 +109,7 @@ class ConnectionNode:
             self.tokens,
             self.background,
             self.placement,
+            may_take=self.accounts.may_take if self.accounts is not None else None,
             on_dropped=self.log.dropped,
             already_connected=self.metrics.counter(UA_ALREADY_CONNECTED),
         )
@@ -108,7 +122,7 @@ class ConnectionNode:
             probe=self.probe,
             now=self.monotonic,
         )
-        self.is_stopping = False
+        self.is_stopping = self.is_retiring = False
         self.store.on_month_change(self._on_month_change)
         self.store.users.on_incomplete(
             partial(self.log.dropped, reason=DropReason.INCOMPLETE_RECORD)
@@ -135,6 +149,24 @@ class ConnectionNode:
     def _refresh(self, user: ConnectedUser) -> None:
         if user.is_connected and user.uaid is not None:
             self.background.refresh_last_connect(user.uaid, user.connected_at)
+
+    def open_account(self, account: str, address_key: str) -> PushError | None:
+        """Count a socket that opens here, wherever it comes from; the refusal, if it may not."""
+        if self.accounts is not None:
+            try:
+                self.accounts.open(account, address_key)
+            except PushError as refusal:
+                return refusal
+        return None
+
+    def refuse_hello(self, account: str, address_key: str) -> PushError | None:
+        """The refusal of a socket that has been open for a while, if it may not say hello."""
+        if self.accounts is not None:
+            try:
+                self.accounts.admit(account, address_key)
+            except PushError as refusal:
+                return refusal
+        return None
 
     async def _end_sessions(self, accounts: Collection[str]) -> None:
         for number, user in enumerate(list(self.registry.sockets), 1):

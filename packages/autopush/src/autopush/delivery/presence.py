@@ -271,6 +271,7 @@ class Presence:
             _table(user.messages),
             min_urgency=user.min_urgency,
             secret_hash=user.secret_hash,
+            account=user.account,
         )
         return await self.store.users.restore(record)
 

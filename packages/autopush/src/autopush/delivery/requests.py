@@ -45,7 +45,8 @@ CONNECT_ATTEMPTS: Final = 3
 @dataclass(eq=False)
 class StoreRequests:
     """`on_dropped`: called with the UAID of a user deleted at its hello. `already_connected`:
-    counts hellos that raced with another connection of the user.
+    counts hellos that raced with another connection of the user. `may_take`: whether an account may
+    have a user of another one, see `AccountLimits`; None where there are none.
     """
 
     store: PushStore
@@ -57,6 +58,7 @@ class StoreRequests:
     _: KW_ONLY
     on_dropped: Callable[[str, DropReason], None]
     already_connected: Counter
+    may_take: Callable[[str, str], bool] | None = None
 
     async def execute(self, user: ConnectedUser, request: StoreRequest) -> StoreResult:
         """:raises TableNotFound: the user's message table no longer exists
@@ -92,7 +94,7 @@ class StoreRequests:
         for _ in range(CONNECT_ATTEMPTS):
             known = None
             if uaid is not None:
-                known = await self._find_user(uaid, table.router_type, request.secret_hash)
+                known = await self._find_user(user, uaid, table.router_type, request.secret_hash)
             if known is None:
                 return self._new_user(user, table, request)
             record, messages = known
@@ -102,7 +104,12 @@ class StoreRequests:
             superseded.append(record)
             connected_at = max(user.connected_at, record.connected_at + 1)
             replaced = await self.store.users.connect(
-                record, self.nodes.own_id, connected_at, request.wake_data, request.min_urgency
+                record,
+                self.nodes.own_id,
+                connected_at,
+                request.wake_data,
+                request.min_urgency,
+                user.account,
             )
             if replaced is not None:
                 # If the reply to a first try was lost, `replaced` is what that try wrote.
@@ -112,16 +119,18 @@ class StoreRequests:
         raise Throttled("the user connects in too many places at once")
 
     async def _find_user(
-        self, uaid: str, router_type: str, secret_hash: str
+        self, user: ConnectedUser, uaid: str, router_type: str, secret_hash: str
     ) -> tuple[UserRecord, UserMessages] | None:
         """The user's record and table; drops a user without a table or of the other router type.
 
-        None, and nothing changes, if the user has another secret.
+        None, and nothing changes, if the user has another secret, or is of another account.
         """
         record = await self.store.users.get(uaid)
         if record is None or record.router_type not in CONNECTING:
             return None
         if record.secret_hash and not _is_equal(record.secret_hash, secret_hash):
+            return None
+        if self.may_take is not None and not self.may_take(user.account, record.account):
             return None
         reason = DropReason.ROUTER_TYPE_CHANGED
         if record.router_type == router_type:
@@ -239,6 +248,7 @@ class StoreRequests:
                 user.messages.name,
                 user.min_urgency,
                 user.secret_hash,
+                user.account,
             ),
         )
         user.is_recorded = True
@@ -249,7 +259,7 @@ class StoreRequests:
     ) -> str:
         if not user.is_recorded:
             await self.store.users.create_simplepush(
-                uaid, self.nodes.own_id, user.connected_at, request.wake_data
+                uaid, self.nodes.own_id, user.connected_at, request.wake_data, user.account
             )
             user.is_recorded = True
         return self.tokens.simplepush_url(uaid, request.channel_id)

@@ -41,7 +41,8 @@ _log: Final = logs.get(__name__)
 
 
 class Client:
-    """`user_agent`, `host`: these headers. `account`: the identity of the account, "" for none.
+    """`user_agent`, `host`: these headers. `account`: the identity of the account that the upgrade
+    named, "" for none.
     `kind`: `Session.kind` of a Web Push session.
     """
 

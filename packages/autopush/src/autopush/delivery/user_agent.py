@@ -13,14 +13,17 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from autopush.delivery.node import ConnectionNode
+from autopush.delivery.node import CLOSES, ConnectionNode
 from autopush.delivery.session_log import LOST, NO_CLOSE_FRAME, NO_PONG, Client, reason_of_client
 from autopush.net.client_limits import BufferedBytes
+from autopush.net.siblings import SUCCESSOR
 from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol.drain import Unacked
 from autopush.protocol.effects import (
+    GOING_AWAY,
     PROTOCOL_VIOLATION,
+    STOPPING,
     TOO_MANY_MESSAGES,
     CheckRecord,
     Close,
@@ -37,7 +40,6 @@ from autopush.protocol.effects import (
     StoreRequest,
     StoreResult,
     Subscribe,
-    TimerReason,
     Unsubscribe,
     UserChange,
 )
@@ -84,6 +86,7 @@ class UserAgentConnection(WebSocketProtocol):
         "_node",
         "_session_timers",
         "_timer",
+        "account",
         "address_key",
         "client",
         "is_recorded",
@@ -96,6 +99,7 @@ class UserAgentConnection(WebSocketProtocol):
         """`address_key`: as the `connection_limits` of the node admitted it."""
         super().__init__(node.wheel)
         self.address_key = address_key
+        self.account = ""
         self.client = client
         self._node = node
         self._is_detached = False
@@ -123,8 +127,8 @@ class UserAgentConnection(WebSocketProtocol):
         super().connection_made(transport)
         self._node.registry.sockets[self] = None
         self._node.connections.value += 1
-        if self.account and self._node.accounts is not None:
-            self._node.accounts.opened(self.account)
+        if not self._open_account():
+            return
         if self.uaid is not None:
             self._on_arrived()
         elif seconds := self._node.rules.hello_timeout:
@@ -138,7 +142,7 @@ class UserAgentConnection(WebSocketProtocol):
         session = self.session
         effects = session.receive(payload, self._node.clock())
         if effects:  # an ack usually has none
-            if isinstance(effects[0], Identify) and effects[0].uaid is not None:
+            if isinstance(effects[0], Identify):
                 self._identify(effects, effects[0].uaid, payload)
             else:
                 self._carry_out(effects)
@@ -171,13 +175,19 @@ class UserAgentConnection(WebSocketProtocol):
 
     # --- moving to another process ----------------------------------------------------------------
 
-    def _identify(self, effects: Sequence[Effect], uaid: str, hello: bytes) -> None:
-        owner = self._node.placement.other_owner(uaid)
+    def _identify(self, effects: Sequence[Effect], uaid: str | None, hello: bytes) -> None:
+        if (refusal := self._node.refuse_hello(self.account, self.address_key)) is not None:
+            self.disconnect(*CLOSES[refusal.status])
+            return
+        stay: Callable[[], None] = partial(self._carry_out, effects)
+        owner = None if uaid is None else self._node.placement.other_owner(uaid)
+        if self._node.is_retiring:  # the next version may not admit it
+            owner, stay = SUCCESSOR, partial(self.disconnect, GOING_AWAY, STOPPING)
         if owner is None:
-            self._carry_out(effects)
+            stay()
         else:
             self.pause_reading()  # what follows the hello is handed over with it
-            self._node.move_with_hello(owner, self, hello, partial(self._carry_out, effects))
+            self._node.move_with_hello(owner, self, hello, stay)
 
     async def begin_leaving(self, *, with_hello: bool) -> Leaving | None:
         """Stop reading and delivering, for another process to go on; None if that has to wait.
@@ -188,6 +198,8 @@ class UserAgentConnection(WebSocketProtocol):
         if is_identified and self._export() is None:
             return None
         self.session.output_paused = True  # a message is stored meanwhile
+        if with_hello:
+            self._close_account()  # the other worker counts it, or `stay`
         socket = await self.begin_move()
         user = self._export() if is_identified else None
         if socket is None or (is_identified and user is None):
@@ -211,7 +223,7 @@ class UserAgentConnection(WebSocketProtocol):
         )
 
     def stay(self) -> None:
-        if self.is_connected:
+        if self.is_connected and (self.account or self._open_account()):
             self.resume_reading()
             if self.writable:
                 self._carry_out(self.session.output_resumed())
@@ -261,8 +273,21 @@ class UserAgentConnection(WebSocketProtocol):
     def _leave_node(self) -> None:
         self._node.registry.sockets.pop(self, None)
         self._node.connections.value -= 1
+        self._close_account()
+
+    def _open_account(self) -> bool:
+        """Count this connection for its account; False, and it is closed, if it is not admitted."""
+        refusal = self._node.open_account(self.client.account, self.address_key)
+        if refusal is not None:
+            self.disconnect(*CLOSES[refusal.status])
+            return False
+        self.account = self.client.account
+        return True
+
+    def _close_account(self) -> None:
         if self.account and self._node.accounts is not None:
-            self._node.accounts.closed(self.account)
+            self._node.accounts.close(self.account)
+        self.account = ""
 
     # --- ConnectedUser ----------------------------------------------------------------------------
 
@@ -273,10 +298,6 @@ class UserAgentConnection(WebSocketProtocol):
     @uaid.setter
     def uaid(self, uaid: str | None) -> None:
         self.session.uaid = uaid
-
-    @property
-    def account(self) -> str:
-        return self.client.account
 
     @property
     def connected_at(self) -> int:
@@ -371,6 +392,7 @@ class UserAgentConnection(WebSocketProtocol):
             if not isinstance(request, Identify):
                 asyncio.get_running_loop().create_task(self._execute(request))
             elif not self._node.limits.hellos.add(self.address_key, partial(self._start, request)):
+                self._node.limits.count_late_hello(self.address_key)
                 self._carry_out(self.session.on_failure(request, StoreFailure.OVERLOADED))
 
     def _start(self, hello: Identify) -> asyncio.Task[None] | None:
@@ -533,12 +555,11 @@ class UserAgentConnection(WebSocketProtocol):
         self._session_timers = (*(timer for timer in self._session_timers if timer.pending), timer)
 
     def _on_session_timer(self, wanted: SetTimer) -> None:
-        effects = self.session.on_timer(wanted.reason, self._node.clock())
-        if effects and wanted.reason is TimerReason.CLOSE:
-            self._node.limits.count_late_hello(self.address_key)
-        self._carry_out(effects)
+        self._carry_out(self.session.on_timer(wanted.reason, self._node.clock()))
 
     def _on_hello_timeout(self) -> None:
+        if self.session.state is State.IDENTIFYING:  # others had their turns
+            self._node.limits.count_late_hello(self.address_key)
         self._carry_out(self.session.on_hello_timeout())
 
     def _ping(self) -> None:

@@ -54,6 +54,13 @@ class TrustedProxies:
         """
         return self._limit_key(address)
 
+    def page_key(self, address: str) -> str:
+        """As `limit_key`, for what a web page of another origin has sent: then a browser is at that
+        address, and no proxy.
+        """
+        key = self._limit_key(address)
+        return key or (str(parsed) if (parsed := _parse(address)) is not None else "")
+
     def _new_limit_key(self, address: str) -> str:
         parsed = _parse(address)
         if parsed is None or self._trusts(parsed):
@@ -156,6 +163,10 @@ class ConnectionLimits:
         """Let idle connections of this server be closed for new ones."""
         self._servers.append(server)
 
+    def key(self, address: str, *, from_page: bool = False) -> str:
+        """`from_page`: see `TrustedProxies.page_key`."""
+        return (self._proxies.page_key if from_page else self._proxies.limit_key)(address)
+
     def count(self, address: str, rate: ConnectionRate | None = None) -> str:
         """Count a new connection and return its key. `address`: "" while unknown.
 
@@ -169,12 +180,20 @@ class ConnectionLimits:
         self._add(key)
         return key
 
-    def recount(self, key: str, address: str, rate: ConnectionRate | None = None) -> str:
-        """Count a connection by its client's address, once known; return the new key.
+    def recount(
+        self,
+        key: str,
+        address: str,
+        rate: ConnectionRate | None = None,
+        *,
+        from_page: bool = False,
+    ) -> str:
+        """Count a connection by its client's address, once known; return the new key. `from_page`:
+        as of `key`.
 
         :raises ConnectionRefused: that address has too many; the connection counts as before
         """
-        new = self._proxies.limit_key(address)
+        new = self.key(address, from_page=from_page)
         if new != key:
             self._check_address(new, address, rate)
             self._remove(key)

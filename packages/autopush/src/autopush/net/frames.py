@@ -106,13 +106,17 @@ def _is_key(key: str) -> bool:
         return False
 
 
+MAX_TOKENS: Final = 32
+"""Members of a header that are read."""
+
+
 def _has_token(value: str, token: str) -> bool:
     value = value.lower()
     return value == token or token in _tokens(value)
 
 
 def _tokens(value: str) -> list[str]:
-    return [part.strip(" \t") for part in value.split(",")]
+    return [part.strip(" \t") for part in value.split(",", MAX_TOKENS)[:MAX_TOKENS]]
 
 
 # --- frames -------------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ TOO_MANY_MESSAGES: Final = "too many messages"
 STOPPING: Final = "going away"
 RECORD_OUTDATED: Final = "the record is outdated"
 REVOKED: Final = "the user was revoked"
+NO_ACCOUNT: Final = "the token of a user is required"
+TOO_MANY_CONNECTIONS: Final = "too many connections of this user"
 
 
 class Row(NamedTuple):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from autopush.admission import AccountLimits, OpenConnections
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
 from autopush.api.batch import MAX_BODY as MAX_BATCH_BODY
 from autopush.api.batch import PATH as BATCH_PATH
@@ -37,7 +38,7 @@ from autopush.clock import Clock
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone
-from autopush.delivery.moving import HAND_OVER_TIMEOUT, Movers
+from autopush.delivery.moving import ADMISSION, HAND_OVER_TIMEOUT, Movers, answer_admission
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import NODE, RELAY, Nodes
 from autopush.delivery.placement import Placement
@@ -45,7 +46,6 @@ from autopush.delivery.router import UserAgentRouter
 from autopush.delivery.versions import NEWER, OLDER, OtherVersions
 from autopush.keys import ServiceKeys, node_keys
 from autopush.limits import (
-    AccountLimits,
     GoneLimits,
     LimitRefusals,
     PushLimits,
@@ -127,6 +127,7 @@ class ServiceContext:
     node_urls: Sequence[str] = ()
     instances: Sequence[str] = ()
     successors: Sequence[socket.socket] = ()
+    account_connections: OpenConnections | None = None
 
 
 class Worker:
@@ -165,7 +166,9 @@ class Worker:
         """For every way in which a client can create a record of a user agent."""
         self._accounts: AccountLimits | None = None
         if settings.accounts_required:
-            self._accounts = AccountLimits(self._refusals, store.accounts.read)
+            self._accounts = AccountLimits(
+                self._refusals, store.accounts.read, service.account_connections, index
+            )
             self._background.append(self._accounts.run)
 
         # What HTTP callers see
@@ -445,6 +448,7 @@ class Worker:
             movers = Movers(self._siblings)
             node.move_with_hello = movers.move_with_hello
             self._adopt = partial(movers.adopt, node)
+            self._sibling_ports[ADMISSION] = partial(answer_admission, node)
             self._retirements.append(partial(movers.retire, node))
             self._shutdowns.append(movers.finish)
         upgrades = UpgradeHandler(
@@ -467,6 +471,7 @@ class Worker:
             left if settings.max_connections else None,
         )
         websockets.connection_rate = TokenBuckets(settings.connection_rate).take
+        upgrades.connection_rate = websockets.connection_rate
         node_api = self._add_node_api()
         self._shutdowns += [
             partial(node.shutdown, SOCKETS_TIMEOUT),

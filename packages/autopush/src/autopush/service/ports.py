@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Final
 
+from autopush.api.browsers import for_own_names
 from autopush.limits import LimitRefusals
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import NO_HEADERS, Handler, HeaderBlock, Limits, Request, Response
@@ -106,6 +107,8 @@ class Ports:
             return response
 
         is_public = purpose in PUBLIC
+        if not is_public:
+            handler = for_own_names(self.settings.own_names, handler)
         server = HttpServer(
             handler,
             limits=replace(limits, head_timeout=self.settings.open_handshake_timeout),

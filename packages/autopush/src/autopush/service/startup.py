@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from autopush.admission import OpenConnections
 from autopush.bridges.discovery import configured_routers
 from autopush.clock import ServiceClock
 from autopush.delivery.megaphone import Megaphone, PollError
@@ -168,6 +169,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         node_urls=urls,
         instances=predecessor.instances or [new_instance() for _ in sockets],
         successors=successors,
+        account_connections=OpenConnections(settings.workers),
     )
     with closing(ServiceManager()) as manager:
         return _serve(service, manager, predecessor, stop)
@@ -201,6 +203,8 @@ def _serve(
 
     def on_ended(index: int) -> None:
         metrics.clear_gauges(index)
+        if service.account_connections is not None:
+            service.account_connections.clear(index)
         instances[index] = new_instance()
 
     def renew_successors() -> None:

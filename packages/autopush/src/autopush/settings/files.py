@@ -1,5 +1,7 @@
 """The syntax of settings files: ini files as the original's, and TOML."""
 
+import os
+import pwd
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -26,10 +28,16 @@ class FileEntry(NamedTuple):
     value: object
 
 
-def read_text(path: str, *, must_exist: bool) -> str:
-    """The text of a file; empty if it is missing and `must_exist` is false."""
+def read_text(path: str, *, must_exist: bool, is_named: bool = True) -> str:
+    """The text of a file; empty if it is missing and `must_exist` is false.
+
+    Root obeys a file that is not `is_named`, but found in the working directory or a home, only if
+    nobody else may write it.
+    """
     try:
         with open(path, encoding="utf-8-sig") as file:
+            if not is_named and os.geteuid() == 0:
+                _check_owner(path, file.fileno())
             return file.read()
     except UnicodeDecodeError:
         raise StartupError(f"cannot read {path}: it is not UTF-8 text") from None
@@ -38,6 +46,30 @@ def read_text(path: str, *, must_exist: bool) -> str:
         if isinstance(error, (FileNotFoundError, NotADirectoryError)) and not must_exist:
             return ""
         raise StartupError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _check_owner(path: str, descriptor: int) -> None:
+    """:raises StartupError: others than root may write the file, or decide which one it is"""
+    opened = os.fstat(descriptor)
+    found = [opened, os.lstat(path)]  # the link too, if it is one
+    if (folder := os.path.dirname(path)) not in ("", ".") and not os.path.isabs(path):
+        found.append(os.lstat(folder))
+    others = [each.st_uid for each in found if each.st_uid != 0]
+    is_writable = opened.st_mode & 0o002 or (opened.st_mode & 0o020 and opened.st_gid != 0)
+    if not others and not is_writable:
+        return
+    whose = f"belongs to the user {_user_name(others[0])}" if others else "may be written by others"
+    raise StartupError(
+        f"{path} {whose}, and this runs as root: it is not obeyed. Give it to root alone, remove "
+        "it, or name it with --config"
+    )
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _option_name(key: str) -> str:

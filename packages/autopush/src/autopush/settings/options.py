@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from autopush.hosts import join_url, url_host
 from autopush.settings.addresses import (
@@ -857,6 +857,13 @@ class Settings:
         if self._is_its_only_node and self.on_every_interface and not self.router_host:
             return LOOPBACK
         return self.reachable_host
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """All names of this node that are known from the settings and the machine."""
+        urls = (self.public_endpoint_url, self.public_websocket_url)
+        hosts = {urlsplit(url).hostname or "" for url in urls}
+        return frozenset({self.reachable_host, self.node_name, socket.gethostname(), *hosts})
 
     @property
     def node_host(self) -> str:

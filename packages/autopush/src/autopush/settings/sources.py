@@ -238,8 +238,9 @@ def _texts(
 ) -> Iterator[tuple[str, str]]:
     """Paths of the files of that name, and of the `named` one, with their texts."""
     for path in search_paths:
+        is_of_system = os.path.isabs(path)
         path = os.path.expanduser(path.format(file_name))
-        yield path, read_text(path, must_exist=False)
+        yield path, read_text(path, must_exist=False, is_named=is_of_system)
     if named:
         yield named, read_text(named, must_exist=True)
 

@@ -6,9 +6,11 @@ text of 256 bits.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from autopush.clock import Clock
 from autopush.store.tables import ACCOUNTS_ROW
@@ -16,6 +18,7 @@ from autopush.webpush.identifiers import hash_secret, new_secret
 from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Value
 
 MAX_ACCOUNTS: Final = 1000
+UNNUMBERED: Final = -1
 NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 IS_UNCHANGED: Final = Attr("revision").absent() | (Attr("revision") == Param("read"))
@@ -27,13 +30,15 @@ class AccountError(ValueError):
 
 class Account(Struct, frozen=True):
     """`token_hash`: hex, and so the identity of the account: one that is added again is another.
-    `created_at`: epoch seconds. `connections`: at once in a worker, 0 for no limit.
+    `created_at`: epoch seconds. `connections`: at once at a node, 0 for no limit. `number`: below
+    `MAX_ACCOUNTS`, its own while it exists.
     """
 
     name: str
     token_hash: str
     created_at: int
     connections: int = 0
+    number: int = 0
 
 
 class Accounts:
@@ -55,13 +60,14 @@ class Accounts:
         if NAME.fullmatch(name) is None:
             raise AccountError("a name has 1 to 64 of A-Z a-z 0-9 . _ @ -")
         token = new_secret()
-        account = Account(name, hash_secret(token), int(self._clock()), connections)
         while True:
             row, known = await self._read()
             if name in known:
                 raise AccountError(f"there is a user {name} already")
             if len(known) >= MAX_ACCOUNTS:
                 raise AccountError(f"there are {MAX_ACCOUNTS} users, which is the most")
+            number = next(_free_numbers(known.values()))
+            account = Account(name, hash_secret(token), int(self._clock()), connections, number)
             if await self._write(row, known | {name: account}):
                 return token
 
@@ -79,7 +85,7 @@ class Accounts:
         while True:
             row, known = await self._read()
             old = _check_known(known, name)
-            changed = Account(name, old.token_hash, old.created_at, connections)
+            changed = replace(old, connections=connections)
             if await self._write(row, known | {name: changed}):
                 return
 
@@ -96,6 +102,7 @@ class Accounts:
                 "token_hash": each.token_hash,
                 "created_at": each.created_at,
                 "connections": each.connections,
+                "number": each.number,
             }
             for each in accounts.values()
         }
@@ -120,8 +127,22 @@ def _accounts(row: Item | None) -> dict[str, Account]:
         if not isinstance(members, dict):
             continue
         token_hash, created_at = members.get("token_hash"), members.get("created_at")
-        connections = members.get("connections")
         if isinstance(token_hash, str) and isinstance(created_at, int):
-            limit = connections if isinstance(connections, int) else 0
-            found[name] = Account(name, token_hash, created_at, limit)
+            connections, number = members.get("connections"), members.get("number")
+            found[name] = Account(
+                name,
+                token_hash,
+                created_at,
+                connections if isinstance(connections, int) else 0,
+                number if isinstance(number, int) and 0 <= number < MAX_ACCOUNTS else UNNUMBERED,
+            )
+    # Written before there were numbers; every reader gives the same ones.
+    unnumbered = [each for each in found.values() if each.number == UNNUMBERED]
+    for each, number in zip(unnumbered, _free_numbers(found.values()), strict=False):
+        found[each.name] = replace(each, number=number)
     return found
+
+
+def _free_numbers(accounts: Iterable[Account]) -> Iterator[int]:
+    taken = {each.number for each in accounts}
+    return (number for number in range(MAX_ACCOUNTS) if number not in taken)

@@ -16,7 +16,6 @@ message for a deleted one.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Iterable, Mapping
 from enum import IntEnum
 from functools import cache
@@ -81,13 +80,15 @@ class Receipt(Struct, frozen=True):
 
 
 class Receipts:
-    """The table, and the requests of this process that wait for a change."""
+    """The table, and what in this process waits for a change."""
 
     def __init__(self, table: TableHandle, clock: Clock) -> None:
         self._table = table
         self._clock = clock
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._watching: dict[str, set[asyncio.Event]] = {}
         self._is_closed = False
+        self.waiting = 0
+        """Requests and streams of this process that wait for an outcome."""
 
     @classmethod
     async def open(
@@ -129,7 +130,7 @@ class Receipts:
         now = int(self._clock() * 1000)
         values = {**dict.fromkeys(states, now), **members, "expiry": until + RETENTION}
         await self._table.update(_key(message), _setting(*values), values)
-        for event in self._waiting.get(message.receipt, ()):
+        for event in self._watching.get(message.receipt, ()):
             event.set()
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -150,34 +151,28 @@ class Receipts:
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def waiting(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
-    async def changed(self, receipt: str, seconds: float) -> None:
-        """Wait up to `seconds` for a write of this process to that subscription."""
+    def watch(self, receipt: str) -> asyncio.Event:
+        """Set with each write of this process to that subscription, until `unwatch`, and when this
+        process ends.
+        """
         event = asyncio.Event()
-        if self._is_closed:
-            return
-        self._waiting.setdefault(receipt, set()).add(event)
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await event.wait()
-        finally:
-            events = self._waiting[receipt]
-            events.discard(event)
-            if not events:
-                del self._waiting[receipt]
+        self._watching.setdefault(receipt, set()).add(event)
+        return event
+
+    def unwatch(self, receipt: str, event: asyncio.Event) -> None:
+        events = self._watching[receipt]
+        events.discard(event)
+        if not events:
+            del self._watching[receipt]
 
     @property
     def is_closed(self) -> bool:
         return self._is_closed
 
     def end_waits(self) -> None:
-        """Answer all who wait: this process ends."""
+        """Have all who wait answered: this process ends."""
         self._is_closed = True
-        for events in self._waiting.values():
+        for events in self._watching.values():
             for event in events:
                 event.set()
 

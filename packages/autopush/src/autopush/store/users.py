@@ -80,7 +80,8 @@ class UserRecord(Struct, frozen=True):
     until it has been read to its end; `router_data`: what the bridge needs; `critical_failure`: why
     the bridge can never reach the user; `wake_data`: where a SimplePush device can be woken;
     `min_urgency`: of messages to be sent; `secret_hash`: of what its user agent has to send, or "";
-    `unread`: 1 if messages are stored of which the node could not be notified.
+    `unread`: 1 if messages are stored of which the node could not be notified; `account`: the
+    identity of the account that it belongs to, or "".
     """
 
     uaid: str
@@ -97,6 +98,7 @@ class UserRecord(Struct, frozen=True):
     min_urgency: str = LOWEST
     secret_hash: str = ""
     unread: int = 0
+    account: str = ""
 
 
 def make_connect_key(now: float) -> int:
@@ -155,6 +157,7 @@ _ATTRIBUTES: Final[Mapping[str, type]] = {
     "min_urgency": str,
     "secret_hash": str,
     "unread": int,
+    "account": str,
 }
 """The attributes of a row that are read; one of another type is treated as absent."""
 
@@ -225,9 +228,10 @@ class Users:
         connected_at: int,
         wake_data: Mapping[str, str] | None = None,
         min_urgency: str | None = None,
+        account: str = "",
     ) -> UserRecord | None:
-        """Record that a known user is connected here; returns the record before. What is None stays
-        as recorded.
+        """Record that a known user is connected here; returns the record before. What is None or ""
+        stays as recorded.
 
         None if a newer connection is on record, or the user was dropped.
         """
@@ -243,6 +247,8 @@ class Users:
             values["wake_data"] = {"data": dict(wake_data)}
         if min_urgency is not None:
             values["min_urgency"] = min_urgency
+        if account and account != record.account:
+            values["account"] = account
         try:
             old = await self._table.update(
                 (self._hash(record.uaid),),
@@ -263,6 +269,7 @@ class Users:
         month: str,
         min_urgency: str = LOWEST,
         secret_hash: str = "",
+        account: str = "",
     ) -> Awaitable[object]:
         """Write a new Web Push user. A repetition changes the garbage-collection key only."""
         more: dict[str, Value] = {"current_month": month}
@@ -270,13 +277,22 @@ class Users:
             more["min_urgency"] = min_urgency
         if secret_hash:
             more["secret_hash"] = secret_hash
+        if account:
+            more["account"] = account
         return self._create(uaid, WEBPUSH, node_id, connected_at, more)
 
     def create_simplepush(
-        self, uaid: str, node_id: str, connected_at: int, wake_data: Mapping[str, str] | None
+        self,
+        uaid: str,
+        node_id: str,
+        connected_at: int,
+        wake_data: Mapping[str, str] | None,
+        account: str = "",
     ) -> Awaitable[object]:
         """Write a new SimplePush user, without a message table; may be repeated as `create`."""
-        more = {} if wake_data is None else {"wake_data": {"data": dict(wake_data)}}
+        more: dict[str, Value] = {"account": account} if account else {}
+        if wake_data is not None:
+            more["wake_data"] = {"data": dict(wake_data)}
         return self._create(uaid, SIMPLEPUSH, node_id, connected_at, more)
 
     def _create(
@@ -311,10 +327,9 @@ class Users:
             "record_version": RECORD_VERSION,
             "min_urgency": record.min_urgency,
         }
-        if record.current_month is not None:
-            values["current_month"] = record.current_month
-        if record.secret_hash:
-            values["secret_hash"] = record.secret_hash
+        for name in ("current_month", "secret_hash", "account"):
+            if kept := getattr(record, name):
+                values[name] = kept
         return await self._change(record.uaid, IS_UNKNOWN, values)
 
     async def note_unread(self, record: UserRecord) -> bool:
@@ -323,11 +338,16 @@ class Users:
         return await self._change(record.uaid, IS_THAT_CONNECTION, {"unread": 1}, connection)
 
     async def register(
-        self, uaid: str, router_type: str, router_data: Mapping[str, Value], month: str
+        self,
+        uaid: str,
+        router_type: str,
+        router_data: Mapping[str, Value],
+        month: str,
+        account: str = "",
     ) -> bool:
         """Write a user registered by HTTP; False if it has another type or a later connection."""
         now = self._clock()
-        values: Values = {
+        values: dict[str, Value] = {
             "router_type": router_type,
             "router_data": dict(router_data),
             "connected_at": int(now * 1000),
@@ -335,6 +355,8 @@ class Users:
             "record_version": RECORD_VERSION,
             "current_month": month,
         }
+        if account:
+            values["account"] = account
         # It never expires, as it does not connect again.
         return await self._change(uaid, IS_NEWEST, values, remove=("critical_failure", "expiry"))
 

@@ -60,6 +60,7 @@ LIMITS: Final = (
     "message_rate",
     "new_user_agents",
     "receipt_rate",
+    "receipt_reads",
     "receipt_waits",
     "registration_rate",
     "sender_rate",

@@ -4,14 +4,11 @@ Rule: a value is accepted or refused as a whole. What does not fit raises ValueE
 of the value; the value itself only as `shown` writes it.
 """
 
-import re
-
 import pybase64
 
 from autopush.shown import shown
 
-# The look-behind keeps a long run of '=' from being tried again at each of its characters.
-_PADDING = re.compile(r"(?<!=)=+\s*(?=[,;]|\Z)")
+MAX_PARAMETERS = 64
 
 
 # ── base64url (RFC 4648, section 5) ──────────────────────────────────────────────────────────────
@@ -55,13 +52,16 @@ def decode_any_base64(text: str) -> bytes:
 def parse_parameters(field: str) -> dict[str, str]:
     """Labels (lower case) and values (without quotes); the first occurrence of a label wins.
 
-    :raises ValueError: not ASCII, or a piece without ``=``
+    :raises ValueError: not ASCII, a piece without ``=``, or more than `MAX_PARAMETERS`
     """
     if not field.isascii():
         odd = next(character for character in field if not character.isascii())
         raise ValueError(f"expected ASCII text, got the character {shown(odd)}")
     parameters: dict[str, str] = {}
-    for piece in field.replace(",", ";").split(";"):
+    pieces = field.replace(",", ";").split(";", MAX_PARAMETERS)
+    if len(pieces) > MAX_PARAMETERS:
+        raise ValueError(f"expected at most {MAX_PARAMETERS} label=value pairs")
+    for piece in pieces:
         label, equals, value = piece.partition("=")
         label = label.strip().lower()
         if not equals or not label:
@@ -72,4 +72,10 @@ def parse_parameters(field: str) -> dict[str, str]:
 
 def without_padding(field: str) -> str:
     """The field as user agents read it: no quotes, no base64 padding."""
-    return _PADDING.sub("", field.replace('"', ""))
+    pairs = field.replace('"', "").split(";")
+    return ";".join(",".join(map(_without_padding, pair.split(","))) for pair in pairs)
+
+
+def _without_padding(piece: str) -> str:
+    bare = piece.rstrip()
+    return bare.rstrip("=") if bare.endswith("=") else piece

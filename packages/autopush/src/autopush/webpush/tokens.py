@@ -322,20 +322,21 @@ def invalid_message_id(text: str) -> PushError:
 
 
 class ReceiptSubscription(msgspec.Struct, frozen=True, gc=False):
-    """``id``: 32 hex digits. ``sender``: 32 hex digits of its VAPID key; empty for an anonymous
-    sender, whose subscription anybody who has it may name.
+    """``id``: 32 hex digits. ``sender``: 32 hex digits of the hash of its VAPID key, or of the
+    endpoint of an anonymous sender: only that sender may name it.
     """
 
     id: str
     sender: str = ""
 
     @classmethod
-    def new(cls, public_key: bytes | None) -> "ReceiptSubscription":
-        return cls(secrets.token_hex(16), cls.sender_of(public_key))
+    def new(cls, sender: bytes) -> "ReceiptSubscription":
+        """``sender``: its public key, or the ids of the endpoint."""
+        return cls(secrets.token_hex(16), cls.sender_of(sender))
 
     @staticmethod
-    def sender_of(public_key: bytes | None) -> str:
-        return "" if public_key is None else key_hash(public_key).hex()[:32]
+    def sender_of(sender: bytes) -> str:
+        return key_hash(sender).hex()[:32]
 
     def token(self, ring: KeyRing) -> str:
         """The last segment of its URL. Each call gives another text."""

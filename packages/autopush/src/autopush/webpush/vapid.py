@@ -43,10 +43,12 @@ Draft = Literal[1, 2]
 MAX_AGE: Final = 86_400
 """Seconds a token may still be valid for (RFC 8292, section 2)."""
 
+MAX_AUTHORIZATION: Final = 4096
+"""Characters; every header that is accepted can be remembered."""
+
 _MAX_AUDIENCES: Final = 16
 _MAX_NAMED: Final = 4
 """Values that are listed in a refusal."""
-_MAX_CACHED: Final = 2048  # characters; the sender of a longer header is verified each time
 _DRAFTS: Final[Mapping[str, Draft]] = {"vapid": 2, "bearer": 1, "webpush": 1}
 
 
@@ -178,8 +180,11 @@ def check_access(endpoint: Endpoint, version: str | None, credentials: Credentia
 def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Credentials:
     """``crypto_key``: the parameters of Crypto-Key.
 
-    :raises PushError: 401/109, an unknown scheme, no token, or ``vapid`` without ``k``
+    :raises PushError: 401/109, too long, an unknown scheme, no token, or ``vapid`` without ``k``
     """
+    if len(authorization) > MAX_AUTHORIZATION:
+        what = f"expected at most {MAX_AUTHORIZATION} characters, got {len(authorization)}"
+        raise _unauthorized(f"Invalid Authorization Header: {what}")
     words = authorization.split(None, 1)
     scheme = words[0].lower() if words else ""
     draft = _DRAFTS.get(scheme)
@@ -330,8 +335,8 @@ class Verifier:
     def remember(self, credentials: Credentials, claims: Claims) -> None:
         """Cache the result of :meth:`verify`; the least recently used are dropped."""
         credentials.claims = claims
-        if len(credentials.authorization) <= _MAX_CACHED:
-            self._verified.keep(credentials.authorization, credentials)
+        credentials.token = ""  # it has been verified, and is in `authorization`
+        self._verified.keep(credentials.authorization, credentials)
 
     def check(self, claims: Claims, now: float) -> None:
         """Check expiry and audience at ``now`` (epoch seconds).

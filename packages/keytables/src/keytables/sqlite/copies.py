@@ -168,9 +168,6 @@ def _copy_file(source: Path, target: Path) -> None:
     with source.open("rb") as reader, target.open("r+b") as writer:
         shutil.copyfileobj(reader, writer, 1 << 20)
         writer.flush()
-        folder = target.parent.stat()
-        if os.geteuid() == 0:
-            os.fchown(writer.fileno(), folder.st_uid, folder.st_gid)
         os.fsync(writer.fileno())
 
 

@@ -25,7 +25,7 @@ from keytables.errors import (
     Unavailable,
 )
 from keytables.failures import FailureReports
-from keytables.sqlite.locks import FairLock, UsageLock
+from keytables.sqlite.locks import FairLock, UsageLock, give_to_owner_of_folder
 from keytables.sqlite.space import NO_SPACE, FileSpace
 
 APPLICATION_ID: Final = 0x7AB1E501
@@ -355,14 +355,18 @@ def check_sqlite() -> str:
 
 def create_private(path: str) -> None:
     """Create a file for its owner only, as SQLite then does with its log. Raises OSError."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        give_to_owner_of_folder(descriptor, path)
+    finally:
+        os.close(descriptor)
 
 
 def check_folder(path: Path) -> None:
     """Create the folder of a store. Raises Unavailable: it, or the store, cannot be written."""
     folder = path.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(f"cannot create the data folder {folder}: {error.strerror}") from error
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -123,12 +123,16 @@ class UsageLock:
 
 def open_lock_file(path: str) -> int:
     descriptor = os.open(path, _FLAGS, 0o600)
-    # What root creates belongs to the owner of the folder: the service has to open it too.
+    give_to_owner_of_folder(descriptor, path)
+    return descriptor
+
+
+def give_to_owner_of_folder(descriptor: int, path: str) -> None:
+    """What root creates belongs to the owner of the folder: the service has to open it too."""
     if os.geteuid() == 0:
         folder = os.stat(os.path.dirname(path) or ".")
         if os.fstat(descriptor).st_uid != folder.st_uid:
             os.fchown(descriptor, folder.st_uid, folder.st_gid)
-    return descriptor
 
 
 def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
