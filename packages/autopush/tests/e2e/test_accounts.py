@@ -147,8 +147,9 @@ async def test_devices_register_over_http_only_with_a_token(
 
 
 async def test_a_quota_is_one_for_all_workers(tmp_path: Path) -> None:
-    token = await user_command(tmp_path, "add", "ann", "--connections", "2")
     async with service(tmp_path, *REQUIRED, "--workers", "2") as running:
+        token = await user_command(tmp_path, "add", "ann", "--connections", "2")
+        await known(running, token)
         admitted: list[UserAgent] = []
 
         async def try_connect() -> None:

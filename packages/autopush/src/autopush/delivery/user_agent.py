@@ -25,6 +25,7 @@ from autopush.protocol.effects import (
     PROTOCOL_VIOLATION,
     STOPPING,
     TOO_MANY_MESSAGES,
+    ChangeTable,
     CheckRecord,
     Close,
     DeleteMessages,
@@ -469,7 +470,9 @@ class UserAgentConnection(WebSocketProtocol):
 
     def _on_failure(self, request: StoreRequest, error: BaseException) -> Sequence[Effect]:
         failure = StoreFailure.BROKEN
-        if isinstance(error, Throttled | Unavailable):
+        # A table that may have been changed in the store is not known here: the next hello tells.
+        may_be_changed = isinstance(error, Unavailable) and isinstance(request, ChangeTable)
+        if isinstance(error, Throttled | Unavailable) and not may_be_changed:
             failure = StoreFailure.OVERLOADED
         elif isinstance(error, TableNotFound):
             failure = StoreFailure.TABLE_GONE
