@@ -264,7 +264,7 @@ def test_a_full_disk_leaves_nothing_and_the_backups_before_stay(
     before = tree(folder)
     ended = on_a_full_disk("backup", folder)
     assert ended.returncode == 3, ended.stderr
-    assert ended.stderr.startswith(f"autopush: cannot back up to {folder}: ")
+    assert f"\nautopush: cannot back up to {folder}: " in ended.stderr
     assert tree(folder) == before
     assert backup.exists()
 

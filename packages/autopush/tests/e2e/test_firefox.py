@@ -476,5 +476,20 @@ def test_the_demo_of_the_start_page_works(rig: Rig, tmp_path: Path) -> None:
         tab.until(step("subscribe", "todo"))
 
 
+def test_where_accounts_are_required_the_start_page_asks_for_the_token(rig: Rig) -> None:
+    firefox = rig.firefox
+    firefox.stop()
+    firefox.start(page=False, remote=True)
+    with Marionette(firefox.profile) as tab:
+        rig.restart_service("--accounts-required")
+        tab.goto(f"{rig.service.endpoint}/")
+        tab.until("document.querySelector('#subscribe:enabled')")
+        tab.click("#subscribe")
+        tab.until(step("subscribe", "failed"))
+        said = str(tab.evaluate("document.querySelector('#step-subscribe .said').textContent"))
+        assert "admits users with a token only" in said
+        assert tab.evaluate("document.querySelector('#server').innerText.includes('token')")
+
+
 def step(name: str, state: str) -> str:
     return f"document.querySelector('#step-{name}').dataset.state === '{state}'"

@@ -29,7 +29,7 @@ import msgspec
 from autopush.clock import Clock
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_number
-from autopush.commands.running import INCOMPLETE, progress_bar
+from autopush.commands.running import INCOMPLETE, name_store, progress_bar
 from autopush.keys import PURPOSES, key_file, restore_key
 from autopush.service.data_folder import prepare_data_folder
 from autopush.settings import Settings, StartupError
@@ -78,6 +78,8 @@ def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
         draft = folder / f".autopush-{secrets.token_hex(8)}"
         try:
             _remove_unfinished(folder)
+            if not arguments.quiet and store.exists():
+                name_store(settings)
             manifest = _write(settings, store, draft, clock(), quiet=arguments.quiet)
             backup = _finish(draft, folder, manifest)
         except (OSError, KeytablesError) as error:

@@ -91,10 +91,15 @@ async def opened_engine(
     engine = await open_tables(settings, clock)
     try:
         if is_named:
-            print(f"store: {settings.store_place}", file=sys.stderr, flush=True)
+            name_store(settings)
         yield engine
     finally:
         await engine.close()
+
+
+def name_store(settings: Settings) -> None:
+    """Print which store a command uses, on standard error."""
+    print(f"store: {settings.store_place}", file=sys.stderr, flush=True)
 
 
 def check_store_exists(settings: Settings) -> None:

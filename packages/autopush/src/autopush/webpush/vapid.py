@@ -426,7 +426,9 @@ def _audiences(claims: dict[str, object], expected: str) -> tuple[str, ...]:
 
 def _origin_or_shown(audience: object, expected: str) -> str:
     # IDNA is left to audiences that may be ours: a long name takes most of a millisecond.
-    may_be_ours = isinstance(audience, str) and (audience.isascii() or "xn--" in expected)
+    may_be_ours = isinstance(audience, str) and (
+        audience.isascii() or ("xn--" in expected and len(audience) <= 2 * len(expected))
+    )
     if not isinstance(audience, str) or not may_be_ours:
         return shown(audience)
     try:
