@@ -161,6 +161,9 @@ def _may_be_missing(world: World, message: Accepted, now: float) -> bool:
     ):
         return True
     # By one whose sender was told nothing, or 503.
+    replacing, at = world.disk.replaced.get(message.version, ("", 0.0))
+    if replacing not in history.accepted and at > message.at:
+        return True
     return any(
         version not in history.accepted
         and times[-1] >= message.sent

@@ -12,11 +12,17 @@ from support.memory_engine import MemoryEngine, MemoryTable, copied
 
 
 class _Rows(dict[KeyTuple, Item]):
-    """`deleted`: of the `Disk`."""
+    """`deleted`, `replaced`: of the `Disk`."""
 
-    def __init__(self, deleted: dict[str, float]) -> None:
+    def __init__(self, deleted: dict[str, float], replaced: dict[str, tuple[str, float]]) -> None:
         super().__init__()
-        self._deleted = deleted
+        self._deleted, self._replaced = deleted, replaced
+
+    def __setitem__(self, key: KeyTuple, item: Item) -> None:
+        before, version = self.get(key, {}).get("updateid"), item.get("updateid")
+        if isinstance(before, str) and isinstance(version, str) and before != version:
+            self._replaced[before] = version, asyncio.get_running_loop().time()
+        super().__setitem__(key, item)
 
     def pop(self, key: KeyTuple, default: Any = None) -> Any:
         item = super().pop(key, default)
@@ -36,6 +42,8 @@ class Disk:
         self.tables: dict[str, tuple[Table, dict[KeyTuple, Item]]] = {}
         self.deleted: dict[str, float] = {}
         """When the row of each message was deleted, by its version."""
+        self.replaced: dict[str, tuple[str, float]] = {}
+        """By which version that of a topic was replaced last, and when."""
         self.failing = 0.0
         self.slow = 0.01
         self.failovers = 0
@@ -75,7 +83,9 @@ class CommittingEngine(MemoryEngine):
 
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> MemoryTable:
         await self.settled()
-        _, rows = self.disk.tables.setdefault(table.name, (table, _Rows(self.disk.deleted)))
+        _, rows = self.disk.tables.setdefault(
+            table.name, (table, _Rows(self.disk.deleted, self.disk.replaced))
+        )
         if table.name not in self.tables:
             opened = self.tables[table.name] = CommittingTable(self, table)
             opened.items = rows

@@ -20,7 +20,7 @@ from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.moving import FORMAT, HAND_OVER_TIMEOUT, Moved, Movers
 from autopush.delivery.node import ConnectionNode
-from autopush.delivery.peers import GONE_AFTER, NODE, RELAY, Nodes
+from autopush.delivery.peers import NODE, RELAY, NodeAnswer, Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.router import UserAgentRouter
 from autopush.delivery.user_agent import UserAgentConnection
@@ -78,6 +78,12 @@ class _Immovable(UserAgentConnection):
     @property
     def can_move(self) -> bool:
         return False
+
+
+class _EarlierNodes(Nodes):
+    async def _call(self, *call: Any, **options: Any) -> NodeAnswer:
+        answer = await super()._call(*call, **options)
+        return NodeAnswer.UNREACHABLE if answer is NodeAnswer.REFUSED else answer
 
 
 class _VersionSiblings(Siblings):
@@ -139,14 +145,14 @@ class Worker:
             clock=clock,
             metrics=_METRICS,
         )
-        self._nodes = nodes = Nodes(
+        nodes_type = _EarlierNodes if self.version.clears_early else Nodes
+        self._nodes = nodes = nodes_type(
             f"http://{self.host}:1/i/{self.instance}",
             self.registry,
             wheel,
             _METRICS,
             keys=KEYS,
             connect_timeout=1,
-            gone_after=self.version.gone_after,
             siblings=siblings,
             sibling_urls={
                 f"http://{self.version.name}{each}:1": each for each in self._ends if each >= 0
@@ -324,8 +330,8 @@ class Version:
     """The main process of a version of the service, and its workers.
 
     `predecessor`: the version that has started it. `drain`: seconds in which it closes what it
-    cannot hand over to the next one. `name`: of the machine. `gone_after`: of a node that refuses,
-    0 as in earlier versions.
+    cannot hand over to the next one. `name`: of the machine. `clears_early`: as an earlier version,
+    which takes a refusal for the end of a node.
     """
 
     def __init__(
@@ -336,10 +342,10 @@ class Version:
         predecessor: "Version | None" = None,
         *,
         name: str = "worker",
-        gone_after: float = GONE_AFTER,
+        clears_early: bool = False,
     ) -> None:
         self.world, self.drain = world, drain
-        self.name, self.gone_after = name, gone_after
+        self.name, self.clears_early = name, clears_early
         self.ends = socket_pairs(workers)
         self._successors = add_successors(self.ends)
         self.instances = [world.new_instance() for _ in self.ends]

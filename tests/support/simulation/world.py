@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from autopush.delivery.peers import GONE_AFTER
 from autopush.net.http_messages import Request, Response
 from autopush.webpush.urgency import LEVELS
 from support import wire
@@ -642,9 +641,9 @@ class ClusterWorld(World):
 
     def _start(self) -> None:
         for number in range(len(self._hosts)):
-            gone_after = 0.0 if self._clears_early and not number else GONE_AFTER
+            early = self._clears_early and not number
             name = f"node{number}"
-            self.versions.append(Version(self, 1, self.drain, name=name, gone_after=gone_after))
+            self.versions.append(Version(self, 1, self.drain, name=name, clears_early=early))
 
     async def _go_wrong(self, end: float) -> None:
         kinds = [self._cut_link, self._cut_link]

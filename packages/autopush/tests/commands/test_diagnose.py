@@ -226,7 +226,7 @@ def test_as_an_installed_program(store: DataStore, installed: Run, url: str) -> 
         ({"router_type": "fcm"}, "bridge not configured"),
         ({"router_type": "stub", "critical_failure": "no app"}, "critical failure"),
         ({"router_type": "stub"}, "passed to a bridge"),
-        ({"node_id": "nonsense"}, "node gone"),
+        ({"node_id": "nonsense"}, "node restarted"),
     ],
 )
 def test_the_record_decides(
@@ -269,7 +269,7 @@ def test_a_node_where_nothing_listens(store: DataStore, run: Run, url: str) -> N
     change_record(store, node_id=node)
     code, out, _ = run("diagnose", url)
     assert code == 0
-    assert f"\nNode {node}: it is gone: another process has its place, or nothing" in out
+    assert f"\nNode {node}: nothing listens there now" in out
     assert last_lines(out)[0] == "A push would arrive later: node gone"
 
 
@@ -387,7 +387,8 @@ def of_user(**changes: object) -> Facts:
         (FACTS, Rule.NOT_CONNECTED, "is stored, and delivered when the user agent connects again"),
         (replace(FACTS, node=NodeAnswer.DONE), Rule.CONNECTED, "delivered at once"),
         (replace(FACTS, node=NodeAnswer.ABSENT), Rule.NOT_ON_ITS_NODE, "has no connection"),
-        (replace(FACTS, node=NodeAnswer.UNREACHABLE), Rule.NODE_GONE, "Nothing listens"),
+        (replace(FACTS, node=NodeAnswer.UNREACHABLE), Rule.NODE_RESTARTED, "was restarted"),
+        (replace(FACTS, node=NodeAnswer.REFUSED), Rule.NODE_GONE, "Nothing listens"),
         (
             replace(FACTS, node=NodeAnswer.UNRESPONSIVE),
             Rule.NODE_UNRESPONSIVE,

@@ -55,7 +55,6 @@ async def nodes(harness: Harness, request_timeout: float) -> AsyncIterator[Nodes
         keys=KEYS,
         connect_timeout=5,
         request_timeout=request_timeout,
-        gone_after=0,
     )
     yield opened
     opened.close()
@@ -205,14 +204,11 @@ async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
 
 
 @EACH_CALL
-async def test_a_node_that_refuses_is_unreachable(nodes: Nodes, call: Call) -> None:
-    assert await call(nodes, at(unused_port())) is NodeAnswer.UNREACHABLE
-
-
-@EACH_CALL
-async def test_a_node_that_refuses_may_be_back_soon(nodes: Nodes, call: Call) -> None:
-    nodes.gone_after = 60
-    assert await call(nodes, at(unused_port())) is NodeAnswer.UNRESPONSIVE
+async def test_a_node_that_refuses_may_be_back(nodes: Nodes, call: Call) -> None:
+    answer = await call(nodes, at(unused_port()))
+    assert answer is NodeAnswer.REFUSED
+    assert answer.may_be_back
+    assert not answer.means_gone
 
 
 @EACH_CALL
@@ -231,13 +227,12 @@ async def test_a_silent_node_costs_one_timeout_whatever_is_called(nodes: Nodes) 
 
 
 @EACH_CALL
-async def test_only_calls_that_were_refused_report_a_node_as_unreachable(
+async def test_calls_that_wait_for_a_refused_connection_share_the_refusal(
     nodes: Nodes, call: Call
 ) -> None:
-    """It may be back already, and the user agent too: no refusal is remembered."""
     port = unused_port()
     both = await asyncio.gather(call(nodes, at(port)), call(nodes, at(port)))
-    assert set(both) == {NodeAnswer.UNREACHABLE}
+    assert set(both) == {NodeAnswer.REFUSED}
     assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
 
 
@@ -255,7 +250,7 @@ async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
         port = again.port
         again.listener.close()
         await again.listener.wait_closed()
-        assert await nodes.push(at(port), message(), None) is NodeAnswer.UNREACHABLE
+        assert await nodes.push(at(port), message(), None) is NodeAnswer.REFUSED
         listener = await asyncio.get_running_loop().create_server(
             again.server.protocol, "127.0.0.1", port, reuse_address=True
         )
@@ -392,11 +387,11 @@ async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Node
         "http://127.0.0.1:8081/i/of/these",
     ],
 )
-async def test_a_node_id_that_names_no_node_is_unreachable(
+async def test_a_node_id_that_names_no_node_takes_nothing(
     nodes: Nodes, call: Call, node_id: str
 ) -> None:
     async with asyncio.timeout(10):
-        assert await call(nodes, node_id) is NodeAnswer.UNREACHABLE
+        assert await call(nodes, node_id) in (NodeAnswer.UNREACHABLE, NodeAnswer.REFUSED)
 
 
 # ── links ───────────────────────────────────────────────────────────────────────────────────────
@@ -454,8 +449,8 @@ async def test_a_node_that_is_not_trusted_is_not_gone(
 
 
 @EACH_CALL
-async def test_a_node_with_an_https_url_that_refuses_is_gone(nodes: Nodes, call: Call) -> None:
-    assert await call(nodes, at(unused_port(), "https")) is NodeAnswer.UNREACHABLE
+async def test_a_node_with_an_https_url_that_refuses_may_be_back(nodes: Nodes, call: Call) -> None:
+    assert await call(nodes, at(unused_port(), "https")) is NodeAnswer.REFUSED
 
 
 # ── who answers there ───────────────────────────────────────────────────────────────────────────

@@ -393,7 +393,7 @@ async def test_a_record_is_marked_only_while_its_node_does_not_answer(
     harness.nodes.check_answer = answer
     assert await notify_node(harness.store, harness.nodes, await harness.record()) is answer
     record = await harness.record()
-    assert record.unread == (answer is NodeAnswer.UNRESPONSIVE)
+    assert record.unread == answer.may_be_back
     assert record.node_id == OTHER_NODE
     harness.engine.calls.clear()
     await notify_node(harness.store, harness.nodes, record)

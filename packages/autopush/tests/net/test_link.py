@@ -16,7 +16,6 @@ from autopush.net.link import (
     LinkBusy,
     LinkDown,
     LinkError,
-    LinkGone,
     LinkInsecure,
     LinkRefused,
     LinkResponse,
@@ -268,40 +267,17 @@ async def test_for_a_moment_after_a_refusal_requests_fail_at_once_as_down(
             await link.request("PUT", "/")
 
 
-async def refusal(link: Link) -> type[Exception]:
-    with pytest.raises(LinkRefused) as caught:
-        await link.request("PUT", "/")
-    return caught.type
-
-
-async def test_a_peer_is_gone_after_a_minute_of_refusals(wheel: TimerWheel, clock: Clock) -> None:
-    async with linked(wheel, unused_port(), gone_after=20) as link:
-        for _ in range(4):
-            assert await refusal(link) is LinkRefused
-            clock.skip(5)
-        assert await refusal(link) is LinkGone
-
-
-async def test_two_refusals_with_nothing_known_between_do_not_make_a_peer_gone(
+async def test_a_peer_that_goes_on_refusing_is_tried_at_most_every_two_seconds(
     wheel: TimerWheel, clock: Clock
 ) -> None:
-    async with linked(wheel, unused_port(), gone_after=20) as link:
-        assert await refusal(link) is LinkRefused
-        clock.skip(3600)
-        assert await refusal(link) is LinkRefused
-
-
-async def test_a_peer_that_was_back_is_not_gone_at_its_next_refusal(
-    wheel: TimerWheel, clock: Clock
-) -> None:
-    port = unused_port()
-    async with linked(wheel, port, gone_after=5) as link:
-        assert await refusal(link) is LinkRefused
-        clock.skip(4)
-        async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port):
-            await outcome(link.request("PUT", "/"))
-        clock.skip(4)
-        assert await refusal(link) is LinkRefused
+    async with linked(wheel, unused_port()) as link:
+        for seconds in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0):
+            with pytest.raises(LinkRefused):
+                await link.request("PUT", "/")
+            clock.skip(seconds - 0.05)
+            with pytest.raises(LinkDown, match="a moment ago"):
+                link.request("PUT", "/")
+            clock.skip(0.05)
 
 
 async def test_a_connect_that_hangs_costs_one_timeout_for_all(wheel: TimerWheel) -> None:

@@ -88,6 +88,7 @@ class Rule(Enum):
     TABLE_GONE = ("message table gone", Arrival.NEVER)
     CHANNEL_NOT_SUBSCRIBED = ("channel not subscribed", Arrival.NEVER)
     NODE_GONE = ("node gone", Arrival.LATER)
+    NODE_RESTARTED = ("node restarted", Arrival.LATER)
     NODE_UNRESPONSIVE = ("node does not answer", Arrival.LATER)
     NOT_ON_ITS_NODE = ("not connected to the node on record", Arrival.LATER)
     NODE_CANNOT_TELL = ("node does not say who is connected", Arrival.UNKNOWN)
@@ -136,11 +137,17 @@ _NODE_RULES: Final = {
         ),
     ),
     NodeAnswer.UNREACHABLE: (
+        Rule.NODE_RESTARTED,
+        (
+            f"The node on record was restarted since. {_STORED}; the next push removes the node "
+            "from the record."
+        ),
+    ),
+    NodeAnswer.REFUSED: (
         Rule.NODE_GONE,
         (
-            f"Nothing listens where the node on record was, or the node was restarted. {_STORED}; "
-            "after a minute of refusals the next push removes the node from the record. If that "
-            "node runs, its router port is not reachable from here."
+            f"Nothing listens where the node on record was. {_STORED}. If that node runs, its "
+            "router port is not reachable from here: a push is delivered as soon as it is."
         ),
     ),
     NodeAnswer.UNRESPONSIVE: (
@@ -373,7 +380,6 @@ async def _ask_node(
         keys=node_keys(keys),
         connect_timeout=settings.connection_timeout,
         request_timeout=settings.request_timeout,
-        gone_after=0,
         tls=tls,
     )
     try:

@@ -1,13 +1,12 @@
 """Calls from node to node: deliver a notification, check storage, end a duplicate connection.
 
-Every outcome of a call is one of five answers; callers never see a socket error. Calls are
+Every outcome of a call is one of these answers; callers never see a socket error. Calls are
 authenticated both ways (:mod:`~autopush.net.node_auth`): a process without any of our keys counts
 as unresponsive, since it may be a node with the wrong ones.
 
 Rule: only a node known to be gone, or not to have the user agent, may be removed from a router
-record. An unresponsive one stays, as the user agent may be connected to it, also if it refused the
-connection a moment ago: further calls fail at once, and what it has missed is repeated until it
-answers.
+record. One that refuses or does not respond stays, as the user agent may be connected to it:
+further calls fail at once, and what it has missed is repeated until it answers.
 """
 
 import asyncio
@@ -48,8 +47,6 @@ RETRY_INTERVAL: Final = 1.0
 END_DUPLICATE_CALLS: Final = 5
 """Each takes up to 1.5 s; Firefox waits ten seconds for the reply to its hello."""
 CONCURRENT_REPEATS: Final = 256
-GONE_AFTER: Final = 60.0
-"""Seconds."""
 MAX_PENDING: Final = 100_000
 PENDING_TIMEOUT: Final = 3600.0
 """Seconds. Firefox pings every half hour: by then it has reconnected and read storage."""
@@ -64,7 +61,8 @@ class NodeAnswer(Enum):
     )
     BUSY = "the user agent is connected but cannot take more now; it will read storage"
     ABSENT = "the user agent is not connected there"
-    UNREACHABLE = "it is gone: another process has its place, or nothing listens there"
+    UNREACHABLE = "it is gone: another process has its place"
+    REFUSED = "nothing listens there now, or no host has that name: a firewall's word, perhaps"
     UNRESPONSIVE = "no answer; the node may be slow, stopped, cut off or overloaded"
 
     @property
@@ -73,8 +71,13 @@ class NodeAnswer(Enum):
         return self in (NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE)
 
     @property
+    def may_be_back(self) -> bool:
+        """Whether the node may have the user agent, and could not be told."""
+        return self in (NodeAnswer.REFUSED, NodeAnswer.UNRESPONSIVE)
+
+    @property
     def is_failure(self) -> bool:
-        return self in (NodeAnswer.UNREACHABLE, NodeAnswer.UNRESPONSIVE)
+        return self is NodeAnswer.UNREACHABLE or self.may_be_back
 
 
 @dataclass(eq=False)
@@ -85,8 +88,8 @@ class Nodes:
     original, earlier versions) cannot be called and counts as gone.
 
     `keys`: shared by the nodes, newest first. `connect_timeout`, `request_timeout`: seconds, for
-    the connection and for the whole call. `gone_after`: seconds of refusals after which a node
-    counts as gone. `tls`: for https node IDs; by default the system's CAs.
+    the connection and for the whole call. `tls`: for https node IDs; by default the
+    system's CAs.
     `sibling_urls`: the base of the node IDs of other workers of this service, which are called
     without a network, to their index among the `siblings`. `others`: have the own node ID too.
     """
@@ -99,7 +102,6 @@ class Nodes:
     keys: Sequence[bytes]
     connect_timeout: float
     request_timeout: float = 3.0
-    gone_after: float = GONE_AFTER
     tls: ClientTls = field(default_factory=ClientTls)
     siblings: Siblings | None = None
     sibling_urls: Mapping[str, int] = field(default_factory=dict)
@@ -151,7 +153,7 @@ class Nodes:
             path = f"/notif/{uaid}"
             # In the body, which an older version ignores: it reads storage in any case.
             answer = await self._call(node_id, "PUT", path, urgency.encode())
-            if answer is NodeAnswer.UNRESPONSIVE:
+            if answer.may_be_back:
                 self._pending.add(node_id, "PUT", path)
             if node_id != self.own_id or answer is not NodeAnswer.ABSENT:
                 return answer
@@ -191,7 +193,7 @@ class Nodes:
         path = f"/notif/{uaid}/{connected_at}"
         for _ in range(END_DUPLICATE_CALLS):
             answer = await self._call(node_id, "DELETE", path, lane=_lane(uaid))
-            if answer is NodeAnswer.UNRESPONSIVE:
+            if answer.may_be_back:
                 self._pending.add(node_id, "DELETE", path)
             if answer is not NodeAnswer.BUSY:
                 return
@@ -248,7 +250,7 @@ class Nodes:
             return NodeAnswer.UNREACHABLE
         except LinkRefused:
             self._unreachable.add()
-            return NodeAnswer.UNRESPONSIVE
+            return NodeAnswer.REFUSED
         except (LinkInsecure, LinkUnauthentic) as error:
             self._report(node_id, error)
             self._unanswered.add()
@@ -317,7 +319,6 @@ class Nodes:
                 port,
                 connect_timeout=self.connect_timeout,
                 timeout=self.request_timeout,
-                gone_after=self.gone_after,
                 wheel=self.wheel,
                 tls=self.tls if parts.scheme == "https" else None,
                 keys=self.keys,
@@ -396,9 +397,7 @@ class PendingCalls:
                 # The node has no connections any more; a user agent that reconnects reads storage.
                 break
             unanswered = [
-                call
-                for call, answer in zip(calls, answers, strict=True)
-                if answer is NodeAnswer.UNRESPONSIVE
+                call for call, answer in zip(calls, answers, strict=True) if answer.may_be_back
             ]
             pending.update(dict.fromkeys(unanswered))
             if not unanswered:

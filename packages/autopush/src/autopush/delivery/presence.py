@@ -66,7 +66,7 @@ async def notify_node(
     if node_id is None:
         return NodeAnswer.ABSENT
     answer = await nodes.check_storage(node_id, record.uaid, urgency)
-    if answer is NodeAnswer.UNRESPONSIVE and not record.unread:
+    if answer.may_be_back and not record.unread:
         try:
             await store.users.note_unread(record)
         except KeytablesError as error:

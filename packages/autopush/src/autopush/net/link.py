@@ -4,8 +4,8 @@ A dead peer costs one timeout per link, not per request: requests share one atte
 fail together. A timeout or a failed handshake (of TLS or keys) opens the circuit breaker: requests
 fail at once, and each may send a probe, whose response closes the circuit.
 
-Rule: a peer is gone (`LinkGone`) once another instance has its place, or once every attempt for
-`gone_after` was refused. One refusal may be a firewall's, and a name may not resolve for a while.
+Rule: a peer is gone (`LinkGone`) only if another instance has its place. A refusal may be that of a
+firewall, and a name may not resolve for a while: that is `LinkRefused`, and the peer may be back.
 
 Rule: a peer that is to be authenticated receives no request before it has proved its identity, and
 no response without a proof counts (:mod:`~autopush.net.node_auth`).
@@ -34,14 +34,13 @@ from autopush.net.node_auth import (
 from autopush.net.tcp import DialError, DialInsecure, DialRefused, DialUnanswered, DialUnknown, dial
 from autopush.net.timers import Deadline, TimerWheel
 from autopush.net.tls import ClientTls
-from keytables.retries import CircuitBreaker
+from keytables.retries import Backoff, CircuitBreaker
 
 
 class LinkError(Exception):
     """A request without a response; the text says why.
 
-    LinkError ──┬─ LinkDown ──┬─ LinkRefused ── LinkGone
-                │             └─ LinkInsecure · LinkUnauthentic
+    LinkError ──┬─ LinkDown ── LinkRefused · LinkGone · LinkInsecure · LinkUnauthentic
                 └─ LinkBusy
     """
 
@@ -54,8 +53,8 @@ class LinkRefused(LinkDown):
     """Nothing listens there now, or the name is not known now."""
 
 
-class LinkGone(LinkRefused):
-    """Another instance has the peer's place, or all attempts for `gone_after` were refused."""
+class LinkGone(LinkDown):
+    """Another instance has the peer's place."""
 
 
 class LinkInsecure(LinkDown):
@@ -78,8 +77,8 @@ _ERRORS: Final = {
     HandshakeFailed: LinkUnauthentic,
     InstanceGone: LinkGone,
 }
-_MAX_GAP: Final = 10.0
-"""Seconds between two refused attempts, beyond which nothing is known of the time between."""
+_LONGEST_DELAY: Final = 2.0
+"""Seconds between two attempts to connect to a peer that refuses."""
 
 
 class LinkResponse(msgspec.Struct, gc=False, frozen=True):
@@ -114,10 +113,10 @@ class Link:
     one of them, as the instance that `base` names; every path begins with `base`.
 
     Times are in seconds. `timeout` runs from `request` to the complete response. After a failure
-    without a timeout, requests fail at once for `reconnect_delay`. After a timeout the circuit is
-    open: at most one probe is sent each `probe_interval`; after `circuit_reset` without any, the
-    next request is sent as usual. `idle_timeout` closes an unused connection, sooner than peers do.
-    `gone_after`: of refused attempts, 0 for the first one.
+    without a timeout, requests fail at once for `reconnect_delay`, longer after each refusal.
+    After a timeout the circuit is open: at most one probe is sent each `probe_interval`; after
+    `circuit_reset` without any, the next request is sent as usual. `idle_timeout` closes an unused
+    connection, sooner than peers do.
     """
 
     host: str
@@ -133,7 +132,6 @@ class Link:
     reconnect_delay: float = 0.1
     probe_interval: float = 0.5
     circuit_reset: float = 10.0
-    gone_after: float = 60.0
     max_waiting: int = 1000
 
     def __post_init__(self) -> None:
@@ -150,7 +148,8 @@ class Link:
         self._connecting: asyncio.Task[None] | None = None
         self._used = 0.0  # when something was last written
         self._failed = float("-inf")  # when the link last went down
-        self._refused_since: float | None = None  # if the last attempt was refused
+        self._backoff = Backoff(self.reconnect_delay, _LONGEST_DELAY, jitter=0.0)
+        self._refusals, self._delay = 0, 0.0  # those in a row
         self._circuit = CircuitBreaker(open_for=self.probe_interval, now=self._loop.time)
         self._deadline = Deadline(self.wheel, self._on_deadline)
         self._closed = False
@@ -178,7 +177,7 @@ class Link:
         now = self._loop.time()
         if self._circuit.is_open:
             self._fail_fast(now)
-        elif self._connection is None and now < self._failed + self.reconnect_delay:
+        elif self._connection is None and now < self._failed + self._delay:
             raise LinkDown("the peer was down a moment ago")
         future: asyncio.Future[LinkResponse] = self._loop.create_future()
         self._submit(method, path, body, future, now)
@@ -261,8 +260,6 @@ class Link:
             # Errors of TLS or keys last, and a handshake is expensive.
             opens_circuit = isinstance(error, DialUnanswered | DialInsecure | HandshakeFailed)
             error_type = _ERRORS.get(type(error), LinkDown)
-            if error_type is LinkRefused and self._is_refused_for_long():
-                error_type = LinkGone
             self._gone = isinstance(error, InstanceGone)
             if connection is not None:
                 connection.abort()
@@ -276,20 +273,13 @@ class Link:
                 connection.abort()
             return
         self._connecting = None
-        if not issubclass(error_type, LinkRefused):
-            self._refused_since = None
         if connection is not None and connection.open:
+            self._refusals = 0
             self._connection, self._session = connection, session
             self._outgoing = [self._encode(each) for each in self._waiting]
             self._flush()
         else:
             self._fail(reason, error_type, open_circuit=opens_circuit)
-
-    def _is_refused_for_long(self) -> bool:
-        now = self._loop.time()
-        if self._refused_since is None or now > self._failed + _MAX_GAP:
-            self._refused_since = now
-        return now >= self._refused_since + self.gone_after
 
     async def _authenticate(self, connection: ClientConnection) -> CallerSession:
         """Open a session on a new connection.
@@ -375,6 +365,8 @@ class Link:
         self, reason: str, error_type: type[LinkDown] = LinkDown, *, open_circuit: bool = False
     ) -> None:
         self._failed = self._loop.time()
+        self._refusals = self._refusals + 1 if error_type is LinkRefused else 0
+        self._delay = self._backoff.delay(max(self._refusals, 1))
         if open_circuit:
             self._circuit.on_failure()
         else:
