@@ -6,27 +6,34 @@ interruption costs one channel. What fills an empty table asks it nothing until 
 
 The same import again, with no message written since, reads no channel: see `_unchanged`.
 
-An export is as recent as its newest message. One older than what is stored adds what is missing
-about users and channels, and changes nothing.
+An export is as recent as its newest message; `export_time` says which of two is the later one. One
+older than what is stored adds what is missing about users and channels, and changes nothing. What
+is stored of an older one and not in a later one, from its first message of a channel on, was
+deleted.
 """
 
 import asyncio
 import hashlib
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import date
-from pathlib import PurePath
 from typing import Final
 
 import msgspec
 
 from channelstats.counting import Counting
-from channelstats.days import date_at
+from channelstats.days import date_at, midnight
 from channelstats.identifiers import seconds
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
-from channelstats.ingest.export_time import Hints, ReadUpTo, read_up_to
-from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
+from channelstats.ingest.export_time import (
+    AgeOrder,
+    ExportAge,
+    Hints,
+    ReadUpTo,
+    place_among,
+    read_up_to,
+)
+from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, gone, merge_messages
 from channelstats.ingest.rows import (
     ROWS_VERSION,
     Origin,
@@ -38,19 +45,24 @@ from channelstats.ingest.rows import (
 )
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
 from channelstats.ingest.topics import NotCounted, TopicCounter, TopicRules
-from channelstats.slack.export import Export, ExportChannel, unlisted_problems
+from channelstats.slack.export import Export, ExportChannel, day_of, unlisted_problems
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
 from channelstats.tables.first_posts import FirstPostUpdater
 from channelstats.tables.items import number, text, without_empty
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
-from keytables import Clock, Item
+from keytables import Clock, Item, Value
 
 UNLISTED_FLAG: Final = "--unlisted"
 """What asks for folders that are in no list."""
 
 _LAST: Final = "last_import"
+
+_AGES: Final = "seen exports"
+"""The row of Configuration that has the ages of exports, by their marks."""
+
+_MOST_AGES: Final = 100
 
 _READ_AHEAD: Final = 3
 """Channels that are read, or to be read, while one is stored."""
@@ -98,7 +110,7 @@ class ImportResult(msgspec.Struct):
     rows of this run, problems met in it, and the newest timestamp, "" without messages;
     ``left_out`` is how many channels there were of each kind that was not asked for, ``elsewhere``
     how many in other workspaces; ``read``, up to when the export has every message, None without
-    messages.
+    messages; ``is_ordered``, whether it was certainly taken before or after each other export.
     """
 
     channels: int = 0
@@ -109,6 +121,7 @@ class ImportResult(msgspec.Struct):
     read: ReadUpTo | None = None
     left_out: dict[ChannelKind, int] = {}
     elsewhere: int = 0
+    is_ordered: bool = True
 
 
 class ExportImport:
@@ -131,7 +144,7 @@ class ExportImport:
         self._checkpoint = Checkpoint(tables.configuration, key, clock)
         self._first_posts = FirstPostUpdater(tables, counting)
         self._latest = latest(self._run.now)
-        self._fetched_at = 0
+        self._order, self._newest = AgeOrder(0), ""
         self._known: set[str] = set()
         self._lists_users = True
         self._workspaces = Counter[str]()
@@ -151,8 +164,9 @@ class ExportImport:
         kinds = Counter(channel.kind for channel in every_kind)
         result.left_out = {kind: n for kind, n in kinds.items() if kind not in self._options.kinds}
         channels = list(filter(self._options.wants, listed))
-        as_of = await asyncio.to_thread(export.newest, channels, self._latest)
-        self._fetched_at = seconds(as_of) if as_of else 0
+        self._newest = await asyncio.to_thread(export.newest, channels, self._latest)
+        self._order = await self._place(channels)
+        result.is_ordered = self._order.is_certain
         done = await self._checkpoint.start()
         unchanged = {} if done else await self._unchanged()
         noted = unchanged or self._checkpoint.noted
@@ -181,12 +195,39 @@ class ExportImport:
             await configuration.raise_last_run(result.read.at)
         # Files of shared channels are linked to where they come from: most are from here.
         for name, _ in self._workspaces.most_common(1):
-            await configuration.put_workspace(name, self._fetched_at)
+            await configuration.put_workspace(name, self._order.mark)
         await self._checkpoint.clear()
         result.channels, result.problems = len(channels), self._run.problems
         if not done:
             await self._note_end()
         return result
+
+    # ── how recent it is ─────────────────────────────────────────────────────────────────────────
+
+    async def _place(self, channels: list[ExportChannel]) -> AgeOrder:
+        """Where the export stands among those that were imported before; it is noted for those that
+        come after.
+        """
+        export, now, zone = self._export, self._run.now, self._tables.zone
+        configuration = self._tables.configuration
+        newest = seconds(self._newest) if self._newest else 0
+        if not newest and (day := _newest_day(channels)) is not None:
+            newest = min(midnight(day, zone), now)  # of its files no message can be read
+        age = ExportAge.of(newest, export.written(), export.path, now)
+        noted = await configuration.get(_AGES)
+        rows = {int(at): row for at, row in noted.items() if at.isdecimal()}
+        ages = {at: _age(row) for at, row in rows.items() if isinstance(row, Mapping)}
+        for at, row in rows.items():
+            if isinstance(row, Mapping) and text(row, "of") == export.fingerprint:
+                del ages[at]
+        order = place_among(age, ages)
+        if not newest:
+            return order
+        about = {"of": export.fingerprint, **msgspec.structs.asdict(age)}
+        kept = sorted({at: rows[at] for at in ages}.items())[1 - _MOST_AGES :]
+        columns: Item = {str(at): row for at, row in kept}
+        await configuration.put(_AGES, {**columns, str(order.mark): without_empty(about)})
+        return order
 
     # ── the same import again ────────────────────────────────────────────────────────────────────
 
@@ -216,14 +257,14 @@ class ExportImport:
     def _mark(self) -> str:
         """What tells this import from one of another export, or made in another way."""
         options = msgspec.json.encode(self._options, order="deterministic").decode()
-        way = ROWS_VERSION, self._tables.zone.key, self._fetched_at, options
+        way = ROWS_VERSION, self._tables.zone.key, self._order.mark, options
         return hashlib.sha256(f"{self._export.fingerprint} {way}".encode()).hexdigest()
 
     def _read_up_to(self, channels: list[ExportChannel]) -> ReadUpTo:
         """Up to when the export has every message of these channels."""
         hints = Hints(
             newest=seconds(self._result.newest),
-            newest_day=_newest_day(name for channel in channels for name in channel.days[-1:]),
+            newest_day=_newest_day(channels),
             written=self._export.written(),
             name=self._export.path,
             given=self._options.until,
@@ -248,21 +289,23 @@ class ExportImport:
         await run.exclude_people(options.exclude_people, people)
         run.check_channels(options.exclude_channels, names, private=options.include_private)
 
-        recent = self._fetched_at >= await configuration.directory_as_of()
+        stored_of = await configuration.directory_as_of()
+        recent = self._order.mark >= self._order.worth.get(stored_of, stored_of)
         if listed is not None:
             counts = counts_of(users)
             await tables.put_users(run.excluded.users(users), run.now, replace=recent)
             if recent:
                 await configuration.put_counts(counts)
-            if self._fetched_at:
-                await configuration.add_to_history(date_at(self._fetched_at, tables.zone), counts)
+            if self._order.mark:
+                await configuration.add_to_history(date_at(self._order.mark, tables.zone), counts)
         rows = {channel.about.id: channel_of(channel) for channel in channels}
         await tables.channels.put(row for cid, row in rows.items() if recent or cid not in known)
         stored = known | rows if recent else rows | known
         await configuration.put_names(stored.values())
         for channel in channels:
             await self._put_members(channel, recent=recent and not channel.about.is_archived)
-        await configuration.raise_directory_as_of(self._fetched_at)
+        if recent:
+            await configuration.raise_directory_as_of(self._order.mark)
 
     async def _put_members(self, channel: ExportChannel, *, recent: bool) -> None:
         """Keep who is in a channel: never an empty list, which is what archiving leaves."""
@@ -281,8 +324,8 @@ class ExportImport:
         """
         tables, left, rules = self._tables, deque(channels), self._options.topics
         topics = None
-        if rules.is_on and self._fetched_at:
-            topics = TopicCounter(self._fetched_at, tables.zone, rules.first_weekday)
+        if rules.is_on and self._order.mark:
+            topics = TopicCounter(self._order.mark, tables.zone, rules.first_weekday)
         is_empty = await tables.messages.is_empty()
         reading: deque[tuple[ExportChannel, bool, asyncio.Future[ChannelContent]]] = deque()
         size = sum(map(self._export.size, channels))
@@ -312,7 +355,7 @@ class ExportImport:
                 await tables.topics.put(await reader.topics(out), rules.left_out)
 
     def _origin(self, channel: ExportChannel) -> Origin:
-        return Origin(channel.about.id, "export", self._fetched_at, self._latest)
+        return Origin(channel.about.id, "export", self._order.mark, self._latest)
 
     async def _store(
         self, channel: ExportChannel, content: ChannelContent, *, is_new: bool
@@ -327,12 +370,14 @@ class ExportImport:
         if self._lists_users:  # else every author is stored, if need be with the ID alone
             unknown = (user for user in unknown if user.name != user.slack_uid)
         await tables.put_users(run.excluded.users(unknown), run.now, replace=False)
-        rows: list[MessageRow] = []
+        rows, deleted = list[MessageRow](), list[MessageRow]()
+        seen = set[str]()
         before = result.messages
         for piece in content.pieces():
             if so_far := result.messages - before:
                 self._progress(channel, so_far / content.messages)
             result.messages += len(piece)
+            seen.update(row.ts for row in piece)
             kept = list(run.excluded.rows(piece))
             if is_new:
                 await self._write([(row, None) for row in kept])
@@ -341,13 +386,15 @@ class ExportImport:
         if not content.messages:
             return
         stored = {} if is_new else await tables.messages.of_channel(cid, earliest(rows))
-        scans = await ScanLog.load(tables.configuration, cid)
-        await self._write(merge_messages(stored, rows, scans))
+        order = self._order
+        scans = await ScanLog.load(tables.configuration, cid, order.worth)
+        since, until = content.oldest, content.newest
+        if not content.problems:
+            until = max(until, self._newest)
+            deleted = gone(stored, seen, scans, at=order.mark, since=since, until=until)
+        scan = Scan.of_run(seen, stored, at=order.mark, since=since, until=until)
+        await self._write(merge_messages(stored, [*rows, *deleted], scans))
         result.newest = max(result.newest, content.newest)
-        seen = {row.ts for row in rows}
-        scan = Scan.of_run(
-            seen, stored, at=self._fetched_at, since=content.oldest, until=content.newest
-        )
         await asyncio.gather(
             scans.with_scan(scan).save(tables.configuration, cid),
             tables.watermarks.raise_to(cid, seconds(content.newest_top)),
@@ -366,13 +413,15 @@ class ExportImport:
         self._run.on_event(StepProgress("messages", done, self._bytes, name, messages))
 
 
-def _newest_day(files: Iterable[str]) -> date | None:
+def _age(row: Mapping[str, Value]) -> ExportAge:
+    message, written = (number(row, name) or 0 for name in ("message", "written"))
+    return ExportAge(message, written, text(row, "named"))
+
+
+def _newest_day(channels: Iterable[ExportChannel]) -> date | None:
     """The newest date that files of days are called by."""
-    days = []
-    for name in files:
-        with suppress(ValueError):  # called otherwise: its messages have their own times
-            days.append(date.fromisoformat(PurePath(name).stem))
-    return max(days, default=None)
+    days = (day_of(name) for channel in channels for name in channel.days)
+    return max(filter(None, days), default=None)
 
 
 def _members(channels: list[ExportChannel]) -> dict[str, int]:

@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from pathlib import PurePath
 from typing import Final, Self, TypeVar
 
@@ -20,6 +21,7 @@ from channelstats.identifiers import (
     is_channel_id,
     is_timestamp,
     is_user_id,
+    seconds,
 )
 from channelstats.slack.archive import Archive, ArchiveRefused, Limits, Unreadable, open_archive
 from channelstats.slack.export_layout import USER_LISTS, ChannelKind, NotAnExport, layout_of
@@ -41,6 +43,10 @@ _EXAMPLES: Final = 3
 
 _REAL_ID: Final = re.compile(r"[CDG][A-Z0-9]{7,}")
 """A folder of this name is called by the ID of its channel."""
+
+_ZONES: Final = timedelta(days=2)
+"""So much the date of a file and that of its messages may differ, as nothing says whose time zone
+its date is in."""
 
 _GROUP_DIRECT: Final = "mpdm-"
 """How the names of group conversations begin."""
@@ -224,17 +230,37 @@ class Export:
         return max(map(self._archive.written, self._files.values()), default=0)
 
     def newest(self, channels: list[ExportChannel], latest: str) -> str:
-        """The newest timestamp up to ``latest`` in the last file of every channel; "" for none.
+        """The newest timestamp up to ``latest`` of these channels; "" for none.
 
-        So it is told how recent an export is without reading all of it.
+        So it is told how recent an export is without reading all of it: of a channel the last file
+        with a message is read, and those that no date says the place of. Where its messages are not
+        of the date that it is called by, every file is read.
         """
-        times: list[str] = []
-        for channel in channels:
-            try:
-                last, _ = MESSAGES.decode(self._archive.read(self._files[channel.days[-1]]))
-            except (IndexError, Unreadable, MalformedJson):
-                continue  # no files; or reported when the channel is read
-            times += [message.ts for message in last if is_timestamp(message.ts)]
+        return max((self._newest_of(channel, latest) for channel in channels), default="")
+
+    def _newest_of(self, channel: ExportChannel, latest: str) -> str:
+        dated = [(day, name) for name in channel.days if (day := day_of(name)) is not None]
+        newest = max(
+            (self._newest_in(name, latest) for name in channel.days if day_of(name) is None),
+            default="",
+        )
+        is_trusted = False
+        for day, name in sorted(dated, reverse=True):
+            if is_trusted:
+                break
+            if found := self._newest_in(name, latest):
+                newest = max(newest, found)
+                said = datetime.fromtimestamp(seconds(found), UTC).date()
+                is_trusted = abs(said - day) <= _ZONES
+        return newest
+
+    def _newest_in(self, name: str, latest: str) -> str:
+        """The newest timestamp up to ``latest`` in a file; "" for none."""
+        try:
+            found, _ = MESSAGES.decode(self._archive.read(self._files[name]))
+        except (Unreadable, MalformedJson):
+            return ""  # reported when the channel is read
+        times = (message.ts for message in found if is_timestamp(message.ts))
         return max((ts for ts in times if ts <= latest), default="")
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────
@@ -261,6 +287,14 @@ class Export:
                     yield kind, about
                 else:
                     self._problem(path, f"{about.id[:20]!r} is not the ID of a channel")
+
+
+def day_of(path: str) -> date | None:
+    """The date that a file is called by; None for another name."""
+    try:
+        return date.fromisoformat(PurePath(path).stem)
+    except ValueError:
+        return None
 
 
 def _in_order(days: list[str]) -> tuple[str, ...]:
