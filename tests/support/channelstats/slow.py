@@ -256,7 +256,7 @@ class Week:
             "posters": posters,
             "active_users": len(active),
             "all_users": len(self.users),
-            "% posting": 100 * share(posters, len(active)),
+            "% posting": 100 * share(sum(user["id"] in authors for user in active), len(active)),
             "messages": messages,
             "words": words,
             "average messages": share(messages, posters),

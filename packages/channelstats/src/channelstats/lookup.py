@@ -13,7 +13,7 @@ from channelstats.identifiers import is_user_id
 from channelstats.privacy import Pseudonyms
 from channelstats.render.names import Directory
 from channelstats.tables import Tables
-from channelstats.tables.directory import Channel, User
+from channelstats.tables.directory import Channel, User, ids_of_people
 
 MOST_FOUND: Final = 20
 _ALIKE: Final = 0.7
@@ -58,6 +58,7 @@ async def user_id(tables: Tables, name: str) -> str:
     of messages who are in no list of users are found by ID.
     """
     users, uid = await tables.users.all(), name.upper()
+    uid = ids_of_people(users).get(uid, uid)
     if is_user_id(uid) and uid not in users and uid in await tables.first_posts.all():
         return uid
     if found := _users_called(users, name):
@@ -75,8 +76,10 @@ def user_of(users: Mapping[str, User], name: str) -> str:
 
 
 def _users_called(users: Mapping[str, User], name: str) -> list[str]:
-    if is_user_id(name.upper()) and name.upper() in users:
-        return [name.upper()]
+    if is_user_id(uid := name.upper()):
+        uid = ids_of_people(users).get(uid, uid)
+        if uid in users:
+            return [uid]
     called = name.removeprefix("@")
     return sorted(uid for uid, user in users.items() if called in _names_of(user))
 

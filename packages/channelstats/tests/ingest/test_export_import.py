@@ -519,6 +519,8 @@ async def test_whoever_is_in_no_list_is_known_by_a_profile_beside_a_message(
         "slack_uid": C,
         "user_name": "cara",
         "display_name": "Cara",
+        "is_stranger": True,
+        "unlisted": True,
         "deleted": False,
         "admin": False,
         "insert_timestamp": int(NOW),

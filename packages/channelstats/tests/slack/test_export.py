@@ -215,7 +215,16 @@ def test_members_of_the_whole_organization_are_users(tmp_path: Path) -> None:
     assert [(user.id, user.name) for user in export.users() or []] == [("U1", "one"), ("W2", None)]
 
 
-def test_how_recent_an_export_is_stands_in_its_last_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("day", "expected"),
+    [
+        pytest.param("2023-11-14", "1700000005.000000", id="its own date"),
+        pytest.param("2024-01-02", "1700000009.000000", id="another date, so no file is trusted"),
+    ],
+)
+def test_how_recent_an_export_is_stands_in_the_last_file_of_its_own_date(
+    tmp_path: Path, day: str, expected: str
+) -> None:
     def at(ts: str) -> dict[str, str]:
         return {**MESSAGE, "ts": ts}
 
@@ -223,11 +232,11 @@ def test_how_recent_an_export_is_stands_in_its_last_files(tmp_path: Path) -> Non
         tmp_path,
         {
             "channels.json": [{"id": "C1", "name": "one"}, {"id": "C2", "name": "two"}],
-            "one/2024-01-01.json": [at("1700000009.000000")],
-            "one/2024-01-02.json": [at("1700000005.000000"), at("absurd"), at(LATEST)],
+            "one/2023-11-01.json": [at("1700000009.000000")],
+            f"one/{day}.json": [at("1700000005.000000"), at("absurd"), at(LATEST)],
             "two/2024-01-01.json": [at("1700000004.000000")],
         },
     )
     channels = export.channels(PUBLIC)
-    assert export.newest(channels, "1800000000.000000") == "1700000005.000000"
+    assert export.newest(channels, "1800000000.000000") == expected
     assert export.newest([], LATEST) == ""

@@ -34,6 +34,13 @@ from channelstats.ingest.export_time import (
     read_up_to,
 )
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, gone, merge_messages
+from channelstats.ingest.people import (
+    home_teams,
+    ids_apart,
+    mark_strangers,
+    most_are_of,
+    people_of,
+)
 from channelstats.ingest.rows import (
     ROWS_VERSION,
     Origin,
@@ -41,13 +48,14 @@ from channelstats.ingest.rows import (
     counts_of,
     latest,
     members_of,
-    user_of,
 )
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
 from channelstats.ingest.topics import NotCounted, TopicCounter, TopicRules
 from channelstats.slack.export import Export, ExportChannel, day_of, unlisted_problems
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
+from channelstats.tables.directory import ids_of_people
+from channelstats.tables.exclusion import join_people
 from channelstats.tables.first_posts import FirstPostUpdater
 from channelstats.tables.items import number, text, without_empty
 from channelstats.tables.message_row import MessageRow
@@ -146,6 +154,9 @@ class ExportImport:
         self._latest = latest(self._run.now)
         self._order, self._newest = AgeOrder(0), ""
         self._known: set[str] = set()
+        self._ids: Mapping[str, str] = {}
+        self._homes = frozenset[str]()
+        self._teams: dict[str, str] = {}
         self._lists_users = True
         self._workspaces = Counter[str]()
         self._bytes = self._bytes_done = 0
@@ -188,9 +199,11 @@ class ExportImport:
         if not unchanged:
             await self._import_channels(left, [of for of in channels if of.about.id in done])
         await self._first_posts.finish()
+        homes = self._homes or most_are_of(Counter(self._teams.values()))
+        await mark_strangers(tables, self._teams, homes)
         await tables.messages.close_days()
         if result.newest:
-            await tables.members_log.add(seconds(result.newest), _members(channels))
+            await tables.members_log.add(seconds(result.newest), _members(channels, self._ids))
             result.read = self._read_up_to(channels)
             await configuration.raise_last_run(result.read.at)
         # Files of shared channels are linked to where they come from: most are from here.
@@ -280,8 +293,14 @@ class ExportImport:
         every: list[ExportChannel],
     ) -> None:
         tables, configuration, options = self._tables, self._tables.configuration, self._options
-        run, users = self._run, [user_of(user) for user in listed or ()]
-        people = await tables.users.all() | {user.slack_uid: user for user in users}
+        run, stored_users = self._run, await tables.users.all()
+        self._homes = home_teams(listed or (), is_grid=bool(self._export.workspaces))
+        users = people_of(listed or (), stored_users, self._homes)
+        self._ids = ids_of_people(stored_users | {user.slack_uid: user for user in users})
+        if apart := await ids_apart(tables, self._ids, stored_users):
+            await join_people(tables, apart)
+            stored_users = await tables.users.all()
+        people = stored_users | {user.slack_uid: user for user in users}
         known = await tables.channels.all()
         names = {channel.name for channel in known.values()}
         names |= {channel.slack_name for channel in known.values()}
@@ -298,10 +317,11 @@ class ExportImport:
                 await configuration.put_counts(counts)
             if self._order.mark:
                 await configuration.add_to_history(date_at(self._order.mark, tables.zone), counts)
-        rows = {channel.about.id: channel_of(channel) for channel in channels}
+        rows = {channel.about.id: channel_of(channel, self._ids) for channel in channels}
         await tables.channels.put(row for cid, row in rows.items() if recent or cid not in known)
         stored = known | rows if recent else rows | known
         await configuration.put_names(stored.values())
+        await configuration.put_general(rows.values())
         for channel in channels:
             await self._put_members(channel, recent=recent and not channel.about.is_archived)
         if recent:
@@ -309,7 +329,7 @@ class ExportImport:
 
     async def _put_members(self, channel: ExportChannel, *, recent: bool) -> None:
         """Keep who is in a channel: never an empty list, which is what archiving leaves."""
-        members = [uid for uid in members_of(channel) if uid not in self._run.excluded]
+        members = [uid for uid in members_of(channel, self._ids) if uid not in self._run.excluded]
         bulk = self._tables.bulk
         if members and (recent or await bulk.get(channel.about.id) is None):
             await bulk.put(channel.about.id, ",".join(members))
@@ -331,7 +351,7 @@ class ExportImport:
         size = sum(map(self._export.size, channels))
         async with (
             tables.messages.loading(),
-            channel_reader(self._export, size, topics) as reader,
+            channel_reader(self._export, size, topics, self._ids) as reader,
         ):
             for channel in done if topics else ():
                 await reader.read(channel, self._origin(channel), False)
@@ -365,10 +385,12 @@ class ExportImport:
         """
         run, tables, cid, result = self._run, self._tables, channel.about.id, self._result
         self._workspaces.update(content.workspaces)
+        self._teams.update(content.teams)
         run.report(content.problems)
         unknown = (user for user in content.authors if user.slack_uid not in self._known)
         if self._lists_users:  # else every author is stored, if need be with the ID alone
-            unknown = (user for user in unknown if user.name != user.slack_uid)
+            named = (user for user in unknown if user.name != user.slack_uid)
+            unknown = (msgspec.structs.replace(user, is_stranger=True) for user in named)
         await tables.put_users(run.excluded.users(unknown), run.now, replace=False)
         rows, deleted = list[MessageRow](), list[MessageRow]()
         seen = set[str]()
@@ -424,10 +446,10 @@ def _newest_day(channels: Iterable[ExportChannel]) -> date | None:
     return max(filter(None, days), default=None)
 
 
-def _members(channels: list[ExportChannel]) -> dict[str, int]:
+def _members(channels: list[ExportChannel], ids: Mapping[str, str]) -> dict[str, int]:
     """How many members each channel has, as far as the export says."""
     return {
-        channel.about.id: len(members_of(channel))
+        channel.about.id: len(members_of(channel, ids))
         for channel in channels
         if channel.about.members is not None and not channel.about.is_archived
     }

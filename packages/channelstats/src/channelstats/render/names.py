@@ -28,6 +28,9 @@ _EMOJI: Final = """
     point_right=👉 handshake=🤝 brain=🧠 hourglass=⌛ calendar=📅 chart_with_upwards_trend=📈
     trophy=🏆 sos=🆘 seedling=🌱
 """
+EXTERNAL: Final = " (external)"
+"""Follows the name of somebody from outside."""
+
 _SIGNS: Final = dict(pair.split("=") for pair in _EMOJI.split())
 _TONES: Final = {f"skin-tone-{number}": chr(0x1F3FB + number - 2) for number in range(2, 7)}
 
@@ -46,7 +49,9 @@ class Directory:
         cls, users: Mapping[str, User], channels: Mapping[str, Channel], slack_name: str = ""
     ) -> Self:
         """The names in rows of the tables."""
-        people = {uid: user.name for uid, user in users.items()}
+        people = {
+            uid: f"{user.name}{EXTERNAL if user.is_stranger else ''}" for uid, user in users.items()
+        }
         return cls(people, {cid: of.name for cid, of in channels.items()}, slack_name)
 
     @classmethod

@@ -37,6 +37,12 @@ class Named(msgspec.Struct, gc=False):
     display_name: str | None = None
 
 
+class ProfileBeside(Named, gc=False):
+    """The profile of its author beside a message, who may be in no list."""
+
+    team: str | None = None
+
+
 class SlackReaction(msgspec.Struct, gc=False):
     name: str | None = None
     users: list[str | None] | None = None
@@ -101,7 +107,17 @@ class SlackMessage(msgspec.Struct, gc=False):
     file: SlackFile | None = None
     edited: Edited | None = None
     room: Room | None = None
-    user_profile: Named | None = None
+    user_profile: ProfileBeside | None = None
+    user_team: str | None = None
+    source_team: str | None = None
+
+
+class GridUser(msgspec.Struct, gc=False):
+    """What a user is in the whole of an Enterprise Grid: the ID there, and the workspaces."""
+
+    id: str | None = None
+    enterprise_id: str | None = None
+    teams: list[str | None] | None = None
 
 
 class SlackUser(msgspec.Struct, gc=False):
@@ -116,6 +132,9 @@ class SlackUser(msgspec.Struct, gc=False):
     is_admin: bool | None = None
     is_bot: bool | None = None
     profile: Named | None = None
+    team_id: str | None = None
+    is_stranger: bool | None = None
+    enterprise_user: GridUser | None = None
 
 
 class SlackChannel(msgspec.Struct, gc=False):
@@ -125,6 +144,7 @@ class SlackChannel(msgspec.Struct, gc=False):
     name: str | None = None
     created: Loose = None
     is_archived: bool | None = None
+    is_general: bool | None = None
     members: list[str | None] | None = None
 
 

@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 import polars as pl
+from msgspec.structs import replace
 
 from channelstats.counting import Counting
 from channelstats.days import DAY, date_at, midnight
@@ -104,7 +105,9 @@ class ReportContext:
 async def load_context(tables: Tables, options: Options) -> ReportContext:
     """Read everything but messages."""
     configuration = tables.configuration
-    users, channels = await tables.users.all(), await tables.channels.all()
+    users, channels = await tables.users.all(), dict(await tables.channels.all())
+    for cid in channels.keys() & await configuration.general():
+        channels[cid] = replace(channels[cid], is_general=True)
     excluded_people = resolve_people(options.excluded_users, users)
     excluded_channels = resolve_channels(options.excluded_channels, channels)
     first_posts = None

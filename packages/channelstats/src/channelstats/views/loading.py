@@ -21,6 +21,7 @@ import msgspec
 import polars as pl
 
 from channelstats.days import DAY, SUNDAY, period_text, week_of
+from channelstats.identifiers import SLACKBOT
 from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.stats import Inputs, Options, Period, quantities
 from channelstats.stats.inputs import LARGE, ReportContext, TooManyMessages, load_inputs
@@ -156,8 +157,9 @@ class DashboardData:
 
     @cached_property
     def gone(self) -> list[str]:
-        """Whose account is deactivated, or a bot's."""
-        return [uid for uid, of in self.inputs.users.items() if of.deleted or of.is_bot]
+        """Whose account is deactivated, or a bot's, Slackbot's too."""
+        users = self.inputs.users.items()
+        return [uid for uid, of in users if of.deleted or of.is_bot or uid == SLACKBOT]
 
     @property
     def is_large(self) -> bool:
