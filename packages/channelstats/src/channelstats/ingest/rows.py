@@ -46,7 +46,7 @@ from channelstats.tables.message_row import (
     extension,
 )
 
-ROWS_VERSION: Final = 1
+ROWS_VERSION: Final = 2
 """Goes up with each change of what rows are made of: the same export is then read again."""
 
 # ── users and channels ───────────────────────────────────────────────────────────────────────────
@@ -303,9 +303,7 @@ def _add_reactions(
         users = tuple(uid for one in reaction.users or () if (uid := people[one]))
         if people.ids:
             users = tuple(dict.fromkeys(users))
-        count = _number(reaction.count, _MOST_REACTIONS)
-        if count is None:
-            count = len(users)
+        count = max(_number(reaction.count, _MOST_REACTIONS) or 0, len(users))
         if emoji := emoji_name(reaction.name or ""):
             left -= len(emoji.encode()) + 1
             sizes = accumulate(len(uid) + 1 for uid in users)
@@ -333,14 +331,13 @@ def about_file(file: SlackFile, people: People = EVERYBODY) -> dict[str, str | i
 
 
 def _huddle(room: Room, people: People) -> dict[str, list[str] | int]:
+    """Who took part, and from when to when; one that ended before it began has no end."""
+    begin, end = (_number(at) or 0 for at in (room.date_start, room.date_end))
+    took_part = (room.participant_history or room.participants or ())[:_MOST_IN_HUDDLE]
     return {
-        "participant_history": [
-            uid
-            for one in (room.participant_history or ())[:_MOST_IN_HUDDLE]
-            if (uid := people[one])
-        ],
-        "date_start": _number(room.date_start) or 0,
-        "date_end": _number(room.date_end) or 0,
+        "participant_history": [uid for one in took_part if (uid := people[one])],
+        "date_start": begin,
+        "date_end": end if end >= begin else 0,
     }
 
 

@@ -86,6 +86,7 @@ class Room(msgspec.Struct, gc=False):
     """A huddle; times are in seconds, 0 while it lasts."""
 
     participant_history: list[str | None] | None = None
+    participants: list[str | None] | None = None
     date_start: Loose = None
     date_end: Loose = None
 

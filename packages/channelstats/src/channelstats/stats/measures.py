@@ -17,11 +17,11 @@ from typing import Final, Self
 import msgspec
 import polars as pl
 
-from channelstats.counting import JOINED
+from channelstats.counting import JOINED, bot_expression
 from channelstats.stats.activity import Activity
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.interactions import GROUPS, Interactions
-from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages
+from channelstats.stats.messages import REACTED, CountedMessages, LocalTimes, PeriodMessages
 from channelstats.stats.period import History, Period
 from channelstats.stats.quantities import (
     MESSAGES_THEN_WORDS,
@@ -248,10 +248,17 @@ class Measures:
         return self.messages.filter(is_noticed)
 
     @cached_property
+    def unlisted_reactions(self) -> int:
+        """Reactions of which Slack does not say who gave them, as it lists only some of many."""
+        listed = pl.col("reactions").list.len().fill_null(0).cast(pl.Int64)
+        return int(self.messages.select((pl.col(REACTED) - listed).clip(0).sum()).item())
+
+    @cached_property
     def _reacted_to(self) -> pl.Series:
-        """The rows of messages that somebody else reacted to."""
+        """The rows of messages that somebody else reacted to who is no bot."""
         reactions = self.period_messages.reactions.lazy()
-        by_others = reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
+        is_bot = bot_expression(self.period_messages.source.bots, "reactor")
+        by_others = reactions.filter((pl.col("reactor") != pl.col("slack_uid")) & ~is_bot)
         return by_others.select(pl.col("row").unique()).collect().to_series()
 
     def _is_one_of(self, *rows: pl.Series) -> pl.Series:
@@ -382,7 +389,7 @@ class MeasuredInputs:
             self.counted_messages,
             days,
             self.local_times,
-            merge_skin_tones=self._options.merge_skin_tones,
+            merge_skin_tones=bool(self._options.merge_skin_tones),
         )
         counts, history = counts_at(self._inputs.counts, days.last), self._inputs.history
         return Measures(

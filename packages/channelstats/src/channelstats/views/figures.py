@@ -538,6 +538,19 @@ def reactions(of: Measures) -> int:
     return int(of.messages[REACTED].sum())
 
 
+def unlisted_notes(of: Measures) -> tuple[str, ...]:
+    """The note that Slack does not list everybody who reacted, where that is so."""
+    missing = of.unlisted_reactions
+    return (f"Slack does not say who gave {missing:,} of the reactions.",) if missing else ()
+
+
+def at_least(figure: Figure, of: Measures) -> Figure:
+    """A figure by emoji or by person, called what it then is: at least so many."""
+    if not of.unlisted_reactions:
+        return figure
+    return figure._replace(title=f"{figure.title} (at least)")
+
+
 REACTIONS_RECEIVED: Final = _column(
     "reactions_received",
     about="Reactions to this person's messages.",

@@ -12,7 +12,7 @@ in reports. Where fewer than k posted in all, no person is named at all.
 import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -202,6 +202,8 @@ async def load(
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
     period, real = period_of(choice, tables), await _real_channel(tables, choice, names)
+    if options.merge_skin_tones is None:
+        options = replace(options, merge_skin_tones=True)
     for reach in dict.fromkeys((reach_of(period), period.ending_with(_least(period)))):
         try:
             inputs = await load_inputs(

@@ -68,7 +68,7 @@ def workspace_report(
 ) -> tuple[tuple[Part, ...], tuple[Section, ...]]:
     """What leads the global report, and its sections; ``brief`` is the headline only."""
     volume = Tiles(tuple(compared_tile(of, figure) for figure in _VOLUME))
-    used = emoji_part(of.emoji, "Most used emoji")
+    used = emoji_part(of.emoji, "Most used emoji", of.now)
     sections = present(
         _to_do(of),
         _channels(of, brief=brief),
