@@ -34,6 +34,7 @@ from tqdm import tqdm
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS, ListedCommand, Parser
 from channelstats.credentials import Purpose, slack_token
 from channelstats.days import date_at, week_of
+from channelstats.ingest.home import OtherWorkspace
 from channelstats.ingest.runs import Event, OnEvent
 from channelstats.lookup import NotFound
 from channelstats.progress import ProgressBar, progress_bar, show
@@ -300,6 +301,10 @@ def make_parser(listed: ListedCommand) -> Parser:
     return parser
 
 
+_FAILURES: Final = (Failure, NotFound, Taken, ArchiveRefused, OtherWorkspace, SettingError)
+"""What ends a command with one line."""
+
+
 def run(
     listed: ListedCommand, words: Sequence[str], *, clock: Clock, monotonic: Clock, sleep: Sleep
 ) -> int:
@@ -339,7 +344,7 @@ def run(
         print("channelstats: terminated; run it again to go on", file=sys.stderr, flush=True)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)  # so that the parent process sees the signal
-    except (Failure, NotFound, Taken, ArchiveRefused, SettingError, KeytablesError) as error:
+    except (*_FAILURES, KeytablesError) as error:
         print(f"channelstats: {error}", file=sys.stderr)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the output, such as `head`, has ended

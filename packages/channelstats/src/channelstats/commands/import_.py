@@ -90,6 +90,7 @@ async def import_archive(context: CommandContext, path: Path, options: ImportOpt
     """Import an export with a progress bar, then remove messages that are too old.
 
     :raises ArchiveRefused: it is not an export, or not a safe one
+    :raises OtherWorkspace: what is stored is of another one
     """
     with closing(Export.open(path)) as export:
         _check_workspace(export, options.workspace)

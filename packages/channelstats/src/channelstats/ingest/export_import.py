@@ -15,8 +15,9 @@ deleted.
 import asyncio
 import hashlib
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date
+from pathlib import PurePath
 from typing import Final
 
 import msgspec
@@ -33,6 +34,7 @@ from channelstats.ingest.export_time import (
     place_among,
     read_up_to,
 )
+from channelstats.ingest.home import Home, check_home, grids_of
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, gone, merge_messages
 from channelstats.ingest.people import (
     home_teams,
@@ -163,7 +165,10 @@ class ExportImport:
         self._result = ImportResult()
 
     async def run(self) -> ImportResult:
-        """Import everything that is not stored yet."""
+        """Import everything that is not stored yet.
+
+        :raises OtherWorkspace: what is stored is of another one
+        """
         export, tables, result = self._export, self._tables, self._result
         configuration = tables.configuration
         users = await asyncio.to_thread(export.users, self._options.workspace)
@@ -175,6 +180,8 @@ class ExportImport:
         kinds = Counter(channel.kind for channel in every_kind)
         result.left_out = {kind: n for kind, n in kinds.items() if kind not in self._options.kinds}
         channels = list(filter(self._options.wants, listed))
+        self._homes = home_teams(users or (), is_grid=bool(export.workspaces))
+        await self._check_home(users or (), everywhere)
         self._newest = await asyncio.to_thread(export.newest, channels, self._latest)
         self._order = await self._place(channels)
         result.is_ordered = self._order.is_certain
@@ -214,6 +221,18 @@ class ExportImport:
         if not done:
             await self._note_end()
         return result
+
+    async def _check_home(
+        self, users: Collection[SlackUser], channels: Iterable[ExportChannel]
+    ) -> None:
+        """:raises OtherWorkspace: what is stored is of another one"""
+        teams = self._homes
+        if self._export.workspaces:  # any of which may be imported alone
+            teams = grids_of(users) or (frozenset() if self._options.workspace else teams)
+        called = PurePath(self._export.path).name.removesuffix(".zip")
+        listed = (user.id for user in users if not user.is_stranger)
+        cids = (of.about.id for of in channels if of.kind)
+        await check_home(self._tables, Home(teams, called), listed, cids)
 
     # ── how recent it is ─────────────────────────────────────────────────────────────────────────
 
@@ -294,7 +313,6 @@ class ExportImport:
     ) -> None:
         tables, configuration, options = self._tables, self._tables.configuration, self._options
         run, stored_users = self._run, await tables.users.all()
-        self._homes = home_teams(listed or (), is_grid=bool(self._export.workspaces))
         users = people_of(listed or (), stored_users, self._homes)
         self._ids = ids_of_people(stored_users | {user.slack_uid: user for user in users})
         if apart := await ids_apart(tables, self._ids, stored_users):

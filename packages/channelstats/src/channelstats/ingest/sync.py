@@ -10,7 +10,7 @@ membership is replaced by a later one, never by an empty one; a number of member
 not give is not logged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -19,6 +19,7 @@ import msgspec
 from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.ingest.home import Home, check_home, grids_of
 from channelstats.ingest.people import home_teams, ids_apart, people_of
 from channelstats.ingest.rows import counts_of, listed_channel_of, stored_name
 from channelstats.ingest.runs import (
@@ -122,8 +123,16 @@ class Sync:
                     broken.append(f"{user.id[:20]!r} is not the ID of a user")
         self._run.report(left_out(USERS_PLACE, broken))
         stored = await self._run.tables.users.all()
+        await self._check_home(listed.values())
         people = people_of(listed.values(), stored, home_teams(listed.values()))
         return {user.slack_uid: user for user in people}
+
+    async def _check_home(self, users: Collection[SlackUser]) -> None:
+        """:raises OtherWorkspace: what is stored is of another one"""
+        teams = grids_of(users) or home_teams(users)
+        listed = (user.id for user in users if not user.is_stranger)
+        home = Home(teams, "of the token")
+        await check_home(self._run.tables, home, listed, ())
 
     async def _read_users(self) -> None:
         """Store the users, but for those who are left out: they are only counted."""

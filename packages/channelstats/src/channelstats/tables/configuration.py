@@ -6,6 +6,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     counts_history        a column `yyyy-mm-dd` for each day they were taken, a map of the same
     channel_names         names: all, joined by `#`, as far as one row holds them
     active_channel_names  names: those not archived
+    home                  teams: whose store it is; called: what its first export was called
     general               channels: the IDs of those that everybody joins
     as_of                 directory: the time, in seconds, that users and channels are as of
     workspace             name: what links in exports say; as_of: the newest of those, in seconds
