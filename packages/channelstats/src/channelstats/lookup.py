@@ -12,6 +12,7 @@ from typing import Final
 from channelstats.identifiers import is_user_id
 from channelstats.privacy import Pseudonyms
 from channelstats.render.names import Directory
+from channelstats.slack.export_layout import one_form
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User, ids_of_people
 
@@ -41,7 +42,7 @@ def channel_called(channels: Mapping[str, Channel], name: str) -> str | None:
 
     :raises NotFound: several have it
     """
-    called = name.removeprefix("#")
+    called = one_form(name.removeprefix("#"))
     if called.upper() in channels:
         return called.upper()
     found = [of for of in channels.values() if of.friendly_name == called] or [

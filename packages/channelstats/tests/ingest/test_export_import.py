@@ -157,6 +157,16 @@ async def test_what_is_broken_is_told_and_the_rest_is_taken_in(empty: House, wri
     assert await empty.tables.watermarks.get("CONE") == 1700000006
 
 
+async def test_an_author_who_is_none_is_told(empty: House, written: Any) -> None:
+    events: list[Event] = []
+    of = workspace(one=[message(1), message(2, "u0lower"), message(3, None, bot_id="B1")])
+    result = await empty.take_in(written(of), on_event=events.append)
+    assert [str(event) for event in events if isinstance(event, Problem)] == [
+        "one/2024-01-01.json: 1 without an author: user: 'u0lower' is not the ID of a user"
+    ]
+    assert result.messages == 3
+
+
 # ── again, and in parts ──────────────────────────────────────────────────────────────────────────
 
 

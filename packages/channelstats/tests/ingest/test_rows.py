@@ -221,7 +221,8 @@ def test_whatever_comes_becomes_a_row_that_can_be_stored_or_is_refused(
     raws: list[dict[str, Any]],
 ) -> None:
     found, broken = MESSAGES.decode(json.dumps(raws).encode())
-    assert len(found) + len(broken) == len(raws)
+    lost = [reason for reason in broken if not reason.endswith("the rest of the message was taken")]
+    assert len(found) + len(lost) == len(raws)
     for message in found:
         try:
             item = item_of(row_of(message, ORIGIN), Calendar(UTC))

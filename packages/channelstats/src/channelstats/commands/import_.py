@@ -116,6 +116,9 @@ async def import_archive(context: CommandContext, path: Path, options: ImportOpt
             for (what, wanted), kinds in _OPTIONAL.items():
                 if number := sum(result.left_out.get(kind, 0) for kind in kinds):
                     context.say(f"left out: {many(number, what)}; {wanted} imports them too")
+            if export.comments:
+                files = many(export.comments, "canvas or list")
+                context.say(f"left out: the comments on {files}")
             if export.workspaces:
                 context.say(_workspaces_text(export.workspaces, options.workspace, result))
 

@@ -15,8 +15,8 @@ import msgspec
 from channelstats.identifiers import is_bot_id, is_timestamp, is_user_id
 from channelstats.ingest.questions import asks
 from channelstats.ingest.topics import TopicCounter
-from channelstats.slack.export import ExportChannel
-from channelstats.slack.export_layout import ChannelKind
+from channelstats.slack.export import NO_AUTHOR, ExportChannel
+from channelstats.slack.export_layout import ChannelKind, one_form
 from channelstats.slack.objects import (
     ListedChannel,
     Loose,
@@ -140,7 +140,7 @@ def _channel(about: SlackChannel, kind: ChannelKind, members: int) -> Channel:
 
 def stored_name(text: str | None) -> str:
     """A name as it can be stored: of bounded length, and UTF-8."""
-    return (text or "")[:_LONGEST_NAME].encode(errors="replace").decode().strip()
+    return one_form((text or "")[:_LONGEST_NAME].encode(errors="replace").decode().strip())
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────
@@ -262,6 +262,8 @@ def take_rows(
             broken.append(str(error))
             continue
         rows.append(row)
+        if not row.slack_uid and message.user:
+            broken.append(f"{NO_AUTHOR}{message.user[:20]!r} is not the ID of a user")
         if topics is not None and message.text:
             topics.add(row, message.text[:_LONGEST_TEXT])
         team = message.user_team or message.source_team

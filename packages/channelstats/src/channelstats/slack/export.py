@@ -24,7 +24,13 @@ from channelstats.identifiers import (
     seconds,
 )
 from channelstats.slack.archive import Archive, ArchiveRefused, Limits, Unreadable, open_archive
-from channelstats.slack.export_layout import USER_LISTS, ChannelKind, NotAnExport, layout_of
+from channelstats.slack.export_layout import (
+    USER_LISTS,
+    ChannelKind,
+    NotAnExport,
+    layout_of,
+    one_form,
+)
 from channelstats.slack.objects import (
     CHANNELS,
     MESSAGES,
@@ -62,12 +68,17 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.place}: {self.reason}"
 
 
+NO_AUTHOR: Final = "user: "
+"""How the reason begins that a message was taken without its author."""
+
+
 def left_out(place: str, reasons: Iterable[str]) -> list[Problem]:
     """One problem for each kind of reason, however many there are of it."""
-    return [
-        Problem(place, f"{number} left out: {reason}")
-        for reason, number in Counter(reasons).most_common()
-    ]
+    found = []
+    for reason, number in Counter(reasons).most_common():
+        what = "without an author" if reason.startswith(NO_AUTHOR) else "left out"
+        found.append(Problem(place, f"{number} {what}: {reason}"))
+    return found
 
 
 class ExportChannel(msgspec.Struct, frozen=True):
@@ -117,6 +128,8 @@ class Export:
         self._files = self._layout.files
         self.workspaces = self._layout.workspaces
         """Those of an Enterprise Grid; none of another export."""
+        self.comments = len(self._layout.comments)
+        """Canvases and lists with comments, which are left out."""
         self._problems = [
             Problem(name, "a link or a special file, not followed") for name in archive.ignored
         ]
@@ -192,7 +205,7 @@ class Export:
         for workspace in (*self.workspaces, ""):
             here = defaultdict[str, set[str]](set)
             for kind, one in self._lists(workspace):
-                name = one.name or ""
+                name = one_form(one.name or "")
                 about.setdefault(one.id, (kind, one))
                 if workspace not in homes[one.id]:
                     homes[one.id].append(workspace)

@@ -3,14 +3,15 @@
 Rule: only what is measured is named here, so nothing else is even read: no e-mail address, no
 attachment, no block. The text of a message lives until its words are counted.
 
-Rule: one broken object costs itself; only text that is no JSON array at all costs a whole file.
-Numbers beside the point may be of any kind, or lists hold nulls, without costing the message.
+Rule: one broken object costs itself, and of a message one odd member that member; only text that is
+no JSON array at all costs a whole file. Numbers beside the point may be of any kind, or lists hold
+nulls, without costing anything.
 """
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Final, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -212,18 +213,74 @@ def object_of(value: object, kind: type[_T]) -> _T:
     except msgspec.MsgspecError as error:
         raise Broken(_in_words(str(error))) from None
     except UnicodeEncodeError:
-        raise Broken("half of a surrogate pair in the name of a field") from None
+        raise Broken(_HALF_A_PAIR) from None
 
 
 def objects_of(values: Iterable[object], kind: type[_T]) -> tuple[list[_T], list[str]]:
-    """The objects that values stand for, and for each that is broken what is wrong with it."""
+    """The objects that values stand for, and for each that is broken what is wrong with it. Of a
+    message an odd member that is not essential costs that member alone.
+    """
     found, broken = [], []
     for value in values:
         try:
             found.append(object_of(value, kind))
+            continue
         except Broken as error:
-            broken.append(str(error))
+            reason = str(error)
+        sound = None
+        if issubclass(kind, SlackMessage) and reason != _HALF_A_PAIR:
+            sound = _sound_parts(value, lambda part: _fits(part, kind))
+        if sound is not None:
+            found.append(object_of(sound, kind))
+            reason = f"{reason}; the rest of the message was taken"
+        broken.append(reason)
     return found, broken
+
+
+_HALF_A_PAIR: Final = "half of a surrogate pair in the name of a field"
+_ESSENTIAL: Final = frozenset(
+    {"type", "ts", "user", "bot_id", "text", "subtype", "thread_ts", "parent_user_id"}
+)
+"""Members without which a message would be another one."""
+
+_NOTHING: Final = object()
+
+
+def _fits(value: object, kind: type[object]) -> bool:
+    try:
+        object_of(value, kind)
+    except Broken:
+        return False
+    return True
+
+
+def _sound_parts(message: object, fits: Callable[[object], bool]) -> object:
+    """A message without what is odd in it; None where that is essential."""
+    if not isinstance(message, dict):
+        return None
+    essential = {name: message[name] for name in _ESSENTIAL & message.keys()}
+    if not fits(essential):
+        return None
+    others = {name: of for name, of in message.items() if name not in essential}
+    part = _sound_part(others, fits)
+    return essential if part is _NOTHING else {**essential, **cast("dict[str, object]", part)}
+
+
+def _sound_part(value: object, fits: Callable[[object], bool]) -> object:
+    """A value without the innermost members and entries that do not fit in their place."""
+    if fits(value):
+        return value
+    part: object = _NOTHING
+    if isinstance(value, dict):
+        members = {
+            name: _sound_part(of, lambda one, name=name: fits({name: one}))  # type: ignore[misc]
+            for name, of in value.items()
+        }
+        part = {name: of for name, of in members.items() if of is not _NOTHING}
+    elif isinstance(value, list):
+        entries = [_sound_part(of, lambda one: fits([one])) for of in value]
+        part = [of for of in entries if of is not _NOTHING]
+    return part if part is not _NOTHING and fits(part) else _NOTHING
 
 
 def _in_words(complaint: str) -> str:
