@@ -17,7 +17,7 @@ from keytables.sqlite.division import divide_store
 from keytables.stores import open_engine
 from support.channelstats.called import Capture, called, stored
 from support.channelstats.house import NOW, UTC
-from support.channelstats.workspace import write_zip
+from support.channelstats.workspace import Raw, write_zip
 from support.soak import slow_after
 
 pytestmark = pytest.mark.usefixtures("example")
@@ -125,10 +125,10 @@ def grown(seed: int, size: int) -> dict[str, bytes]:
     """The files of an export in which somebody writes, is mentioned, reacts and replies."""
     rng = random.Random(seed)
     people = [PERSON, *(f"U{seed:02}{n:06}" for n in range(12))]
-    messages = []
+    messages: list[Raw] = []
     for n in range(size):
         ts, author = f"{1709500000 + n * 700}.{n:06}", rng.choice(people)
-        said = {"type": "message", "ts": ts, "user": author}
+        said: Raw = {"type": "message", "ts": ts, "user": author}
         said["text"] = "a" + f" <@{rng.choice(people)}>" * rng.randint(0, 4)
         some = rng.sample(people, rng.randint(0, len(people)))
         said["reactions"] = [{"name": "wave", "users": some, "count": len(some)}]
