@@ -69,6 +69,7 @@ from channelstats.web.auth import (
     body_of,
     form_of,
     host_name,
+    is_forwarded,
     is_own,
     local,
     origin,
@@ -185,6 +186,8 @@ class Dashboard:
         if key is not None and not await self._service.tables.feed_key.fits(key):
             raise web.HTTPForbidden(reason="this address of the feed has ended; make another one")
         visit, snapshot = await self._requested(request, KEY)
+        if visit.asked.choice.person:
+            raise BadQuery("person: what is to be done first is of everybody")
         view = await self._service.view(TO_DO, visit.asked.choice, snapshot)
         here = origin(request)
         body = await asyncio.to_thread(atom_of, view, visit.names.directory, visit.zone, here)
@@ -257,7 +260,8 @@ class Dashboard:
         service, body = self._service, await _json_of(request)
         hosts = service.settings.push_hosts
         try:
-            given = subscription_of(body, from_here=is_local_request(request), own_hosts=hosts)
+            is_here = not self._guard.asks and is_local_request(request)
+            given = subscription_of(body, from_here=is_here, own_hosts=hosts)
         except ValueError as error:
             raise BadQuery(str(error)) from None
         subscriptions = service.tables.subscriptions
@@ -365,7 +369,9 @@ async def _json_of(request: web.Request) -> bytes:
 
 
 def is_local_request(request: web.Request) -> bool:
-    """Whether the page was opened on the machine that this program runs on."""
+    """Whether the page was opened on the machine that this program runs on, through no proxy."""
+    if is_forwarded(request.headers):
+        return False
     peer = request.transport.get_extra_info("peername") if request.transport else None
     here = isinstance(peer, tuple) and is_loopback(str(peer[0]))
     return here and is_loopback(host_name(request.headers.get(hdrs.HOST, "")))
