@@ -79,6 +79,7 @@ async def serve_dashboard(
     ``is_made_up`` is nowhere in Slack.
     """
     settings, stop = context.settings, asyncio.Event()
+    await check_port(settings)
     token = _token(context)
     secret = pseudonym_secret(settings) if context.arguments.anonymize else None
     server = mail_server(settings, context.environment)
@@ -149,7 +150,18 @@ async def _warm(context: CommandContext, service: DashboardService) -> None:
         await service.read(Choice(usual.first, usual.last), snapshot, partial(show, bar))
 
 
-async def _listen(front: Front, settings: Settings) -> asyncio.AbstractServer:
+async def check_port(settings: Settings) -> None:
+    """Find out before anything that takes time whether the port can be listened on.
+
+    :raises Failure: it cannot
+    """
+    if settings.port:
+        (await _listen(asyncio.Protocol, settings)).close()
+
+
+async def _listen(
+    front: Callable[[], asyncio.Protocol], settings: Settings
+) -> asyncio.AbstractServer:
     host, port = settings.host, settings.port
     try:
         return await listen(front, host, port)

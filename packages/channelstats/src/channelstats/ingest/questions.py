@@ -50,12 +50,44 @@ _FIRST_WORDS: Final = frozenset(
 """Checked first, as most messages begin with none of them."""
 
 
+_QUOTES: Final = re.compile(r"^[ \t]*(?:>|&gt;)(?:>>|&gt;&gt;)?", re.MULTILINE)
+"""How a line begins that quotes somebody; with three signs all that follows does."""
+
+_SETTLED: Final = re.compile(
+    r"^[\s*_~\[(:-]*(?:(?:edit|edited|update|upd|nvm)\b[^\n]{0,40}?)?"
+    r"\b(?:solved|resolved|fixed it|figured it out|found it|nvm|never ?mind|no longer needed"
+    r"|gelöst|erledigt|hat sich erledigt|geklärt|résolu|resuelto|resolvido|risolto|opgelost"
+    r"|löst|rozwiązane)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line by which somebody says that the question has been settled: `EDIT: solved`."""
+
+
+def _own_words(text: str) -> str:
+    """A text without what it quotes."""
+    own = []
+    for line in text.split("\n"):
+        quote = _QUOTES.match(line)
+        if quote is None:
+            own.append(line)
+        elif len(quote[0].strip().replace("&gt;", ">")) == 3:
+            break
+    return "\n".join(own)
+
+
 def asks(text: str) -> bool:
-    """Whether a text is a question: by its question mark, or by how it begins. Questions without a
-    mark that begin otherwise, or in another language, are not recognised.
+    """Whether a text is a question: by its question mark, or by how it begins; not what it quotes,
+    nor where a line of it says that it is settled. Questions without a mark that begin otherwise,
+    or in another language, are not recognised.
     """
     if "`" in text:
         text = _CODE.sub(" ", text)
+    if (">" in text or "&gt;" in text) and _QUOTES.search(text):
+        text = _own_words(text)
+    return _is_asked(text) and _SETTLED.search(text) is None
+
+
+def _is_asked(text: str) -> bool:
     # Nearly all texts are soon known to have no mark.
     may_have_marks = "?" in text or not text.isascii()
     if may_have_marks and any(_ends_question(text, *run.span()) for run in _RUN.finditer(text)):

@@ -37,12 +37,15 @@ _TONES: Final = {f"skin-tone-{number}": chr(0x1F3FB + number - 2) for number in 
 
 @dataclass(frozen=True)
 class Directory:
-    """``real`` is whether IDs are those of the workspace, so that they can be linked to."""
+    """``real`` is whether IDs are those of the workspace, so that they can be linked to. With
+    ``signs`` an emoji is its sign alone where it has one here, as in a mail.
+    """
 
     people: Mapping[str, str] = field(default_factory=dict)
     channels: Mapping[str, str] = field(default_factory=dict)
     slack_name: str = ""
     real: bool = True
+    signs: bool = False
 
     @classmethod
     def of_rows(
@@ -75,7 +78,9 @@ class Directory:
             return f"#{self.channel(of)}"
         if kind is Kind.MESSAGE:
             return self.permalink(of)
-        return f":{of}:" if kind is Kind.EMOJI else of
+        if kind is Kind.EMOJI:
+            return (self.signs and emoji_sign(of)) or f":{of}:"
+        return of
 
     def permalink(self, message: str) -> str:
         """The address of a message `CID/ts/thread_ts`; "" where the workspace's is not known."""

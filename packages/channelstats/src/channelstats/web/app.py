@@ -31,7 +31,7 @@ import logging
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 from aiohttp import hdrs, web
@@ -89,10 +89,21 @@ _OWN: Final = {CHANNEL: (COMPARE,), MESSAGES: (ONLY,), GROUP: (ONLY,)}
 _LISTED: Final = "listed"
 """Said of an item that was marked: it is listed again."""
 
+MARKED: Final = "channelstats-marked"
+"""The cookie by which the next page says what became of an item."""
+
+_SAID: Final = {
+    str(MarkState.DONE): "Marked as done.",
+    str(MarkState.SNOOZED): "Left out for a week.",
+    str(MarkState.NOT_A_QUESTION): "Marked as no question.",
+    _LISTED: "Listed again.",
+}
+
 ME: Final = "channelstats-me"
 """The cookie that keeps who the visitor is."""
 
 _YEAR: Final = 365 * 86_400
+_MINUTE: Final = 60
 LARGEST: Final = 16_384
 """Bytes of what may be sent here."""
 
@@ -159,7 +170,13 @@ class Dashboard:
             folder = settings.store or str(settings.folder)
             return page(await asyncio.to_thread(start_page, visit, folder))
         view = await self._view(request, visit, snapshot)
-        return page(await asyncio.to_thread(view_page, view, visit, table))
+        said, _, item = request.cookies.get(MARKED, "").partition("/")
+        if said in _SAID:
+            visit = msgspec.structs.replace(visit, said=_SAID[said], marked=unquote(item))
+        answer = page(await asyncio.to_thread(view_page, view, visit, table))
+        if said:
+            answer.del_cookie(MARKED, path="/")
+        return answer
 
     async def json(self, request: web.Request) -> web.Response:
         visit, snapshot = await self._requested(request)
@@ -239,7 +256,8 @@ class Dashboard:
             await marks.put(item, MarkState(said), int(self._service.clock()), by)
         else:
             raise BadQuery(f"as: expected one of {', '.join([*MarkState, _LISTED])}")
-        return see_other(local(form.get("to", "/")))
+        answer = see_other(local(form.get("to", "/")))
+        return set_cookie(answer, request, MARKED, f"{said}/{quote(item, safe='')}", _MINUTE)
 
     async def health(self, _: web.Request) -> web.Response:
         try:
