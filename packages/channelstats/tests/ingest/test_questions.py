@@ -29,6 +29,8 @@ from support.channelstats.house import UTC
         "&gt; the key is lost\nWho has another one?",
         "has anybody solved this?",
         "Is it solved?",
+        "who can edit this page?",
+        "Who has the key?\nEDIT: I mean the other one",
         "a -> b, right?",
     ],
 )
@@ -57,6 +59,8 @@ def test_a_question_is_known_by_its_mark_or_how_it_begins(text: str) -> None:
         "Who has the key?\n[Update] it is resolved now",
         "How do I get in\n(edit: never mind)",
         "[solved] who has the key?",
+        "Who has the key? EDIT: solved",
+        "Who has the key? (Update: it has been resolved)",
         "Wer hat den Schlüssel?\nEdit: hat sich erledigt",
     ],
 )

@@ -460,7 +460,8 @@ def _age(row: Mapping[str, Value]) -> ExportAge:
 
 def _newest_day(channels: Iterable[ExportChannel]) -> date | None:
     """The newest date that files of days are called by."""
-    days = (day_of(name) for channel in channels for name in channel.days)
+    named = (map(day_of, reversed(channel.days)) for channel in channels)
+    days = (next(filter(None, some), None) for some in named)  # they are in order
     return max(filter(None, days), default=None)
 
 

@@ -206,8 +206,13 @@ class _ChannelRows:
         """Add rows; of two of one message the more recent stays, or else the first."""
         came: dict[str, MessageRow] = {}
         for row in rows:
-            first = came.get(row.ts)
-            came[row.ts] = row if first is None else self._best(first, row, recency)
+            if (first := came.get(ts := row.ts)) is None:
+                came[ts] = row
+            else:
+                came[ts] = self._best(first, row, recency)
+        if not self._stored:
+            self._rows = came
+            return
         for ts, row in came.items():
             known = self._rows.get(ts)
             self._rows[ts] = row if known is None else self._best(known, row, self._recency)

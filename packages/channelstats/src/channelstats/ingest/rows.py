@@ -262,16 +262,16 @@ def take_rows(
             broken.append(str(error))
             continue
         rows.append(row)
-        if not row.slack_uid and message.user:
-            broken.append(f"{NO_AUTHOR}{message.user[:20]!r} is not the ID of a user")
         if topics is not None and message.text:
             topics.add(row, message.text[:_LONGEST_TEXT])
-        team = message.user_team or message.source_team
-        profile = message.user_profile or (ProfileBeside() if team else None)
-        if profile is not None and row.slack_uid and not row.is_bot:
-            profile.team = team or profile.team
-            if message.user_profile or row.slack_uid not in profiles:
-                profiles[row.slack_uid] = profile
+        if not (uid := row.slack_uid):
+            if message.user:
+                broken.append(f"{NO_AUTHOR}{message.user[:20]!r} is not the ID of a user")
+        elif not row.is_bot:
+            if message.user_profile is not None:
+                profiles[uid] = message.user_profile
+            if team := message.user_team or message.source_team:
+                profiles.setdefault(uid, ProfileBeside()).team = team
     return broken
 
 
@@ -302,10 +302,14 @@ def _add_reactions(
     for reaction in reactions:
         if reaction is None:
             continue
-        users = tuple(uid for one in reaction.users or () if (uid := people[one]))
+        users = tuple([people[one] for one in reaction.users or ()])
+        if "" in users:
+            users = tuple(filter(None, users))
         if people.ids:
             users = tuple(dict.fromkeys(users))
-        count = max(_number(reaction.count, _MOST_REACTIONS) or 0, len(users))
+        count = _number(reaction.count, _MOST_REACTIONS)
+        if count is None or count < len(users):
+            count = len(users)
         if emoji := emoji_name(reaction.name or ""):
             left -= len(emoji.encode()) + 1
             sizes = accumulate(len(uid) + 1 for uid in users)

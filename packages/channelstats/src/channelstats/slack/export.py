@@ -252,19 +252,14 @@ class Export:
         return max((self._newest_of(channel, latest) for channel in channels), default="")
 
     def _newest_of(self, channel: ExportChannel, latest: str) -> str:
-        dated = [(day, name) for name in channel.days if (day := day_of(name)) is not None]
-        newest = max(
-            (self._newest_in(name, latest) for name in channel.days if day_of(name) is None),
-            default="",
-        )
-        is_trusted = False
-        for day, name in sorted(dated, reverse=True):
-            if is_trusted:
-                break
-            if found := self._newest_in(name, latest):
-                newest = max(newest, found)
+        newest = ""
+        for name in reversed(channel.days):  # what no date says the place of comes first
+            found = self._newest_in(name, latest)
+            newest = max(newest, found)
+            if found and (day := day_of(name)) is not None:
                 said = datetime.fromtimestamp(seconds(found), UTC).date()
-                is_trusted = abs(said - day) <= _ZONES
+                if abs(said - day) <= _ZONES:
+                    break
         return newest
 
     def _newest_in(self, name: str, latest: str) -> str:
@@ -305,14 +300,20 @@ class Export:
 def day_of(path: str) -> date | None:
     """The date that a file is called by; None for another name."""
     try:
-        return date.fromisoformat(PurePath(path).stem)
+        return date.fromisoformat(path[path.rfind("/") + 1 : -len(".json")])
     except ValueError:
         return None
 
 
+def _place(path: str) -> tuple[str, str]:
+    """By date, and behind all dates whatever is called otherwise."""
+    name = path.rpartition("/")[2]
+    return name if name[:1].isdecimal() else f"~{name}", path
+
+
 def _in_order(days: list[str]) -> tuple[str, ...]:
     """The files of days of several folders by date."""
-    return tuple(sorted(days, key=lambda path: (path.rpartition("/")[2], path)))
+    return tuple(sorted(days, key=_place))
 
 
 def _unlisted(folders: dict[tuple[str, str], list[str]]) -> Iterator[ExportChannel]:
