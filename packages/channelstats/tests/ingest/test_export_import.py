@@ -449,6 +449,26 @@ async def test_what_a_broken_file_lacks_was_not_deleted(empty: House, tmp_path: 
     assert not any(item.get("deleted") for item in (await empty.items("Message")).values())
 
 
+@pytest.mark.parametrize(("missing", "deleted"), [(5, 5), (9, 9), (12, 0)])
+async def test_where_most_messages_are_missing_none_was_deleted(
+    empty: House, written: Any, missing: int, deleted: int
+) -> None:
+    """As where a program writes the head of an old thread without what was said around it."""
+    events: list[Event] = []
+    every = [message(n) for n in range(20)]
+    await empty.take_in(written(workspace(one=every)))
+    later = [every[0], *every[missing + 1 :], message(30)]
+    await empty.take_in(written(workspace(one=later)), on_event=events.append)
+    found = (await empty.items("Message")).values()
+    assert sum(bool(item.get("deleted")) for item in found) == deleted
+    problems = [str(event) for event in events if isinstance(event, Problem)]
+    assert problems == (
+        []
+        if deleted
+        else ["one: 12 messages stored before are not in this export, and not taken for deleted"]
+    )
+
+
 # ── what is chosen ───────────────────────────────────────────────────────────────────────────────
 
 

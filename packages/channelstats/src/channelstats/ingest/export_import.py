@@ -53,7 +53,13 @@ from channelstats.ingest.rows import (
 )
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
 from channelstats.ingest.topics import NotCounted, TopicCounter, TopicRules
-from channelstats.slack.export import Export, ExportChannel, day_of, unlisted_problems
+from channelstats.slack.export import (
+    Export,
+    ExportChannel,
+    Problem,
+    day_of,
+    unlisted_problems,
+)
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
 from channelstats.tables.directory import ids_of_people
@@ -73,6 +79,11 @@ _AGES: Final = "seen exports"
 """The row of Configuration that has the ages of exports, by their marks."""
 
 _MOST_AGES: Final = 100
+
+_MOST_DELETED: Final = 5
+"""Messages of a channel that may be missing in a later export, or half of those that are stored,
+to be taken for deleted. Programs may leave out others, as those around the head of an old thread.
+"""
 
 _READ_AHEAD: Final = 3
 """Channels that are read, or to be read, while one is stored."""
@@ -432,6 +443,11 @@ class ExportImport:
         if not content.problems:
             until = max(until, self._newest)
             deleted = gone(stored, seen, scans, at=order.mark, since=since, until=until)
+            there = sum(since <= ts <= until and not row.deleted for ts, row in stored.items())
+            if len(deleted) > max(_MOST_DELETED, there // 2):
+                reason = f"{len(deleted):,} messages stored before are not in this export"
+                run.report([Problem(channel.name or cid, f"{reason}, and not taken for deleted")])
+                deleted = []
         scan = Scan.of_run(seen, stored, at=order.mark, since=since, until=until)
         await self._write(merge_messages(stored, [*rows, *deleted], scans))
         result.newest = max(result.newest, content.newest)
