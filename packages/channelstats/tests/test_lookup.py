@@ -46,6 +46,29 @@ def test_a_name_finds_its_bearer_and_an_id_one_of_several(real: Names) -> None:
     assert real.finder("U2", "Bob Berg") == ("Bob Berg", "Bob Berg")
 
 
+def test_a_name_is_found_in_any_case_but_that_of_its_own_comes_first(real: Names) -> None:
+    assert real.find_person("bob berg") == real.find_person("BOB BERG") == "U2"
+    assert real.find_person("ada") == "U1"
+    with pytest.raises(NotFound, match="may be any of U1, U3"):
+        real.find_person("aDA")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Berg", "did you mean 'Bob Berg'?"),
+        ("@ber", "did you mean 'Bob Berg'?"),
+        ("bo", "did you mean 'Bob Berg', 'bob', 'bobby'?"),
+        ("BOBBI", "did you mean 'bobby'?"),
+        ("zoe", "there is no user 'zoe'"),
+    ],
+)
+def test_whoever_has_a_name_like_it_is_suggested(real: Names, name: str, meant: str) -> None:
+    with pytest.raises(NotFound) as refused:
+        real.find_person(name)
+    assert str(refused.value).endswith(meant)
+
+
 def test_a_channel_is_found_by_name_and_id(real: Names) -> None:
     assert [real.find_channel(of) for of in ("#dev", "dev", "c3", "none")] == [
         "C3",

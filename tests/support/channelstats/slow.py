@@ -71,7 +71,7 @@ def read(cid: str, raw: Raw) -> Message:
     found.mentions = [uid for uid in mentions if uid != author]
     for reaction in raw.get("reactions", []):
         found.reactions.append((reaction["name"], reaction["users"]))
-        found.reaction_count += reaction.get("count", len(reaction["users"]))
+        found.reaction_count += max(reaction.get("count", 0), len(reaction["users"]))
     found.thread = raw.get("thread_ts") or ""
     found.own_parent = raw.get("parent_user_id") or ""
     found.listed = {r["ts"]: r["user"] for r in raw.get("replies", []) if r.get("user")}
@@ -256,7 +256,7 @@ class Week:
             "posters": posters,
             "active_users": len(active),
             "all_users": len(self.users),
-            "% posting": 100 * share(posters, len(active)),
+            "% posting": 100 * share(sum(user["id"] in authors for user in active), len(active)),
             "messages": messages,
             "words": words,
             "average messages": share(messages, posters),
@@ -300,9 +300,7 @@ class Week:
             for message in self.said
             if message.parent and message.parent != message.author
         )
-        given = Counter(
-            uid for message in self.said for _, users in message.reactions for uid in users
-        )
+        given = Counter(uid for message in self.said for _, uid in self.reactions(message))
         posting = self.posting(lambda message: message.author)
         found: dict[str, Any] = {}
         for uid in [*by_words, *sorted(set(answered) - set(authors))]:
@@ -336,6 +334,11 @@ class Week:
     def emoji(self, name: str) -> str:
         return re.sub("::skin-tone-[0-9]+$", "", name) if self.settings.merge_skin_tones else name
 
+    def reactions(self, message: Message) -> list[tuple[str, str]]:
+        """The emoji and who gave it, of each listed person; a merged one once."""
+        found = [(self.emoji(name), uid) for name, users in message.reactions for uid in users]
+        return list(dict.fromkeys(found)) if self.settings.merge_skin_tones else found
+
     def people(self) -> dict[str, dict[str, Counter[str]]]:
         groups: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
 
@@ -348,11 +351,10 @@ class Week:
 
         for message in self.said:
             author = message.author
-            for name, users in message.reactions:
-                for uid in users:
-                    kind = ("reacted_to", "reactions_from", "reactions_combined")
-                    met(kind, uid, author)
-                    groups[author]["reaction_popularity"][self.emoji(name)] += 1
+            for emoji, uid in self.reactions(message):
+                kind = ("reacted_to", "reactions_from", "reactions_combined")
+                met(kind, uid, author)
+                groups[author]["reaction_popularity"][emoji] += 1
             for uid in message.mentions:
                 met(("you_mentioned", "mentioned_you", "mentions_combined"), author, uid)
             if message.parent and message.parent != author:
@@ -453,8 +455,7 @@ class Week:
             own = [message for message in self.said if message.cid == cid]
             emoji: Counter[str] = Counter()
             for message in own:
-                for name, users in message.reactions:
-                    emoji[self.emoji(name)] += len(users)
+                emoji.update(name for name, _ in self.reactions(message))
             counts = by_count(+emoji)
             reacted, replied = self.lists(own)
             days, hours = posting.get(cid, (Pairs(), Pairs()))
@@ -540,7 +541,11 @@ class Week:
         top = [message for message in self.said if not message.is_reply]
         unanswered = sum(
             self.first_answer(message) is None
-            and not any(uid != message.author for _, users in message.reactions for uid in users)
+            and not any(
+                uid != message.author and not self.is_bot(uid)
+                for _, users in message.reactions
+                for uid in users
+            )
             for message in top
         )
         words = sorted(w for _, w in authors.values())
@@ -557,7 +562,7 @@ class Week:
         for message in self.said:
             targets = [(message.author, uid) for uid in message.mentions]
             targets += [(message.author, message.parent)] * bool(message.parent)
-            targets += [(uid, message.author) for _, users in message.reactions for uid in users]
+            targets += [(uid, message.author) for _, uid in self.reactions(message)]
             for one, other in targets:
                 edges[one][other] += one != other
         now, then, first = set(authors), set(before.authors()), self.first_posts()
@@ -720,8 +725,7 @@ def document(workspace: Workspace, settings: Settings) -> dict[str, Any]:
     then = Week(workspace, messages, settings.start - settings.days * DAY, settings)
     emoji: Counter[str] = Counter()
     for message in now.said:
-        for name, users in message.reactions:
-            emoji[now.emoji(name)] += len(users)
+        emoji.update(name for name, _ in now.reactions(message))
     counts = by_count(+emoji)
     reacted, replied = now.lists(now.said)
     words = sum(message.words for message in now.said)

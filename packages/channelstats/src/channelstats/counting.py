@@ -25,6 +25,9 @@ TOMBSTONE: Final = "tombstone"
 """Subtype of a deleted head whose replies are still there."""
 
 HUDDLE: Final = "huddle_thread"
+HUDDLES: Final = frozenset({HUDDLE, "sh_room_created"})
+"""Subtypes of huddles. The second is older; where both tell of one, the first counts."""
+
 BOT_MESSAGE: Final = "bot_message"
 JOINED: Final = frozenset({"channel_join", "group_join"})
 LEFT: Final = frozenset({"channel_leave", "group_leave"})
@@ -92,8 +95,8 @@ def is_bot(author: str, bots: Collection[str]) -> bool:
     return author.startswith("B") or author == SLACKBOT or author in bots
 
 
-def bot_expression(bots: Collection[str]) -> pl.Expr:
-    """`is_bot` over the column of authors; false without one."""
-    author = pl.col("slack_uid")
+def bot_expression(bots: Collection[str], column: str = "slack_uid") -> pl.Expr:
+    """`is_bot` over a column of people, that of authors by default; false without one."""
+    author = pl.col(column)
     known = author.is_in([SLACKBOT, *sorted(bots)])
     return (author.cat.starts_with("B") | known).fill_null(value=False)

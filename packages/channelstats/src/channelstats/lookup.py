@@ -1,9 +1,11 @@
 """Finding a person or a channel by what somebody calls them: in the tables, or among the names that
 the dashboard shows.
 
-Rule: an ID is taken as it is, in any case; a name must mean exactly one.
+Rule: an ID is taken as it is, in any case; a name must mean exactly one, in its own case or else in
+any.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -12,12 +14,18 @@ from typing import Final
 from channelstats.identifiers import is_user_id
 from channelstats.privacy import Pseudonyms
 from channelstats.render.names import Directory
+from channelstats.slack.export_layout import one_form
 from channelstats.tables import Tables
-from channelstats.tables.directory import Channel, User
+from channelstats.tables.directory import Channel, User, ids_of_people
 
 MOST_FOUND: Final = 20
 _ALIKE: Final = 0.7
 """From which likeness on a name may be what was meant."""
+
+_MOST_MEANT: Final = 5
+"""People who are suggested."""
+
+_WORDS: Final = re.compile(r"[\W_]+")
 
 
 class NotFound(Exception):  # noqa: N818 - named for what happened
@@ -41,7 +49,7 @@ def channel_called(channels: Mapping[str, Channel], name: str) -> str | None:
 
     :raises NotFound: several have it
     """
-    called = name.removeprefix("#")
+    called = one_form(name.removeprefix("#"))
     if called.upper() in channels:
         return called.upper()
     found = [of for of in channels.values() if of.friendly_name == called] or [
@@ -58,37 +66,67 @@ async def user_id(tables: Tables, name: str) -> str:
     of messages who are in no list of users are found by ID.
     """
     users, uid = await tables.users.all(), name.upper()
+    uid = ids_of_people(users).get(uid, uid)
     if is_user_id(uid) and uid not in users and uid in await tables.first_posts.all():
         return uid
     if found := _users_called(users, name):
         return _only(found, name)
-    names = (of for user in users.values() for of in _names_of(user))
-    raise NotFound(f"there is no user {name!r}{_did_you_mean(name, names)}")
+    raise NotFound(f"there is no user {name!r}{_people_like(users, name)}")
 
 
 def user_of(users: Mapping[str, User], name: str) -> str:
     """The same among these users."""
     found = _users_called(users, name)
     if not found:
-        raise NotFound(f"there is no user {name!r}")
+        raise NotFound(f"there is no user {name!r}{_people_like(users, name)}")
     return _only(found, name)
 
 
 def _users_called(users: Mapping[str, User], name: str) -> list[str]:
-    if is_user_id(name.upper()) and name.upper() in users:
-        return [name.upper()]
-    called = name.removeprefix("@")
-    return sorted(uid for uid, user in users.items() if called in _names_of(user))
+    """Who is called so: in the same case if anybody is, else in any."""
+    if is_user_id(uid := name.upper()):
+        uid = ids_of_people(users).get(uid, uid)
+        if uid in users:
+            return [uid]
+    called = one_form(name.removeprefix("@"))
+    found = sorted(uid for uid, user in users.items() if called in _names_of(user))
+    if found:
+        return found
+    folded = called.casefold()
+    return sorted(
+        uid for uid, user in users.items() if folded in map(str.casefold, _names_of(user))
+    )
 
 
 def _names_of(user: User) -> tuple[str, str, str]:
     return user.user_name, user.display_name, user.real_name
 
 
+def _people_like(users: Mapping[str, User], name: str) -> str:
+    """Who may have been meant, as the end of an error: whoever has a word of their name begin so,
+    else whoever is called most like it; "" for nobody.
+    """
+    part = name.removeprefix("@").casefold()
+    found = {
+        of: None
+        for user in users.values()
+        for of in _names_of(user)
+        if part and any(word.startswith(part) for word in _WORDS.split(of.casefold()))
+    }
+    if not found:
+        return _did_you_mean(name, (of for user in users.values() for of in _names_of(user)))
+    some = sorted(found)
+    more = f" and {len(some) - _MOST_MEANT:,} more" if len(some) > _MOST_MEANT else ""
+    return f"; did you mean {', '.join(map(repr, some[:_MOST_MEANT]))}{more}?"
+
+
 def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The name that is most like a misspelt one, as the end of an error; "" where none is."""
-    near = get_close_matches(name.lstrip("#@"), filter(None, known), 1, _ALIKE)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    """The name that is most like a misspelt one, in any case, as the end of an error; "" where none
+    is.
+    """
+    folded = {of.casefold(): of for of in filter(None, known)}
+    near = get_close_matches(name.lstrip("#@").casefold(), folded, 1, _ALIKE)
+    return f"; did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def _only(found: list[str], name: str) -> str:

@@ -202,7 +202,10 @@ def hidden_users(users: Mapping[str, User], names: Pseudonyms) -> dict[str, User
             display_name=names.person(uid),
             tz=user.tz,
             tz_offset=user.tz_offset,
+            deleted=user.deleted,
             is_bot=user.is_bot,
+            is_stranger=user.is_stranger,
+            unlisted=user.unlisted,
         )
         for uid, user in users.items()
         for shown in (names.identifier(uid),)

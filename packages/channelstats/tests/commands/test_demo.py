@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from channelstats.commands import demo
+from channelstats.commands import NOT_DONE, demo
 from channelstats.commands.context import CommandContext
 from channelstats.settings import Settings
 from support.channelstats.called import Capture, called, stored
@@ -232,3 +233,17 @@ def test_a_browser_is_opened_where_there_is_a_screen(
         if thread.name == demo.BROWSER:
             thread.join(10)
     assert seen.is_set() is opened
+
+
+def test_a_port_that_is_in_use_is_said_before_anything_is_made_up(
+    tmp_path: Path, capfd: Capture, dashboard: Dashboard
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        data = tmp_path / "demo"
+        assert called("demo", *SMALL, "--port", port, "--data", str(data), now=NOW) == NOT_DONE
+    found = capfd.readouterr()
+    assert f"port {port} of 127.0.0.1 is in use: give another one with --port" in found.err
+    assert "made" not in found.err
+    assert not data.exists()
+    assert dashboard.settings == []

@@ -67,8 +67,26 @@ def test_whoever_is_added_gets_no_mail_about_a_week_that_was_over(
     flags: list[str], server: SmtpServer, capfd: Capture
 ) -> None:
     run(capfd, "mail", "add", "anna@example.org", *flags)
-    assert "1 knew already" in run(capfd, "notify", *flags)
+    found = run(capfd, "notify", *flags)
+    assert "0 subscribers notified, 1 subscribed after it was over" in found
+    assert "knew" not in found
     assert server.got == []
+
+
+def test_a_test_mail_is_that_of_the_newest_week_and_counts_for_nothing(
+    flags: list[str], server: SmtpServer, capfd: Capture
+) -> None:
+    anna = "anna@example.org"
+    assert f"{anna}: the mail about the week of" in run(capfd, "mail", "test", anna, *flags)
+    [got] = server.got
+    assert got["Subject"].startswith("Test: ")
+    assert ":eyes:" not in got.as_string()
+    assert run(capfd, "mail", "list") == ""
+    assert "expected a mail address" in run(capfd, "mail", "test", "anna", *flags, code=NOT_DONE)
+    assert "mail_server" in run(capfd, "mail", "test", anna, code=NOT_DONE)
+    assert "give an address" in run(capfd, "mail", "test", *flags, code=USAGE)
+    broken = [*flags, "--mail-server", "smtp://127.0.0.1:9"]
+    assert "not sent: " in run(capfd, "mail", "test", anna, *broken, code=NOT_DONE)
 
 
 def test_notify_mails_the_newest_week_once(

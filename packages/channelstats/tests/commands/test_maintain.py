@@ -1,6 +1,9 @@
 """forget: a person is removed from the store for good."""
 
+import asyncio
 import io
+import json
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +12,13 @@ from typing import Any
 import pytest
 
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.tables import Tables
+from keytables.sqlite.division import divide_store
+from keytables.stores import open_engine
 from support.channelstats.called import Capture, called, stored
-from support.channelstats.house import NOW
+from support.channelstats.house import NOW, UTC
+from support.channelstats.workspace import Raw, write_zip
+from support.soak import slow_after
 
 pytestmark = pytest.mark.usefixtures("example")
 
@@ -106,3 +114,83 @@ def test_nobody_is_asked_who_said_yes_before(monkeypatch: pytest.MonkeyPatch) ->
 def test_somebody_unknown_is_called_by_the_id(capfd: Capture) -> None:
     assert called("forget", "UNOBODY", "--dry-run", now=NOW) == DONE
     assert capfd.readouterr().out.startswith("UNOBODY: 0 messages would be removed")
+
+
+# ── nothing stays in the files ───────────────────────────────────────────────────────────────────
+
+PERSON = "UGONEPERSON"
+
+
+def grown(seed: int, size: int) -> dict[str, bytes]:
+    """The files of an export in which somebody writes, is mentioned, reacts and replies."""
+    rng = random.Random(seed)
+    people = [PERSON, *(f"U{seed:02}{n:06}" for n in range(12))]
+    messages: list[Raw] = []
+    for n in range(size):
+        ts, author = f"{1709500000 + n * 700}.{n:06}", rng.choice(people)
+        said: Raw = {"type": "message", "ts": ts, "user": author}
+        said["text"] = "a" + f" <@{rng.choice(people)}>" * rng.randint(0, 4)
+        some = rng.sample(people, rng.randint(0, len(people)))
+        said["reactions"] = [{"name": "wave", "users": some, "count": len(some)}]
+        if n and rng.random() < 0.4:
+            said |= {"thread_ts": messages[rng.randrange(n)]["ts"], "parent_user_id": PERSON}
+        messages.append(said)
+    files: dict[str, Any] = {
+        "users.json": [{"id": uid, "name": f"name of {uid}"} for uid in people],
+        "channels.json": [{"id": "C1", "name": "one", "members": people}],
+    }
+    for begin in range(0, size, 50):
+        files[f"one/{begin:05}.json"] = messages[begin : begin + 50]
+    return {name: json.dumps(content).encode() for name, content in files.items()}
+
+
+def holding(folder: Path, *texts: str) -> list[str]:
+    """The files below a folder that hold one of these texts anywhere."""
+    return [
+        str(path.relative_to(folder))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and any(text.encode() in path.read_bytes() for text in texts)
+    ]
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("size", slow_after(3, (700, 90, 40, 300, 1500, 7)))
+def test_no_byte_of_a_forgotten_person_stays_in_any_file(
+    tmp_path: Path, size: int, parts: int
+) -> None:
+    """Also while somebody else has the store open, who keeps the log from going with the file."""
+    data = tmp_path / "data"
+    (data / "x").mkdir(parents=True)
+    store = data / "channelstats.sqlite"
+    if parts > 1:
+        divide_store(store, parts)
+    for number, files in enumerate((grown(size, size // 2), grown(size, size))):
+        export = str(write_zip(files, tmp_path / f"{number}.zip"))
+        assert called("import-export", export, "--data", str(data), now=NOW) == DONE
+    assert "channelstats.sqlite" in str(holding(data, PERSON))
+
+    async def forget_beside_another() -> int:
+        other = await open_engine(f"sqlite:///{store}", wipe=True)
+        try:
+            tables = await Tables.open(other, "channelstats", UTC)
+            await tables.users.all()
+            arguments = ("forget", PERSON, "--yes", "--data", str(data))
+            return await asyncio.to_thread(called, *arguments, now=NOW)
+        finally:
+            assert holding(data, PERSON, f"name of {PERSON}") == []
+            await other.close()
+
+    assert asyncio.run(forget_beside_another()) == DONE
+    assert holding(data, PERSON, f"name of {PERSON}") == []
+
+
+def test_no_byte_of_messages_that_are_too_old_stays(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    export = str(write_zip(grown(1, 500), tmp_path / "x.zip"))
+    assert called("import-export", export, "--data", str(data), now=NOW) == DONE
+    old = "C1_170950"
+    assert holding(data, old) != []
+    arguments = ("--data", str(data), "--retention-days", "16")
+    assert called("import-export", export, *arguments, now=NOW) == DONE
+    assert len(stored(folder=data)) > 10
+    assert holding(data, old) == []

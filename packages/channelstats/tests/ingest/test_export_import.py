@@ -4,7 +4,7 @@ import itertools
 import json
 import random
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -23,7 +23,7 @@ from channelstats.tables.directory import FirstPost
 from channelstats.tables.exclusion import add_forgotten, digest
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, House, house
 from support.channelstats.random_workspace import Maker, settings
-from support.channelstats.workspace import Raw, Workspace, write_linked, write_zip
+from support.channelstats.workspace import Raw, Workspace, write_folder, write_linked, write_zip
 from support.soak import slow_after
 
 A, B, C = "UALICE", "UBOB", "UCARA"
@@ -155,6 +155,16 @@ async def test_what_is_broken_is_told_and_the_rest_is_taken_in(empty: House, wri
     assert (result.problems, result.newest) == (3, ts(6))
     assert sorted(await empty.items("Message")) == [f"CONE_{ts(1)}", f"CONE_{ts(6)}"]
     assert await empty.tables.watermarks.get("CONE") == 1700000006
+
+
+async def test_an_author_who_is_none_is_told(empty: House, written: Any) -> None:
+    events: list[Event] = []
+    of = workspace(one=[message(1), message(2, "u0lower"), message(3, None, bot_id="B1")])
+    result = await empty.take_in(written(of), on_event=events.append)
+    assert [str(event) for event in events if isinstance(event, Problem)] == [
+        "one/2024-01-01.json: 1 without an author: user: 'u0lower' is not the ID of a user"
+    ]
+    assert result.messages == 3
 
 
 # ── again, and in parts ──────────────────────────────────────────────────────────────────────────
@@ -336,6 +346,129 @@ async def test_an_export_older_than_the_tables_adds_who_and_what_was_missing(
     assert (await configuration.counts()).all_users == 2
 
 
+# ── how recent an export is ──────────────────────────────────────────────────────────────────────
+
+_STRAY = b'[{"type": "message", "user": "UBOB", "ts": "1600000000.000000", "text": "old"}]'
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("2024-12-31.json", b"[]"),
+        ("2024-12-31.json", b"{"),
+        ("2024-12-31.json", json.dumps([message(9)]).encode()[:-9]),
+        ("2024-12-31.json", b"\n".join([json.dumps(message(9)).encode()] * 2)),
+        ("2024-12-31.json", json.dumps([message(9, ts="9999999999.000000")]).encode()),
+        ("zz.json", _STRAY),
+        ("zz.json", b"{}"),
+    ],
+    ids=["empty", "broken", "cut short", "JSON Lines", "of the future", "stray", "stray object"],
+)
+async def test_an_export_is_as_recent_as_the_last_message_of_any_file(
+    empty: House, tmp_path: Path, name: str, content: bytes
+) -> None:
+    """Whatever lies behind it in the folder."""
+    first = workspace(one=[message(1), message(2)]).files()
+    later = workspace(
+        one=[message(1, reactions=[{"name": "a", "users": [B]}]), message(2, text="a b c")]
+    )
+    later.messages["CONE"].append(message(3, C))
+    later.users.append({"id": C, "name": "cara"})
+    more = {f"one/{name}": content}
+    await empty.take_in(write_zip({**first, **more}, tmp_path / "first.zip"))
+    assert (await empty.tables.configuration.counts()).all_users == 2
+    assert await empty.tables.configuration.history() != {}
+    await empty.take_in(write_zip({**later.files(), **more}, tmp_path / "later.zip"))
+    messages = await empty.items("Message")
+    assert messages[f"CONE_{ts(1)}"]["reaction_count"] == 1
+    assert messages[f"CONE_{ts(2)}"]["word_count"] == 3
+    assert messages[f"CONE_{ts(3)}"]["fetched_at"] == 1700000003
+    assert C in await empty.tables.users.all()
+    assert (await empty.tables.configuration.counts()).all_users == 3
+
+
+EDITED: Raw = {"text": "a b c", "edited": {"user": A, "ts": ts(20)}}
+
+
+@pytest.mark.parametrize("newest", [9, 3])
+@pytest.mark.parametrize("hours", [1, 0, -1])
+async def test_of_two_exports_the_dates_of_their_files_say_which_is_the_later(
+    empty: House, tmp_path: Path, newest: int, hours: int
+) -> None:
+    """The second one lacks a message, and another one was edited; its newest message is the same,
+    or, where that was the one that is gone, older.
+    """
+    written = datetime(2024, 3, 1, 12, tzinfo=UTC)
+    one = [message(1), message(2, reactions=[{"name": "a", "users": [B]}]), message(3), message(9)]
+    other = [message(1, **EDITED), message(2), *([message(9)] if newest == 9 else [message(3)])]
+    first = write_zip(workspace(one=one).files(), tmp_path / "1.zip", written=written)
+    at = written + timedelta(hours=hours * 25)
+    second = write_zip(workspace(one=other).files(), tmp_path / "2.zip", written=at)
+    assert (await empty.take_in(first)).is_ordered
+    result = await empty.take_in(second)
+    messages = await empty.items("Message")
+    is_newer, is_same = hours > 0, newest == 9
+    assert result.is_ordered is (hours != 0 if is_same else hours <= 0)
+    is_edited = messages[f"CONE_{ts(1)}"]["word_count"] == 3
+    gone = {key for key, item in messages.items() if item.get("deleted")}
+    assert is_edited is (not result.is_ordered or (is_newer and is_same))
+    assert gone == ({f"CONE_{ts(3)}"} if is_newer and is_same else set())
+    assert ("reactions" in messages[f"CONE_{ts(2)}"]) is not (is_newer and is_same)
+    before = await empty.everything()
+    assert (await empty.take_in(second)).changed == 0
+    assert await empty.everything() == before
+
+
+async def test_exports_that_nothing_orders_are_merged_message_by_message(
+    empty: House, tmp_path: Path
+) -> None:
+    """Folders, whose files say nothing of when they were written."""
+    reacted: Raw = {"reactions": [{"name": "a", "users": [B]}]}
+    pairs = [
+        [message(1, **EDITED), message(2), message(3, **reacted), message(9)],
+        [message(1), message(2, **reacted), message(3), message(4), message(9)],
+    ]
+    results = [
+        await empty.take_in(write_folder(workspace(one=of).files(), tmp_path / str(number)))
+        for number, of in enumerate(pairs)
+    ]
+    assert [result.is_ordered for result in results] == [True, False]
+    messages = await empty.items("Message")
+    assert messages[f"CONE_{ts(1)}"]["word_count"] == 3
+    assert [messages[f"CONE_{ts(n)}"]["reaction_count"] for n in (2, 3)] == [1, 1]
+    assert not any(item.get("deleted") for item in messages.values())
+    assert len(messages) == 5
+
+
+async def test_what_a_broken_file_lacks_was_not_deleted(empty: House, tmp_path: Path) -> None:
+    first = workspace(one=[message(n) for n in range(10)])
+    second = workspace(one=[*first.messages["CONE"], message(20)]).files()
+    second["one/2024-01-01.json"] = second["one/2024-01-01.json"][:-40]
+    await empty.take_in(write_zip(first.files(), tmp_path / "1.zip"))
+    await empty.take_in(write_zip(second, tmp_path / "2.zip"))
+    assert not any(item.get("deleted") for item in (await empty.items("Message")).values())
+
+
+@pytest.mark.parametrize(("missing", "deleted"), [(5, 5), (9, 9), (12, 0)])
+async def test_where_most_messages_are_missing_none_was_deleted(
+    empty: House, written: Any, missing: int, deleted: int
+) -> None:
+    """As where a program writes the head of an old thread without what was said around it."""
+    events: list[Event] = []
+    every = [message(n) for n in range(20)]
+    await empty.take_in(written(workspace(one=every)))
+    later = [every[0], *every[missing + 1 :], message(30)]
+    await empty.take_in(written(workspace(one=later)), on_event=events.append)
+    found = (await empty.items("Message")).values()
+    assert sum(bool(item.get("deleted")) for item in found) == deleted
+    problems = [str(event) for event in events if isinstance(event, Problem)]
+    assert problems == (
+        []
+        if deleted
+        else ["one: 12 messages stored before are not in this export, and not taken for deleted"]
+    )
+
+
 # ── what is chosen ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -416,6 +549,8 @@ async def test_whoever_is_in_no_list_is_known_by_a_profile_beside_a_message(
         "slack_uid": C,
         "user_name": "cara",
         "display_name": "Cara",
+        "is_stranger": True,
+        "unlisted": True,
         "deleted": False,
         "admin": False,
         "insert_timestamp": int(NOW),

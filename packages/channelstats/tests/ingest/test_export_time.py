@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.ingest.export_time import Evidence, Hints, ReadUpTo, read_up_to
+from channelstats.ingest.export_time import (
+    AgeOrder,
+    Evidence,
+    ExportAge,
+    Hints,
+    ReadUpTo,
+    is_later,
+    place_among,
+    read_up_to,
+)
 
 ZONE = ZoneInfo("UTC")
 
@@ -109,3 +118,46 @@ def test_it_is_never_before_the_newest_message_nor_after_now(
 ) -> None:
     read: ReadUpTo = read_up_to(Hints(newest, day, written, name or ""), NOW, ZONE)
     assert newest <= read.at <= NOW
+
+
+# ── which of two exports was taken later ─────────────────────────────────────────────────────────
+
+_DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("age", "other", "expected"),
+    [
+        pytest.param(ExportAge(2), ExportAge(1), True, id="a newer message"),
+        pytest.param(ExportAge(1, 30), ExportAge(1, 20), True, id="newer files"),
+        pytest.param(
+            ExportAge(1, named="2026-11-04"), ExportAge(1, named="2026-11-03"), True, id="named"
+        ),
+        pytest.param(ExportAge(2, 30), ExportAge(1, 20), True, id="all agree"),
+        pytest.param(ExportAge(2, 20), ExportAge(1, 30), True, id="written in one go"),
+        pytest.param(ExportAge(2, 9), ExportAge(1, 9 + _DAY), None, id="they contradict"),
+        pytest.param(ExportAge(1), ExportAge(1), None, id="nothing tells"),
+        pytest.param(ExportAge(1, 9), ExportAge(1), None, id="known of one alone"),
+    ],
+)
+def test_two_exports_are_in_an_order_where_all_hints_agree(
+    age: ExportAge, other: ExportAge, expected: bool | None
+) -> None:
+    assert is_later(age, other) is expected
+    assert is_later(other, age) is (None if expected is None else not expected)
+
+
+def test_a_time_that_cannot_be_says_nothing_about_the_age() -> None:
+    assert ExportAge.of(FRIDAY, at("1980-01-01T00:00"), "x.zip", NOW) == ExportAge(FRIDAY)
+    assert ExportAge.of(FRIDAY, at("2027-01-01T00:00"), "x.zip", NOW) == ExportAge(FRIDAY)
+    name = "Acme Slack export Oct 1 2026 - Nov 18 2026.zip"
+    assert ExportAge.of(FRIDAY, NOW, name, NOW) == ExportAge(FRIDAY, NOW, "2026-11-18")
+
+
+def test_the_marks_of_exports_differ_and_compare_as_their_ages() -> None:
+    others = {10: ExportAge(10, 20), 11: ExportAge(10), 5: ExportAge(5, 15), 30: ExportAge(30, 40)}
+    order = place_among(ExportAge(10, 30), others)
+    assert order.mark == 12
+    assert order.worth == {10: 11, 11: 12, 5: 11, 30: 13}
+    assert not order.is_certain
+    assert place_among(ExportAge(7), {}) == AgeOrder(7)

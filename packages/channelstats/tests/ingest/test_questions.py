@@ -25,6 +25,13 @@ from support.channelstats.house import UTC
         "Hi <@U1>, can anyone let me in",
         "<!here> weiß jemand, wo der Schlüssel ist",
         ":wave: alguien sabe dónde está",
+        "> the key is lost\nWho has another one?",
+        "&gt; the key is lost\nWho has another one?",
+        "has anybody solved this?",
+        "Is it solved?",
+        "who can edit this page?",
+        "Who has the key?\nEDIT: I mean the other one",
+        "a -> b, right?",
     ],
 )
 def test_a_question_is_known_by_its_mark_or_how_it_begins(text: str) -> None:
@@ -41,6 +48,20 @@ def test_a_question_is_known_by_its_mark_or_how_it_begins(text: str) -> None:
         "```\nis_open()?\n```",
         "x ?y",
         "everyone can do this",
+        "> why?",
+        "&gt; why?",
+        "  > why?\nbecause of the rain",
+        "&gt;&gt;&gt; first\nwhy?\nwho?",
+        "well\n>>> first\nwhy?",
+        "> how do I get in",
+        "Who has the key?\nEDIT: solved",
+        "Who has the key? \n*EDIT:* solved, thanks",
+        "Who has the key?\n[Update] it is resolved now",
+        "How do I get in\n(edit: never mind)",
+        "[solved] who has the key?",
+        "Who has the key? EDIT: solved",
+        "Who has the key? (Update: it has been resolved)",
+        "Wer hat den Schlüssel?\nEdit: hat sich erledigt",
     ],
 )
 def test_what_only_looks_like_one_is_none(text: str) -> None:
@@ -69,6 +90,9 @@ def test_of_a_question_a_flag_is_kept_and_no_text() -> None:
         pytest.param("x ?" + " " * 300_000 + "x", id="blanks after a mark"),
         pytest.param("hi " * 100_000, id="hellos"),
         pytest.param("`" * 300_001, id="code"),
+        pytest.param("> why?\n" * 50_000, id="quotes"),
+        pytest.param("\n" + "[" * 300_000 + "?a", id="brackets"),
+        pytest.param("edit " * 60_000 + "?a", id="edits"),
     ],
 )
 def test_an_endless_text_takes_no_more_time_than_in_proportion(text: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from channelstats.ingest.home import OtherWorkspace
 from channelstats.ingest.runs import Event, SyncResult
 from channelstats.ingest.sync import Part
 from channelstats.tables.configuration import Counts
@@ -36,6 +37,27 @@ async def test_deactivated_users_and_bots_are_stored_and_counted_apart(
     assert await empty.tables.configuration.counts() == counts
     users = await empty.tables.users.all()
     assert (users[C].deleted, users[C].tz, users["UBOT"].is_bot) == (True, "", True)
+
+
+async def test_a_token_of_another_workspace_is_refused(slack: Slack, empty: House) -> None:
+    slack.serve(people())
+    await slack.sync(empty, now=at(0))
+    other = Workspace([{"id": "UOTHER", "team_id": "T2"}], [], {})
+    slack.serve(other)
+    with pytest.raises(OtherWorkspace, match=r"workspace of the token \(T2\)"):
+        await slack.sync(empty, now=at(1))
+    assert "UOTHER" not in await empty.tables.users.all()
+
+
+async def test_people_of_a_grid_and_from_outside_are_told_as_in_exports(
+    slack: Slack, empty: House
+) -> None:
+    grid = {"id": C, "enterprise_user": {"id": "W9"}}
+    slack.serve(people(grid, {"id": "U9", "is_stranger": True}))
+    await slack.sync(empty, now=at(0))
+    users = await empty.tables.users.all()
+    assert users[C].other_ids == "W9"
+    assert {uid for uid, of in users.items() if of.is_member} == {A, B, C}
 
 
 async def test_counts_are_kept_by_date(slack: Slack, empty: House) -> None:

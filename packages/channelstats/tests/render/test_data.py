@@ -97,7 +97,9 @@ def test_csv_is_the_whole_table(found: Looked) -> None:
                     assert row[f"{column.name}_name"] == f"person {cell}"
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
+@pytest.mark.parametrize(
+    "name", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", *"\uff1d\uff0b\uff0d\uff20"]
+)
 def test_no_cell_of_a_csv_is_a_formula(name: str) -> None:
     class Formulas(Names):
         def person(self, uid: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import struct
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -307,3 +308,41 @@ def test_a_file_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
         (folder / "users.json").symlink_to("/etc/passwd")
         with pytest.raises(Unreadable):
             archive.read("users.json")
+
+
+# ── when files were written ──────────────────────────────────────────────────────────────────────
+
+AT = 1_710_111_600
+"""2024-03-10 23:00 UTC; the entry says 2024-03-11 08:00, as in Tokyo."""
+
+
+def field(kind: int, content: bytes) -> bytes:
+    return struct.pack("<HH", kind, len(content)) + content
+
+
+NTFS = field(
+    0x000A, bytes(4) + struct.pack("<HHQQQ", 1, 24, (AT + 11_644_473_600) * 10_000_000, 0, 0)
+)
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        pytest.param(field(0x5455, struct.pack("<Bi", 1, AT)), AT, id="Unix"),
+        pytest.param(field(0x5455, struct.pack("<Bii", 3, AT, 1)), AT, id="Unix, with more times"),
+        pytest.param(field(0x5855, struct.pack("<ii", 1, AT)), AT, id="old Unix"),
+        pytest.param(NTFS, AT, id="Windows"),
+        pytest.param(field(0x7875, b"abc") + NTFS, AT, id="after another field"),
+        pytest.param(field(0x5455, struct.pack("<Bi", 2, AT)), AT + 9 * 3600, id="no such time"),
+        pytest.param(field(0x5455, b"\x01ab"), AT + 9 * 3600, id="cut short"),
+        pytest.param(b"", AT + 9 * 3600, id="no field"),
+    ],
+)
+def test_the_time_of_a_file_is_the_one_in_utc_where_there_is_one(
+    tmp_path: Path, extra: bytes, expected: int
+) -> None:
+    entry = zipfile.ZipInfo("users.json", (2024, 3, 11, 8, 0, 0))
+    entry.extra = extra
+    path = made(tmp_path, lambda archive: archive.writestr(entry, b"[]"))
+    with closing(open_archive(path)) as archive:
+        assert archive.written("users.json") == expected

@@ -1,10 +1,13 @@
 """An export is read wherever it lies; what cannot be read is reported and the rest goes on."""
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
 
+from channelstats.ingest.rows import channel_of
+from channelstats.lookup import channel_called
 from channelstats.slack.archive import ArchiveRefused
 from channelstats.slack.export import Export, Problem, unlisted_problems
 from channelstats.slack.export_layout import ChannelKind
@@ -91,6 +94,54 @@ def test_what_a_computer_adds_to_a_zip_does_not_matter(tmp_path: Path) -> None:
     files |= {"export/integration_logs.json": b"x", "export/canvases.json": b"x"}
     path = write_zip(files, tmp_path / "export.zip")
     assert told(Export.open(path)) == told(Export.open(EXAMPLE))
+
+
+LISTS: dict[str, object] = {"users.json": [], "channels.json": [{"id": "C1", "name": "one"}]}
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"one/2024-01-01.txt": [], **LISTS}, r"as plain text.*JSON: one/2024-01-01\.txt"),
+        ({"acme/one/2024-01-01.txt": []}, r"as plain text.*JSON: acme/one/2024-01-01\.txt"),
+        ({"acme.zip": [], "read me.txt": []}, r"it contains acme\.zip; give that"),
+        ({"exports/Acme Jan 1.ZIP": []}, r"it contains exports/Acme Jan 1\.ZIP; give that"),
+    ],
+)
+def test_what_is_another_kind_of_export_or_holds_one_is_named(
+    tmp_path: Path, form: str, files: dict[str, object], reason: str
+) -> None:
+    path = tmp_path / "x.zip"
+    if form == "zip":
+        write_zip(dumped(files), path)
+    else:
+        path = write_folder(dumped(files), tmp_path / "x")
+    with pytest.raises(ArchiveRefused, match=reason):
+        Export.open(path)
+
+
+def test_what_tools_add_is_no_channel_and_comments_on_canvases_are_counted(tmp_path: Path) -> None:
+    files = {**LISTS, "one/2024-01-01.json": [MESSAGE], "one/notes.txt": []}
+    files |= {"__uploads/F1.json": [], "__uploads/F2/2024-01-01.json": [MESSAGE]}
+    files |= {f"FC:F{n}:title/2024-01-0{day}.json": [] for n in (1, 2) for day in (1, 2)}
+    export = opened(tmp_path, files)
+    assert [channel.about.name for channel in export.channels()] == ["one"]
+    assert (export.comments, export.problems()) == (2, [])
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_names_are_the_same_in_every_form_of_unicode(tmp_path: Path, form: str) -> None:
+    one, other = unicodedata.normalize("NFC", "café"), unicodedata.normalize("NFD", "café")
+    listed, folder = (one, other) if form == "NFC" else (other, one)
+    files: dict[str, object] = {
+        "users.json": [],
+        "channels.json": [{"id": "C1", "name": listed}],
+    }
+    files[f"{folder}/2024-01-01.json"] = [MESSAGE]
+    (channel,) = opened(tmp_path, files).channels(PUBLIC)
+    assert (channel.about.id, len(channel.days)) == ("C1", 1)
+    assert channel_called({"C1": channel_of(channel)}, f"#{other}") == "C1"
 
 
 def test_what_has_no_list_is_no_export(tmp_path: Path) -> None:
@@ -215,7 +266,16 @@ def test_members_of_the_whole_organization_are_users(tmp_path: Path) -> None:
     assert [(user.id, user.name) for user in export.users() or []] == [("U1", "one"), ("W2", None)]
 
 
-def test_how_recent_an_export_is_stands_in_its_last_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("day", "expected"),
+    [
+        pytest.param("2023-11-14", "1700000005.000000", id="its own date"),
+        pytest.param("2024-01-02", "1700000009.000000", id="another date, so no file is trusted"),
+    ],
+)
+def test_how_recent_an_export_is_stands_in_the_last_file_of_its_own_date(
+    tmp_path: Path, day: str, expected: str
+) -> None:
     def at(ts: str) -> dict[str, str]:
         return {**MESSAGE, "ts": ts}
 
@@ -223,11 +283,11 @@ def test_how_recent_an_export_is_stands_in_its_last_files(tmp_path: Path) -> Non
         tmp_path,
         {
             "channels.json": [{"id": "C1", "name": "one"}, {"id": "C2", "name": "two"}],
-            "one/2024-01-01.json": [at("1700000009.000000")],
-            "one/2024-01-02.json": [at("1700000005.000000"), at("absurd"), at(LATEST)],
+            "one/2023-11-01.json": [at("1700000009.000000")],
+            f"one/{day}.json": [at("1700000005.000000"), at("absurd"), at(LATEST)],
             "two/2024-01-01.json": [at("1700000004.000000")],
         },
     )
     channels = export.channels(PUBLIC)
-    assert export.newest(channels, "1800000000.000000") == "1700000005.000000"
+    assert export.newest(channels, "1800000000.000000") == expected
     assert export.newest([], LATEST) == ""

@@ -47,11 +47,12 @@ def test_mentions_are_taken_apart_in_both_spellings() -> None:
     assert said().mentions.height == 0
 
 
-def test_skin_tones_are_merged_on_demand() -> None:
-    text = "+1::skin-tone-2:UB,+1:UC"
-    assert said(reactions=text).reactions["emoji"].to_list() == ["+1::skin-tone-2", "+1"]
-    merged = said(reactions=text, merge_skin_tones=True)
-    assert merged.reactions["emoji"].to_list() == ["+1", "+1"]
+def test_skin_tones_are_merged_on_demand_and_a_person_counted_once() -> None:
+    text = "+1::skin-tone-2:UB,+1:UB:UC,handshake::skin-tone-2-6:UB"
+    names = ["+1::skin-tone-2", "+1", "+1", "handshake::skin-tone-2-6"]
+    assert said(reactions=text).reactions["emoji"].to_list() == names
+    merged = said(reactions=text, merge_skin_tones=True).reactions.select("emoji", "reactor")
+    assert merged.rows() == [("+1", "UB"), ("+1", "UC"), ("handshake", "UB")]
 
 
 def test_who_answers_oneself_answers_nobody() -> None:

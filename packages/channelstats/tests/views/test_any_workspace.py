@@ -9,6 +9,7 @@ import pytest
 
 from channelstats.counting import Counting, Profile
 from channelstats.stats import Inputs, Options, Period
+from channelstats.stats.conversation import huddles
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import User
 from channelstats.views.loading import DashboardData
@@ -173,12 +174,51 @@ def test_bots_and_deleted_messages_are_in_no_view() -> None:
     assert look("overview", data, person="UBOT").number("messages") == 0
 
 
-def test_reactions_that_slack_does_not_list_are_noted() -> None:
+@pytest.mark.parametrize("others", [0, 5])
+def test_reactions_that_slack_does_not_list_are_noted(others: int) -> None:
+    """Also where another message lists more people than it counts."""
     liked: Raw = {**said(1), "reactions": [{"name": "wave", "users": ["UB"], "count": 3}]}
-    found = look("reactions", workspace(liked))
-    assert found.number("reactions") == 3
-    assert [row["reactions"] for row in found.rows("givers")] == [1]
+    people = [f"UB{number}" for number in range(others)]
+    other: Raw = {**said(2), "reactions": [{"name": "wave", "users": people, "count": 1}]}
+    found = look("reactions", workspace(liked, *([other] if others else [])))
+    assert found.number("reactions") == 3 + others
+    assert [row["reactions"] for row in found.rows("givers")] == [1] * (1 + others)
     assert found.view.notes == ("Slack does not say who gave 2 of the reactions.",)
+    titles = [
+        column.title
+        for table in found.view.tables
+        for column in table.columns
+        if column.title.endswith(" (at least)")
+    ]
+    assert titles == ["Times (at least)", "Reactions given (at least)"]
+    assert look("reactions", workspace(said(1))).view.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("reactor", "is_answered"), [("UB", True), ("UBOT", False), ("USLACKBOT", False), ("B1", False)]
+)
+def test_a_reaction_of_a_bot_answers_nothing(reactor: str, is_answered: bool) -> None:
+    asked: Raw = {**said(1), "reactions": [{"name": "eyes", "users": [reactor], "count": 1}]}
+    data = workspace(asked)
+    bots = {"UBOT": User("UBOT", is_bot=True)}
+    data = DashboardData(replace(data.inputs, users=bots), data.period, data.options)
+    assert look("threads", data).number("unanswered") == (0 if is_answered else 1)
+
+
+def test_huddles_are_counted_once_however_slack_tells_of_them() -> None:
+    def huddle(day: int, subtype: str, begin: int, end: int) -> Raw:
+        room = {"participants": ["UA"], "date_start": begin, "date_end": end}
+        return {**said(day), "subtype": subtype, "room": room}
+
+    data = workspace(
+        huddle(1, "huddle_thread", 100, 160),
+        huddle(2, "sh_room_created", 100, 0),
+        huddle(3, "sh_room_created", 500, 600),
+        huddle(4, "huddle_thread", 900, 850),
+        {**said(5), "subtype": "sh_room_created"},
+    )
+    found = huddles(data.whole.now)
+    assert found == {"count": 3, "participants": 1, "seconds": 160}
 
 
 def test_members_of_the_workspace_are_drawn_where_they_were_counted_more_than_once() -> None:

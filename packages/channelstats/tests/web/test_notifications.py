@@ -166,6 +166,30 @@ async def test_loopback_is_for_pages_that_were_opened_there(client: Client, empt
     assert (await sent(client, "POST", here))[0] == 201
 
 
+async def test_where_visitors_log_in_none_of_them_counts_as_here(
+    empty: House, settings: Settings
+) -> None:
+    """A proxy on this machine may pass on everybody as `localhost`."""
+    app = web.Application(middlewares=[error_middleware])
+    clock = ManualClock(NOW)
+    service = DashboardService(empty.tables, settings, clock=clock)
+    app.add_routes(Dashboard(service, Authenticator("a token of them", clock)).routes())
+    async with TestClient(TestServer(app)) as client:
+        here = Browser("http://127.0.0.1:8082/wpush/v2/1").json
+        status, told = await sent(client, "POST", here)
+    assert status == 400
+    assert "loopback" in told["error"]
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Via", "Forwarded"])
+def test_a_page_that_came_through_a_proxy_was_not_opened_here(name: str) -> None:
+    transport = Mock()
+    transport.get_extra_info.side_effect = {"peername": ("127.0.0.1", 5)}.get
+    headers = {"Host": "localhost", name: "x"}
+    request = make_mocked_request("POST", PLACE, headers, transport=transport)
+    assert not is_local_request(request)
+
+
 @pytest.mark.parametrize(
     ("peer", "host", "expected"),
     [

@@ -20,7 +20,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
-from datetime import date
+from datetime import date, timedelta
 from functools import partial
 from importlib import import_module
 from operator import methodcaller
@@ -34,6 +34,7 @@ from tqdm import tqdm
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS, ListedCommand, Parser
 from channelstats.credentials import Purpose, slack_token
 from channelstats.days import date_at, week_of
+from channelstats.ingest.home import OtherWorkspace
 from channelstats.ingest.runs import Event, OnEvent
 from channelstats.lookup import NotFound
 from channelstats.progress import ProgressBar, progress_bar, show
@@ -187,21 +188,42 @@ class CommandContext(msgspec.Struct):
 
         :raises Taken: another command writes messages
         """
+        removed = 0
         async with self.tables(create=True) as tables, tables.writing(self.clock):
             yield tables
             if not self.settings.count_topics:
                 await tables.topics.remove_before(date.max)
-            retention, removed = self.settings.retention, 0
-            if retention is None:
-                return
-            with self.progress_bar("removing", " messages") as bar:
-                async for day, number in remove_before(tables, self.today - retention):
-                    removed += number
-                    show(bar, removed, what=str(day))
-            if removed:
-                self.complain_of_left(await tables.messages.close_days())
-                days = many(retention.days, "day")
-                self.say(f"removed: {many(removed, 'message')} older than {days}")
+            if self.settings.retention is not None:
+                removed = await self._remove_old(tables, self.settings.retention)
+        if removed:
+            await self.wipe()
+
+    async def _remove_old(self, tables: Tables, retention: timedelta) -> int:
+        """Remove what is older; return how many messages."""
+        removed = 0
+        with self.progress_bar("removing", " messages") as bar:
+            async for day, number in remove_before(tables, self.today - retention):
+                removed += number
+                show(bar, removed, what=str(day))
+        if removed:
+            self.complain_of_left(await tables.messages.close_days())
+            days = many(retention.days, "day")
+            self.say(f"removed: {many(removed, 'message')} older than {days}")
+        return removed
+
+    async def wipe(self) -> None:
+        """Have nothing of what was removed in the store's files; a database server sees to its own
+        files.
+        """
+        store = parse_store(self.settings.store_url)
+        if isinstance(store, SqliteUrl):
+            # Here, since the store of another kind of engine needs no SQLite.
+            from keytables.sqlite.wiping import wipe_store  # noqa: PLC0415
+
+            try:
+                await asyncio.to_thread(wipe_store, store.path)
+            except KeytablesError as error:
+                self.complain(f"{error}; its file may still hold what was removed")
 
     def complain_of_left(self, files: Iterable[Path]) -> None:
         for path in files:
@@ -300,6 +322,10 @@ def make_parser(listed: ListedCommand) -> Parser:
     return parser
 
 
+_FAILURES: Final = (Failure, NotFound, Taken, ArchiveRefused, OtherWorkspace, SettingError)
+"""What ends a command with one line."""
+
+
 def run(
     listed: ListedCommand, words: Sequence[str], *, clock: Clock, monotonic: Clock, sleep: Sleep
 ) -> int:
@@ -339,7 +365,7 @@ def run(
         print("channelstats: terminated; run it again to go on", file=sys.stderr, flush=True)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)  # so that the parent process sees the signal
-    except (Failure, NotFound, Taken, ArchiveRefused, SettingError, KeytablesError) as error:
+    except (*_FAILURES, KeytablesError) as error:
         print(f"channelstats: {error}", file=sys.stderr)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the output, such as `head`, has ended

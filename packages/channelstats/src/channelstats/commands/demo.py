@@ -22,7 +22,7 @@ import msgspec
 
 from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
 from channelstats.commands.import_ import import_archive
-from channelstats.commands.serve import SignalHandler, serve_dashboard
+from channelstats.commands.serve import SignalHandler, check_port, serve_dashboard
 from channelstats.demo.workspace import Size, last_day_before, write_export
 from channelstats.ingest.export_import import ImportOptions
 from channelstats.progress import show
@@ -75,6 +75,7 @@ async def demo(context: CommandContext) -> int:
         return context.exit_code
     with _folder(context) as folder:
         own = msgspec.structs.replace(context, settings=_settings(context, folder))
+        await check_port(own.settings)
         await _make(own, wanted)
         is_kept = context.arguments.data is not None
         second = signal.SIG_DFL if is_kept else _removing(folder)

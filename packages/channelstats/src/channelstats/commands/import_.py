@@ -50,6 +50,11 @@ _OPTIONAL: Final = {
 }
 """What is imported only where it is asked for, and what asks for it."""
 
+_UNORDERED: Final = (
+    "it may be older or newer than an export that was imported before; of each message the version "
+    "with the later edit, more replies or more reactions was kept, and none was taken for deleted"
+)
+
 
 @command(
     argument("path", type=Path, metavar="PATH", help="the export: a zip or a folder"),
@@ -85,6 +90,7 @@ async def import_archive(context: CommandContext, path: Path, options: ImportOpt
     """Import an export with a progress bar, then remove messages that are too old.
 
     :raises ArchiveRefused: it is not an export, or not a safe one
+    :raises OtherWorkspace: what is stored is of another one
     """
     with closing(Export.open(path)) as export:
         _check_workspace(export, options.workspace)
@@ -105,9 +111,14 @@ async def import_archive(context: CommandContext, path: Path, options: ImportOpt
             if result.read is not None:
                 at = minute_text(result.read.at, context.zone)
                 context.say(f"it has every message up to {at}: {result.read.evidence}")
+            if not result.is_ordered:
+                context.say(_UNORDERED)
             for (what, wanted), kinds in _OPTIONAL.items():
                 if number := sum(result.left_out.get(kind, 0) for kind in kinds):
                     context.say(f"left out: {many(number, what)}; {wanted} imports them too")
+            if export.comments:
+                files = many(export.comments, "canvas or list")
+                context.say(f"left out: the comments on {files}")
             if export.workspaces:
                 context.say(_workspaces_text(export.workspaces, options.workspace, result))
 

@@ -39,6 +39,7 @@ async def forget(context: CommandContext) -> int:
             raise Failure("nothing was removed")
         async with tables.writing(context.clock):
             done = await _follow(context, forget_person(tables, uid), "{:,} removed, {:,} changed")
+    await context.wipe()
     context.say(
         f"forgotten: {_summary(done)}; stored reports removed. "
         "Files written earlier are not touched."

@@ -10,6 +10,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from channelstats.commands import NOT_DONE
 from channelstats.commands.context import (
     CommandContext,
@@ -36,7 +38,13 @@ from channelstats.sending.announcing import (
     sure_lines,
 )
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS
-from channelstats.sending.mail import mail_server, mail_subscription
+from channelstats.sending.mail import (
+    MailSender,
+    MailServer,
+    mail_server,
+    mail_subscription,
+    reason,
+)
 from channelstats.sending.sender import SendJob, SendState
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
 from channelstats.sending.weekly import WeeklyRun, text_block, weekly_key
@@ -47,7 +55,7 @@ from channelstats.stats import Period
 from channelstats.stats.period import WEEK
 from channelstats.tables import Tables
 from channelstats.tables.sent_reports import SentKey
-from channelstats.tables.subscriptions import MAILTO
+from channelstats.tables.subscriptions import MAILTO, Subscription
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind
 
@@ -266,19 +274,21 @@ async def _post_warnings(
 
 
 @command(
-    argument("what", choices=("list", "add", "remove"), help="what to do"),
+    argument("what", choices=("list", "add", "remove", "test"), help="what to do"),
     argument("address", nargs="?", default="", help="a mail address"),
     groups=(OptionGroup.REPORTS,),
 )
 async def mail(context: CommandContext) -> int:
     what, address = context.arguments.what, context.arguments.address
     if bool(address) == (what == "list"):
-        context.wrong_usage("give an address with add and remove, and none with list")
+        context.wrong_usage("give an address with add, remove and test, and none with list")
     async with context.tables() as tables:
         every = await tables.subscriptions.all()
         known = sorted(one.address for one in every if one.address)
         if what == "list":
             print("".join(f"{one}\n" for one in known), end="")
+        elif what == "test":
+            await _send_test(context, tables, address)
         elif what == "remove":
             if address not in known:
                 raise Failure(f"{address} gets no mail")
@@ -288,16 +298,47 @@ async def mail(context: CommandContext) -> int:
     return context.exit_code
 
 
-async def _add_address(context: CommandContext, tables: Tables, address: str, there: int) -> None:
+async def _send_test(context: CommandContext, tables: Tables, address: str) -> None:
+    """Send the mail about the newest week to an address, whether or not it gets mail; nothing is
+    noted, so it gets the next one all the same.
+    """
     settings = context.settings
-    if mail_server(settings, context.environment) is None:
-        raise Failure("mail_server: expected a server that mail is handed to")
-    if there >= MAX_SUBSCRIPTIONS:
-        raise Failure(f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already")
+    to, server = _mail_subscription(address), _server(context)
+    week = await newest_week(tables, settings, context.clock)
+    if week is None:
+        raise Failure("no whole week was read yet, so there is no mail about one")
+    about = await _announcer(context, tables).mail_about(week)
+    sender = MailSender(server, settings.folder, context.clock)
+    subject = f"Test: {about.subject}"
     try:
-        new = mail_subscription(address)
+        await sender.send_once(to, msgspec.structs.replace(about, subject=subject))
+    except OSError as error:
+        raise Failure(f"{address}: not sent: {reason(error)}") from None
+    context.say(f"{address}: the mail about the week of {week.start} was handed to the server")
+
+
+def _server(context: CommandContext) -> MailServer:
+    """:raises Failure: none is set"""
+    server = mail_server(context.settings, context.environment)
+    if server is None:
+        raise Failure("mail_server: expected a server that mail is handed to")
+    return server
+
+
+def _mail_subscription(address: str) -> Subscription:
+    """:raises Failure: it is no address"""
+    try:
+        return mail_subscription(address)
     except ValueError as error:
         raise Failure(f"{address[:100]}: {error}") from None
+
+
+async def _add_address(context: CommandContext, tables: Tables, address: str, there: int) -> None:
+    settings = context.settings
+    _server(context)
+    if there >= MAX_SUBSCRIPTIONS:
+        raise Failure(f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already")
+    new = _mail_subscription(address)
     week = await newest_week(tables, settings, context.clock)
     if await tables.subscriptions.add(subscribed(new, week, int(context.clock()))):
         context.say(f"{address} gets the mail about each week that is over from now on")

@@ -29,13 +29,21 @@ from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.app import make_app
-from channelstats.web.auth import SHORTEST_TOKEN, Authenticator
+from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, Sessions
 from channelstats.web.filters import asked
+from channelstats.web.front import (
+    Front,
+    listen,
+    log_accept_errors_once,
+    most_connections,
+    raise_descriptor_limit,
+)
 from channelstats.web.preparing import PagePreparer, in_process
 from channelstats.web.service import DashboardService, FirstImport
 
 VARIABLE: Final = f"{PREFIX}SERVE_TOKEN"
 TOKEN_FILE: Final = "serve.token"  # noqa: S105 - the name of a file
+SESSIONS_FILE: Final = "serve.sessions"
 ALL_ADDRESSES: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not listened on
 
 _TOKEN_BYTES: Final = 24
@@ -71,6 +79,7 @@ async def serve_dashboard(
     ``is_made_up`` is nowhere in Slack.
     """
     settings, stop = context.settings, asyncio.Event()
+    await check_port(settings)
     token = _token(context)
     secret = pseudonym_secret(settings) if context.arguments.anonymize else None
     server = mail_server(settings, context.environment)
@@ -80,15 +89,20 @@ async def serve_dashboard(
         )
         await _warm(context, service)
         runner = web.AppRunner(
-            make_app(service, Authenticator(token, context.monotonic), server),
+            make_app(service, _guard(context, token), server),
             access_log=None,
             shutdown_timeout=_SHUTDOWN_TIMEOUT,
             keepalive_timeout=_IDLE_TIMEOUT,
+            auto_decompress=False,
         )
         await runner.setup()
+        assert runner.server is not None
+        front = Front(runner.server, most_connections(raise_descriptor_limit()))
+        log_accept_errors_once(asyncio.get_running_loop())
+        listening: asyncio.AbstractServer | None = None
         try:
-            await _start(web.TCPSite(runner, settings.host, settings.port), settings)
-            url = f"http://{_url_host(settings.host)}:{runner.addresses[0][1]}/"
+            listening = await _listen(front, settings)
+            url = f"http://{_url_host(settings.host)}:{_port_of(listening)}/"
             if token is not None:
                 _show_login(context, url, token)
             _on_signal(stop, second)
@@ -97,6 +111,9 @@ async def serve_dashboard(
             async with running(PagePreparer(service, in_process).run()):
                 await stop.wait()
         finally:
+            if listening is not None:
+                listening.close()
+            front.close()
             await runner.cleanup()
 
 
@@ -133,10 +150,21 @@ async def _warm(context: CommandContext, service: DashboardService) -> None:
         await service.read(Choice(usual.first, usual.last), snapshot, partial(show, bar))
 
 
-async def _start(site: web.TCPSite, settings: Settings) -> None:
+async def check_port(settings: Settings) -> None:
+    """Find out before anything that takes time whether the port can be listened on.
+
+    :raises Failure: it cannot
+    """
+    if settings.port:
+        (await _listen(asyncio.Protocol, settings)).close()
+
+
+async def _listen(
+    front: Callable[[], asyncio.Protocol], settings: Settings
+) -> asyncio.AbstractServer:
     host, port = settings.host, settings.port
     try:
-        await site.start()
+        return await listen(front, host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise Failure(
@@ -145,11 +173,25 @@ async def _start(site: web.TCPSite, settings: Settings) -> None:
         raise Failure(f"{host}:{port}: {error.strerror or error}") from None
 
 
+def _port_of(listening: asyncio.AbstractServer) -> int:
+    """The port, which the system chose if none was given."""
+    port: int = listening.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+    return port
+
+
 def _url_host(host: str) -> str:
     """The host of a URL that leads to the dashboard on this machine."""
     if host in ALL_ADDRESSES:
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
+
+
+def _guard(context: CommandContext, token: str | None) -> Authenticator:
+    """Who may look; sessions outlive a restart where the data folder is there to keep them."""
+    folder = context.settings.folder
+    path = folder / SESSIONS_FILE if folder.is_dir() else None
+    sessions = Sessions(token or "", context.clock, path)
+    return Authenticator(token, context.monotonic, sessions)
 
 
 # ── the token ────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ order they come.
 
     export_import    an export archive → every table
     export_reader    its channels, read beside storing them
-    export_time      up to when it has every message
+    export_time      up to when it has every message, and which of two was taken later
     sync             the Web API → every table: users, channels, messages
     sync_messages    its messages, many channels at once
     channel_reading  what the Web API says now about the messages of one channel
@@ -14,6 +14,8 @@ order they come.
     slack_analytics  files of Slack's analytics → when accounts were made, and counts by days
 
     runs             what they share: who is left out, what is reported; options and checkpoints
+    home             whose workspace a store is of
+    people           who is one person, and who is from outside
     rows             users, channels and messages as Slack writes them → rows
     questions        whether a message asks something
     topics           how many people use a word or a link in a week

@@ -6,15 +6,16 @@ interruption costs one channel. What fills an empty table asks it nothing until 
 
 The same import again, with no message written since, reads no channel: see `_unchanged`.
 
-An export is as recent as its newest message. One older than what is stored adds what is missing
-about users and channels, and changes nothing.
+An export is as recent as its newest message; `export_time` says which of two is the later one. One
+older than what is stored adds what is missing about users and channels, and changes nothing. What
+is stored of an older one and not in a later one, from its first message of a channel on, was
+deleted.
 """
 
 import asyncio
 import hashlib
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from pathlib import PurePath
 from typing import Final
@@ -22,11 +23,26 @@ from typing import Final
 import msgspec
 
 from channelstats.counting import Counting
-from channelstats.days import date_at
+from channelstats.days import date_at, midnight
 from channelstats.identifiers import seconds
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
-from channelstats.ingest.export_time import Hints, ReadUpTo, read_up_to
-from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
+from channelstats.ingest.export_time import (
+    AgeOrder,
+    ExportAge,
+    Hints,
+    ReadUpTo,
+    place_among,
+    read_up_to,
+)
+from channelstats.ingest.home import Home, check_home, grids_of
+from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, gone, merge_messages
+from channelstats.ingest.people import (
+    home_teams,
+    ids_apart,
+    mark_strangers,
+    most_are_of,
+    people_of,
+)
 from channelstats.ingest.rows import (
     ROWS_VERSION,
     Origin,
@@ -34,23 +50,40 @@ from channelstats.ingest.rows import (
     counts_of,
     latest,
     members_of,
-    user_of,
 )
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
 from channelstats.ingest.topics import NotCounted, TopicCounter, TopicRules
-from channelstats.slack.export import Export, ExportChannel, unlisted_problems
+from channelstats.slack.export import (
+    Export,
+    ExportChannel,
+    Problem,
+    day_of,
+    unlisted_problems,
+)
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
+from channelstats.tables.directory import ids_of_people
+from channelstats.tables.exclusion import join_people
 from channelstats.tables.first_posts import FirstPostUpdater
 from channelstats.tables.items import number, text, without_empty
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
-from keytables import Clock, Item
+from keytables import Clock, Item, Value
 
 UNLISTED_FLAG: Final = "--unlisted"
 """What asks for folders that are in no list."""
 
 _LAST: Final = "last_import"
+
+_AGES: Final = "seen exports"
+"""The row of Configuration that has the ages of exports, by their marks."""
+
+_MOST_AGES: Final = 100
+
+_MOST_DELETED: Final = 5
+"""Messages of a channel that may be missing in a later export, or half of those that are stored,
+to be taken for deleted. Programs may leave out others, as those around the head of an old thread.
+"""
 
 _READ_AHEAD: Final = 3
 """Channels that are read, or to be read, while one is stored."""
@@ -98,7 +131,7 @@ class ImportResult(msgspec.Struct):
     rows of this run, problems met in it, and the newest timestamp, "" without messages;
     ``left_out`` is how many channels there were of each kind that was not asked for, ``elsewhere``
     how many in other workspaces; ``read``, up to when the export has every message, None without
-    messages.
+    messages; ``is_ordered``, whether it was certainly taken before or after each other export.
     """
 
     channels: int = 0
@@ -109,6 +142,7 @@ class ImportResult(msgspec.Struct):
     read: ReadUpTo | None = None
     left_out: dict[ChannelKind, int] = {}
     elsewhere: int = 0
+    is_ordered: bool = True
 
 
 class ExportImport:
@@ -131,15 +165,21 @@ class ExportImport:
         self._checkpoint = Checkpoint(tables.configuration, key, clock)
         self._first_posts = FirstPostUpdater(tables, counting)
         self._latest = latest(self._run.now)
-        self._fetched_at = 0
+        self._order, self._newest = AgeOrder(0), ""
         self._known: set[str] = set()
+        self._ids: Mapping[str, str] = {}
+        self._homes = frozenset[str]()
+        self._teams: dict[str, str] = {}
         self._lists_users = True
         self._workspaces = Counter[str]()
         self._bytes = self._bytes_done = 0
         self._result = ImportResult()
 
     async def run(self) -> ImportResult:
-        """Import everything that is not stored yet."""
+        """Import everything that is not stored yet.
+
+        :raises OtherWorkspace: what is stored is of another one
+        """
         export, tables, result = self._export, self._tables, self._result
         configuration = tables.configuration
         users = await asyncio.to_thread(export.users, self._options.workspace)
@@ -151,8 +191,11 @@ class ExportImport:
         kinds = Counter(channel.kind for channel in every_kind)
         result.left_out = {kind: n for kind, n in kinds.items() if kind not in self._options.kinds}
         channels = list(filter(self._options.wants, listed))
-        as_of = await asyncio.to_thread(export.newest, channels, self._latest)
-        self._fetched_at = seconds(as_of) if as_of else 0
+        self._homes = home_teams(users or (), is_grid=bool(export.workspaces))
+        await self._check_home(users or (), everywhere)
+        self._newest = await asyncio.to_thread(export.newest, channels, self._latest)
+        self._order = await self._place(channels)
+        result.is_ordered = self._order.is_certain
         done = await self._checkpoint.start()
         unchanged = {} if done else await self._unchanged()
         noted = unchanged or self._checkpoint.noted
@@ -174,19 +217,60 @@ class ExportImport:
         if not unchanged:
             await self._import_channels(left, [of for of in channels if of.about.id in done])
         await self._first_posts.finish()
+        homes = self._homes or most_are_of(Counter(self._teams.values()))
+        await mark_strangers(tables, self._teams, homes)
         await tables.messages.close_days()
         if result.newest:
-            await tables.members_log.add(seconds(result.newest), _members(channels))
+            await tables.members_log.add(seconds(result.newest), _members(channels, self._ids))
             result.read = self._read_up_to(channels)
             await configuration.raise_last_run(result.read.at)
         # Files of shared channels are linked to where they come from: most are from here.
         for name, _ in self._workspaces.most_common(1):
-            await configuration.put_workspace(name, self._fetched_at)
+            await configuration.put_workspace(name, self._order.mark)
         await self._checkpoint.clear()
         result.channels, result.problems = len(channels), self._run.problems
         if not done:
             await self._note_end()
         return result
+
+    async def _check_home(
+        self, users: Collection[SlackUser], channels: Iterable[ExportChannel]
+    ) -> None:
+        """:raises OtherWorkspace: what is stored is of another one"""
+        teams = self._homes
+        if self._export.workspaces:  # any of which may be imported alone
+            teams = grids_of(users) or (frozenset() if self._options.workspace else teams)
+        called = PurePath(self._export.path).name.removesuffix(".zip")
+        listed = (user.id for user in users if not user.is_stranger)
+        cids = (of.about.id for of in channels if of.kind)
+        await check_home(self._tables, Home(teams, called), listed, cids)
+
+    # ── how recent it is ─────────────────────────────────────────────────────────────────────────
+
+    async def _place(self, channels: list[ExportChannel]) -> AgeOrder:
+        """Where the export stands among those that were imported before; it is noted for those that
+        come after.
+        """
+        export, now, zone = self._export, self._run.now, self._tables.zone
+        configuration = self._tables.configuration
+        newest = seconds(self._newest) if self._newest else 0
+        if not newest and (day := _newest_day(channels)) is not None:
+            newest = min(midnight(day, zone), now)  # of its files no message can be read
+        age = ExportAge.of(newest, export.written(), export.path, now)
+        noted = await configuration.get(_AGES)
+        rows = {int(at): row for at, row in noted.items() if at.isdecimal()}
+        ages = {at: _age(row) for at, row in rows.items() if isinstance(row, Mapping)}
+        for at, row in rows.items():
+            if isinstance(row, Mapping) and text(row, "of") == export.fingerprint:
+                del ages[at]
+        order = place_among(age, ages)
+        if not newest:
+            return order
+        about = {"of": export.fingerprint, **msgspec.structs.asdict(age)}
+        kept = sorted({at: rows[at] for at in ages}.items())[1 - _MOST_AGES :]
+        columns: Item = {str(at): row for at, row in kept}
+        await configuration.put(_AGES, {**columns, str(order.mark): without_empty(about)})
+        return order
 
     # ── the same import again ────────────────────────────────────────────────────────────────────
 
@@ -216,14 +300,14 @@ class ExportImport:
     def _mark(self) -> str:
         """What tells this import from one of another export, or made in another way."""
         options = msgspec.json.encode(self._options, order="deterministic").decode()
-        way = ROWS_VERSION, self._tables.zone.key, self._fetched_at, options
+        way = ROWS_VERSION, self._tables.zone.key, self._order.mark, options
         return hashlib.sha256(f"{self._export.fingerprint} {way}".encode()).hexdigest()
 
     def _read_up_to(self, channels: list[ExportChannel]) -> ReadUpTo:
         """Up to when the export has every message of these channels."""
         hints = Hints(
             newest=seconds(self._result.newest),
-            newest_day=_newest_day(name for channel in channels for name in channel.days[-1:]),
+            newest_day=_newest_day(channels),
             written=self._export.written(),
             name=self._export.path,
             given=self._options.until,
@@ -239,8 +323,13 @@ class ExportImport:
         every: list[ExportChannel],
     ) -> None:
         tables, configuration, options = self._tables, self._tables.configuration, self._options
-        run, users = self._run, [user_of(user) for user in listed or ()]
-        people = await tables.users.all() | {user.slack_uid: user for user in users}
+        run, stored_users = self._run, await tables.users.all()
+        users = people_of(listed or (), stored_users, self._homes)
+        self._ids = ids_of_people(stored_users | {user.slack_uid: user for user in users})
+        if apart := await ids_apart(tables, self._ids, stored_users):
+            await join_people(tables, apart)
+            stored_users = await tables.users.all()
+        people = stored_users | {user.slack_uid: user for user in users}
         known = await tables.channels.all()
         names = {channel.name for channel in known.values()}
         names |= {channel.slack_name for channel in known.values()}
@@ -248,25 +337,28 @@ class ExportImport:
         await run.exclude_people(options.exclude_people, people)
         run.check_channels(options.exclude_channels, names, private=options.include_private)
 
-        recent = self._fetched_at >= await configuration.directory_as_of()
+        stored_of = await configuration.directory_as_of()
+        recent = self._order.mark >= self._order.worth.get(stored_of, stored_of)
         if listed is not None:
             counts = counts_of(users)
             await tables.put_users(run.excluded.users(users), run.now, replace=recent)
             if recent:
                 await configuration.put_counts(counts)
-            if self._fetched_at:
-                await configuration.add_to_history(date_at(self._fetched_at, tables.zone), counts)
-        rows = {channel.about.id: channel_of(channel) for channel in channels}
+            if self._order.mark:
+                await configuration.add_to_history(date_at(self._order.mark, tables.zone), counts)
+        rows = {channel.about.id: channel_of(channel, self._ids) for channel in channels}
         await tables.channels.put(row for cid, row in rows.items() if recent or cid not in known)
         stored = known | rows if recent else rows | known
         await configuration.put_names(stored.values())
+        await configuration.put_general(rows.values())
         for channel in channels:
             await self._put_members(channel, recent=recent and not channel.about.is_archived)
-        await configuration.raise_directory_as_of(self._fetched_at)
+        if recent:
+            await configuration.raise_directory_as_of(self._order.mark)
 
     async def _put_members(self, channel: ExportChannel, *, recent: bool) -> None:
         """Keep who is in a channel: never an empty list, which is what archiving leaves."""
-        members = [uid for uid in members_of(channel) if uid not in self._run.excluded]
+        members = [uid for uid in members_of(channel, self._ids) if uid not in self._run.excluded]
         bulk = self._tables.bulk
         if members and (recent or await bulk.get(channel.about.id) is None):
             await bulk.put(channel.about.id, ",".join(members))
@@ -281,14 +373,14 @@ class ExportImport:
         """
         tables, left, rules = self._tables, deque(channels), self._options.topics
         topics = None
-        if rules.is_on and self._fetched_at:
-            topics = TopicCounter(self._fetched_at, tables.zone, rules.first_weekday)
+        if rules.is_on and self._order.mark:
+            topics = TopicCounter(self._order.mark, tables.zone, rules.first_weekday)
         is_empty = await tables.messages.is_empty()
         reading: deque[tuple[ExportChannel, bool, asyncio.Future[ChannelContent]]] = deque()
         size = sum(map(self._export.size, channels))
         async with (
             tables.messages.loading(),
-            channel_reader(self._export, size, topics) as reader,
+            channel_reader(self._export, size, topics, self._ids) as reader,
         ):
             for channel in done if topics else ():
                 await reader.read(channel, self._origin(channel), False)
@@ -312,7 +404,7 @@ class ExportImport:
                 await tables.topics.put(await reader.topics(out), rules.left_out)
 
     def _origin(self, channel: ExportChannel) -> Origin:
-        return Origin(channel.about.id, "export", self._fetched_at, self._latest)
+        return Origin(channel.about.id, "export", self._order.mark, self._latest)
 
     async def _store(
         self, channel: ExportChannel, content: ChannelContent, *, is_new: bool
@@ -322,17 +414,21 @@ class ExportImport:
         """
         run, tables, cid, result = self._run, self._tables, channel.about.id, self._result
         self._workspaces.update(content.workspaces)
+        self._teams.update(content.teams)
         run.report(content.problems)
         unknown = (user for user in content.authors if user.slack_uid not in self._known)
         if self._lists_users:  # else every author is stored, if need be with the ID alone
-            unknown = (user for user in unknown if user.name != user.slack_uid)
+            named = (user for user in unknown if user.name != user.slack_uid)
+            unknown = (msgspec.structs.replace(user, is_stranger=True) for user in named)
         await tables.put_users(run.excluded.users(unknown), run.now, replace=False)
-        rows: list[MessageRow] = []
+        rows, deleted = list[MessageRow](), list[MessageRow]()
+        seen = set[str]()
         before = result.messages
         for piece in content.pieces():
             if so_far := result.messages - before:
                 self._progress(channel, so_far / content.messages)
             result.messages += len(piece)
+            seen.update(row.ts for row in piece)
             kept = list(run.excluded.rows(piece))
             if is_new:
                 await self._write([(row, None) for row in kept])
@@ -341,13 +437,20 @@ class ExportImport:
         if not content.messages:
             return
         stored = {} if is_new else await tables.messages.of_channel(cid, earliest(rows))
-        scans = await ScanLog.load(tables.configuration, cid)
-        await self._write(merge_messages(stored, rows, scans))
+        order = self._order
+        scans = await ScanLog.load(tables.configuration, cid, order.worth)
+        since, until = content.oldest, content.newest
+        if not content.problems:
+            until = max(until, self._newest)
+            deleted = gone(stored, seen, scans, at=order.mark, since=since, until=until)
+            there = sum(since <= ts <= until and not row.deleted for ts, row in stored.items())
+            if len(deleted) > max(_MOST_DELETED, there // 2):
+                reason = f"{len(deleted):,} messages stored before are not in this export"
+                run.report([Problem(channel.name or cid, f"{reason}, and not taken for deleted")])
+                deleted = []
+        scan = Scan.of_run(seen, stored, at=order.mark, since=since, until=until)
+        await self._write(merge_messages(stored, [*rows, *deleted], scans))
         result.newest = max(result.newest, content.newest)
-        seen = {row.ts for row in rows}
-        scan = Scan.of_run(
-            seen, stored, at=self._fetched_at, since=content.oldest, until=content.newest
-        )
         await asyncio.gather(
             scans.with_scan(scan).save(tables.configuration, cid),
             tables.watermarks.raise_to(cid, seconds(content.newest_top)),
@@ -366,19 +469,22 @@ class ExportImport:
         self._run.on_event(StepProgress("messages", done, self._bytes, name, messages))
 
 
-def _newest_day(files: Iterable[str]) -> date | None:
+def _age(row: Mapping[str, Value]) -> ExportAge:
+    message, written = (number(row, name) or 0 for name in ("message", "written"))
+    return ExportAge(message, written, text(row, "named"))
+
+
+def _newest_day(channels: Iterable[ExportChannel]) -> date | None:
     """The newest date that files of days are called by."""
-    days = []
-    for name in files:
-        with suppress(ValueError):  # called otherwise: its messages have their own times
-            days.append(date.fromisoformat(PurePath(name).stem))
-    return max(days, default=None)
+    named = (map(day_of, reversed(channel.days)) for channel in channels)
+    days = (next(filter(None, some), None) for some in named)  # they are in order
+    return max(filter(None, days), default=None)
 
 
-def _members(channels: list[ExportChannel]) -> dict[str, int]:
+def _members(channels: list[ExportChannel], ids: Mapping[str, str]) -> dict[str, int]:
     """How many members each channel has, as far as the export says."""
     return {
-        channel.about.id: len(members_of(channel))
+        channel.about.id: len(members_of(channel, ids))
         for channel in channels
         if channel.about.members is not None and not channel.about.is_archived
     }

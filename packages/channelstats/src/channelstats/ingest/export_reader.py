@@ -19,13 +19,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from channelstats.ingest.merging import merge_messages
-from channelstats.ingest.rows import Origin, take_rows, users_of_messages
+from channelstats.ingest.rows import EVERYBODY, Origin, People, take_rows, users_of_messages
 from channelstats.ingest.topics import NotCounted, TopicCounter
 from channelstats.processes import become_child
 from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, Problem, left_out
 from channelstats.slack.export_layout import ChannelKind
-from channelstats.slack.objects import Named, workspace_of
+from channelstats.slack.objects import ProfileBeside, workspace_of
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.topics import WeekTopics
@@ -47,7 +47,8 @@ class ChannelContent(msgspec.Struct, frozen=True):
     """The messages of one channel, so many, with their ``authors`` as far as the messages tell,
     and what was wrong. Their rows are in pieces that are encoded until their turn comes, and
     let go then: they come once. Timestamps: the oldest, the newest, and the newest of those that
-    are no replies. ``workspaces``: to which ones how many of its files are linked.
+    are no replies. ``workspaces``: to which ones how many of its files are linked. ``teams`` are
+    those of authors, where their messages say so.
     """
 
     messages: int
@@ -58,6 +59,7 @@ class ChannelContent(msgspec.Struct, frozen=True):
     newest: str = ""
     newest_top: str = "0"
     workspaces: Mapping[str, int] = {}
+    teams: Mapping[str, str] = {}
 
     def pieces(self) -> Iterator[list[MessageRow]]:
         while self.encoded:
@@ -69,11 +71,12 @@ class ChannelFiles(msgspec.Struct):
 
     export: Export
     topics: TopicCounter | None = None
+    people: People = EVERYBODY
 
     def read(self, channel: ExportChannel, origin: Origin, is_new: bool) -> ChannelContent:
         """See `ExportReader.read`."""
         counted = self.topics if channel.kind is ChannelKind.PUBLIC else None
-        return read_channel(self.export, channel, origin, is_new, counted)
+        return read_channel(self.export, channel, origin, is_new, counted, self.people)
 
     def found_topics(self, out: NotCounted) -> dict[date, WeekTopics]:
         return {} if self.topics is None else self.topics.result(out)
@@ -82,11 +85,13 @@ class ChannelFiles(msgspec.Struct):
 class ReaderProcess:
     """`ChannelFiles` in a process of its own, of which one method at a time is called."""
 
-    def __init__(self, path: str, limits: Limits, topics: TopicCounter | None) -> None:
+    def __init__(
+        self, path: str, limits: Limits, topics: TopicCounter | None, ids: Mapping[str, str]
+    ) -> None:
         # A pool of processes has semaphores, which outlive it if it is killed: with a warning.
         spawning = get_context("spawn")
         self._pipe, other = spawning.Pipe()
-        given = other, path, limits, topics
+        given = other, path, limits, topics, ids
         self._process = spawning.Process(target=_answer_calls, args=given, daemon=True)
         self._process.start()
         other.close()
@@ -141,18 +146,22 @@ class ExportReader:
 
 @asynccontextmanager
 async def channel_reader(
-    export: Export, size: int, topics: TopicCounter | None = None
+    export: Export,
+    size: int,
+    topics: TopicCounter | None = None,
+    ids: Mapping[str, str] | None = None,
 ) -> AsyncIterator[ExportReader]:
-    """What reads channels of so many bytes in all, and counts their ``topics``.
+    """What reads channels of so many bytes in all, and counts their ``topics``; for ``ids`` see
+    `ids_of_people`.
 
     :raises ReaderEnded: the process is gone
     """
     executor, closing = ThreadPoolExecutor(1), ExitStack()
     files: ChannelFiles | ReaderProcess
     if size < LARGE:
-        files = ChannelFiles(export, topics)
+        files = ChannelFiles(export, topics, People(ids or {}))
     else:
-        files = ReaderProcess(export.path, export.limits, topics)
+        files = ReaderProcess(export.path, export.limits, topics, ids or {})
         closing.callback(files.close)
     closing.callback(executor.shutdown, cancel_futures=True)  # first, as it may be reading
     try:
@@ -167,14 +176,15 @@ def read_channel(
     origin: Origin,
     is_new: bool,
     topics: TopicCounter | None = None,
+    people: People = EVERYBODY,
 ) -> ChannelContent:
     """Read the files of a channel; see `ExportReader.read`."""
     rows: list[MessageRow] = []
-    profiles: dict[str, Named] = {}
+    profiles: dict[str, ProfileBeside] = {}
     problems: list[Problem] = []
     workspaces = Counter[str]()
     for place, messages in export.messages(channel):
-        problems += left_out(place, take_rows(messages, origin, rows, profiles, topics))
+        problems += left_out(place, take_rows(messages, origin, rows, profiles, topics, people))
         for message in messages:
             if message.files or message.file:
                 files = (*(message.files or ()), message.file)
@@ -191,6 +201,7 @@ def read_channel(
         newest=max(times, default=""),
         newest_top=max((row.ts for row in rows if not row.is_reply), default="0"),
         workspaces=workspaces,
+        teams={uid: of.team for uid, of in profiles.items() if of.team},
     )
 
 
@@ -202,13 +213,17 @@ _decode: Final = msgspec.msgpack.Decoder(list[MessageRow]).decode
 
 
 def _answer_calls(
-    pipe: "Connection[Any, Any]", path: str, limits: Limits, topics: TopicCounter | None
+    pipe: "Connection[Any, Any]",
+    path: str,
+    limits: Limits,
+    topics: TopicCounter | None,
+    ids: Mapping[str, str],
 ) -> None:
     """Open the export, and call what is asked for until the other end is closed."""
     become_child()
     export = Export.open(path, limits)
     export.problems()  # the process that started this one has reported them
-    files = ChannelFiles(export, topics)
+    files = ChannelFiles(export, topics, People(ids))
     with suppress(EOFError, ConnectionError):
         while True:
             method, given = pipe.recv()

@@ -1,10 +1,15 @@
-"""Up to when an export has every message. No file of it says so; several things hint at it.
+"""How recent an export is: up to when it has every message, and which of two was taken later. No
+file of it says so; several things hint at it.
 
-Rule: of two hints that disagree the earlier one counts. A week that is shown too late can be asked
-for; one that was cut short looks like silence.
+Rule: of two hints up to when it has every message that disagree, the earlier one counts. A week
+that is shown too late can be asked for; one that was cut short looks like silence.
+
+Rule: two exports are in an order only where the hints agree. What was changed in one that seems to
+be older and is not would be lost.
 """
 
 import re
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from pathlib import PurePath
@@ -22,6 +27,10 @@ end than when its files were written."""
 _NAMED: Final = re.compile(r" - ([A-Z][a-z]{2} \d{1,2} \d{4})(?: ?\(\d+\))?(?:\.zip)?$")
 """How the names end that Slack gives to exports: `Acme Slack export Jan 1 2024 - Nov 4 2024.zip`;
 browsers append ` (1)`."""
+
+
+_WRITING: Final = 3600
+"""Seconds that it may take to write the files of an export."""
 
 
 class Evidence(StrEnum):
@@ -82,3 +91,66 @@ def _named_day(path: str) -> date | None:
         return datetime.strptime(found[1], "%b %d %Y").date() if found else None  # noqa: DTZ007
     except ValueError:
         return None
+
+
+# ── which of two exports was taken later ─────────────────────────────────────────────────────────
+
+
+class ExportAge(msgspec.Struct, frozen=True):
+    """What says how recent an export is: the time of its newest ``message``, when its files were
+    ``written`` (0 for not known), both in seconds, and the day that its name ends with (`named`,
+    "" for none).
+    """
+
+    message: int = 0
+    written: int = 0
+    named: str = ""
+
+    @classmethod
+    def of(cls, message: int, written: int, path: str, now: int) -> "ExportAge":
+        is_known = message <= written <= now + DAY.total_seconds()
+        named = _named_day(path)
+        return cls(message, written if is_known else 0, named.isoformat() if named else "")
+
+
+def is_later(age: ExportAge, other: ExportAge) -> bool | None:
+    """Whether an export was taken later than the other one; None where that cannot be told."""
+    by_message = _sign(age.message - other.message)
+    by_name = by_files = 0
+    if age.written and other.written:
+        apart = age.written - other.written
+        by_files = _sign(apart) if not by_message or abs(apart) > _WRITING else 0
+    elif age.named and other.named:
+        by_name = (age.named > other.named) - (age.named < other.named)
+    signs = {by_message, by_files, by_name} - {0}
+    return signs == {1} if len(signs) == 1 else None
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
+
+
+class AgeOrder(msgspec.Struct, frozen=True):
+    """Where an export stands among others: its ``mark`` in rows (`fetched_at`), which no other one
+    has; for the marks of the others what they are worth beside it; ``is_certain``: it was taken
+    before or after each of them.
+    """
+
+    mark: int
+    worth: Mapping[int, int] = {}
+    is_certain: bool = True
+
+
+def place_among(age: ExportAge, others: Mapping[int, ExportAge]) -> AgeOrder:
+    """Where an export of that age stands among ``others``, by their marks: its mark is the time of
+    its newest message, or the next one that is free.
+    """
+    mark = age.message
+    while mark in others:
+        mark += 1
+    later = {of: is_later(age, other) for of, other in others.items()}
+    worth = {
+        of: mark if is_it is None else mark - 1 if is_it else mark + 1
+        for of, is_it in later.items()
+    }
+    return AgeOrder(mark, worth, None not in later.values())

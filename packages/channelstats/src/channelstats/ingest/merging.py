@@ -1,7 +1,9 @@
 """Rows that came, merged with those that are stored.
 
 Rule: of one message the more recent row stays: the later fetched_at, then more replies, then more
-reactions. What a thread is follows from all of its messages, whichever import brought them.
+reactions. Of a stored one and one from an export of which nothing says which was taken later, the
+later edit comes first: only the later one of both can have it. What a thread is follows from all of
+its messages, whichever import brought them.
 
 Rule: a row that says nothing else than the stored one is not written for its time alone: the stored
 one is as recent as the last time it was read again and found unchanged. So what was read after an
@@ -13,7 +15,7 @@ the runs; for what they no longer cover the time in the row counts.
 """
 
 import copy
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from itertools import pairwise
 from operator import attrgetter
 from typing import Final, Self
@@ -82,16 +84,20 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 class ScanLog(msgspec.Struct, frozen=True):
-    """The scans of a channel, in the order of time."""
+    """The scans of a channel, in the order of time, and what times are ``worth`` where that is not
+    the time itself (see `AgeOrder`).
+    """
 
     scans: tuple[Scan, ...] = ()
+    worth: Mapping[int, int] = {}
 
     @classmethod
-    async def load(cls, configuration: Configuration, cid: str) -> Self:
+    async def load(
+        cls, configuration: Configuration, cid: str, worth: Mapping[int, int] | None = None
+    ) -> Self:
         rows = (await configuration.get(_key(cid))).get("steps")
-        if not isinstance(rows, list):
-            return cls()
-        return cls(tuple(_scan(row) for row in rows if isinstance(row, Mapping)))
+        steps = rows if isinstance(rows, list) else []
+        return cls(tuple(_scan(row) for row in steps if isinstance(row, Mapping)), worth or {})
 
     async def save(self, configuration: Configuration, cid: str) -> None:
         """Store it: after the rows it is about."""
@@ -111,9 +117,10 @@ class ScanLog(msgspec.Struct, frozen=True):
 
     def recency(self, row: MessageRow) -> int:
         """How recent a stored row is, in seconds. What is deleted is not there to be seen."""
-        if row.deleted:
-            return row.fetched_at
-        return max([row.fetched_at, *(scan.at for scan in self.scans if scan.covers(row))])
+        times = [row.fetched_at]
+        if not row.deleted:
+            times += (scan.at for scan in self.scans if scan.covers(row))
+        return max(self.worth.get(at, at) for at in times)
 
     def with_scan(self, new: Scan) -> "ScanLog":
         kept = [scan for scan in self.scans if not new.includes(scan)]
@@ -121,7 +128,7 @@ class ScanLog(msgspec.Struct, frozen=True):
         while len(scans) > _SCANS:
             gaps = [later.at - scan.at for scan, later in pairwise(scans)]
             del scans[gaps.index(min(gaps[:-1])) + 1]
-        return ScanLog(tuple(scans))
+        return ScanLog(tuple(scans), self.worth)
 
 
 NO_SCANS: Final = ScanLog()
@@ -151,10 +158,28 @@ def merge_messages(
     of ``came`` may be changed. ``scans`` are those of the channel.
     """
     channel = _ChannelRows(stored, scans)
-    for row in came:
-        channel.add(row)
+    channel.add(came)
     channel.rebuild_threads()
     return channel.changes()
+
+
+def gone(
+    stored: Mapping[str, MessageRow],
+    seen: Container[str],
+    scans: ScanLog,
+    *,
+    at: int,
+    since: str,
+    until: str,
+) -> list[MessageRow]:
+    """Those ``stored`` rows, as deleted, that something which was taken at the time ``at``, after
+    them, and has all messages from ``since`` to ``until`` had to hold, and that were not ``seen``.
+    """
+    return [
+        msgspec.structs.replace(row, deleted=True, fetched_at=at)
+        for ts, row in stored.items()
+        if since <= ts <= until and ts not in seen and not row.deleted and scans.recency(row) < at
+    ]
 
 
 def earliest(rows: Iterable[MessageRow]) -> str:
@@ -162,7 +187,10 @@ def earliest(rows: Iterable[MessageRow]) -> str:
     return min((min(row.ts, row.thread_ts or row.ts) for row in rows), default="")
 
 
-def recency(row: MessageRow) -> tuple[int, int, int, str]:
+_Recency = tuple[int, int | str, int, int | str]
+
+
+def recency(row: MessageRow) -> _Recency:
     """How recent a row says it is: compares as earlier or later."""
     return (row.fetched_at, row.reply_count, row.reaction_count, row.edited_ts)
 
@@ -174,27 +202,42 @@ class _ChannelRows:
         self._stored, self._scans = stored, scans
         self._rows = dict(stored)
 
-    def add(self, row: MessageRow) -> None:
-        """Add a row; of two of one message the more recent stays, or else the first."""
-        known = self._rows.get(row.ts)
-        if known is None:
-            self._rows[row.ts] = row
+    def add(self, rows: Iterable[MessageRow]) -> None:
+        """Add rows; of two of one message the more recent stays, or else the first."""
+        came: dict[str, MessageRow] = {}
+        for row in rows:
+            if (first := came.get(ts := row.ts)) is None:
+                came[ts] = row
+            else:
+                came[ts] = self._best(first, row, recency)
+        if not self._stored:
+            self._rows = came
             return
-        came, there = self._recency(row), self._recency(known)
+        for ts, row in came.items():
+            known = self._rows.get(ts)
+            self._rows[ts] = row if known is None else self._best(known, row, self._recency)
+
+    def _best(
+        self, known: MessageRow, row: MessageRow, how_recent: Callable[[MessageRow], _Recency]
+    ) -> MessageRow:
+        there, came = how_recent(known), how_recent(row)
         best, other = (row, known) if came > there else (known, row)
-        self._rows[row.ts] = best
         if came[0] == there[0]:
             # A broadcast comes twice, once without the fields of a reply.
-            self._set(best, "thread_ts", best.thread_ts or other.thread_ts)
-            self._set(best, "parent_user_id", best.parent_user_id or other.parent_user_id)
+            best = self._set(best, "thread_ts", best.thread_ts or other.thread_ts)
+            best = self._set(best, "parent_user_id", best.parent_user_id or other.parent_user_id)
         if best.edited_ts == other.edited_ts:
             # Of a row that is older than this flag it is not known.
-            self._set(best, "question", best.question or other.question)
+            best = self._set(best, "question", best.question or other.question)
+        return best
 
-    def _recency(self, row: MessageRow) -> tuple[int, int, int, str]:
-        if row is self._stored.get(row.ts):
-            return (self._scans.recency(row), *recency(row)[1:])
-        return recency(row)
+    def _recency(self, row: MessageRow) -> _Recency:
+        """How recent a stored row is, or one that came, beside each other."""
+        is_stored = row is self._stored.get(row.ts)
+        at = self._scans.recency(row) if is_stored else row.fetched_at
+        if self._scans.worth:
+            return (at, row.edited_ts, row.reply_count, row.reaction_count)
+        return (at, *recency(row)[1:])
 
     def rebuild_threads(self) -> None:
         threads: dict[str, list[MessageRow]] = {}

@@ -50,20 +50,62 @@ _FIRST_WORDS: Final = frozenset(
 """Checked first, as most messages begin with none of them."""
 
 
+_QUOTES: Final = re.compile(r"^[ \t]*(?:>|&gt;)(?:>>|&gt;&gt;)?", re.MULTILINE)
+"""How a line begins that quotes somebody; with three signs all that follows does."""
+
+_QUOTE_BEGINS: Final = frozenset(">&")
+_OPENING_SIGNS: Final = frozenset("[(*_~-")
+
+_EDIT: Final = r"(?:edit|edited|update|upd)\b[^\n]{0,40}?"
+_SETTLED: Final = re.compile(
+    rf"(?:^[\s*_~\[(:-]*(?:{_EDIT})?|\b{_EDIT})"
+    r"\b(?:solved|resolved|fixed it|figured it out|found it|nvm|never ?mind|no longer needed"
+    r"|gelöst|erledigt|hat sich erledigt|geklärt|résolu|resuelto|resolvido|risolto|opgelost"
+    r"|löst|rozwiązane)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line by which somebody says that the question has been settled: `EDIT: solved`."""
+
+
+def _own_words(text: str) -> str:
+    """A text without what it quotes."""
+    own = []
+    for line in text.split("\n"):
+        quote = _QUOTES.match(line)
+        if quote is None:
+            own.append(line)
+        elif len(quote[0].strip().replace("&gt;", ">")) == 3:
+            break
+    return "\n".join(own)
+
+
 def asks(text: str) -> bool:
-    """Whether a text is a question: by its question mark, or by how it begins. Questions without a
-    mark that begin otherwise, or in another language, are not recognised.
+    """Whether a text is a question: by its question mark, or by how it begins; not what it quotes,
+    nor where a line of it says that it is settled. Questions without a mark that begin otherwise,
+    or in another language, are not recognised.
     """
     if "`" in text:
         text = _CODE.sub(" ", text)
     # Nearly all texts are soon known to have no mark.
     may_have_marks = "?" in text or not text.isascii()
     if may_have_marks and any(_ends_question(text, *run.span()) for run in _RUN.finditer(text)):
-        return True
+        return _is_open(text)
     first = text.partition(" ")[0]
-    if first[:1] not in "<:" and first.rstrip(",!").lower() not in _FIRST_WORDS:
+    if first[:1] not in "<:>&" and first.rstrip(",!").lower() not in _FIRST_WORDS:
         return False
-    return _OPENING.match(text) is not None
+    if text[:1] in _QUOTE_BEGINS and _QUOTES.match(text):
+        return asks(_own_words(text))
+    return _OPENING.match(text) is not None and _is_open(text)
+
+
+def _is_open(text: str) -> bool:
+    """Whether what seems to be a question is one in the author's own words, and is not settled."""
+    has_lines = "\n" in text
+    if (has_lines or text[0] in _QUOTE_BEGINS) and _QUOTES.search(text):
+        return asks(_own_words(text))
+    lower = text.lower()
+    may_be_settled = has_lines or text[0] in _OPENING_SIGNS or "edit" in lower or "upd" in lower
+    return not (may_be_settled and _SETTLED.search(text))
 
 
 def _ends_question(text: str, begin: int, end: int) -> bool:

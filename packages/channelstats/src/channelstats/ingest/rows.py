@@ -7,21 +7,21 @@ guessed.
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
 import msgspec
 
-from channelstats.identifiers import SLACKBOT, is_bot_id, is_timestamp, is_user_id
+from channelstats.identifiers import is_bot_id, is_timestamp, is_user_id
 from channelstats.ingest.questions import asks
 from channelstats.ingest.topics import TopicCounter
-from channelstats.slack.export import ExportChannel
-from channelstats.slack.export_layout import ChannelKind
+from channelstats.slack.export import NO_AUTHOR, ExportChannel
+from channelstats.slack.export_layout import ChannelKind, one_form
 from channelstats.slack.objects import (
     ListedChannel,
     Loose,
     Named,
+    ProfileBeside,
     Room,
     SlackChannel,
     SlackFile,
@@ -46,13 +46,14 @@ from channelstats.tables.message_row import (
     extension,
 )
 
-ROWS_VERSION: Final = 1
+ROWS_VERSION: Final = 2
 """Goes up with each change of what rows are made of: the same export is then read again."""
 
 # ── users and channels ───────────────────────────────────────────────────────────────────────────
 
 _LONGEST_NAME: Final = 200
 _DAY: Final = 86_400
+_NO_IDS: Final[Mapping[str, str]] = {}
 
 
 def user_of(user: SlackUser) -> User:
@@ -72,15 +73,17 @@ def user_of(user: SlackUser) -> User:
     )
 
 
-def user_of_profile(uid: str, profile: Named) -> User:
+def user_of_profile(uid: str, profile: Named, *, is_stranger: bool = False) -> User:
     """The row of a user that is known by the profile beside a message alone: without a zone, and
-    no bot.
+    no bot. Where there is a list that they are not on, they are from outside.
     """
     return User(
         slack_uid=uid,
         user_name=stored_name(profile.name),
         real_name=stored_name(profile.real_name),
         display_name=stored_name(profile.display_name),
+        is_stranger=is_stranger,
+        unlisted=True,
     )
 
 
@@ -94,20 +97,22 @@ def users_of_messages(rows: Iterable[MessageRow], profiles: Mapping[str, Named])
 def counts_of(users: Iterable[User]) -> Counts:
     """How many a list of users holds."""
     every = list(users)
-    active = [user for user in every if not user.deleted]
-    humans = [user for user in active if not user.is_bot and user.slack_uid != SLACKBOT]
-    return Counts(len(active), len(every), len(humans))
+    active = sum(not user.deleted for user in every)
+    return Counts(active, len(every), sum(user.is_member for user in every))
 
 
-def members_of(channel: ExportChannel) -> list[str]:
-    """The members of a channel as its list names them, in that order."""
-    return list(dict.fromkeys(uid for uid in channel.about.members or () if is_user_id(uid)))
+def members_of(channel: ExportChannel, ids: Mapping[str, str] = _NO_IDS) -> list[str]:
+    """The members of a channel as its list names them, in that order; for ``ids`` see
+    `ids_of_people`.
+    """
+    members = (uid for uid in channel.about.members or () if is_user_id(uid))
+    return list(dict.fromkeys(ids.get(uid, uid) for uid in members))
 
 
-def channel_of(channel: ExportChannel) -> Channel:
+def channel_of(channel: ExportChannel, ids: Mapping[str, str] = _NO_IDS) -> Channel:
     """The row of a channel in a list of an export."""
     about = msgspec.structs.replace(channel.about, name=channel.name)
-    return _channel(about, channel.kind, len(members_of(channel)))
+    return _channel(about, channel.kind, len(members_of(channel, ids)))
 
 
 def listed_channel_of(channel: ListedChannel, members: int) -> Channel:
@@ -129,12 +134,13 @@ def _channel(about: SlackChannel, kind: ChannelKind, members: int) -> Channel:
         is_mpim=kind is ChannelKind.GROUP_DIRECT,
         is_private=kind not in (ChannelKind.PUBLIC, ChannelKind.UNLISTED),
         is_archived=bool(about.is_archived),
+        is_general=bool(about.is_general),
     )
 
 
 def stored_name(text: str | None) -> str:
     """A name as it can be stored: of bounded length, and UTF-8."""
-    return (text or "")[:_LONGEST_NAME].encode(errors="replace").decode().strip()
+    return one_form((text or "")[:_LONGEST_NAME].encode(errors="replace").decode().strip())
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────
@@ -177,7 +183,26 @@ def latest(now: int) -> str:
     return ts_of(now + _AHEAD)
 
 
-def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
+class People(dict[str | None, str]):
+    """The one ID of the person that an ID stands for; "" for what is none. For ``ids`` see
+    `ids_of_people`. It keeps those that come again and again.
+    """
+
+    def __init__(self, ids: Mapping[str, str] = _NO_IDS) -> None:
+        self.ids = ids
+
+    def __missing__(self, text: str | None) -> str:
+        uid = self.ids.get(text, text) if is_user_id(text) else ""
+        if len(self) < _USERS:
+            self[text] = uid
+        return uid
+
+
+EVERYBODY: Final = People()
+"""Where nobody has two IDs."""
+
+
+def row_of(message: SlackMessage, origin: Origin, people: People = EVERYBODY) -> MessageRow:
     """Return the row of a message.
 
     :raises ValueError: it has no timestamp, or an absurd one
@@ -187,7 +212,7 @@ def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
         raise ValueError("ts: expected ten digits, a point, six digits")
     if not EARLIEST <= ts <= origin.latest:
         raise ValueError("ts: before the year 2000, or in the future")
-    author, is_bot = _author(message)
+    author, is_bot = _author(message, people)
     row = MessageRow(origin.slack_cid, ts, author, is_bot=is_bot)
     row.fetched_at, row.source = origin.fetched_at, origin.source
     if message.subtype:
@@ -196,21 +221,21 @@ def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
         row.word_count, row.question = len(text.split()), asks(text)
         if "<@" in text:
             row.mentions = encode_mentions(
-                uid for uid in _MENTION.findall(text) if uid != author and _user(uid)
+                uid for one in _MENTION.findall(text) if (uid := people[one]) and uid != author
             )
     thread = message.thread_ts
     if is_timestamp(thread) and EARLIEST <= thread <= origin.latest:
         row.thread_ts = thread
-        row.parent_user_id = _user(message.parent_user_id)
+        row.parent_user_id = people[message.parent_user_id]
     if message.reactions:
-        _add_reactions(row, message.reactions)
+        _add_reactions(row, message.reactions, people)
     if message.replies and not row.is_reply:
-        _add_replies(row, message.replies)
+        _add_replies(row, message.replies, people)
     if message.files or message.file:
         files = (*(message.files or ())[:_MOST_FILES], message.file)
-        row.files = encode_json([about_file(file) for file in files if file is not None])
+        row.files = encode_json([about_file(file, people) for file in files if file is not None])
     if message.room is not None:
-        row.room = encode_json(_huddle(message.room))
+        row.room = encode_json(_huddle(message.room, people))
     if message.edited is not None and is_timestamp(message.edited.ts):
         row.edited_ts = message.edited.ts
     return row
@@ -220,8 +245,9 @@ def take_rows(
     messages: Iterable[SlackMessage],
     origin: Origin,
     rows: list[MessageRow],
-    profiles: dict[str, Named],
+    profiles: dict[str, ProfileBeside],
     topics: TopicCounter | None = None,
+    people: People = EVERYBODY,
 ) -> list[str]:
     """Add the rows of messages and the profiles of authors, and what they are about to ``topics``;
     return what is wrong with some.
@@ -231,52 +257,58 @@ def take_rows(
         if message.type != "message":
             continue
         try:
-            row = row_of(message, origin)
+            row = row_of(message, origin, people)
         except ValueError as error:
             broken.append(str(error))
             continue
         rows.append(row)
         if topics is not None and message.text:
             topics.add(row, message.text[:_LONGEST_TEXT])
-        if message.user_profile is not None and row.slack_uid and not row.is_bot:
-            profiles[row.slack_uid] = message.user_profile
+        if not (uid := row.slack_uid):
+            if message.user:
+                broken.append(f"{NO_AUTHOR}{message.user[:20]!r} is not the ID of a user")
+        elif not row.is_bot:
+            if message.user_profile is not None:
+                profiles[uid] = message.user_profile
+            if team := message.user_team or message.source_team:
+                profiles.setdefault(uid, ProfileBeside()).team = team
     return broken
 
 
-@lru_cache(maxsize=_USERS)
-def _user(text: str | None) -> str:
-    """The ID of a user, or nothing. Kept, for the same ones come again and again."""
-    return text if is_user_id(text) else ""
-
-
-def _author(message: SlackMessage) -> tuple[str, bool]:
+def _author(message: SlackMessage, people: People) -> tuple[str, bool]:
     """The author, and whether it is known as a bot alone."""
-    if author := _user(message.user):
+    if author := people[message.user]:
         return author, False
     if is_bot_id(message.bot_id):
         return message.bot_id, True
     return "", False
 
 
-def _add_replies(row: MessageRow, replies: Iterable[SlackReply | None]) -> None:
+def _add_replies(row: MessageRow, replies: Iterable[SlackReply | None], people: People) -> None:
     """A message with replies is a head, also where an old export does not say so."""
     found = {
         reply.ts: Reply(user, reply.ts)
         for reply in replies
-        if reply is not None and (user := _user(reply.user)) and is_timestamp(reply.ts)
+        if reply is not None and (user := people[reply.user]) and is_timestamp(reply.ts)
     }
     row.replies, row.reply_count = encode_replies(found.values()), len(found)
     row.thread_ts = row.ts
 
 
-def _add_reactions(row: MessageRow, reactions: Iterable[SlackReaction | None]) -> None:
+def _add_reactions(
+    row: MessageRow, reactions: Iterable[SlackReaction | None], people: People
+) -> None:
     found, left = list[Reaction](), LONGEST_REACTIONS
     for reaction in reactions:
         if reaction is None:
             continue
-        users = tuple(uid for uid in reaction.users or () if uid is not None and _user(uid))
+        users = tuple([people[one] for one in reaction.users or ()])
+        if "" in users:
+            users = tuple(filter(None, users))
+        if people.ids:
+            users = tuple(dict.fromkeys(users))
         count = _number(reaction.count, _MOST_REACTIONS)
-        if count is None:
+        if count is None or count < len(users):
             count = len(users)
         if emoji := emoji_name(reaction.name or ""):
             left -= len(emoji.encode()) + 1
@@ -290,7 +322,7 @@ def _add_reactions(row: MessageRow, reactions: Iterable[SlackReaction | None]) -
     row.reactions = encode_reactions(found)
 
 
-def about_file(file: SlackFile) -> dict[str, str | int]:
+def about_file(file: SlackFile, people: People = EVERYBODY) -> dict[str, str | int]:
     """What kind of file it is: neither its title nor its name nor where it is."""
     about = {
         "id": known_word(file.id),
@@ -299,18 +331,19 @@ def about_file(file: SlackFile) -> dict[str, str | int]:
         "mimetype": known_word(file.mimetype),
         "filetype": known_word(file.filetype),
         "size": _number(file.size),
-        "user": file.user if is_user_id(file.user) else None,
+        "user": people[file.user],
     }
     return {name: value for name, value in about.items() if value not in (None, "")}
 
 
-def _huddle(room: Room) -> dict[str, list[str] | int]:
+def _huddle(room: Room, people: People) -> dict[str, list[str] | int]:
+    """Who took part, and from when to when; one that ended before it began has no end."""
+    begin, end = (_number(at) or 0 for at in (room.date_start, room.date_end))
+    took_part = (room.participant_history or room.participants or ())[:_MOST_IN_HUDDLE]
     return {
-        "participant_history": [
-            uid for uid in (room.participant_history or ())[:_MOST_IN_HUDDLE] if is_user_id(uid)
-        ],
-        "date_start": _number(room.date_start) or 0,
-        "date_end": _number(room.date_end) or 0,
+        "participant_history": [uid for one in took_part if (uid := people[one])],
+        "date_start": begin,
+        "date_end": end if end >= begin else 0,
     }
 
 

@@ -30,6 +30,7 @@ from channelstats.days import midnight
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.slack.export import Problem
 from channelstats.tables import Tables
+from channelstats.tables.directory import ids_of_people
 from channelstats.tables.exclusion import Exclusions, resolve_channels
 from channelstats.tables.slack_analytics import Counts, DateSpan, Subject
 
@@ -160,7 +161,9 @@ def read_accounts(path: Path, zone: ZoneInfo, today: date) -> Accounts:
 
 async def store_accounts(tables: Tables, created: Mapping[str, int], out: Exclusions) -> int:
     """Store when accounts were made; return of how many nothing as early was known."""
-    kept = ((uid, ts) for uid, ts in created.items() if uid not in out)
+    ids = ids_of_people(await tables.users.all())
+    people = ((ids.get(uid, uid), ts) for uid, ts in created.items())
+    kept = [(uid, ts) for uid, ts in people if uid not in out]
     return await tables.users_created.add(kept)
 
 
@@ -226,14 +229,15 @@ async def store_analytics(
     tables: Tables, found: AnalyticsFile, out: Exclusions, excluded_channels: Iterable[str] = ()
 ) -> StoredAnalytics:
     """Store what a file counts, without those who are left out; the same again changes nothing."""
-    channels = await tables.channels.all()
+    channels, people = await tables.channels.all(), ids_of_people(await tables.users.all())
     ids = {channel.friendly_name: cid for cid, channel in channels.items()}
     hidden = resolve_channels(frozenset(excluded_channels), channels)
     seen: dict[Subject, set[str]] = {subject: set() for subject in Subject}
     changed, unknown = 0, set[str]()
     for (subject, span), counts in found.counts.items():
         if subject is Subject.MEMBERS:  # nothing is to be said of those who did nothing
-            kept = {uid: of for uid, of in counts.items() if uid not in out and any(of)}
+            them = {people.get(uid, uid): of for uid, of in counts.items() if any(of)}
+            kept = {uid: of for uid, of in them.items() if uid not in out}
         else:
             cids = {name: name if is_channel_id(name) else ids.get(name, "") for name in counts}
             unknown |= {name for name, cid in cids.items() if not cid}

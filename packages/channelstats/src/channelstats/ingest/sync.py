@@ -10,7 +10,7 @@ membership is replaced by a later one, never by an empty one; a number of member
 not give is not logged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -19,7 +19,9 @@ import msgspec
 from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_user_id
-from channelstats.ingest.rows import counts_of, listed_channel_of, stored_name, user_of
+from channelstats.ingest.home import Home, check_home, grids_of
+from channelstats.ingest.people import home_teams, ids_apart, people_of
+from channelstats.ingest.rows import counts_of, listed_channel_of, stored_name
 from channelstats.ingest.runs import (
     PEOPLE_PLACE,
     UNANSWERED,
@@ -33,10 +35,11 @@ from channelstats.ingest.runs import (
 from channelstats.ingest.sync_messages import MessageSync
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.export import left_out
-from channelstats.slack.objects import ListedChannel, whole
+from channelstats.slack.objects import ListedChannel, SlackUser, whole
 from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
-from channelstats.tables.directory import Channel, User
+from channelstats.tables.directory import Channel, User, ids_of_people
+from channelstats.tables.exclusion import join_people
 from keytables import Clock
 
 USERS_PLACE: Final = "users.list"
@@ -109,17 +112,27 @@ class Sync:
     # ── users ────────────────────────────────────────────────────────────────────────────────────
 
     async def _list_users(self) -> dict[str, User]:
-        users: dict[str, User] = {}
+        listed: dict[str, SlackUser] = {}
         broken: list[str] = []
         async for page in self._run.api.users():
             broken += page.broken
             for user in page.items:
                 if is_user_id(user.id):
-                    users[user.id] = user_of(user)
+                    listed[user.id] = user
                 else:
                     broken.append(f"{user.id[:20]!r} is not the ID of a user")
         self._run.report(left_out(USERS_PLACE, broken))
-        return users
+        stored = await self._run.tables.users.all()
+        await self._check_home(listed.values())
+        people = people_of(listed.values(), stored, home_teams(listed.values()))
+        return {user.slack_uid: user for user in people}
+
+    async def _check_home(self, users: Collection[SlackUser]) -> None:
+        """:raises OtherWorkspace: what is stored is of another one"""
+        teams = grids_of(users) or home_teams(users)
+        listed = (user.id for user in users if not user.is_stranger)
+        home = Home(teams, "of the token")
+        await check_home(self._run.tables, home, listed, ())
 
     async def _read_users(self) -> None:
         """Store the users, but for those who are left out: they are only counted."""
@@ -130,6 +143,9 @@ class Sync:
             return
         await run.exclude_people(wanted, users)
         self._people_known = True
+        ids = ids_of_people(users)
+        if apart := await ids_apart(tables, ids, await tables.users.all()):
+            await join_people(tables, apart)
         now, created = run.now, await tables.users_created.all()
         kept = run.excluded.users(users.values())
         await tables.users_created.add(
@@ -191,6 +207,7 @@ class Sync:
         archived_first = sorted(self._listed, key=lambda one: not one.is_archived)
         await tables.channels.put(rows[channel.id] for channel in archived_first)
         await tables.configuration.put_names({**stored, **rows}.values())
+        await tables.configuration.put_general(rows.values())
         for channel in archived_first:
             for alias in map(stored_name, channel.previous_names or ()):
                 if alias and not is_channel_id(alias):
@@ -204,14 +221,14 @@ class Sync:
 
     async def _read_memberships(self, rows: Mapping[str, Channel]) -> None:
         run, checkpoint = self._run, self._run.checkpoint("members")
-        done = await checkpoint.start()
+        done, ids = await checkpoint.start(), ids_of_people(await run.tables.users.all())
         unanswered = 0
         for number, channel in enumerate(self._listed, 1):
             if channel.is_archived or channel.id in done:
                 continue
             name = rows[channel.id].name
             try:
-                run.result.memberships += await self._read_members(channel)
+                run.result.memberships += await self._read_members(channel, ids)
             except (TokenRefused, MissingScope):
                 raise
             except SlackError as error:
@@ -225,11 +242,12 @@ class Sync:
             run.progress("members", number, len(self._listed), name)
         await checkpoint.clear()
 
-    async def _read_members(self, channel: ListedChannel) -> bool:
+    async def _read_members(self, channel: ListedChannel, ids: Mapping[str, str]) -> bool:
         """Store who is in a channel; return whether anybody is."""
         run, members = self._run, dict[str, None]()
         async for page in run.api.members(channel.id):
-            members |= dict.fromkeys(uid for uid in page.items if is_user_id(uid))
+            listed = (uid for uid in page.items if is_user_id(uid))
+            members |= dict.fromkeys(ids.get(uid, uid) for uid in listed)
         if kept := [uid for uid in members if uid not in run.excluded]:
             await run.tables.bulk.put(channel.id, ",".join(kept))
         if whole(channel.num_members) is None:

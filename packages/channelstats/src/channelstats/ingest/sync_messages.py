@@ -14,7 +14,15 @@ from channelstats.counting import Counting
 from channelstats.identifiers import seconds
 from channelstats.ingest.channel_reading import ChannelReader
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
-from channelstats.ingest.rows import Origin, latest, stored_name, ts_of, user_of_profile
+from channelstats.ingest.rows import (
+    EVERYBODY,
+    Origin,
+    People,
+    latest,
+    stored_name,
+    ts_of,
+    user_of_profile,
+)
 from channelstats.ingest.runs import UNANSWERED, Gap, SyncRun
 from channelstats.ingest.topics import NotCounted, TopicCounter
 from channelstats.slack.errors import (
@@ -28,6 +36,7 @@ from channelstats.slack.errors import (
 )
 from channelstats.slack.export import Problem, left_out
 from channelstats.slack.objects import ListedChannel
+from channelstats.tables.directory import ids_of_people
 from channelstats.tables.first_posts import FirstPostUpdater
 
 
@@ -47,6 +56,7 @@ class MessageSync:
         self._topics = TopicCounter(run.now, zone, rules.first_weekday) if rules.is_on else None
         self._joins = run.options.join
         self._users: set[str] = set()
+        self._people = EVERYBODY
         self._refused: list[Problem] = []
         """Channels that Slack does not let the token read, however often it is asked."""
         self._failed: list[Problem] = []
@@ -57,7 +67,7 @@ class MessageSync:
         """Read the channels, and report as they are done, in whichever order that is."""
         run = self._run
         users = await run.tables.users.all()
-        self._users = set(users)
+        self._users, self._people = set(users), People(ids_of_people(users))
         checkpoint = run.checkpoint("messages")
         done = await checkpoint.start()
         read, channels = len(done & {channel.id for channel in listed}), len(listed)
@@ -164,6 +174,7 @@ class MessageSync:
             window=ts_of(since),
             stored=stored,
             topics=None if channel.is_private else self._topics,
+            people=self._people,
         )
         await reading.read()
 
@@ -184,7 +195,10 @@ class MessageSync:
         await scans.with_scan(scan).save(tables.configuration, cid)
         for row, replaced in changes:
             self._first_posts.on_change(row, replaced)
-        authors = (user_of_profile(uid, profile) for uid, profile in reading.profiles.items())
+        authors = (
+            user_of_profile(uid, profile, is_stranger=True)
+            for uid, profile in reading.profiles.items()
+        )
         unknown = (user for user in authors if user.slack_uid not in self._users)
         await tables.put_users(run.excluded.users(unknown), now, replace=False)
         self._users |= reading.profiles.keys()

@@ -44,8 +44,8 @@ from channelstats.views.queue import QUEUE, SHOWN
 
 SCHEMA_VERSION: Final = 1
 
-_FORMULA: Final = frozenset("=+-@\t\r")
-"""What a formula begins with."""
+_FORMULA: Final = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""What a formula begins with, in full width too, which some spreadsheets take for the same."""
 _COMPARED: Final = ("prev", "diff_pct", "state")
 
 Json: TypeAlias = object

@@ -152,7 +152,7 @@ class _PageContext:
 
     def _named(self, of: str, kind: Kind) -> Markup:
         if kind is Kind.EMOJI:
-            return emoji(of)
+            return escape(self._names.called(of, kind)) if self._names.signs else emoji(of)
         if kind in (Kind.PERSON, Kind.CHANNEL):
             name = value_text(of, kind, self._names)
             return Markup('<span class="{}"><bdi>{}</bdi></span>').format(kind, name)

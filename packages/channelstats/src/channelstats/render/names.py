@@ -28,25 +28,33 @@ _EMOJI: Final = """
     point_right=👉 handshake=🤝 brain=🧠 hourglass=⌛ calendar=📅 chart_with_upwards_trend=📈
     trophy=🏆 sos=🆘 seedling=🌱
 """
+EXTERNAL: Final = " (external)"
+"""Follows the name of somebody from outside."""
+
 _SIGNS: Final = dict(pair.split("=") for pair in _EMOJI.split())
 _TONES: Final = {f"skin-tone-{number}": chr(0x1F3FB + number - 2) for number in range(2, 7)}
 
 
 @dataclass(frozen=True)
 class Directory:
-    """``real`` is whether IDs are those of the workspace, so that they can be linked to."""
+    """``real`` is whether IDs are those of the workspace, so that they can be linked to. With
+    ``signs`` an emoji is its sign alone where it has one here, as in a mail.
+    """
 
     people: Mapping[str, str] = field(default_factory=dict)
     channels: Mapping[str, str] = field(default_factory=dict)
     slack_name: str = ""
     real: bool = True
+    signs: bool = False
 
     @classmethod
     def of_rows(
         cls, users: Mapping[str, User], channels: Mapping[str, Channel], slack_name: str = ""
     ) -> Self:
         """The names in rows of the tables."""
-        people = {uid: user.name for uid, user in users.items()}
+        people = {
+            uid: f"{user.name}{EXTERNAL if user.is_stranger else ''}" for uid, user in users.items()
+        }
         return cls(people, {cid: of.name for cid, of in channels.items()}, slack_name)
 
     @classmethod
@@ -70,7 +78,9 @@ class Directory:
             return f"#{self.channel(of)}"
         if kind is Kind.MESSAGE:
             return self.permalink(of)
-        return f":{of}:" if kind is Kind.EMOJI else of
+        if kind is Kind.EMOJI:
+            return (self.signs and emoji_sign(of)) or f":{of}:"
+        return of
 
     def permalink(self, message: str) -> str:
         """The address of a message `CID/ts/thread_ts`; "" where the workspace's is not known."""

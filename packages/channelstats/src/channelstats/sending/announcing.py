@@ -13,6 +13,7 @@ run. Subscriptions that have failed for a month are removed.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import date
 from functools import cache, partial
 from typing import Final
@@ -150,6 +151,7 @@ def digest_mail(
     help_channel: str,
 ) -> Mail:
     """The mail about a week: the digest of its report, goals and alerts."""
+    names = replace(names, signs=True)
     page = digest_of(ReportRequest(ReportKind.GLOBAL, "", "", help_channel, ""), data)
     if lines := weekly_lines(goals, alerts):
         said = Text(tuple((line,) for line in lines))
@@ -193,7 +195,7 @@ async def sure_lines(tables: Tables, settings: Settings, week: Period) -> dict[s
 
 class AnnounceResult(msgspec.Struct):
     """How many subscriptions were notified, left for later, removed; are being notified by another
-    run; or knew of the week before.
+    run; or knew of the week before, of whom ``later`` ones subscribed when it was over.
     """
 
     notified: int = 0
@@ -201,6 +203,7 @@ class AnnounceResult(msgspec.Struct):
     removed: int = 0
     held: int = 0
     knew: int = 0
+    later: int = 0
     foreign: int = 0
     """Of those left, how many subscribed with another key than that of this data folder."""
     without_server: int = 0
@@ -217,7 +220,10 @@ class AnnounceResult(msgspec.Struct):
         parts += [f"{self.left:,} left for later"] if self.left else []
         parts += [f"{self.removed:,} unsubscribed"] if self.removed else []
         parts += [f"{self.held:,} being notified by another run"] if self.held else []
-        parts += [f"{self.knew:,} knew already"] if self.knew else []
+        told = self.knew - self.later
+        parts += [f"{told:,} knew already"] if told else []
+        if self.later:
+            parts += [f"{self.later:,} subscribed after it was over: theirs is the next one"]
         if self.foreign:
             parts += [f"{self.foreign:,} with another key: is this the dashboard's data folder?"]
         if self.without_server:
@@ -264,6 +270,10 @@ class Announcer:
         """
         tables, settings, subscriptions = self._tables, self._settings, self._tables.subscriptions
         result = AnnounceResult(is_dry_run=dry_run)
+        every = await self._tables.subscriptions.all()
+        result.later = sum(
+            one.created_at >= week.end and not one.waits_for(week.start) for one in every
+        )
         waiting = await self._waiting(lambda one: one.waits_for(week.start), result)
         if not waiting:
             return result
@@ -293,6 +303,21 @@ class Announcer:
         )
         await self._tell(waiting, news, result)
         return result
+
+    async def mail_about(self, week: Period) -> Mail:
+        """The mail about a week, as everybody gets it."""
+        tables, settings = self._tables, self._settings
+        data = await load_report_data(
+            tables,
+            week,
+            settings.options,
+            now=int(self._clock()),
+            smallest_group=settings.min_group,
+        )
+        goals, alerts = await measured_week(tables, settings, week)
+        names = await load(tables, settings.slack_name)
+        made = partial(digest_mail, data, names, goals, alerts, settings.help_channel)
+        return await asyncio.to_thread(made)
 
     async def warn(self, week: Period, lines: Mapping[str, str]) -> AnnounceResult:
         """Tell everybody those of the lines, as `sure_lines` has them, that they were not told.

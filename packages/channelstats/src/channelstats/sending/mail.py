@@ -147,12 +147,15 @@ class MailSender:
 
     async def send(self, to: Subscription, mail: Mail) -> Answer:
         """Send once."""
-        message = self._message(to, mail)
         try:
-            await asyncio.to_thread(self._send, message)
+            await self.send_once(to, mail)
         except OSError as error:
             return answer_of(error)
         return Answer(Outcome.TAKEN)
+
+    async def send_once(self, to: Subscription, mail: Mail) -> None:
+        """:raises OSError: it was not taken, see `reason`"""
+        await asyncio.to_thread(self._send, self._message(to, mail))
 
     def _send(self, message: EmailMessage) -> None:
         with logged_in(self._server) as session:

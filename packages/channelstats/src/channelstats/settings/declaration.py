@@ -54,6 +54,19 @@ class ValueType(Generic[T]):
     """The text of the ValueError says what is wrong and repeats no secret: it is shown instead."""
 
 
+class MergeSkinTones(StrEnum):
+    """Where emoji that differ in their skin tone are one."""
+
+    PAGES = "pages"
+    EVERYWHERE = "yes"
+    NOWHERE = "no"
+
+    @property
+    def everywhere(self) -> bool | None:
+        """As `Options` has it."""
+        return None if self is MergeSkinTones.PAGES else self is MergeSkinTones.EVERYWHERE
+
+
 class OptionGroup(StrEnum):
     """What options are about; the help of a command shows the groups that matter to it."""
 
@@ -232,6 +245,7 @@ TABLE_PREFIX: Final = _text("TEXT", "letters, digits, '_', '-', '.'", _PREFIX.fu
 TIME_ZONE: Final = _text("ZONE", "the name of a time zone, like Europe/Berlin", zone_of)
 WEEKDAY: Final = ValueType("WEEKDAY", "a weekday, like sunday or monday", _parse_weekday)
 PROFILE: Final = _word("|".join(Profile), " or ".join(Profile), Profile)
+SKIN_TONES: Final = _word("|".join(MergeSkinTones), ", ".join(MergeSkinTones), MergeSkinTones)
 APP_KIND: Final = _word("KIND", ", ".join(AppKind), AppKind)
 SUBTYPES: Final = _set("subtypes of messages, like channel_join,reminder_add", _SUBTYPE.fullmatch)
 DAYS: Final = _number("DAYS", "a number of days", 0, 36_600)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from channelstats.counting import Counting, Profile
 from channelstats.ingest.topics import TopicRules
 from channelstats.settings import declaration as types
-from channelstats.settings.declaration import Option, OptionGroup, Source
+from channelstats.settings.declaration import MergeSkinTones, Option, OptionGroup, Source
 from channelstats.slack.rate_limits import AppKind
 from channelstats.stats import Options
 from channelstats.tables.topics import left_out_mark
@@ -39,7 +39,9 @@ class Settings:
     count_subtypes: frozenset[str] = _COUNTING.option(
         types.SUBTYPES, "", "further message subtypes that count"
     )
-    merge_skin_tones: bool = _COUNTING.option(types.FLAG, False, "ignore the skin tones of emoji")
+    merge_skin_tones: MergeSkinTones = _COUNTING.option(
+        types.SKIN_TONES, "pages", "ignore the skin tones of emoji"
+    )
     default_timezone: str = _COUNTING.option(types.TIME_ZONE, "", "time zone of people without one")
 
     read_token_file: str = _SLACK.option(types.TOKEN_FILE, "", "file with the token that reads")
@@ -128,7 +130,7 @@ class Settings:
         return Options(
             self.counting,
             self.default_timezone,
-            self.merge_skin_tones,
+            self.merge_skin_tones.everywhere,
             self.exclude_users,
             self.exclude_channels,
             self.count_topics,

@@ -13,7 +13,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,6 +47,17 @@ _SMALL: Final = 16 << 20
 _ENCRYPTED: Final = 1
 _UTF_8: Final = 1 << 11
 """Bits of an entry's flags (APPNOTE.TXT, 4.4.4)."""
+
+_FIELD: Final = struct.Struct("<HH")
+"""The head of an extra field: its kind, and how many bytes follow (APPNOTE.TXT, 4.5)."""
+
+_UNIX_TIME: Final = 0x5455
+_OLD_UNIX_TIME: Final = 0x5855
+_NTFS_TIME: Final = 0x000A
+_NTFS_TIMES: Final = b"\x01\x00\x18\x00"
+_NTFS_EPOCH: Final = 11_644_473_600
+"""Extra fields with times in UTC, as Info-ZIP and Windows write them. The last one counts tenths of
+microseconds since 1601."""
 
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:")
 """How an absolute path begins, those with a drive letter among them."""
@@ -228,11 +239,29 @@ def _files_of_zip(entries: Sequence[ZipInfo], size: int, limits: Limits) -> dict
 
 
 def _time_of(entry: ZipInfo) -> int:
-    """Seconds since the epoch; 0 for no date. A zip has no time zone: it is taken to be UTC."""
+    """When a file was written, in seconds since the epoch; 0 for no date. Most programs write it
+    in UTC beside the time of the format, which has no time zone and is taken to be UTC.
+    """
+    for at in _utc_times(entry.extra):
+        if at > 0:
+            return at
     try:
         return int(datetime(*entry.date_time, tzinfo=UTC).timestamp())
     except ValueError:
         return 0
+
+
+def _utc_times(extra: bytes) -> Iterator[int]:
+    """The times of modification, in seconds since the epoch, in the extra fields of an entry."""
+    while len(extra) >= _FIELD.size:
+        kind, size = _FIELD.unpack_from(extra)
+        field, extra = extra[_FIELD.size : _FIELD.size + size], extra[_FIELD.size + size :]
+        if kind == _UNIX_TIME and len(field) >= 5 and field[0] & 1:
+            yield int.from_bytes(field[1:5], "little")
+        elif kind == _OLD_UNIX_TIME and len(field) >= 8:
+            yield int.from_bytes(field[4:8], "little")
+        elif kind == _NTFS_TIME and field[4:8] == _NTFS_TIMES and len(field) >= 16:
+            yield int.from_bytes(field[8:16], "little") // 10_000_000 - _NTFS_EPOCH
 
 
 def _path(entry: ZipInfo) -> str:

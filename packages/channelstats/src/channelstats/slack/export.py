@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from pathlib import PurePath
 from typing import Final, Self, TypeVar
 
@@ -20,9 +21,16 @@ from channelstats.identifiers import (
     is_channel_id,
     is_timestamp,
     is_user_id,
+    seconds,
 )
 from channelstats.slack.archive import Archive, ArchiveRefused, Limits, Unreadable, open_archive
-from channelstats.slack.export_layout import USER_LISTS, ChannelKind, NotAnExport, layout_of
+from channelstats.slack.export_layout import (
+    USER_LISTS,
+    ChannelKind,
+    NotAnExport,
+    layout_of,
+    one_form,
+)
 from channelstats.slack.objects import (
     CHANNELS,
     MESSAGES,
@@ -42,6 +50,10 @@ _EXAMPLES: Final = 3
 _REAL_ID: Final = re.compile(r"[CDG][A-Z0-9]{7,}")
 """A folder of this name is called by the ID of its channel."""
 
+_ZONES: Final = timedelta(days=2)
+"""So much the date of a file and that of its messages may differ, as nothing says whose time zone
+its date is in."""
+
 _GROUP_DIRECT: Final = "mpdm-"
 """How the names of group conversations begin."""
 
@@ -56,12 +68,17 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.place}: {self.reason}"
 
 
+NO_AUTHOR: Final = "user: "
+"""How the reason begins that a message was taken without its author."""
+
+
 def left_out(place: str, reasons: Iterable[str]) -> list[Problem]:
     """One problem for each kind of reason, however many there are of it."""
-    return [
-        Problem(place, f"{number} left out: {reason}")
-        for reason, number in Counter(reasons).most_common()
-    ]
+    found = []
+    for reason, number in Counter(reasons).most_common():
+        what = "without an author" if reason.startswith(NO_AUTHOR) else "left out"
+        found.append(Problem(place, f"{number} {what}: {reason}"))
+    return found
 
 
 class ExportChannel(msgspec.Struct, frozen=True):
@@ -111,6 +128,8 @@ class Export:
         self._files = self._layout.files
         self.workspaces = self._layout.workspaces
         """Those of an Enterprise Grid; none of another export."""
+        self.comments = len(self._layout.comments)
+        """Canvases and lists with comments, which are left out."""
         self._problems = [
             Problem(name, "a link or a special file, not followed") for name in archive.ignored
         ]
@@ -186,7 +205,7 @@ class Export:
         for workspace in (*self.workspaces, ""):
             here = defaultdict[str, set[str]](set)
             for kind, one in self._lists(workspace):
-                name = one.name or ""
+                name = one_form(one.name or "")
                 about.setdefault(one.id, (kind, one))
                 if workspace not in homes[one.id]:
                     homes[one.id].append(workspace)
@@ -224,17 +243,32 @@ class Export:
         return max(map(self._archive.written, self._files.values()), default=0)
 
     def newest(self, channels: list[ExportChannel], latest: str) -> str:
-        """The newest timestamp up to ``latest`` in the last file of every channel; "" for none.
+        """The newest timestamp up to ``latest`` of these channels; "" for none.
 
-        So it is told how recent an export is without reading all of it.
+        So it is told how recent an export is without reading all of it: of a channel the last file
+        with a message is read, and those that no date says the place of. Where its messages are not
+        of the date that it is called by, every file is read.
         """
-        times: list[str] = []
-        for channel in channels:
-            try:
-                last, _ = MESSAGES.decode(self._archive.read(self._files[channel.days[-1]]))
-            except (IndexError, Unreadable, MalformedJson):
-                continue  # no files; or reported when the channel is read
-            times += [message.ts for message in last if is_timestamp(message.ts)]
+        return max((self._newest_of(channel, latest) for channel in channels), default="")
+
+    def _newest_of(self, channel: ExportChannel, latest: str) -> str:
+        newest = ""
+        for name in reversed(channel.days):  # what no date says the place of comes first
+            found = self._newest_in(name, latest)
+            newest = max(newest, found)
+            if found and (day := day_of(name)) is not None:
+                said = datetime.fromtimestamp(seconds(found), UTC).date()
+                if abs(said - day) <= _ZONES:
+                    break
+        return newest
+
+    def _newest_in(self, name: str, latest: str) -> str:
+        """The newest timestamp up to ``latest`` in a file; "" for none."""
+        try:
+            found, _ = MESSAGES.decode(self._archive.read(self._files[name]))
+        except (Unreadable, MalformedJson):
+            return ""  # reported when the channel is read
+        times = (message.ts for message in found if is_timestamp(message.ts))
         return max((ts for ts in times if ts <= latest), default="")
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────
@@ -263,9 +297,23 @@ class Export:
                     self._problem(path, f"{about.id[:20]!r} is not the ID of a channel")
 
 
+def day_of(path: str) -> date | None:
+    """The date that a file is called by; None for another name."""
+    try:
+        return date.fromisoformat(path[path.rfind("/") + 1 : -len(".json")])
+    except ValueError:
+        return None
+
+
+def _place(path: str) -> tuple[str, str]:
+    """By date, and behind all dates whatever is called otherwise."""
+    name = path.rpartition("/")[2]
+    return name if name[:1].isdecimal() else f"~{name}", path
+
+
 def _in_order(days: list[str]) -> tuple[str, ...]:
     """The files of days of several folders by date."""
-    return tuple(sorted(days, key=lambda path: (path.rpartition("/")[2], path)))
+    return tuple(sorted(days, key=_place))
 
 
 def _unlisted(folders: dict[tuple[str, str], list[str]]) -> Iterator[ExportChannel]:

@@ -4,14 +4,17 @@
     users.json, org_users.json                       lists of users
     <name or ID of a channel>/*.json                 arrays of messages
     FC:<ID of a file>:<its title>/*.json             comments on canvases and lists: left out
+    __uploads, __MACOSX, …                           what tools add: not looked at
     teams/<workspace>/…                              of an Enterprise Grid: all of it once more for
                                                      each workspace; what is shared stays at the top
     everything else                                  not looked at
 
-The whole may lie in one folder more.
+The whole may lie in one folder more. Names are compared in one form of Unicode (NFC), as some
+computers take letters and accents apart.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
@@ -26,8 +29,13 @@ _NOT_DAYS: Final = (
 )
 """Files that Slack may put beside those of days, and beside the lists of channels."""
 _FILE_CONVERSATION: Final = "FC:"
+_OF_TOOLS: Final = "__"
 _WORKSPACES: Final = "teams"
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
+_TEXT_DAY: Final = re.compile(r"(?:^|/)[^/]+/[^/]*\.txt$")
+_TEXT_EXPORT: Final = (
+    "an export as plain text, without users, reactions and threads to count; export again as JSON"
+)
 
 
 class ChannelKind(StrEnum):
@@ -51,13 +59,15 @@ class NotAnExport(Exception):  # noqa: N818 - named for what was found
 class ExportLayout(msgspec.Struct, frozen=True):
     """``files`` are below the root, each with its name in the archive. ``folders`` are those of
     channels with the files of their days, by workspace and name; the workspace is "" at the top.
-    ``strays`` are called like files of days and lie where no channel is.
+    ``strays`` are called like files of days and lie where no channel is; ``comments`` are folders
+    of comments on files.
     """
 
     files: Mapping[str, str]
     workspaces: tuple[str, ...]
     folders: Mapping[tuple[str, str], list[str]]
     strays: tuple[str, ...]
+    comments: frozenset[str] = frozenset()
 
     def path(self, workspace: str, name: str) -> str:
         """The path of a list of a workspace, or of a folder."""
@@ -71,17 +81,28 @@ def layout_of(names: Iterable[str]) -> ExportLayout:
     files = {name.removeprefix(root): name for name in every if name.startswith(root)}
     workspaces = {parts[1] for path in files if _is_of_workspace(parts := path.split("/"))}
     folders: dict[tuple[str, str], list[str]] = {}
-    strays = []
+    strays, comments = [], set[str]()
     for path in files:
         parts = path.split("/")
         workspace = parts[1] if parts[0] == _WORKSPACES and len(parts) > 2 else ""
         inside = parts[2:] if workspace in workspaces else parts
         if len(inside) == 2 and _is_of_days(*inside):
-            key = (workspace if workspace in workspaces else "", inside[0])
+            key = (workspace if workspace in workspaces else "", one_form(inside[0]))
             folders.setdefault(key, []).append(path)
-        elif _DAY.fullmatch(parts[-1]) and not inside[0].startswith(_FILE_CONVERSATION):
+        elif inside[0].startswith(_FILE_CONVERSATION):
+            comments.add(path.rpartition("/")[0])
+        elif _DAY.fullmatch(parts[-1]) and not inside[0].startswith(_OF_TOOLS):
             strays.append(path)
-    return ExportLayout(files, tuple(sorted(workspaces)), folders, tuple(strays))
+    if not folders and (texts := [path for path in files if _TEXT_DAY.search(path)]):
+        raise NotAnExport(f"{_TEXT_EXPORT}: {texts[0]}")
+    return ExportLayout(
+        files, tuple(sorted(workspaces)), folders, tuple(strays), frozenset(comments)
+    )
+
+
+def one_form(name: str) -> str:
+    """A name in the form of Unicode in which names are compared."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def _is_of_workspace(parts: list[str]) -> bool:
@@ -96,7 +117,7 @@ def _is_of_workspace(parts: list[str]) -> bool:
 
 def _is_of_days(folder: str, file: str) -> bool:
     return (
-        not folder.startswith(_FILE_CONVERSATION)
+        not folder.startswith((_FILE_CONVERSATION, _OF_TOOLS))
         and file.endswith(".json")
         and not file.startswith(".")
         and file not in _NOT_DAYS
@@ -112,6 +133,10 @@ def _root(names: list[str]) -> str:
         return f"{roots[0]}/"
     if roots:
         raise NotAnExport(f"holds {len(roots)} exports: {', '.join(roots)}; give one of them")
+    if zips := [name for name in names if name.lower().endswith(".zip")]:
+        raise NotAnExport(f"not an export: it contains {zips[0]}; give that")
+    if texts := [name for name in names if _TEXT_DAY.search(name)]:
+        raise NotAnExport(f"{_TEXT_EXPORT}: {texts[0]}")
     raise NotAnExport(f"not an export: there is none of {', '.join(sorted(LISTS))}")
 
 

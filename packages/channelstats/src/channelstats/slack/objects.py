@@ -3,14 +3,15 @@
 Rule: only what is measured is named here, so nothing else is even read: no e-mail address, no
 attachment, no block. The text of a message lives until its words are counted.
 
-Rule: one broken object costs itself; only text that is no JSON array at all costs a whole file.
-Numbers beside the point may be of any kind, or lists hold nulls, without costing the message.
+Rule: one broken object costs itself, and of a message one odd member that member; only text that is
+no JSON array at all costs a whole file. Numbers beside the point may be of any kind, or lists hold
+nulls, without costing anything.
 """
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Final, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -35,6 +36,12 @@ class Named(msgspec.Struct, gc=False):
     name: str | None = None
     real_name: str | None = None
     display_name: str | None = None
+
+
+class ProfileBeside(Named, gc=False):
+    """The profile of its author beside a message, who may be in no list."""
+
+    team: str | None = None
 
 
 class SlackReaction(msgspec.Struct, gc=False):
@@ -80,6 +87,7 @@ class Room(msgspec.Struct, gc=False):
     """A huddle; times are in seconds, 0 while it lasts."""
 
     participant_history: list[str | None] | None = None
+    participants: list[str | None] | None = None
     date_start: Loose = None
     date_end: Loose = None
 
@@ -101,7 +109,17 @@ class SlackMessage(msgspec.Struct, gc=False):
     file: SlackFile | None = None
     edited: Edited | None = None
     room: Room | None = None
-    user_profile: Named | None = None
+    user_profile: ProfileBeside | None = None
+    user_team: str | None = None
+    source_team: str | None = None
+
+
+class GridUser(msgspec.Struct, gc=False):
+    """What a user is in the whole of an Enterprise Grid: the ID there, and the workspaces."""
+
+    id: str | None = None
+    enterprise_id: str | None = None
+    teams: list[str | None] | None = None
 
 
 class SlackUser(msgspec.Struct, gc=False):
@@ -116,6 +134,9 @@ class SlackUser(msgspec.Struct, gc=False):
     is_admin: bool | None = None
     is_bot: bool | None = None
     profile: Named | None = None
+    team_id: str | None = None
+    is_stranger: bool | None = None
+    enterprise_user: GridUser | None = None
 
 
 class SlackChannel(msgspec.Struct, gc=False):
@@ -125,6 +146,7 @@ class SlackChannel(msgspec.Struct, gc=False):
     name: str | None = None
     created: Loose = None
     is_archived: bool | None = None
+    is_general: bool | None = None
     members: list[str | None] | None = None
 
 
@@ -191,18 +213,74 @@ def object_of(value: object, kind: type[_T]) -> _T:
     except msgspec.MsgspecError as error:
         raise Broken(_in_words(str(error))) from None
     except UnicodeEncodeError:
-        raise Broken("half of a surrogate pair in the name of a field") from None
+        raise Broken(_HALF_A_PAIR) from None
 
 
 def objects_of(values: Iterable[object], kind: type[_T]) -> tuple[list[_T], list[str]]:
-    """The objects that values stand for, and for each that is broken what is wrong with it."""
+    """The objects that values stand for, and for each that is broken what is wrong with it. Of a
+    message an odd member that is not essential costs that member alone.
+    """
     found, broken = [], []
     for value in values:
         try:
             found.append(object_of(value, kind))
+            continue
         except Broken as error:
-            broken.append(str(error))
+            reason = str(error)
+        sound = None
+        if issubclass(kind, SlackMessage) and reason != _HALF_A_PAIR:
+            sound = _sound_parts(value, lambda part: _fits(part, kind))
+        if sound is not None:
+            found.append(object_of(sound, kind))
+            reason = f"{reason}; the rest of the message was taken"
+        broken.append(reason)
     return found, broken
+
+
+_HALF_A_PAIR: Final = "half of a surrogate pair in the name of a field"
+_ESSENTIAL: Final = frozenset(
+    {"type", "ts", "user", "bot_id", "text", "subtype", "thread_ts", "parent_user_id"}
+)
+"""Members without which a message would be another one."""
+
+_NOTHING: Final = object()
+
+
+def _fits(value: object, kind: type[object]) -> bool:
+    try:
+        object_of(value, kind)
+    except Broken:
+        return False
+    return True
+
+
+def _sound_parts(message: object, fits: Callable[[object], bool]) -> object:
+    """A message without what is odd in it; None where that is essential."""
+    if not isinstance(message, dict):
+        return None
+    essential = {name: message[name] for name in _ESSENTIAL & message.keys()}
+    if not fits(essential):
+        return None
+    others = {name: of for name, of in message.items() if name not in essential}
+    part = _sound_part(others, fits)
+    return essential if part is _NOTHING else {**essential, **cast("dict[str, object]", part)}
+
+
+def _sound_part(value: object, fits: Callable[[object], bool]) -> object:
+    """A value without the innermost members and entries that do not fit in their place."""
+    if fits(value):
+        return value
+    part: object = _NOTHING
+    if isinstance(value, dict):
+        members = {
+            name: _sound_part(of, lambda one, name=name: fits({name: one}))  # type: ignore[misc]
+            for name, of in value.items()
+        }
+        part = {name: of for name, of in members.items() if of is not _NOTHING}
+    elif isinstance(value, list):
+        entries = [_sound_part(of, lambda one: fits([one])) for of in value]
+        part = [of for of in entries if of is not _NOTHING]
+    return part if part is not _NOTHING and fits(part) else _NOTHING
 
 
 def _in_words(complaint: str) -> str:

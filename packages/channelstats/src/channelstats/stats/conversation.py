@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from channelstats.counting import BOT_MESSAGE, HUDDLE
+from channelstats.counting import BOT_MESSAGE, HUDDLE, HUDDLES
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import MONTH, WEEK, Period, by_point, days_of
 from channelstats.stats.quantities import percent, ratio, shown
@@ -92,13 +92,20 @@ def comings(
 
 def huddles(of: Measures) -> dict[str, int]:
     """How many there were, of how many people, and for how long in all."""
-    kept = of.period_messages.source.kept(of.period).filter(pl.col("subtype") == HUDDLE)
-    rooms = kept.select("room").collect().to_series()
-    room = rooms.str.json_decode(_ROOM).struct.unnest()
-    over = room.filter((pl.col("date_start") > 0) & (pl.col("date_end") > 0))
+    is_huddle = pl.col("subtype") == HUDDLE
+    is_huddle |= pl.col("subtype").is_in(HUDDLES) & pl.col("room").is_not_null()
+    kept = of.period_messages.source.kept(of.period).filter(is_huddle)
+    told = kept.select("slack_cid", "subtype", "room").collect()
+    room = told["room"].str.json_decode(_ROOM).struct.unnest()
+    every = told.select("slack_cid", is_newer=pl.col("subtype") == HUDDLE).hstack(room)
+    begun = pl.col("date_start").fill_null(0) > 0
+    twice = every.filter(begun & "is_newer").select("slack_cid", "date_start")
+    older = every.filter(~pl.col("is_newer")).join(twice, on=twice.columns, how="anti")
+    found = pl.concat([every.filter("is_newer"), older])
+    over = found.filter(begun & (pl.col("date_end") >= pl.col("date_start")))
     return {
-        "count": len(rooms),
-        "participants": room["participant_history"].explode().drop_nulls().n_unique(),
+        "count": found.height,
+        "participants": found["participant_history"].explode().drop_nulls().n_unique(),
         "seconds": int((over["date_end"] - over["date_start"]).sum()),
     }
 

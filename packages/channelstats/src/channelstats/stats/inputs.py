@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 import polars as pl
+from msgspec.structs import replace
 
 from channelstats.counting import Counting
 from channelstats.days import DAY, date_at, midnight
@@ -70,12 +71,13 @@ class Inputs:
 class Options:
     """How to count and what to merge. ``default_timezone`` is for authors without one, in the
     modern profile; without it they are in no local time. Those who are excluded, by name or
-    by ID, are in no figure. ``topics``: whether what was counted of words is shown.
+    by ID, are in no figure. ``merge_skin_tones``: None for on pages of the dashboard alone.
+    ``topics``: whether what was counted of words is shown.
     """
 
     counting: Counting = field(default_factory=Counting)
     default_timezone: str = ""
-    merge_skin_tones: bool = False
+    merge_skin_tones: bool | None = None
     excluded_users: frozenset[str] = frozenset()
     excluded_channels: frozenset[str] = frozenset()
     topics: bool = True
@@ -104,7 +106,9 @@ class ReportContext:
 async def load_context(tables: Tables, options: Options) -> ReportContext:
     """Read everything but messages."""
     configuration = tables.configuration
-    users, channels = await tables.users.all(), await tables.channels.all()
+    users, channels = await tables.users.all(), dict(await tables.channels.all())
+    for cid in channels.keys() & await configuration.general():
+        channels[cid] = replace(channels[cid], is_general=True)
     excluded_people = resolve_people(options.excluded_users, users)
     excluded_channels = resolve_channels(options.excluded_channels, channels)
     first_posts = None

@@ -17,10 +17,11 @@ from typing import Final, Self
 import msgspec
 import polars as pl
 
+from channelstats.counting import JOINED, bot_expression
 from channelstats.stats.activity import Activity
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.interactions import GROUPS, Interactions
-from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages
+from channelstats.stats.messages import REACTED, CountedMessages, LocalTimes, PeriodMessages
 from channelstats.stats.period import History, Period
 from channelstats.stats.quantities import (
     MESSAGES_THEN_WORDS,
@@ -32,6 +33,7 @@ from channelstats.stats.quantities import (
 from channelstats.stats.rankings import all_authors, all_channels, channel_authors
 from channelstats.tables.columns import ID, micros, rows_where
 from channelstats.tables.configuration import Counts, counts_at
+from channelstats.tables.directory import User, general_channels
 from channelstats.tables.first_posts import earliest
 
 _WORDS_ON_A_PAGE: Final = 500
@@ -39,10 +41,34 @@ _TOP: Final = 10
 _FIRST_POSTS: Final = pl.Schema({"slack_uid": ID, "ts": pl.Int64(), "slack_cid": ID})
 
 
+class KnownPeople(msgspec.Struct, frozen=True):
+    """IDs: users who are ``known``, the active ``accounts`` that a list of them has, the
+    ``members`` among them (see `User.is_member`), those from ``outside``, and who ``joined`` the
+    workspace while messages are known.
+    """
+
+    known: frozenset[str] = frozenset()
+    accounts: frozenset[str] = frozenset()
+    members: frozenset[str] = frozenset()
+    outside: frozenset[str] = frozenset()
+    joined: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, users: Mapping[str, User], joined: frozenset[str]) -> Self:
+        return cls(
+            frozenset(users),
+            frozenset(uid for uid, of in users.items() if not (of.deleted or of.unlisted)),
+            frozenset(uid for uid, of in users.items() if of.is_member),
+            frozenset(uid for uid, of in users.items() if of.is_stranger),
+            joined,
+        )
+
+
 class Volume(msgspec.Struct, frozen=True):
     """What the figures are taken from; all of authors in the order of their ranking."""
 
     counts: Counts
+    people: KnownPeople
     first_time_posters: int
     by_messages: Sequence[str]
     by_words: Sequence[str]
@@ -54,12 +80,22 @@ class Volume(msgspec.Struct, frozen=True):
         return len(self.by_words)
 
     @property
+    def active_posters(self) -> int:
+        """How many of the active accounts posted."""
+        return min(len(self.people.accounts.intersection(self.by_words)), self.counts.active_users)
+
+    @property
+    def member_posters(self) -> int:
+        """How many of the members posted."""
+        return len(self.people.members.intersection(self.by_words))
+
+    @property
     def members(self) -> int:
-        """The active accounts that posters are a share of; 0 where no list has them all, as of
-        people of other workspaces.
+        """How many members there are; 0 where no list has them all, as of posters who may be some
+        nothing is known.
         """
-        active = self.counts.active_users
-        return active if active >= self.posters else 0
+        members, unknown = self.counts.active_humans, len(set(self.by_words) - self.people.known)
+        return members if members >= self.member_posters + unknown else 0
 
     @property
     def messages(self) -> int:
@@ -70,11 +106,13 @@ class Volume(msgspec.Struct, frozen=True):
         return sum(self.words_each)
 
 
+_NOBODY: Final = KnownPeople()
+
 STATISTICS: Final[Mapping[str, Callable[[Volume], Quantity]]] = {
     "posters": lambda of: of.posters,
     "active_users": lambda of: of.counts.active_users,
     "all_users": lambda of: of.counts.all_users,
-    "% posting": lambda of: percent(of.posters, of.counts.active_users),
+    "% posting": lambda of: percent(of.active_posters, of.counts.active_users),
     "messages": lambda of: of.messages,
     "words": lambda of: of.words,
     "average messages": lambda of: ratio(of.messages, of.posters),
@@ -102,7 +140,7 @@ AUTHORS_OF_HALF: Final[Mapping[str, Callable[[Volume], list[str]]]] = {
 class Measures:
     """See the module. ``first_posts`` has the columns `slack_uid` and `ts` (microseconds);
     ``history`` is the time that messages are known of. Of the messages of a ``person``, ``whole``
-    are the measures without that choice.
+    are the measures without that choice. ``people`` are those known.
     """
 
     def __init__(
@@ -113,7 +151,9 @@ class Measures:
         history: History,
         person: str = "",
         whole: "Measures | None" = None,
+        people: KnownPeople = _NOBODY,
     ) -> None:
+        self.people = people
         self.period_messages = period_messages
         self._counts = counts
         self.first_posts = first_posts
@@ -208,10 +248,17 @@ class Measures:
         return self.messages.filter(is_noticed)
 
     @cached_property
+    def unlisted_reactions(self) -> int:
+        """Reactions of which Slack does not say who gave them, as it lists only some of many."""
+        listed = pl.col("reactions").list.len().fill_null(0).cast(pl.Int64)
+        return int(self.messages.select((pl.col(REACTED) - listed).clip(0).sum()).item())
+
+    @cached_property
     def _reacted_to(self) -> pl.Series:
-        """The rows of messages that somebody else reacted to."""
+        """The rows of messages that somebody else reacted to who is no bot."""
         reactions = self.period_messages.reactions.lazy()
-        by_others = reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
+        is_bot = bot_expression(self.period_messages.source.bots, "reactor")
+        by_others = reactions.filter((pl.col("reactor") != pl.col("slack_uid")) & ~is_bot)
         return by_others.select(pl.col("row").unique()).collect().to_series()
 
     def _is_one_of(self, *rows: pl.Series) -> pl.Series:
@@ -242,6 +289,7 @@ class Measures:
         by_messages = ranked(by_words, MESSAGES_THEN_WORDS, "slack_uid")
         return Volume(
             counts=self._counts,
+            people=self.people,
             first_time_posters=first_time_posters(self.first_posts, self.period_messages.period),
             by_messages=by_messages["slack_uid"].to_list(),
             by_words=by_words["slack_uid"].to_list(),
@@ -254,6 +302,26 @@ class Measures:
         return {name: figure(self.volume) for name, figure in STATISTICS.items()}
 
     @cached_property
+    def own_first_posts(self) -> pl.DataFrame:
+        """Those of people who are not from outside."""
+        return self.first_posts.filter(~_is_in(self.people.outside))
+
+    @cached_property
+    def newcomers(self) -> pl.DataFrame:
+        """The first posts of those who are certainly new, and not from outside: of everybody where
+        enough is known from before the period, or else of who joined the workspace meanwhile.
+        """
+        found = self.own_first_posts.filter(self.period.covers())
+        if self.history.knows_newcomers(self.period):
+            return found
+        return found.filter(_is_in(self.people.joined))
+
+    @property
+    def knows_newcomers(self) -> bool:
+        """Whether it can be told who is new, or at least who some of them are."""
+        return self.history.knows_newcomers(self.period) or self.newcomers.height > 0
+
+    @cached_property
     def with_people(self) -> pl.DataFrame:
         """Everybody with an entry, and `Interactions.sizes` of each people group."""
         found = self.author_frame
@@ -261,6 +329,10 @@ class Measures:
             sizes = self.interactions.sizes(name)
             found = found.join(sizes, on="slack_uid", how="left", maintain_order="left")
         return found.fill_null(0)
+
+
+def _is_in(people: frozenset[str]) -> pl.Expr:
+    return pl.col("slack_uid").is_in(sorted(people))
 
 
 class MeasuredInputs:
@@ -278,6 +350,13 @@ class MeasuredInputs:
     def local_times(self) -> LocalTimes:
         days = self.period
         return LocalTimes(self._inputs.users, self._options, days.previous.begin, days.end)
+
+    @cached_property
+    def people(self) -> KnownPeople:
+        general = general_channels(self._inputs.channels)
+        joins = pl.col("subtype").is_in(JOINED) & pl.col("slack_cid").is_in(sorted(general))
+        joined = rows_where(self._inputs.messages, joins & ~pl.col("deleted"))["slack_uid"]
+        return KnownPeople.of(self._inputs.users, frozenset(joined.drop_nulls().unique()))
 
     @cached_property
     def first_posts(self) -> pl.DataFrame:
@@ -310,10 +389,12 @@ class MeasuredInputs:
             self.counted_messages,
             days,
             self.local_times,
-            merge_skin_tones=self._options.merge_skin_tones,
+            merge_skin_tones=bool(self._options.merge_skin_tones),
         )
         counts, history = counts_at(self._inputs.counts, days.last), self._inputs.history
-        return Measures(period_messages, counts, self.first_posts, history, person, whole)
+        return Measures(
+            period_messages, counts, self.first_posts, history, person, whole, self.people
+        )
 
 
 class SmallGroups:

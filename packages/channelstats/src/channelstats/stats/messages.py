@@ -25,6 +25,8 @@ from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY, rows_where
 from channelstats.tables.directory import User
 
 REACTED: Final = "reaction_count"
+_SKIN_TONE: Final = "::skin-tone-[0-9](?:-[0-9])?$"
+
 REPLIED: Final = "reply_count"
 
 TOP_MESSAGES: Final = 10
@@ -235,22 +237,22 @@ class PeriodMessages:
 
     @cached_property
     def reactions(self) -> pl.DataFrame:
-        """One row for each emoji of each listed person: the number of the `row` in `messages`,
-        `slack_cid`, `slack_uid` (the author of the message), `emoji`, `reactor`.
+        """One row for each emoji, or each merged one, of each listed person: the number of the
+        `row` in `messages`, `slack_cid`, `slack_uid` (the author of the message), `emoji`,
+        `reactor`.
         """
-        emoji = pl.col("emoji")
-        if self._merge_skin_tones:
-            emoji = emoji.cast(pl.String).str.replace("::skin-tone-[0-9]+$", "").cast(ID)
-        return (
+        found = (
             self.messages.lazy()
             .select("slack_cid", "slack_uid", "reactions")
             .with_row_index("row")
             .drop_nulls("reactions")
             .explode("reactions")
             .unnest("reactions")
-            .with_columns(emoji)
-            .collect()
         )
+        if self._merge_skin_tones:
+            base = pl.col("emoji").cast(pl.String).str.replace(_SKIN_TONE, "").cast(ID)
+            found = found.with_columns(base).unique(maintain_order=True)
+        return found.collect()
 
     @cached_property
     def mentions(self) -> pl.DataFrame:

@@ -6,6 +6,8 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     counts_history        a column `yyyy-mm-dd` for each day they were taken, a map of the same
     channel_names         names: all, joined by `#`, as far as one row holds them
     active_channel_names  names: those not archived
+    home                  teams: whose store it is; called: what its first export was called
+    general               channels: the IDs of those that everybody joins
     as_of                 directory: the time, in seconds, that users and channels are as of
     workspace             name: what links in exports say; as_of: the newest of those, in seconds
     first_posts           counting: the way of counting that FirstPost was made by
@@ -17,6 +19,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
                           at, begun (seconds); of (its options); of many channels in further
                           rows: sync <part> 1, 2, …
     import <fingerprint>  the same of an import; newest; workspaces (what links say, how often)
+    seen exports          the ages of exports by their marks, see `ingest.export_time`
     last_import           of (which export and options), state (of messages, at its end); messages;
                           newest; workspaces
     forgotten             people: digests of the IDs of those whom the store has forgotten
@@ -119,6 +122,16 @@ class Configuration:
             joined = "#".join(found)
             fits = len(joined.encode()) <= LIMIT
             await self.put(key, without_empty({"names": joined if fits else ""}))
+
+    async def put_general(self, channels: Iterable[Channel]) -> None:
+        """Store which channels everybody joins; where no list says so, what is stored stays."""
+        if found := frozenset(of.slack_cid for of in channels if of.is_general):
+            await self.put("general", {"channels": found})
+
+    async def general(self) -> frozenset[str]:
+        """The IDs of the channels that everybody joins with their account, as lists have said."""
+        found = (await self.get("general")).get("channels")
+        return frozenset(map(str, found)) if isinstance(found, frozenset) else frozenset()
 
     async def directory_as_of(self) -> int:
         """Seconds since the epoch that User and Channel are as of; 0 when they are empty."""

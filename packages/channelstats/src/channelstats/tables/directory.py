@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id, seconds
+from channelstats.identifiers import SLACKBOT, is_channel_id, is_timestamp, is_user_id, seconds
 from channelstats.tables.items import (
     batches,
     every_item,
@@ -31,7 +31,10 @@ from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Update
 
 
 class User(msgspec.Struct, frozen=True):
-    """A user. ``tz`` is a zone's name and ``tz_offset`` seconds east of UTC, at download time."""
+    """A user. ``tz`` is a zone's name and ``tz_offset`` seconds east of UTC, at download time.
+    ``other_ids``, with blanks between, mean the same person. ``is_stranger``: from outside;
+    ``unlisted``: known from messages alone, and so no account that is counted.
+    """
 
     slack_uid: str
     user_name: str = ""
@@ -43,6 +46,24 @@ class User(msgspec.Struct, frozen=True):
     admin: bool = False
     is_bot: bool = False
     insert_timestamp: int | None = None
+    other_ids: str = ""
+    is_stranger: bool = False
+    unlisted: bool = False
+
+    @property
+    def ids(self) -> list[str]:
+        """Every ID that means this person."""
+        return [self.slack_uid, *self.other_ids.split()]
+
+    @property
+    def is_no_member(self) -> bool:
+        """Whether this is certainly nobody of the workspace: gone, a bot, or from outside."""
+        return self.deleted or self.is_bot or self.is_stranger or self.slack_uid == SLACKBOT
+
+    @property
+    def is_member(self) -> bool:
+        """Whether this is a person of the workspace, as a list says."""
+        return not (self.is_no_member or self.unlisted)
 
     @property
     def name(self) -> str:
@@ -50,8 +71,15 @@ class User(msgspec.Struct, frozen=True):
         return self.display_name or self.real_name or self.user_name or self.slack_uid
 
 
+def ids_of_people(users: Mapping[str, User]) -> dict[str, str]:
+    """The ID that stands for each person with several, by each other one of theirs."""
+    return {other: uid for uid, user in users.items() for other in user.other_ids.split()}
+
+
 class Channel(msgspec.Struct, frozen=True):
-    """A channel. ``members`` is 0 for an archived one."""
+    """A channel. ``members`` is 0 for an archived one. ``is_general``, which is kept in
+    Configuration: everybody joins it with their account.
+    """
 
     slack_cid: str
     friendly_name: str = ""
@@ -63,6 +91,7 @@ class Channel(msgspec.Struct, frozen=True):
     is_mpim: bool = False
     is_private: bool = False
     is_archived: bool = False
+    is_general: bool = False
 
     @property
     def name(self) -> str:
@@ -75,6 +104,14 @@ class Channel(msgspec.Struct, frozen=True):
         apart. No name in Slack has a space.
         """
         return self.friendly_name.partition(" (")[0]
+
+
+def general_channels(channels: Mapping[str, Channel]) -> frozenset[str]:
+    """The channels that everybody joins with their account, as Slack marks them, or else as they
+    are called.
+    """
+    marked = {cid for cid, of in channels.items() if of.is_general}
+    return frozenset(marked or {cid for cid, of in channels.items() if of.slack_name == "general"})
 
 
 class Users:
@@ -224,7 +261,8 @@ def _first_posts_of(items: Iterable[Item]) -> dict[str, FirstPost]:
 
 
 def _user_item(user: User) -> Item:
-    return without_empty(msgspec.structs.asdict(user) | {"is_bot": user.is_bot or None})
+    flags = {name: getattr(user, name) or None for name in ("is_bot", "is_stranger", "unlisted")}
+    return without_empty(msgspec.structs.asdict(user) | flags)
 
 
 def _keys(channel: Channel) -> set[str]:
@@ -235,7 +273,9 @@ def _keys(channel: Channel) -> set[str]:
 
 
 def _channel_item(key: str, channel: Channel) -> Item:
-    return without_empty({"channel_key": key, **msgspec.structs.asdict(channel)})
+    item = {"channel_key": key, **msgspec.structs.asdict(channel)}
+    del item["is_general"]
+    return without_empty(item)
 
 
 def key_of(uid: str) -> str:

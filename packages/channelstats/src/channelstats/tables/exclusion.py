@@ -31,6 +31,7 @@ from channelstats.tables.directory import Channel, User
 from channelstats.tables.message_row import (
     MessageRow,
     Reaction,
+    Reply,
     decode_mentions,
     decode_reactions,
     decode_replies,
@@ -50,7 +51,9 @@ def resolve_people(listed: Collection[str], users: Mapping[str, User]) -> frozen
     """The IDs of the people on a list of IDs (known or not), user names and display names."""
     wanted = {entry.removeprefix("@") for entry in listed}
     named = {
-        uid for uid, user in users.items() if wanted & {user.user_name, user.display_name} - {""}
+        uid
+        for uid, user in users.items()
+        if wanted & {user.user_name, user.display_name, *user.other_ids.split()} - {""}
     }
     return frozenset({entry for entry in wanted if is_user_id(entry)} | named)
 
@@ -111,6 +114,51 @@ def row_without(row: MessageRow, is_excluded: Callable[[str], bool]) -> MessageR
 
 def _users(reactions: list[Reaction]) -> int:
     return sum(len(reaction.users) for reaction in reactions)
+
+
+def row_of_people(row: MessageRow, ids: Mapping[str, str]) -> MessageRow:
+    """The row with the ID that stands for each person with several (see `ids_of_people`), or the
+    same one.
+    """
+    lists = f"{row.slack_uid} {row.mentions} {row.reactions} {row.replies} {row.bot_replies}"
+    found = set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
+    if found.isdisjoint(ids):
+        return row
+
+    def one(uid: str) -> str:
+        return ids.get(uid, uid)
+
+    author = one(row.slack_uid)
+    replies, bot_replies = (
+        encode_replies(Reply(one(user), ts) for user, ts in decode_replies(text))
+        for text in (row.replies, row.bot_replies)
+    )
+    room, files = orjson.loads(row.room or "{}"), orjson.loads(row.files or "[]")
+    if room:
+        room["participant_history"] = distinct(map(one, room.get("participant_history", ())))
+    for file in files:
+        file |= {"user": one(file["user"])} if "user" in file else {}
+    return msgspec.structs.replace(
+        row,
+        slack_uid=author,
+        mentions=encode_mentions(
+            uid for uid in map(one, decode_mentions(row.mentions)) if uid != author
+        ),
+        reactions=encode_reactions(
+            Reaction(name, tuple(distinct(map(one, users))))
+            for name, users in decode_reactions(row.reactions)
+        ),
+        parent_user_id=one(row.parent_user_id),
+        replies=replies,
+        bot_replies=bot_replies,
+        room=encode_json(room),
+        files=encode_json(files),
+    )
+
+
+def distinct(uids: Iterable[str]) -> list[str]:
+    """Each once, in their order."""
+    return list(dict.fromkeys(uids))
 
 
 # ── columns ──────────────────────────────────────────────────────────────────────────────────────
@@ -235,14 +283,16 @@ class Forgotten(msgspec.Struct, frozen=True):
 async def forget_person(
     tables: Tables, uid: str, *, dry_run: bool = False
 ) -> AsyncGenerator[Forgotten, None]:
-    """Remove everything of a person, and report as it goes on. In a ``dry_run`` messages are
-    counted, and nothing is touched.
+    """Remove everything of a person, under every ID of theirs, and report as it goes on. In a
+    ``dry_run`` messages are counted, and nothing is touched.
     """
+    user = (await tables.users.all()).get(uid)
+    ids = frozenset((uid,) if user is None else user.ids)
     if not dry_run:
-        await add_forgotten(tables.configuration, frozenset((digest(uid),)))
+        await add_forgotten(tables.configuration, frozenset(map(digest, ids)))
     done, weeks = Forgotten(), set(await tables.topics.weeks())
     async for rows in tables.messages.pages():
-        kept = [(row, row_without(row, uid.__eq__)) for row in rows]
+        kept = [(row, row_without(row, ids.__contains__)) for row in rows]
         gone = [row for row, left in kept if left is None]
         changed = [left for row, left in kept if left is not None and left is not row]
         if not dry_run:
@@ -260,18 +310,43 @@ async def forget_person(
     files = await tables.messages.close_days()
     for cid in filter(is_channel_id, await tables.bulk.names()):
         members = (await tables.bulk.get(cid) or "").split(",")
-        if uid in members:
-            text = ",".join(member for member in members if member != uid)
+        if not ids.isdisjoint(members):
+            text = ",".join(member for member in members if member not in ids)
             await (tables.bulk.put(cid, text) if text else tables.bulk.delete(cid))
-    await tables.users.delete(uid)
-    await tables.users_created.delete(uid)
-    await tables.user_hash.remove(uid)
-    await tables.first_posts.delete([uid])
-    await tables.sent.forget(uid)
-    await tables.marks.forget(uid)
-    await tables.slack_analytics.remove_member(uid)
+    for one in sorted(ids):
+        await tables.users.delete(one)
+        await tables.users_created.delete(one)
+        await tables.user_hash.remove(one)
+        await tables.sent.forget(one)
+        await tables.marks.forget(one)
+        await tables.slack_analytics.remove_member(one)
+    await tables.first_posts.delete(ids)
     await tables.reports.clear()
     yield msgspec.structs.replace(done, files=tuple(files))
+
+
+async def join_people(tables: Tables, ids: Mapping[str, str]) -> None:
+    """Have what is stored under the other ``ids`` of people (see `ids_of_people`) under the one
+    that stands for them. First posts have to be found again, as after another way of counting.
+    """
+    async for rows in tables.messages.pages():
+        joined = ((row, row_of_people(row, ids)) for row in rows)
+        await tables.messages.write(after for row, after in joined if after is not row)
+    for cid in filter(is_channel_id, await tables.bulk.names()):
+        members = (await tables.bulk.get(cid) or "").split(",")
+        if not ids.keys().isdisjoint(members):
+            await tables.bulk.put(cid, ",".join(distinct(ids.get(uid, uid) for uid in members)))
+    created = await tables.users_created.all()
+    await tables.users_created.add(
+        (uid, created[other]) for other, uid in ids.items() if other in created
+    )
+    for other in sorted(ids):
+        await tables.users.delete(other)
+        await tables.users_created.delete(other)
+        await tables.user_hash.remove(other)
+    await tables.first_posts.delete(ids)
+    await tables.configuration.put_first_posts_counting("")
+    await tables.reports.clear()
 
 
 async def remove_before(tables: Tables, first: date) -> AsyncIterator[tuple[str, int]]:

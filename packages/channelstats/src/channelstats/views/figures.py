@@ -157,8 +157,10 @@ def _statistic(name: str) -> Measure:
 
 
 def _first_time_posters(of: Measures) -> int | None:
-    """Unknown at the beginning of history, where everybody posts for the first time."""
-    return of.volume.first_time_posters if of.history.knows_newcomers(of.period) else None
+    """Unknown at the beginning of history, where everybody posts for the first time: but of those
+    who joined meanwhile.
+    """
+    return of.newcomers.height if of.knows_newcomers else None
 
 
 MESSAGES: Final = _figure(
@@ -218,8 +220,8 @@ PAGES: Final = _figure("pages", "Pages", "Words divided by 500.", _statistic("pa
 POSTING: Final = _figure(
     "posting",
     "Members who posted",
-    "The share of the active accounts.",
-    _statistic("% posting"),
+    "The share of the members: people of the workspace, without bots and guests from outside.",
+    lambda of: percent(of.volume.member_posters, of.volume.members),
     kind=Kind.PERCENT,
 )
 DAILY_POSTERS: Final = _figure(
@@ -279,12 +281,10 @@ FIRST_TIME: Final = _figure(
     "First-time posters",
     "People whose first known message is in this period.",
     _first_time_posters,
-    listed="todo/newcomers",
+    listed="newcomers/first_time",
 )
 _column("rank", about="Place by number of words; 1 is the most.")
 RANK_IN_CHANNEL: Final = _column("rank_in_channel", kind=Kind.ORDINAL)
-FIRST_TIME_EVER: Final = FIRST_TIME._replace(measure=_statistic("first-time posters"))
-"""The same, at the beginning of history too."""
 _column("change", "Change in words", "Words compared with the period before.", Kind.CHANGE)
 CHANGE: Final = _column("change_of_it", "Change", "Compared with the period before.", Kind.CHANGE)
 
@@ -538,6 +538,19 @@ def reactions(of: Measures) -> int:
     return int(of.messages[REACTED].sum())
 
 
+def unlisted_notes(of: Measures) -> tuple[str, ...]:
+    """The note that Slack does not list everybody who reacted, where that is so."""
+    missing = of.unlisted_reactions
+    return (f"Slack does not say who gave {missing:,} of the reactions.",) if missing else ()
+
+
+def at_least(figure: Figure, of: Measures) -> Figure:
+    """A figure by emoji or by person, called what it then is: at least so many."""
+    if not of.unlisted_reactions:
+        return figure
+    return figure._replace(title=f"{figure.title} (at least)")
+
+
 REACTIONS_RECEIVED: Final = _column(
     "reactions_received",
     about="Reactions to this person's messages.",
@@ -785,7 +798,7 @@ NEW_IN_WEEK: Final = _column(
     "First-time",
     "Posted for the first time ever known.",
     key="new",
-    listed="todo/newcomers",
+    listed="newcomers/first_time",
 )
 RETURNING: Final = _column(
     "returning",
@@ -807,7 +820,7 @@ IN_FOUR_WEEKS: Final = _column(
 MEMBERS_OF_ALL: Final = _column(
     "members_of_all",
     "Members of the workspace",
-    "Accounts of people that are not deactivated, when last counted.",
+    "People of the workspace whose account is active, when last counted.",
     key="members",
 )
 COHORTS: Final = _column(
@@ -818,7 +831,9 @@ COHORTS: Final = _column(
     Kind.PERCENT,
 )
 _column(
-    "newcomers", about="People whose first known message is in that week.", listed="todo/newcomers"
+    "newcomers",
+    about="People whose first known message is in that week.",
+    listed="newcomers/first_time",
 )
 WAYS_IN: Final = _column(
     "ways_in",

@@ -12,7 +12,7 @@ in reports. Where fewer than k posted in all, no person is named at all.
 import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -21,6 +21,7 @@ import msgspec
 import polars as pl
 
 from channelstats.days import DAY, SUNDAY, period_text, week_of
+from channelstats.identifiers import SLACKBOT
 from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.stats import Inputs, Options, Period, quantities
 from channelstats.stats.inputs import LARGE, ReportContext, TooManyMessages, load_inputs
@@ -156,8 +157,9 @@ class DashboardData:
 
     @cached_property
     def gone(self) -> list[str]:
-        """Whose account is deactivated, or a bot's."""
-        return [uid for uid, of in self.inputs.users.items() if of.deleted or of.is_bot]
+        """Whose account is deactivated, or a bot's, Slackbot's too."""
+        users = self.inputs.users.items()
+        return [uid for uid, of in users if of.deleted or of.is_bot or uid == SLACKBOT]
 
     @property
     def is_large(self) -> bool:
@@ -200,6 +202,8 @@ async def load(
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
     period, real = period_of(choice, tables), await _real_channel(tables, choice, names)
+    if options.merge_skin_tones is None:
+        options = replace(options, merge_skin_tones=True)
     for reach in dict.fromkeys((reach_of(period), period.ending_with(_least(period)))):
         try:
             inputs = await load_inputs(

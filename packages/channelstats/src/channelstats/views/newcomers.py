@@ -18,7 +18,7 @@ from channelstats.stats.conversation import comers, comings
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import MONTH, POINT, WEEK, Period, blocks, labels, weeks, with_point
 from channelstats.stats.quantities import percent, percent_of, shown
-from channelstats.views import figures
+from channelstats.views import figures, queue
 from channelstats.views.components import (
     BEFORE,
     EVERYONE,
@@ -40,6 +40,7 @@ from channelstats.views.model import (
     SeriesChart,
     Table,
 )
+from channelstats.views.todo import newcomer_rows
 
 _FOUR: Final = MONTH // WEEK
 _MOST_COHORTS: Final = 26
@@ -107,12 +108,20 @@ def view(request: ViewRequest) -> Page:
         "How many people post for the first time, how many keep posting, and how many stop.",
         *map(Section.of, charts),
         *ways,
+        *([] if scope.person else [Section.of(_first_time(request))]),
         Section.of(*_cohorts(request)),
         Section.of(series_table("weeks", "By week", charts[0], columns)),
         *by_month,
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
         notes=_notes(now.period),
     )
+
+
+def _first_time(request: ViewRequest) -> Table:
+    rows = newcomer_rows(queue.first_time_posters(request))
+    about = figures.FIRST_TIME.about
+    first = {"message": figures.FIRST_MESSAGE}
+    return table("first_time", figures.FIRST_TIME.title, rows, first, about=about)
 
 
 def _shown_weeks(request: ViewRequest) -> list[Period]:
@@ -154,10 +163,18 @@ def _weeks(of: Measures, shown_weeks: list[Period], first: Mapping[str, int]) ->
         came = comings(now, then, first, week)
         if not of.history.covers(week.previous):
             came |= dict.fromkeys(_FROM_WEEK_BEFORE)
-        if not of.history.knows_newcomers(week):
-            came["new"] = None
+        came["new"] = _new_in(of, week, now)
         found.append({"weekly": len(now), "monthly": len(set().union(*four)), **came})
     return found
+
+
+def _new_in(of: Measures, week: Period, posters: AbstractSet[str]) -> int | None:
+    """How many of the posters of a week are certainly new in it; None where nothing tells."""
+    first = of.own_first_posts.filter(week.covers())["slack_uid"]
+    new = posters & set(first)
+    if of.history.knows_newcomers(week):
+        return len(new)
+    return len(new & of.people.joined) or None
 
 
 def _posters(of: Measures, shown_weeks: list[Period]) -> dict[int, set[str]]:
@@ -185,7 +202,7 @@ def _shown_cohorts(request: ViewRequest) -> tuple[int, list[Period]]:
 def _staying(request: ViewRequest, shown_weeks: list[Period]) -> pl.DataFrame:
     """Who `began` in which of the weeks, and how many weeks `since` then they posted."""
     now, since = request.scope.now, pl.col("point") - pl.col("began")
-    began = with_point(now.first_posts, shown_weeks).select("slack_uid", began="point")
+    began = with_point(now.own_first_posts, shown_weeks).select("slack_uid", began="point")
     return began.join(_posted(now, shown_weeks), on="slack_uid").with_columns(since=since)
 
 
@@ -193,7 +210,7 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
     """Of those who began in each of the last weeks, how many posted in each week since."""
     each, shown_weeks = _shown_cohorts(request)
     number, staying = len(shown_weeks), _staying(request, shown_weeks)
-    began = with_point(request.scope.now.first_posts, shown_weeks)
+    began = with_point(request.scope.now.own_first_posts, shown_weeks)
     sizes = dict(began.group_by("point").agg(n=pl.len()).iter_rows())
     found = {
         (week, step): n

@@ -110,7 +110,10 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
     )
     whole = "people" if rows.height < found.height else ""
     title = "People with the most words" if whole else "This person" if scope.person else "People"
-    received = {"reactions": figures.REACTIONS_RECEIVED}
+    received = {
+        "reactions": figures.REACTIONS_RECEIVED,
+        "reactions_given": figures.at_least(figures.REACTIONS_GIVEN, scope.now.whole),
+    }
     return table("people", title, rows, received, bar="words", whole=whole)
 
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from channelstats.counting import JOINED
 from channelstats.days import DAY
+from channelstats.stats.measures import Measures
 from channelstats.stats.period import POINT, WEEK, Period, weeks, with_point
 from channelstats.tables.columns import rows_where
 from channelstats.tables.marks import ItemMark
@@ -92,14 +93,12 @@ def newest(messages: pl.DataFrame, most: int) -> pl.DataFrame:
     return messages.sort("ts", "slack_cid", descending=[True, False]).head(most)
 
 
-def newcomers(request: ViewRequest) -> pl.DataFrame:
+def first_time_posters(request: ViewRequest) -> pl.DataFrame:
     """Who posted for the first time in the period, the newest first: `messages`, and how many of
     them were `answered`; those of whom none was come first.
     """
     now = request.scope.now
-    first = now.first_posts.filter(now.period.covers()).filter(
-        now.history.knows_newcomers(now.period)
-    )
+    first = now.newcomers
     theirs = request.measures_of(first["slack_uid"], now.period)
     return (
         request.listable(first)
@@ -108,6 +107,11 @@ def newcomers(request: ViewRequest) -> pl.DataFrame:
         .with_columns(pl.col("answered").fill_null(0))
         .sort(pl.col("answered") > 0, "ts", "slack_uid", descending=[False, True, False])
     )
+
+
+def newcomers(request: ViewRequest) -> pl.DataFrame:
+    """Those of them whom somebody can still welcome."""
+    return first_time_posters(request).filter(~_is_gone(request))
 
 
 def never_posted(request: ViewRequest) -> pl.DataFrame:
@@ -119,13 +123,19 @@ def never_posted(request: ViewRequest) -> pl.DataFrame:
     earlier = now.period_messages.source.joins_before(now.period)
     return (
         request.listable(joins)
-        .filter(now.history.knows_newcomers(now.period) & ~_is_gone(request))
+        .filter(~_is_gone(request) & _is_new(now))
         .join(earlier, on="slack_uid", how="anti")
         .join(request.data.measured.first_posts, on="slack_uid", how="anti")
         .group_by("slack_uid")
         .agg(pl.first("slack_cid", "ts"), channels=pl.col("slack_cid").n_unique().cast(pl.Int64))
         .sort("ts", "slack_uid", descending=[True, False])
     )
+
+
+def _is_new(now: Measures) -> pl.Expr:
+    """Whether somebody who joined can be told to be new."""
+    is_known = now.history.knows_newcomers(now.period)
+    return pl.lit(is_known) | pl.col("slack_uid").is_in(sorted(now.people.joined))
 
 
 def lapsed(request: ViewRequest) -> pl.DataFrame:
@@ -267,7 +277,7 @@ def _unwelcome(request: ViewRequest) -> pl.DataFrame:
     """Newcomers whom nobody replied or reacted to, and how many `questions` they asked: it leads to
     the first of these, or else to their first message.
     """
-    waiting = newcomers(request).filter((pl.col("answered") == 0) & ~_is_gone(request))
+    waiting = newcomers(request).filter(pl.col("answered") == 0)
     asked = unanswered(request).filter("question").sort("ts").group_by("slack_uid")
     first = asked.agg(pl.first("slack_cid", "ts").name.suffix("_asked"), questions=pl.len())
     return waiting.join(first, on="slack_uid", how="left", maintain_order="left").with_columns(

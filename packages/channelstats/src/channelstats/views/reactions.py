@@ -45,7 +45,7 @@ def view(request: ViewRequest) -> Page:
         Section.of(message_table(request, "most_reacted", most_reacted, REACTED, counted_as)),
         *map(Section.of, people),
         tiles=tiles(scope, *shown),
-        notes=_notes(request),
+        notes=figures.unlisted_notes(scope.now),
     )
 
 
@@ -67,7 +67,7 @@ def _emoji_table(request: ViewRequest) -> Table:
         change=scope.changes(Formula("n")),
     )
     of = {
-        "count": figures.TIMES_USED,
+        "count": figures.at_least(figures.TIMES_USED, scope.now),
         "share": figures.SHARE_OF_REACTIONS,
         "change": figures.CHANGE,
     }
@@ -82,27 +82,19 @@ def _receivers(request: ViewRequest) -> Table:
 
 def _givers(request: ViewRequest) -> Table:
     found = counts(request.scope.now.given, "reactor")
-    return _people("givers", "Most reactions given", found, figures.REACTIONS_GIVEN)
+    counted = figures.at_least(figures.REACTIONS_GIVEN, request.scope.now.whole)
+    return _people("givers", "Most reactions given", found, counted)
 
 
 def _partners(request: ViewRequest, group: str, name: str, title: str) -> Table:
     interactions = request.scope.now.interactions.group(group)
     found = interactions.filter(pl.col("uid") == request.scope.person).select("other", "n")
-    return _people(name, title, found)
+    counted = figures.at_least(figures.REACTIONS_OF_PAIR, request.scope.now.whole)
+    return _people(name, title, found, counted)
 
 
-def _people(
-    name: str, title: str, found: pl.DataFrame, counted: Figure = figures.REACTIONS_OF_PAIR
-) -> Table:
+def _people(name: str, title: str, found: pl.DataFrame, counted: Figure) -> Table:
     """A table of people and how often each reacted or was reacted to."""
     person, count = found.columns
     rows = found.select(person=person, reactions=count)
     return table(name, title, rows, {"reactions": counted}, bar="reactions")
-
-
-def _notes(request: ViewRequest) -> tuple[str, ...]:
-    now = request.scope.now
-    missing = figures.reactions(now) - now.period_messages.reactions.height
-    if missing <= 0:
-        return ()
-    return (f"Slack does not say who gave {missing:,} of the reactions.",)

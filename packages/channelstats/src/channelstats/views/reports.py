@@ -151,7 +151,7 @@ def _on_channel(
 def _channel_sections(
     of: ReportData, cid: str, figures: dict[str, Any], help_channel: str
 ) -> tuple[Section, ...]:
-    used = emoji_part(of.of_channel("emoji", cid)[:, 1:], "Most used emoji")
+    used = emoji_part(of.of_channel("emoji", cid)[:, 1:], "Most used emoji", of.now)
     sent = Text(((Span(figures["reaction_count"], Kind.COUNT, "reaction"), " sent"),))
     glance: list[Part] = []
     if cid in of.members:
@@ -198,7 +198,7 @@ def _on_user(of: ReportData, wanted: ReportRequest) -> tuple[Section, ...]:
     period = Text(((period_text(of.period.start, of.period.last),),))
     emoji = of.of_person("emoji", uid)[:, 1:]
     received = Text(((Span(int(emoji["times"].sum()), Kind.COUNT, "reaction"), " received"),))
-    rates = emoji_part(emoji, "The emoji you received most often")
+    rates = emoji_part(emoji, "The emoji you received most often", of.now)
     return present(
         Section(
             "This period",

@@ -6,11 +6,18 @@ from typing import Final
 import polars as pl
 
 from channelstats.days import day_text, minute_text
+from channelstats.stats.measures import Measures
 from channelstats.stats.messages import REACTED, REPLIED
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import Change, Quantity, alone
 from channelstats.views.components import date_cells, message_cells, table
-from channelstats.views.figures import EMOJI_RATE, FIGURES, MINUTE, SHARE_OF_MESSAGES, Figure
+from channelstats.views.figures import (
+    EMOJI_RATE,
+    FIGURES,
+    MINUTE,
+    SHARE_OF_MESSAGES,
+    Figure,
+)
 from channelstats.views.model import (
     Kind,
     Layout,
@@ -92,13 +99,15 @@ def coverage_note(of: ReportData) -> tuple[Part, ...]:
     return tuple(Text(((note,),)) for note in (of.not_compared, newest) if note)
 
 
-def emoji_part(rows: pl.DataFrame, title: str) -> Part:
-    """The emoji that were used most, as `emoji_rates` has them."""
+def emoji_part(rows: pl.DataFrame, title: str, of: Measures) -> Part:
+    """The emoji that were used most, as `emoji_rates` has them; the title says so where they were
+    used at least so often.
+    """
     if rows.is_empty():
         return Text((("No reactions.",),))
     return table(
         "emoji",
-        title,
+        f"{title} (at least)" if of.unlisted_reactions else title,
         rows.head(TOP),
         {"per_thousand_words": EMOJI_RATE},
         bar="times",

@@ -62,24 +62,29 @@ def _unanswered(request: ViewRequest) -> Table:
 
 def newcomer_section(request: ViewRequest, *without: str) -> Section:
     """Who is to be welcomed; ``without`` are columns that are left out."""
-    rows = queue.newcomers(request).select(
-        person="slack_uid",
-        message=message_cells("slack_cid", "ts"),
-        channel="slack_cid",
-        messages="messages",
-        answered="answered",
-    )
     about = "Their first message is in this period. Those whom nobody answered yet come first."
+    rows = newcomer_rows(queue.newcomers(request))
     first = {"message": figures.FIRST_MESSAGE}
     found = table("newcomers", "Newcomers to welcome", rows, first, about=about)
     nobody = _if_known(request, "Nobody posted for the first time.")
     return Section.of(found.without(*without), empty=nobody)
 
 
+def newcomer_rows(found: pl.DataFrame) -> pl.DataFrame:
+    """Who is new, as rows of a table."""
+    return found.select(
+        person="slack_uid",
+        message=message_cells("slack_cid", "ts"),
+        channel="slack_cid",
+        messages="messages",
+        answered="answered",
+    )
+
+
 def _if_known(request: ViewRequest, nobody: str) -> str:
     """That there is nobody, where it can be told who is new."""
     now = request.scope.now
-    return nobody if now.history.knows_newcomers(now.period) else _TOO_EARLY
+    return nobody if now.knows_newcomers else _TOO_EARLY
 
 
 def _if_known_before(request: ViewRequest, nobody: str) -> str:
@@ -137,9 +142,10 @@ def _notes(request: ViewRequest) -> tuple[str, ...]:
     notes = []
     now = request.scope.now
     if not now.history.knows_newcomers(now.period):
+        but = ", but for those who joined the workspace since" if now.people.joined else ""
         notes.append(
             f"Messages are known from {now.history.first} on, not long enough before this period to"
-            " tell who is new."
+            f" tell who is new{but}."
         )
     if not now.history.covers(request.scope.before.period):
         notes.append(

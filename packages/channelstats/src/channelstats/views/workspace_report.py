@@ -20,6 +20,7 @@ from channelstats.views.model import (
     Heat,
     Kind,
     Layout,
+    Line,
     Part,
     Section,
     Series,
@@ -67,7 +68,7 @@ def workspace_report(
 ) -> tuple[tuple[Part, ...], tuple[Section, ...]]:
     """What leads the global report, and its sections; ``brief`` is the headline only."""
     volume = Tiles(tuple(compared_tile(of, figure) for figure in _VOLUME))
-    used = emoji_part(of.emoji, "Most used emoji")
+    used = emoji_part(of.emoji, "Most used emoji", of.now)
     sections = present(
         _to_do(of),
         _channels(of, brief=brief),
@@ -84,14 +85,14 @@ def workspace_report(
 
 
 def _posters(of: ReportData) -> Tiles:
-    members, of_members, posting = (
-        of.now.volume.members,
-        tuple[str | Span, ...](),
-        tuple[Tile, ...](),
-    )
-    if members:  # else nothing says how many there are
-        of_members = (" of ", Span(members, Kind.COUNT))
-        posting = (measured_tile(of, figures.POSTING),)
+    volume, of_members, posting = of.now.volume, tuple[str | Span, ...](), tuple[Tile, ...]()
+    if volume.members:  # else nothing says how many there are
+        of_members = (" of ", Span(volume.members, Kind.COUNT))
+        members: Line = ()
+        if volume.member_posters != volume.posters:  # people from outside posted too
+            members = (": ", Span(volume.member_posters, Kind.COUNT), *of_members)
+            of_members = ()
+        posting = (measured_tile(of, figures.POSTING, after=members),)
     return Tiles(
         (
             compared_tile(of, figures.POSTERS, after=of_members),
@@ -99,10 +100,20 @@ def _posters(of: ReportData) -> Tiles:
             measured_tile(of, figures.MEDIAN_MESSAGES),
             compared_tile(of, figures.TOP_TEN_MESSAGES),
             compared_tile(of, figures.HALF),
-            compared_tile(of, figures.FIRST_TIME_EVER),
+            _first_time(of),
             *_history(of),
         )
     )
+
+
+def _first_time(of: ReportData) -> Tile:
+    """Unknown, or not compared, where not enough is known from before."""
+    figure = figures.FIRST_TIME
+    if not of.now.knows_newcomers:
+        return tile(figure.key, None, after=("not known",))
+    if not of.before.history.knows_newcomers(of.before.period):
+        return measured_tile(of, figure)
+    return compared_tile(of, figure)
 
 
 def _history(of: ReportData) -> tuple[Tile, ...]:

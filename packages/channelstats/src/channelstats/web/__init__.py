@@ -3,6 +3,7 @@
 The one rule: a page shows what a view says, and adds names, form and nothing else.
 
     app            paths, and what each answers
+    front          how many connections there may be, and how long a first request may take
     auth           who may look: the middleware before every page, the login, forms
     filters        the query of an address
     service        what is read and worked out, and kept as long as it is right

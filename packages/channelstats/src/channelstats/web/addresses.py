@@ -19,6 +19,7 @@ from channelstats.views.model import (
     GROUP,
     MESSAGES,
     PROFILES,
+    TO_DO,
     VIEWS,
     Cell,
     Chart,
@@ -52,6 +53,13 @@ class Addresses:
         path = "/" if view == next(iter(VIEWS)) and not ending else f"/{view}{ending}"
         own = {} if view == self._view else {COMPARE: (), ONLY: ""}
         return path + self._asked.query(**{**own, **changed})
+
+    def whole(self, table: Table) -> str:
+        """The view that a table is the beginning of, of the same days: periods of the view To do
+        end with another day unless they are named.
+        """
+        days = _span_query(*self._days) if table.whole == TO_DO else {}
+        return self.link(table.whole, **days)
 
     def profile(self, kind: Kind, of: str) -> str:
         """The page of a person or a channel."""

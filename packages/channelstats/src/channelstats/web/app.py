@@ -31,7 +31,7 @@ import logging
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 from aiohttp import hdrs, web
@@ -69,6 +69,7 @@ from channelstats.web.auth import (
     body_of,
     form_of,
     host_name,
+    is_forwarded,
     is_own,
     local,
     origin,
@@ -88,10 +89,21 @@ _OWN: Final = {CHANNEL: (COMPARE,), MESSAGES: (ONLY,), GROUP: (ONLY,)}
 _LISTED: Final = "listed"
 """Said of an item that was marked: it is listed again."""
 
+MARKED: Final = "channelstats-marked"
+"""The cookie by which the next page says what became of an item."""
+
+_SAID: Final = {
+    str(MarkState.DONE): "Marked as done.",
+    str(MarkState.SNOOZED): "Left out for a week.",
+    str(MarkState.NOT_A_QUESTION): "Marked as no question.",
+    _LISTED: "Listed again.",
+}
+
 ME: Final = "channelstats-me"
 """The cookie that keeps who the visitor is."""
 
 _YEAR: Final = 365 * 86_400
+_MINUTE: Final = 60
 LARGEST: Final = 16_384
 """Bytes of what may be sent here."""
 
@@ -158,7 +170,13 @@ class Dashboard:
             folder = settings.store or str(settings.folder)
             return page(await asyncio.to_thread(start_page, visit, folder))
         view = await self._view(request, visit, snapshot)
-        return page(await asyncio.to_thread(view_page, view, visit, table))
+        said, _, item = request.cookies.get(MARKED, "").partition("/")
+        if said in _SAID:
+            visit = msgspec.structs.replace(visit, said=_SAID[said], marked=unquote(item))
+        answer = page(await asyncio.to_thread(view_page, view, visit, table))
+        if said:
+            answer.del_cookie(MARKED, path="/")
+        return answer
 
     async def json(self, request: web.Request) -> web.Response:
         visit, snapshot = await self._requested(request)
@@ -185,6 +203,8 @@ class Dashboard:
         if key is not None and not await self._service.tables.feed_key.fits(key):
             raise web.HTTPForbidden(reason="this address of the feed has ended; make another one")
         visit, snapshot = await self._requested(request, KEY)
+        if visit.asked.choice.person:
+            raise BadQuery("person: what is to be done first is of everybody")
         view = await self._service.view(TO_DO, visit.asked.choice, snapshot)
         here = origin(request)
         body = await asyncio.to_thread(atom_of, view, visit.names.directory, visit.zone, here)
@@ -236,7 +256,8 @@ class Dashboard:
             await marks.put(item, MarkState(said), int(self._service.clock()), by)
         else:
             raise BadQuery(f"as: expected one of {', '.join([*MarkState, _LISTED])}")
-        return see_other(local(form.get("to", "/")))
+        answer = see_other(local(form.get("to", "/")))
+        return set_cookie(answer, request, MARKED, f"{said}/{quote(item, safe='')}", _MINUTE)
 
     async def health(self, _: web.Request) -> web.Response:
         try:
@@ -257,7 +278,8 @@ class Dashboard:
         service, body = self._service, await _json_of(request)
         hosts = service.settings.push_hosts
         try:
-            given = subscription_of(body, from_here=is_local_request(request), own_hosts=hosts)
+            is_here = not self._guard.asks and is_local_request(request)
+            given = subscription_of(body, from_here=is_here, own_hosts=hosts)
         except ValueError as error:
             raise BadQuery(str(error)) from None
         subscriptions = service.tables.subscriptions
@@ -365,7 +387,9 @@ async def _json_of(request: web.Request) -> bytes:
 
 
 def is_local_request(request: web.Request) -> bool:
-    """Whether the page was opened on the machine that this program runs on."""
+    """Whether the page was opened on the machine that this program runs on, through no proxy."""
+    if is_forwarded(request.headers):
+        return False
     peer = request.transport.get_extra_info("peername") if request.transport else None
     here = isinstance(peer, tuple) and is_loopback(str(peer[0]))
     return here and is_loopback(host_name(request.headers.get(hdrs.HOST, "")))

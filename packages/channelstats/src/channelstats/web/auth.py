@@ -4,23 +4,35 @@ Rule: without a token only this machine may, by a name of this machine and strai
 proxy; a page of somebody else that had its own name point here (DNS rebinding) bears that name.
 With a token whoever has it may, from anywhere; what is not let in learns nothing but how to log in.
 
-A browser keeps not the token but a value that follows from it. Tokens are compared in constant
-time, wrong ones are counted, and one in an address goes from there at once, right or wrong.
+A browser keeps not the token but the key of a session, of which only a digest is kept here; each
+login has its own, and logging out ends it. Tokens are compared in constant time, and one in an
+address goes from there at once, right or wrong.
+
+Rule: wrong tokens are counted by address, and all of them together. Those in addresses are counted
+apart from those of the form: any page can have a browser send them, and must not lock out whoever
+types the token in.
 """
 
 import asyncio
+import hashlib
 import hmac
 import ipaddress
+import json
+import logging
 import re
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from enum import Enum, auto
 from http import HTTPStatus
+from pathlib import Path
+from secrets import token_urlsafe
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from aiohttp import hdrs, web
 
+from channelstats.credentials import replace_file
 from channelstats.settings.declaration import is_loopback
 from channelstats.views.model import TO_DO
 from channelstats.web.pages import login_page, message_page
@@ -33,6 +45,9 @@ COOKIE: Final = "channelstats"
 COOKIE_SECONDS: Final = 30 * 86_400
 MAX_FAILURES: Final = 10
 """Wrong tokens that an address may send in a minute."""
+
+MAX_GUESSES: Final = 100
+"""Wrong tokens that all addresses together may send in a minute."""
 
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -55,15 +70,23 @@ KEY: Final = "key"
 _OPEN: Final = ("/login", "/health", "/static/", "/mail/stop")
 """Where nothing about the workspace is shown."""
 
-_FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
+_FORWARDED: Final = (
+    *("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"),
+    *("X-Real-IP", "CF-Connecting-IP", "True-Client-IP"),
+)
 _READS: Final = ("GET", "HEAD")
 _OWN: Final = ("same-origin", "none")
 _MINUTE: Final = 60.0
 _ADDRESSES: Final = 1_000
 _LONGEST_TOKEN: Final = 1_000
 _FORM: Final = "application/x-www-form-urlencoded"
+_PLAIN: Final = "identity"
+_KEY_BYTES: Final = 32
+_SESSIONS: Final = 10_000
 _BODY_PATIENCE: Final = 10.0
 """Seconds that the body of a request may take."""
+
+_log: Final = logging.getLogger("channelstats.web")
 
 _LOCAL: Final = re.compile(r"/(?!/)[!-\[\]-~]*")
 """A path with a query: ASCII without blanks and without what browsers take for a slash."""
@@ -83,13 +106,60 @@ class TooManyFailures(Exception):  # noqa: N818 - named for what happened
     """Wrong tokens came too fast; even the right one has to wait."""
 
 
-class Authenticator:
-    """``token`` is what a visitor has to show; None where only this machine is served."""
+class Sessions:
+    """Who is logged in: digests of the keys that browsers keep, and until when (seconds since the
+    epoch). With a ``path`` they outlive this process. They are of one ``token``: another one ends
+    all.
+    """
 
-    def __init__(self, token: str | None, clock: Clock) -> None:
+    def __init__(self, token: str, clock: Clock, path: Path | None = None) -> None:
+        self._of, self._clock, self._path = _digest(f"channelstats dashboard {token}"), clock, path
+        self._until: dict[str, int] = {}
+        with suppress(OSError, ValueError, AttributeError):
+            if path is not None:
+                kept = json.loads(path.read_bytes())
+                if kept.get("of") == self._of:
+                    self._until = {str(key): int(at) for key, at in kept["until"].items()}
+
+    def begin(self) -> str:
+        """A new session; return its key."""
+        key, now = token_urlsafe(_KEY_BYTES), int(self._clock())
+        self._until = {of: at for of, at in self._until.items() if at > now}
+        while len(self._until) >= _SESSIONS:
+            del self._until[next(iter(self._until))]
+        self._until[_digest(key)] = now + COOKIE_SECONDS
+        return key
+
+    def end(self, key: str) -> None:
+        self._until.pop(_digest(key), None)
+
+    def knows(self, key: str) -> bool:
+        return self._until.get(_digest(key), 0) > self._clock()
+
+    def save(self) -> None:
+        """Write them to the file, which only its owner can read. Blocks."""
+        if self._path is not None:
+            text = json.dumps({"of": self._of, "until": self._until})
+            replace_file(self._path, text.encode())
+
+
+class Way(Enum):
+    """How a token came."""
+
+    FORM = auto()
+    ADDRESS = auto()
+
+
+class Authenticator:
+    """``token`` is what a visitor has to show; None where only this machine is served. ``sessions``
+    are those of the token.
+    """
+
+    def __init__(self, token: str | None, clock: Clock, sessions: Sessions | None = None) -> None:
         self._token, self._clock = None if token is None else token.encode(), clock
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
-        self.cookie = "" if token is None else _derived(token)
+        self._failures: OrderedDict[tuple[Way, str], deque[float]] = OrderedDict()
+        self._guesses = {way: deque[float](maxlen=MAX_GUESSES) for way in Way}
+        self.sessions = sessions or Sessions(token or "", clock)
 
     @property
     def asks(self) -> bool:
@@ -99,26 +169,27 @@ class Authenticator:
     def judge(self, headers: Mapping[str, str], cookie: str) -> Verdict:
         """What becomes of a request. ``headers`` are found whatever their case."""
         if self._token is not None:
-            known = hmac.compare_digest(cookie.encode(errors="replace"), self.cookie.encode())
-            return Verdict.LET_IN if known else Verdict.LOG_IN
+            return Verdict.LET_IN if self.sessions.knows(cookie) else Verdict.LOG_IN
         if not is_loopback(host_name(headers.get("Host", ""))):
             return Verdict.OTHER_NAME
-        if any(name in headers for name in _FORWARDED):
+        if is_forwarded(headers):
             return Verdict.THROUGH_PROXY
         return Verdict.LET_IN
 
-    def is_right(self, token: str, address: str) -> bool:
+    def is_right(self, token: str, address: str, way: Way = Way.FORM) -> bool:
         """Whether that is the token; ``address`` is whence it came.
 
         :raises TooManyFailures: too many were wrong
         """
-        group, now = _group(address), self._clock()
+        group, now = (way, _group(address)), self._clock()
         failures = self._failures.get(group, deque(maxlen=MAX_FAILURES))
-        if sum(at > now - _MINUTE for at in failures) >= MAX_FAILURES:
-            raise TooManyFailures
+        for of, most in ((failures, MAX_FAILURES), (self._guesses[way], MAX_GUESSES)):
+            if sum(at > now - _MINUTE for at in of) >= most:
+                raise TooManyFailures
         if self._token is not None and hmac.compare_digest(token.encode(), self._token):
             return True
         failures.append(now)
+        self._guesses[way].append(now)
         self._failures[group] = failures
         self._failures.move_to_end(group)
         while len(self._failures) > _ADDRESSES:
@@ -133,6 +204,11 @@ def is_own(headers: Mapping[str, str]) -> bool:
         return site in _OWN
     here = headers.get("Host")
     return headers.get("Origin") in (None, f"http://{here}", f"https://{here}")
+
+
+def is_forwarded(headers: Mapping[str, str]) -> bool:
+    """Whether a proxy says that it passes a request on."""
+    return any(name in headers for name in _FORWARDED)
 
 
 def host_name(header: str) -> str:
@@ -152,8 +228,8 @@ def _group(address: str) -> str:
     return str(found) if found.version == 4 else str(ipaddress.ip_network((int(found), 64), False))
 
 
-def _derived(token: str) -> str:
-    return hmac.digest(token.encode(), b"channelstats dashboard", "sha256").hex()
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def local(to: str) -> str:
@@ -166,7 +242,7 @@ def local(to: str) -> str:
 
 class AuthMiddleware:
     def __init__(self, guard: Authenticator) -> None:
-        self._guard = guard
+        self._guard, self._saving = guard, asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -178,12 +254,12 @@ class AuthMiddleware:
     @web.middleware
     async def pass_through(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """The middleware around everything else."""
-        answer = self._refused(request) or await handler(request)
+        answer = await self._refused(request) or await handler(request)
         for name, value in _HEADERS.items():
             answer.headers.setdefault(name, value)
         return answer
 
-    def _refused(self, request: web.Request) -> web.Response | None:
+    async def _refused(self, request: web.Request) -> web.Response | None:
         """The answer to a request that is not let in; None to any other."""
         verdict = self._guard.judge(request.headers, request.cookies.get(COOKIE, ""))
         if verdict is Verdict.OTHER_NAME:
@@ -206,7 +282,7 @@ class AuthMiddleware:
             text = "This request came from another website."
             return _refusal(HTTPStatus.FORBIDDEN, "Refused", text, back="/")
         if "token" in request.query and request.method in _READS:
-            return self._with_token(request)
+            return await self._with_token(request)
         has_key = request.path == FEED and KEY in request.query
         if verdict is Verdict.LOG_IN and not has_key and not request.path.startswith(_OPEN):
             return self._asked(request)
@@ -219,12 +295,12 @@ class AuthMiddleware:
             return web.json_response({"error": text}, status=HTTPStatus.UNAUTHORIZED)
         return see_other(f"/login?{urlencode({'to': request.path_qs})}")
 
-    def _with_token(self, request: web.Request) -> web.Response:
+    async def _with_token(self, request: web.Request) -> web.Response:
         to = local(str(request.rel_url.without_query_params("token")))
         if not self._guard.asks:
             return see_other(to)
-        wrong = self._tried(request.query["token"], request)
-        return see_other("/login") if wrong else self._let_in(request, to)
+        wrong = self._tried(request.query["token"], request, Way.ADDRESS)
+        return see_other("/login") if wrong else await self._let_in(request, to)
 
     # ── login ────────────────────────────────────────────────────────────────────────────────────
 
@@ -236,28 +312,39 @@ class AuthMiddleware:
     async def log_in(self, request: web.Request) -> web.Response:
         form = await form_of(request)
         goal = local(form.get("to", "/"))
-        wrong = self._tried(form.get("token", ""), request)
+        wrong = self._tried(form.get("token", ""), request, Way.FORM)
         if wrong:
             return page(login_page(wrong, goal), HTTPStatus.FORBIDDEN)
-        return self._let_in(request, goal)
+        return await self._let_in(request, goal)
 
-    async def log_out(self, _: web.Request) -> web.Response:
+    async def log_out(self, request: web.Request) -> web.Response:
+        self._guard.sessions.end(request.cookies.get(COOKIE, ""))
+        await self._save_sessions()
         answer = see_other("/login")
         answer.del_cookie(COOKIE, path="/")
         return answer
 
-    def _tried(self, token: str, request: web.Request) -> str:
+    def _tried(self, token: str, request: web.Request, way: Way) -> str:
         """What is wrong with a token; "" when it is right."""
         if len(token) > _LONGEST_TOKEN or not token.isascii():
             return "That is not a token."
         try:
-            is_right = self._guard.is_right(token.strip(), request.remote or "")
+            is_right = self._guard.is_right(token.strip(), request.remote or "", way)
         except TooManyFailures:
-            return "Too many wrong tokens were sent from your address. Try again in a minute."
+            return "Too many wrong tokens were sent. Try again in a minute."
         return "" if is_right else "That token is wrong."
 
-    def _let_in(self, request: web.Request, to: str) -> web.Response:
-        return set_cookie(see_other(to), request, COOKIE, self._guard.cookie, COOKIE_SECONDS)
+    async def _let_in(self, request: web.Request, to: str) -> web.Response:
+        key = self._guard.sessions.begin()
+        await self._save_sessions()
+        return set_cookie(see_other(to), request, COOKIE, key, COOKIE_SECONDS)
+
+    async def _save_sessions(self) -> None:
+        try:
+            async with self._saving:
+                await asyncio.to_thread(self._guard.sessions.save)
+        except OSError:
+            _log.warning("sessions cannot be kept: a restart ends them", exc_info=True)
 
 
 # ── forms and answers ────────────────────────────────────────────────────────────────────────────
@@ -270,11 +357,15 @@ async def body_of(request: web.Request, kind: str) -> bytes:
     """
     if request.content_type != kind:
         raise web.HTTPUnsupportedMediaType(reason=f"expected {kind}")
+    if request.headers.get(hdrs.CONTENT_ENCODING, _PLAIN).lower() != _PLAIN:
+        raise web.HTTPUnsupportedMediaType(reason="expected a body that is not compressed")
     try:
         async with asyncio.timeout(_BODY_PATIENCE):
             return await request.read()
     except TimeoutError:
         raise web.HTTPRequestTimeout from None
+    except web.RequestPayloadError:
+        raise web.HTTPBadRequest(reason="the body is not whole") from None
 
 
 async def form_of(request: web.Request) -> dict[str, str]:

@@ -63,7 +63,8 @@ _SMALL_TABLE: Final = 3
 class Visit(msgspec.Struct, frozen=True):
     """One visit to the dashboard: ``asked`` in IDs that may be shown; ``me`` is who the visitor
     said to be, by such an ID, or ""; ``logged_in`` with a token. Messages of a workspace that is
-    made up or shown under pseudonyms have no links (``has_links``).
+    made up or shown under pseudonyms have no links (``has_links``). ``said``: what has just become
+    of the item ``marked``, "" for nothing.
     """
 
     asked: Query
@@ -75,6 +76,8 @@ class Visit(msgspec.Struct, frozen=True):
     logged_in: bool = False
     has_links: bool = True
     goals: tuple[Bound, ...] = ()
+    said: str = ""
+    marked: str = ""
 
 
 class Card(msgspec.Struct, frozen=True):

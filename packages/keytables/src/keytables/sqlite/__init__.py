@@ -21,6 +21,7 @@ a thread.
     layout         which files a store consists of, and which of them has a partition
     division       dividing a store into files, and merging them
     copies         copies of a store, made while it is in use; what of a store is damaged
+    wiping         leaving nothing of what was deleted in the files of a store
 """
 
 from keytables.sqlite.copies import StoreCheck, check_store

@@ -1,0 +1,100 @@
+"""Whose workspace a store is of, so that nothing of another one gets into it.
+
+Rule: it is another workspace where the teams are others and most of the users too; or where no
+teams are known and neither a user nor a channel is in both.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Self
+
+import msgspec
+
+from channelstats.identifiers import SLACKBOT
+from channelstats.slack.objects import SlackUser
+from channelstats.tables import Tables
+from channelstats.tables.configuration import Configuration
+
+_KEY: Final = "home"
+
+
+class OtherWorkspace(Exception):  # noqa: N818 - named for what was found
+    """It is of another workspace than the store. The message names both."""
+
+
+class Home(msgspec.Struct, frozen=True):
+    """The ``teams`` of a workspace, or the IDs of its Enterprise Grid; what it is ``called``."""
+
+    teams: frozenset[str] = frozenset()
+    called: str = ""
+
+    @classmethod
+    async def load(cls, configuration: Configuration) -> Self:
+        row = await configuration.get(_KEY)
+        teams, called = row.get("teams"), row.get("called")
+        known = frozenset(map(str, teams)) if isinstance(teams, frozenset) else frozenset()
+        return cls(known, called if isinstance(called, str) else "")
+
+    async def save(self, configuration: Configuration) -> None:
+        if self.teams:
+            await configuration.put(_KEY, {"teams": self.teams, "called": self.called})
+
+    def __str__(self) -> str:
+        teams = ", ".join(sorted(self.teams)[:_MOST])
+        return f"{self.called} ({teams})" if self.called and teams else self.called or teams
+
+
+_MOST: Final = 3
+"""Teams that are named."""
+
+
+def grids_of(users: Iterable[SlackUser]) -> frozenset[str]:
+    """The IDs of the Enterprise Grids that users are of."""
+    found = (user.enterprise_user for user in users if not user.is_stranger)
+    return frozenset(of.enterprise_id for of in found if of is not None and of.enterprise_id)
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What tells one workspace from another: IDs."""
+
+    teams: frozenset[str]
+    users: frozenset[str]
+    channels: frozenset[str]
+
+
+def is_other(one: Known, other: Known) -> bool:
+    """Whether these are two workspaces, as far as anything tells."""
+    users, channels = one.users & other.users, one.channels & other.channels
+    if one.teams and other.teams:
+        most = min(len(one.users), len(other.users))
+        return one.teams.isdisjoint(other.teams) and 2 * len(users) <= most
+    return bool(one.users and other.users) and not users and not channels
+
+
+async def check_home(
+    tables: Tables, home: Home, users: Iterable[str], channels: Iterable[str]
+) -> None:
+    """Note whose store it is, if nothing tells otherwise; ``users`` and ``channels`` are those of
+    ``home``, guests left out.
+
+    :raises OtherWorkspace: it is another one's
+    """
+    configuration = tables.configuration
+    stored = await Home.load(configuration)
+    listed = (await tables.users.all()).items()
+    guests = {uid for uid, of in listed if of.is_stranger or of.unlisted} | {SLACKBOT}
+    here = Known(
+        stored.teams,
+        frozenset(one for uid, of in listed if uid not in guests for one in of.ids),
+        frozenset(await tables.channels.all()),
+    )
+    came = Known(home.teams, frozenset(users) - guests, frozenset(channels))
+    if is_other(came, here):
+        slack = await configuration.slack_name()
+        name = f"{slack}.slack.com" if slack else str(stored) or "another one"
+        raise OtherWorkspace(
+            f"this is of the workspace {home}, what is stored is of {name}: give it tables of its"
+            " own by --prefix NAME"
+        )
+    if not home.teams <= stored.teams:
+        called = stored.called or home.called
+        await Home(home.teams | stored.teams, called).save(configuration)
