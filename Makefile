@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo extras test slow check lint types imports docs bench large soak chaos tools servers format lock clean
+.PHONY: help serve demo extras test slow check lint types imports docs bench large soak tools servers format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,11 +49,8 @@ large: $(VENV)/.dev ## channelstats with 2,000,000 messages: what import and rep
 	@$(BIN)/python -m bench.channelstats.long_cost
 	@$(BIN)/python -m bench.channelstats.import_cost --messages 2000000 --people 20000 --channels 500 --days 365
 
-soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form
-	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults packages/autopush/tests/net packages/autopush/tests/protocol packages/autopush/tests/delivery packages/autopush/tests/simulation packages/keytables -m "" --timeout 1800 $(PYTEST_ARGS)
-
-chaos: $(VENV)/.dev servers ## kills, stops, cut links, full disks, disk errors and clock jumps under load; takes hours; prints reports
-	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults/test_freeze.py packages/autopush/tests/faults/test_cluster.py packages/autopush/tests/faults/test_machine.py tests/deploy/test_systemd_manager.py -m "" -s $(PYTEST_ARGS)
+soak: $(VENV)/.dev servers ## the fault, fuzz and model suites in their long form; takes hours
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults packages/autopush/tests/net packages/autopush/tests/protocol packages/autopush/tests/delivery packages/autopush/tests/simulation packages/keytables tests/deploy/test_systemd_manager.py -m "" --timeout 1800 $(PYTEST_ARGS)
 
 servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dynalite)
 

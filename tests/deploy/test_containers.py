@@ -1,6 +1,7 @@
 """The image, the compose files and the manifests of Kubernetes, without their engines.
 
-What they copy, mount and refer to exists, and nothing of ours runs as root.
+What the first stage of the image installs is run. Of the rest, what nobody would notice: whose
+rights a process has, who reaches which port, who is believed, and what can be pinned.
 """
 
 import fnmatch
@@ -13,7 +14,6 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 import yaml
@@ -23,8 +23,6 @@ from support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"
 Document = dict[str, Any]
-GRACE = 30
-"""Seconds that a shutdown may take (`service.supervisor.GRACE_PERIOD`)."""
 
 
 # ── Dockerfile ────────────────────────────────────────────────────────────────────────────────────
@@ -38,25 +36,7 @@ def instructions() -> list[tuple[str, str]]:
     return [(word, rest.strip()) for word, _, rest in found]
 
 
-def test_what_the_image_copies_exists_and_is_not_ignored() -> None:
-    ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    kept = [line[1:] for line in ignored if line.startswith("!")]
-    sources = [
-        source
-        for word, rest in instructions()
-        if word == "COPY" and not rest.startswith("--from")
-        for source in rest.split()[:-1]
-    ]
-    assert sources
-    assert ignored[1] == "*"
-    for source in sources:
-        assert (ROOT / source).exists(), source
-        assert any(fnmatch.fnmatch(source, pattern) for pattern in kept), source
-    for pattern in kept:
-        assert (ROOT / pattern).exists(), pattern
-
-
-def test_nothing_is_installed_that_is_not_pinned_by_its_hash() -> None:
+def test_nothing_is_installed_that_is_not_pinned_by_its_hash_and_tested() -> None:
     installs = [rest for word, rest in instructions() if word == "RUN" and "pip install" in rest]
     assert installs
     for words in map(shlex.split, installs):
@@ -68,43 +48,19 @@ def test_nothing_is_installed_that_is_not_pinned_by_its_hash() -> None:
     for requirement in re.split(r"\n(?=\S)", pinned.strip()):
         assert "==" in requirement.splitlines()[0]
         assert "--hash=sha256:" in requirement
-
-
-def test_the_image_has_every_extra_and_what_it_is_built_with() -> None:
-    pinned = set(re.findall(r"^([\w.-]+)==", PINNED, re.MULTILINE))
-    project = tomllib.loads((ROOT / "packages/autopush/pyproject.toml").read_text("utf-8"))
-    wanted = [*project["project"]["dependencies"], "hatchling"]
-    for extra in project["project"]["optional-dependencies"].values():
-        wanted += extra
-    names = {re.split(r"[\[>=<]", requirement)[0].lower() for requirement in wanted}
-    assert names - {"keytables"} <= pinned
-
-
-PINNED = (ROOT / "requirements/autopush-all.txt").read_text("utf-8")
-
-
-def test_the_pins_are_those_that_the_tests_run_with() -> None:
     pins = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
     tested = dict(pins.findall((ROOT / "requirements/dev.txt").read_text("utf-8")))
-    shipped = dict(pins.findall(PINNED))
-    assert shipped.items() <= tested.items()
+    assert dict(pins.findall(pinned)).items() <= tested.items()
 
 
-def test_the_image_runs_the_service_as_an_ordinary_user_with_a_volume_for_its_data() -> None:
+def test_the_image_runs_the_service_as_an_ordinary_user_with_data_of_its_own() -> None:
     last = instructions()[[word for word, _ in instructions()].index("LABEL") :]
     values = dict(last)
     assert values["USER"] == "10001"
     assert "--uid 10001" in values["RUN"]
     assert "--mode=700 /data" in values["RUN"]
-    assert values["VOLUME"] == "/data"
-    assert "AUTOPUSH_DATA=/data" in values["ENV"]
-    assert values["EXPOSE"] == "8080 8082"
-    assert yaml.safe_load(values["CMD"]) == ["autopush", "serve"]
     order = [word for word, _ in last]
     assert order.index("USER") > order.index("RUN")
-    stages = [rest for word, rest in instructions() if word == "FROM"]
-    assert len(stages) == 2
-    assert all(stage.startswith("python:${PYTHON}-slim") for stage in stages)
 
 
 PINNING: dict[str, tuple[str, str]] = {
@@ -127,14 +83,6 @@ def test_an_image_of_others_can_be_pinned_by_the_digest_that_a_line_beside_it_pr
     assert f"docker buildx imagetools inspect {image} --format '{{{{.Manifest.Digest}}}}'" in text
     named = re.findall(r"^(?:FROM| +image:) (\S+)", text, re.MULTILINE)
     assert {each for each in named if each != "autopush"} == {pinnable}
-
-
-def test_the_health_check_of_the_image_is_a_program_that_works() -> None:
-    check = dict(instructions())["HEALTHCHECK"]
-    words = yaml.safe_load(check[check.index("[") :])
-    assert words[:2] == ["python", "-c"]
-    compile(words[2], "health check", "exec")
-    assert "/__lbheartbeat__" in words[2]
 
 
 EXTRAS = "import botocore, google.auth, h2, OpenSSL, sentry_sdk"
@@ -204,99 +152,36 @@ COMPOSE = {
     path.name: yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
     for path in DEPLOY.glob("compose*")
 }
-SERVICES = [
-    pytest.param(file, service, id=f"{file}-{name}")
+OURS = [
+    pytest.param(service, id=f"{file}-{name}")
     for file, document in COMPOSE.items()
     for name, service in document["services"].items()
+    if service["image"] == "autopush"
 ]
-SERVICE_KEYS = {
-    *("image", "build", "restart", "stop_grace_period", "environment", "ports", "volumes"),
-    *("ulimits", "read_only", "tmpfs", "cap_drop", "security_opt", "profiles", "depends_on"),
-    *("command", "healthcheck"),
-}
 
 
-def test_every_kind_of_store_has_a_compose_file() -> None:
-    assert COMPOSE.keys() == {
-        *("compose.yaml", "compose.dynamodb.yaml", "compose.postgresql.yaml"),
-    }
-    assert COMPOSE["compose.postgresql.yaml"]["services"].keys() == {"autopush", "postgresql"}
-    assert COMPOSE["compose.yaml"]["services"].keys() == {"autopush", "caddy"}
-    assert COMPOSE["compose.dynamodb.yaml"]["services"].keys() == {
-        *("connection", "endpoint", "dynamodb")
-    }
-
-
-@pytest.mark.parametrize(("file", "service"), SERVICES)
-def test_a_service_refers_to_what_exists(file: str, service: Document) -> None:
-    document = COMPOSE[file]
-    assert service.keys() <= SERVICE_KEYS
-    assert service["image"]
-    assert service["restart"] == "unless-stopped"
-    for volume in service.get("volumes", ()):
-        source, target = volume.split(":")[:2]
-        assert target.startswith("/")
-        if source.startswith("."):
-            assert (DEPLOY / source).is_file(), source
-            assert volume.endswith(":ro")
-        else:
-            assert source in document["volumes"], source
-    for needed in service.get("depends_on", ()):
-        assert needed in document["services"]
-    if "build" in service:
-        context = DEPLOY / service["build"]["context"]
-        assert (context / service["build"]["dockerfile"]).is_file()
-
-
-@pytest.mark.parametrize(("file", "service"), SERVICES)
-def test_the_service_is_stopped_in_time_and_reached_on_this_machine_only(
-    file: str, service: Document
+@pytest.mark.parametrize("service", OURS)
+def test_the_public_ports_are_reached_on_this_machine_only_and_no_other_one_at_all(
+    service: Document,
 ) -> None:
-    if service["image"] != "autopush":
-        return
-    assert int(service["stop_grace_period"].removesuffix("s")) > GRACE
-    for port in service["ports"]:
-        host, outside, inside = port.split(":")
-        assert host == "127.0.0.1"
-        assert (outside, inside) in {("8080", "8080"), ("8082", "8082")}
+    assert service["ports"]
+    assert set(service["ports"]) <= {"127.0.0.1:8080:8080", "127.0.0.1:8082:8082"}
 
 
-def test_whoever_is_in_front_of_a_container_says_who_a_client_is() -> None:
-    for document in COMPOSE.values():
-        for service in document["services"].values():
-            if service["image"] == "autopush":
-                networks = service["environment"]["AUTOPUSH_TRUSTED_PROXIES"]
-                assert networks == "[172.16.0.0/12, 192.168.0.0/16]"
+@pytest.mark.parametrize("service", OURS)
+def test_whoever_is_in_front_of_a_container_says_who_a_client_is(service: Document) -> None:
+    networks = service["environment"]["AUTOPUSH_TRUSTED_PROXIES"]
+    assert networks == "[172.16.0.0/12, 192.168.0.0/16]"
 
 
-def test_no_internal_port_is_published() -> None:
-    for document in COMPOSE.values():
-        for service in document["services"].values():
-            assert not [port for port in service.get("ports", ()) if "8081" in str(port)]
+SECRETS = {"CRYPTO_KEY", "PGPASSWORD", "POSTGRES_PASSWORD"}
 
 
-def test_the_service_has_the_database_and_password_that_the_other_container_makes() -> None:
-    services = COMPOSE["compose.postgresql.yaml"]["services"]
-    ours, theirs = (services[name]["environment"] for name in ("autopush", "postgresql"))
-    store = parse_store(ours["AUTOPUSH_STORE"])
-    assert isinstance(store, PostgresUrl)
-    user = theirs["POSTGRES_USER"]  # names its database too
-    assert store.url == f"postgresql://{user}@postgresql/{user}?sslmode=disable"
-    assert ours["PGPASSWORD"] == theirs["POSTGRES_PASSWORD"]
-    assert ours["PGPASSWORD"].startswith("${POSTGRES_PASSWORD:?")
-    assert services["autopush"]["depends_on"]["postgresql"] == {"condition": "service_healthy"}
-    assert user in services["postgresql"]["healthcheck"]["test"]
-
-
-def test_both_daemons_get_the_same_key_and_their_files_where_they_look_for_them() -> None:
-    services = COMPOSE["compose.dynamodb.yaml"]["services"]
-    keys = {services[name]["environment"]["CRYPTO_KEY"] for name in ("connection", "endpoint")}
-    assert len(keys) == 1
-    assert keys.pop().startswith("${CRYPTO_KEY:?")
-    for name in ("connection", "endpoint"):
-        mounted = {volume.split(":")[1] for volume in services[name]["volumes"]}
-        assert mounted >= {"/etc/autopush_shared.ini", f"/etc/autopush_{name}.ini"}
-    assert "8080" in services["connection"]["healthcheck"]["test"][-1]
+@pytest.mark.parametrize("document", COMPOSE.values(), ids=COMPOSE)
+def test_no_secret_has_a_default(document: Document) -> None:
+    for service in document["services"].values():
+        for name in service.get("environment", {}).keys() & SECRETS:
+            assert re.match(r"\$\{\w+:\?", service["environment"][name]), name
 
 
 # ── Kubernetes ────────────────────────────────────────────────────────────────────────────────────
@@ -312,33 +197,15 @@ WORKLOADS = [
     for document in documents
     if document["kind"] in ("Deployment", "StatefulSet")
 ]
-VERSIONS = {
-    "ConfigMap": "v1",
-    "Service": "v1",
-    "ServiceAccount": "v1",
-    "Deployment": "apps/v1",
-    "StatefulSet": "apps/v1",
-    "Ingress": "networking.k8s.io/v1",
-    "NetworkPolicy": "networking.k8s.io/v1",
-    "PodDisruptionBudget": "policy/v1",
-}
-
-
-@pytest.mark.parametrize("file", MANIFESTS)
-def test_every_document_has_kind_version_and_a_name_of_its_own(file: str) -> None:
-    names = [(each["kind"], each["metadata"]["name"]) for each in MANIFESTS[file]]
-    assert len(set(names)) == len(names)
-    for document in MANIFESTS[file]:
-        assert document["apiVersion"] == VERSIONS[document["kind"]]
 
 
 @pytest.mark.parametrize(("file", "workload"), WORKLOADS)
-def test_a_pod_is_not_root_has_time_to_stop_and_is_probed(file: str, workload: Document) -> None:
+def test_a_pod_is_not_root_writes_its_volumes_only_and_is_scraped_at_its_own_port(
+    file: str, workload: Document
+) -> None:
     spec = workload["spec"]["template"]["spec"]
-    assert spec["terminationGracePeriodSeconds"] > GRACE
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["runAsUser"] == 10001
-    assert spec["enableServiceLinks"] is False
     [container] = spec["containers"]
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
@@ -353,103 +220,27 @@ def test_a_pod_is_not_root_has_time_to_stop_and_is_probed(file: str, workload: D
         "prometheus.io/scrape": "true",
         "prometheus.io/port": str(PORTS["metrics"]),
     }
-    for probe, paths in {
-        "startupProbe": {"/__lbheartbeat__"},
-        "livenessProbe": {"/__lbheartbeat__"},  # a restart heals no database
-        "readinessProbe": {"/__lbheartbeat__"},  # a full disk heals by what is acked
-    }.items():
-        request = container[probe]["httpGet"]
-        assert request["path"] in paths
-        assert request["port"] in ports
-    mounts = {mount["name"] for mount in container["volumeMounts"]}
-    claims = workload["spec"].get("volumeClaimTemplates", ())
-    volumes = {volume["name"] for volume in spec["volumes"]}
-    assert mounts == volumes | {claim["metadata"]["name"] for claim in claims}
-    configured = {
-        volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume
-    }
-    maps = {each["metadata"]["name"] for each in MANIFESTS[file] if each["kind"] == "ConfigMap"}
-    assert configured <= maps
+    # A restart heals no database.
+    assert container["livenessProbe"]["httpGet"]["path"] == "/__lbheartbeat__"
 
 
-@pytest.mark.parametrize(("file", "workload"), WORKLOADS)
-def test_labels_and_ports_of_a_service_are_those_of_its_pods(file: str, workload: Document) -> None:
-    labels = workload["spec"]["template"]["metadata"]["labels"]
-    assert workload["spec"]["selector"]["matchLabels"] == labels
-    [container] = workload["spec"]["template"]["spec"]["containers"]
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    [service] = [
-        each
+@pytest.mark.parametrize("file", MANIFESTS)
+def test_no_service_leads_to_the_internal_port_or_the_metrics(file: str) -> None:
+    led_to = {
+        port["targetPort"]
         for each in MANIFESTS[file]
-        if each["kind"] == "Service" and each["spec"]["selector"].items() <= labels.items()
-    ]
-    for port in service["spec"]["ports"]:
-        assert ports[port["targetPort"]] == port["port"]
-        assert port["targetPort"] not in ("router", "metrics")
-
-
-def test_the_embedded_store_has_one_pod_and_a_volume_at_the_data_folder() -> None:
-    [workload] = [each for each in MANIFESTS["embedded.yaml"] if each["kind"] == "StatefulSet"]
-    assert workload["spec"]["replicas"] == 1
-    [container] = workload["spec"]["template"]["spec"]["containers"]
-    assert {"name": "data", "mountPath": "/data"} in container["volumeMounts"]
-    security = workload["spec"]["template"]["spec"]["securityContext"]
-    assert security["fsGroup"] == 10001
-
-
-def test_the_ingress_leads_web_sockets_to_their_port_and_the_rest_to_the_endpoint() -> None:
-    [ingress] = [each for each in MANIFESTS["embedded.yaml"] if each["kind"] == "Ingress"]
-    [rule] = ingress["spec"]["rules"]
-    # With accounts_required the path is /ws/TOKEN.
-    assert {path["pathType"] for path in rule["http"]["paths"]} == {"Prefix"}
-    backends = {
-        path["path"]: path["backend"]["service"]["port"]["name"] for path in rule["http"]["paths"]
+        if each["kind"] == "Service"
+        for port in each["spec"]["ports"]
     }
-    assert backends == {"/ws": "websocket", "/": "endpoint"}
-    assert ingress["spec"]["tls"][0]["hosts"] == [rule["host"]]
-    [config] = [each for each in MANIFESTS["embedded.yaml"] if each["kind"] == "ConfigMap"]
-    settings = tomllib.loads(config["data"]["autopush.toml"])
-    assert settings["endpoint_url"] == f"https://{rule['host']}"
-    assert settings["websocket_url"] == f"wss://{rule['host']}/ws"
+    assert led_to
+    assert led_to <= {"websocket", "endpoint"}
 
 
-def test_nodes_of_a_cluster_share_their_keys_and_announce_the_address_of_their_pod() -> None:
-    pods = {
-        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]
-        for each in MANIFESTS["cluster.yaml"]
-        if each["kind"] == "Deployment"
-    }
-    assert pods.keys() == {"autopush-connection", "autopush-endpoint"}
-    assert {str(pod["envFrom"]) for pod in pods.values()} == {
-        "[{'secretRef': {'name': 'autopush'}}]"
-    }
-    [address] = pods["autopush-connection"]["env"]
-    assert address["name"] == "ROUTER_HOSTNAME"
-    assert address["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
-    text = Path(DEPLOY / "kubernetes/cluster.yaml").read_text("utf-8")
-    assert "--from-literal=CRYPTO_KEY=" in text
-    assert "--from-literal=AUTH_KEY=" in text
-
-
-def test_nodes_over_postgresql_check_its_certificate_and_share_keys() -> None:
+def test_nodes_over_postgresql_check_its_certificate() -> None:
     [config] = [each for each in MANIFESTS["postgresql.yaml"] if each["kind"] == "ConfigMap"]
-    settings = tomllib.loads(config["data"]["autopush.toml"])
-    store = parse_store(settings["store"])
+    store = parse_store(tomllib.loads(config["data"]["autopush.toml"])["store"])
     assert isinstance(store, PostgresUrl)
-    [workload] = [each for each in MANIFESTS["postgresql.yaml"] if each["kind"] == "Deployment"]
-    spec = workload["spec"]["template"]["spec"]
-    [container] = spec["containers"]
-    assert container["args"] == ["autopush", "serve"]
-    assert container["envFrom"] == [{"secretRef": {"name": "autopush"}}]
-    assert [each["name"] for each in container["env"]] == ["ROUTER_HOSTNAME", "PGPASSWORD"]
-    [mounted] = [each for each in container["volumeMounts"] if each["name"] == "authority"]
-    [volume] = [each for each in spec["volumes"] if each["name"] == "authority"]
-    [item] = volume["secret"]["items"]
-    place = quote(f"{mounted['mountPath']}/{item['path']}", safe="")
-    assert store.url.endswith(f"?sslmode=verify-full&sslrootcert={place}")
-    assert [each for each in MANIFESTS["postgresql.yaml"] if each["kind"] == "Service"] == [
-        each for each in MANIFESTS["embedded.yaml"] if each["kind"] == "Service"
-    ]
+    assert "?sslmode=verify-full&sslrootcert=" in store.url
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SOAK, reason="a systemd of its own is started by make chaos alone")
+@pytest.mark.skipif(not SOAK, reason="a systemd of its own is started by make soak alone")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("workers", ["1", "2"])
 async def test_a_reload_upgrades_and_a_service_that_stands_still_is_started_again(
@@ -87,7 +87,7 @@ async def test_a_reload_upgrades_and_a_service_that_stands_still_is_started_agai
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SOAK, reason="a systemd of its own is started by make chaos alone")
+@pytest.mark.skipif(not SOAK, reason="a systemd of its own is started by make soak alone")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("workers", ["1", "2"])
 async def test_after_a_version_that_fails_the_former_one_is_the_main_process_again(

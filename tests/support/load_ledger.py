@@ -12,7 +12,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from support.ack_ledger import AckLedger, AgentConnection
-from support.chaos_ledger import Fault
+
+
+@dataclass
+class Fault:
+    """Something done to the service, its machine or database. Seconds of the monotonic clock."""
+
+    kind: str
+    began: float
+    ended: float
 
 
 @dataclass(eq=False)
@@ -119,6 +127,19 @@ class LoadLedger:
         finally:
             self.max_wait = time.monotonic() - began
         return True
+
+    def judge(self, *, may_come_again: bool = False) -> None:
+        """Nothing is lost or forgotten, and nothing comes again after its ack."""
+        assert self.missing == set()
+        assert self.forgotten == []
+        assert {status.partition("/")[0] for status in self.answers} <= {
+            "201",
+            "410",
+            "503",
+            "none",
+        }
+        assert self.acks.settled > len(self.acks.confirmed.keys() & self.accepted.keys()) / 2
+        assert may_come_again or self.acks.again == []
 
     def report(self) -> str:
         """Several lines of text."""

@@ -8,7 +8,7 @@ import contextlib
 import json
 import random
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from support import wire
 from support.ack_ledger import AgentConnection
 from support.load_ledger import LoadLedger, Subscription
 from support.raw_client import RawClient
+from support.service import Service
 
 DAY = 86_400
 TTLS = [(30 * DAY, True), (7 * DAY, True), (7 * DAY, True), (5, False), (0, False)]
@@ -30,6 +31,12 @@ CONNECT_TIMEOUT = 5.0
 REPLY_TIMEOUT = 10.0
 GONE = (OSError, asyncio.IncompleteReadError, TimeoutError, EOFError)
 FOUND = (201, 202)
+COMPLETE = 90
+"""Seconds after the faults in which everything must arrive: what failed often in the background is
+repeated after up to a minute.
+"""
+LATE = 15
+"""Seconds after which all user agents connect again."""
 
 
 class ConnectionRefused(OSError):
@@ -37,15 +44,15 @@ class ConnectionRefused(OSError):
 
 
 class LoadAgent:
-    """One user agent, on one connection after the other."""
+    """One user agent, on one connection after the other, to any of the ports."""
 
-    def __init__(self, port: int, ledger: LoadLedger, dice: random.Random) -> None:
+    def __init__(self, ports: Sequence[int], ledger: LoadLedger, dice: random.Random) -> None:
         self.uaid = ""
         self.subscriptions: list[Subscription] = []
         self.subscribed = asyncio.Event()
         self.is_leaving = True
         """Whether it ends connections by itself."""
-        self._port = port
+        self._ports = ports
         self._ledger = ledger
         self._dice = dice
         self._client: RawClient | None = None
@@ -75,8 +82,9 @@ class LoadAgent:
             await asyncio.sleep(self._dice.uniform(0.05, 0.5))
 
     async def _use_connection(self) -> None:
+        port = self._dice.choice(self._ports)
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             client = RawClient(reader, writer)
             self._connection = AgentConnection()
@@ -199,16 +207,17 @@ def _refusals() -> Iterator[None]:
 
 
 class MixedLoad:
-    """The user agents and the application servers of one service."""
+    """The user agents and the application servers of a service: of all of its nodes alike."""
 
-    def __init__(self, users: int, websocket_port: int, endpoint: str, seed: int) -> None:
+    def __init__(self, users: int, nodes: Sequence[Service], seed: int) -> None:
         self.ledger = LoadLedger()
         self._dice = random.Random(seed)
+        ports = [node.websocket_port for node in nodes if node.websocket]
         self.agents = [
-            LoadAgent(websocket_port, self.ledger, random.Random(f"{seed} {number}"))
+            LoadAgent(ports, self.ledger, random.Random(f"{seed} {number}"))
             for number in range(users)
         ]
-        self._endpoint = endpoint
+        self._endpoints = [node.endpoint for node in nodes if node.endpoint]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -269,7 +278,7 @@ class MixedLoad:
             headers["Topic"] = topic
         ledger.send(subscription, topic)
         body = self._dice.randbytes(self._dice.choice([10, 200, 3000]))
-        url = self._endpoint + subscription.path
+        url = self._dice.choice(self._endpoints) + subscription.path
         try:
             async with session.post(url, headers=headers, data=body) as answer:
                 document = await answer.json()
@@ -298,3 +307,14 @@ class MixedLoad:
         """Drop all connections; the user agents reconnect by themselves."""
         for agent in self.agents:
             agent.drop_connection()
+
+    async def complete(self) -> None:
+        """Wait until all that must arrive has arrived, after the faults."""
+        ledger = self.ledger
+        self.stay()
+        await self.all_connected(COMPLETE)
+        if not await ledger.complete(LATE):
+            overdue = ledger.missing
+            self.reconnect()
+            await ledger.complete(COMPLETE)
+            ledger.late = overdue - ledger.missing

@@ -18,11 +18,10 @@ from collections.abc import Awaitable, Callable, Collection
 from mmap import mmap
 from pathlib import Path
 
-from support.chaos_ledger import Fault
 from support.fault_proxy import Fault as LinkFault
 from support.fault_proxy import FaultProxy, no_faults, randomly
 from support.injected.sitecustomize import CLOCK, CONTROL, FAULT, OPERATIONS
-from support.load_ledger import LoadLedger
+from support.load_ledger import Fault, LoadLedger
 from support.service import Service
 from support.small_disk import fill
 from support.soak import times
@@ -182,7 +181,7 @@ class ServiceChaos:
             await asyncio.sleep(wait)
             began = time.monotonic()
             await act(duration)
-            self._ledger.faults.append(Fault(kind, "", began, time.monotonic()))
+            self._ledger.faults.append(Fault(kind, began, time.monotonic()))
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────
 

@@ -1,55 +1,60 @@
-"""GCM: what it is sent, and what each of its answers means for the sender and the user."""
+"""GCM and FCM's legacy API: what each of their answers means for the sender and the user.
 
-import asyncio
-import json
+That they register, send and fail as every bridge does is in `test_contract`.
+"""
+
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from autopush.bridges import gcm
-from autopush.bridges.provider import Provider
-from autopush.delivery.bridge_contract import RouterError
-from autopush.net.http_client import ClientLimits, HttpClient
+from autopush.bridges.discovery import load_routers
+from autopush.bridges.gcm import FcmLegacyRouter
 from autopush.settings import Settings, StartupError
 from keytables import Value
 from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
+from support.connection_harness import UAID
 from support.endpoint_harness import headers_of
 from support.gcm_server import result
-from support.scripted_provider import (
-    HTML,
-    REDIRECT,
-    SILENCE,
-    TOO_LONG,
-    Answer,
-    ScriptedProvider,
-)
+from support.scripted_provider import HTML, REDIRECT, TOO_LONG, Answer, ScriptedProvider
 
-SENDER, KEY = "33clienttoken33", "AIza-a-key-of-gcm"
+SENDER, KEY = "33clienttoken33", "AIza-a-key-of-google"
 TOKEN = "11-instance-id-11"
+LATER = "Please try request later."
 AESGCM = {
     "ttl": "60",
     "content-encoding": "aesgcm",
     "encryption": "keyid=p256dh;salt=c2FsdHNhbHRzYWx0c2FsdA==",
     "crypto-key": "keyid=p256dh;dh=BJGTv5Vv_WVh2YRMPrYcg",
 }
-LATER = "Please try request later."
+BOTH = pytest.mark.parametrize("router_type", ["gcm", "fcm"])
 
 
-@pytest.fixture
-def settings(google: ScriptedProvider) -> Settings:
-    return Settings(senderid_list={SENDER: {"auth": KEY}}, gcm_endpoint=f"{google.url}/gcm/send")
+def settings_of(google: ScriptedProvider, router_type: str) -> Settings:
+    if router_type == "gcm":
+        url = f"{google.url}/gcm/send"
+        return Settings(senderid_list={SENDER: {"auth": KEY}}, gcm_endpoint=url)
+    return Settings(fcm_auth=KEY, fcm_senderid=SENDER, fcm_endpoint=google.url)
 
 
 async def device_of(settings: Settings) -> BridgedDevice:
-    return await BridgedDevice.open("gcm", gcm.create(settings, ManualClock()))
+    ((router_type, router),) = load_routers(settings, ManualClock()).items()
+    return await BridgedDevice.open(router_type, router)
 
 
 @pytest.fixture
-async def device(settings: Settings) -> AsyncIterator[BridgedDevice]:
-    device = await device_of(settings)
+def router_type() -> str:
+    """Where a test is not about both."""
+    return "gcm"
+
+
+@pytest.fixture
+async def device(google: ScriptedProvider, router_type: str) -> AsyncIterator[BridgedDevice]:
+    device = await device_of(settings_of(google, router_type))
     yield device
     await device.close()
 
@@ -60,79 +65,93 @@ async def registered(device: BridgedDevice, token: str) -> BridgedDevice:
     return device
 
 
-# ── Registration ────────────────────────────────────────────────────────────────────────────────
+# ── Configuration and registration ──────────────────────────────────────────────────────────────
 
 
-async def test_only_the_sender_id_is_stored_and_never_its_key(device: BridgedDevice) -> None:
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings(fcm_auth=KEY), "fcm_auth needs fcm_senderid"),
+        (Settings(fcm_senderid=SENDER), "fcm_senderid needs fcm_auth"),
+        (Settings(fcm_auth=f"{KEY} {KEY}", fcm_senderid=SENDER), "fcm_auth: .* 'auth'"),
+        (Settings(fcm_creds={"7": {}}, fcm_version=0), "fcm_creds: 7 needs a member 'auth'"),
+        *(
+            (Settings(senderid_list={"7": members}), "senderid_list: 7 needs a member 'auth'")
+            for members in ({}, {"auth": ""}, {"auth": 5}, {"auth": f"{KEY} {KEY}"})
+        ),
+    ],
+)
+def test_a_sender_without_its_key_stops_the_start(settings: Settings, message: str) -> None:
+    with pytest.raises(StartupError, match=message) as caught:
+        load_routers(settings, ManualClock())
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(fcm_auth=KEY, fcm_senderid="2"),
+        Settings(fcm_creds={"2": {"auth": KEY}}, fcm_version=0),
+    ],
+    ids=["a key without fcm_creds", "version 0"],
+)
+def test_the_legacy_api_serves_the_type_fcm(settings: Settings) -> None:
+    (router,) = load_routers(settings, ManualClock()).items()
+    assert router[0] == "fcm"
+    assert isinstance(router[1], FcmLegacyRouter)
+
+
+def test_both_forms_of_configuration_of_the_legacy_api_count() -> None:
+    settings = Settings(fcm_creds={"1": {"auth": KEY}}, fcm_auth=KEY, fcm_senderid="2")
+    router = gcm.create_legacy_fcm(settings, ManualClock())
+    for app_id in ("1", "2"):
+        router.register(UAID, {"token": TOKEN}, app_id)
+
+
+@BOTH
+async def test_the_operator_is_warned_that_google_has_shut_it_down(device: BridgedDevice) -> None:
+    assert "shut down" in device.router.start_warning
+
+
+@pytest.mark.parametrize(
+    ("router_type", "kept"),
+    [("gcm", {"creds": {"senderID": SENDER}}), ("fcm", {"app_id": SENDER})],
+)
+async def test_what_a_client_makes_up_of_credentials_is_not_stored(
+    device: BridgedDevice, kept: dict[str, Value]
+) -> None:
     stored = await device.register(SENDER, TOKEN, creds={"senderID": "other", "auth": "made-up"})
-    assert stored == {"token": TOKEN, "creds": {"senderID": SENDER}}
-
-
-@pytest.mark.parametrize("members", [{}, {"auth": ""}, {"auth": 5}, {"auth": "two words"}])
-def test_a_sender_id_without_a_key_stops_the_start(members: dict[str, object]) -> None:
-    with pytest.raises(StartupError, match="senderid_list: 7 needs a member 'auth'") as caught:
-        gcm.create(Settings(senderid_list={"7": members}), ManualClock())
-    assert "two words" not in str(caught.value)
-
-
-def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings) -> None:
-    assert "shut down" in gcm.create(settings, ManualClock()).start_warning
+    assert stored == {"token": TOKEN, **kept}
 
 
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_request_that_finds_no_free_connection_in_time_is_503(
-    google: ScriptedProvider, token: str
-) -> None:
-    limits = ClientLimits(max_connections=1, busy_timeout=0.1)
-    provider = Provider(client=HttpClient(None, limits))
-    google.script(token, SILENCE)
-
-    async def post() -> None:
-        json = {
-            "registration_ids": [token],
-            "time_to_live": 0,
-            "dry_run": False,
-            "delay_while_idle": False,
-            "data": {},
-        }
-        await provider.post(f"{google.url}/gcm/send", headers={}, json=json)
-
-    first = asyncio.ensure_future(post())
-    await asyncio.sleep(0)
-    with pytest.raises(RouterError) as caught:
-        await post()
-    assert (caught.value.status, caught.value.errno) == (503, 201)
-    assert ("Retry-After", "5") in caught.value.headers
-    google.release(token)
-    await first
-    await provider.close()
 
 
 async def test_2744_bytes_with_crypto_headers_fit(registered: BridgedDevice) -> None:
     assert (await registered.push(AESGCM, b"x" * 2744)).status == 201
 
 
+@BOTH
 @pytest.mark.parametrize(
-    ("changes", "stored", "sent"),
+    ("option", "stored", "sent"),
     [
         ({}, {}, {"dry_run": False}),
-        ({"gcm_dryrun": True}, {}, {"dry_run": True}),
+        ({"dryrun": True}, {}, {"dry_run": True}),
         ({}, {"dryrun": True}, {"dry_run": True}),
-        ({"gcm_collapsekey": "simplepush"}, {}, {"collapse_key": "simplepush"}),
-        ({"gcm_ttl": 300}, {}, {"time_to_live": 300}),
+        ({"collapsekey": "simplepush"}, {}, {"collapse_key": "simplepush"}),
+        ({"ttl": 300}, {}, {"time_to_live": 300}),
     ],
 )
 async def test_options_and_the_record_change_what_is_sent(
     google: ScriptedProvider,
-    settings: Settings,
+    router_type: str,
     token: str,
-    changes: dict[str, Any],
+    option: dict[str, Any],
     stored: dict[str, Value],
     sent: dict[str, object],
 ) -> None:
-    device = await device_of(replace(settings, **changes))
+    changes = {f"{router_type}_{name}": value for name, value in option.items()}
+    device = await device_of(replace(settings_of(google, router_type), **changes))
     await device.register(SENDER, token, **stored)
     assert (await device.push()).status == 201
     message = google.message(token)
@@ -144,6 +163,7 @@ async def test_options_and_the_record_change_what_is_sent(
 # ── The record ──────────────────────────────────────────────────────────────────────────────────
 
 
+@BOTH
 async def test_a_record_of_the_original_with_the_key_in_it_is_served(
     google: ScriptedProvider, device: BridgedDevice, token: str
 ) -> None:
@@ -153,6 +173,7 @@ async def test_a_record_of_the_original_with_the_key_in_it_is_served(
     assert asked["headers"]["authorization"] == f"key={KEY}"
 
 
+@BOTH
 @pytest.mark.parametrize("creds", [{}, {"senderID": 5}, "text", None])
 async def test_a_record_without_a_sender_id_fails_for_good(
     device: BridgedDevice, token: str, creds: Value
@@ -165,19 +186,28 @@ async def test_a_record_without_a_sender_id_fails_for_good(
     assert record.critical_failure == "Missing SenderID"
 
 
-# ── What GCM answers ────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_canonical_id_replaces_the_token_and_nothing_else(
-    google: ScriptedProvider, device: BridgedDevice, token: str
+@pytest.mark.parametrize(
+    ("router_type", "before", "after"),
+    [
+        (
+            "gcm",
+            {"dryrun": True, "creds": {"senderID": SENDER, "auth": "key-of-the-record"}},
+            {"dryrun": True, "creds": {"senderID": SENDER}},
+        ),
+        ("fcm", {"app_id": SENDER}, {"app_id": SENDER}),
+    ],
+)
+async def test_a_canonical_id_replaces_the_token_and_takes_only_the_key_away(
+    google: ScriptedProvider,
+    device: BridgedDevice,
+    token: str,
+    before: dict[str, Value],
+    after: dict[str, Value],
 ) -> None:
-    await device.store(
-        {"token": token, "dryrun": True, "creds": {"senderID": SENDER, "auth": "key-of-the-record"}}
-    )
+    await device.store({"token": token, **before})
     google.script(token, result(message_id="0:1", registration_id=f"{token}-new"))
     assert await device.result() == (503, 202, "Please try request again.")
-    stored = {"token": f"{token}-new", "dryrun": True, "creds": {"senderID": SENDER}}
-    assert await device.router_data() == stored
+    assert await device.router_data() == {"token": f"{token}-new", **after}
     assert await device.result() == (201, None, "")
     assert len(google.requests(f"{token}-new")) == 1
 
@@ -189,82 +219,111 @@ async def test_the_same_token_as_canonical_id_is_201(
     assert await registered.result() == (201, None, "")
 
 
+# ── What they answer ────────────────────────────────────────────────────────────────────────────
+
+
+class Outcome(NamedTuple):
+    """What the sender gets; `logged`: the reason that the operator reads, at level critical."""
+
+    status: int
+    errno: int
+    message: str = LATER
+    drops_user: bool = False
+    logged: str = ""
+
+
+BUSY, UNKNOWN = Outcome(503, 201), Outcome(500, 999)
+OTHER = Outcome(410, 105, "GCM recipient not available.")
+UPDATE = "Endpoint requires client update"
+GCM_ERRORS = {
+    "NotRegistered": Outcome(410, 106, UPDATE, drops_user=True),
+    "Unavailable": BUSY,
+    "InternalServerError": BUSY,
+    "DeviceMessageRateExceeded": BUSY,
+    "TopicsMessageRateExceeded": BUSY,
+    "InvalidRegistration": OTHER,
+    "MismatchSenderId": OTHER,
+    "of-tomorrow": OTHER,
+}
+FCM_ERRORS = {
+    "InvalidRegistration": Outcome(
+        410, 105, "The token of this device is invalid", drops_user=True
+    ),
+    "NotRegistered": Outcome(410, 103, UPDATE, drops_user=True),
+    "MissingRegistration": Outcome(500, 1, "The bridge got no token of this device"),
+    "MessageTooBig": Outcome(413, 104, "The bridge finds this too large"),
+    "InvalidTtl": Outcome(400, 111, "The bridge does not accept this TTL"),
+    "Unavailable": BUSY,
+    "InternalServerError": UNKNOWN,
+    "DeviceMessageRateExceeded": Outcome(503, 4, "Too many messages for this device"),
+    "InvalidPackageName": Outcome(500, 2, logged="InvalidPackageName"),
+    "MismatchSenderid": Outcome(410, 105, logged="MismatchSenderid"),
+    "MismatchSenderId": Outcome(410, 105, logged="MismatchSenderid"),
+    "InvalidDataKey": Outcome(500, 3, logged="InvalidDataKey"),
+    "TopicsMessageRateExceeded": Outcome(503, 5, logged="TopicsMessageRateExceeded"),
+    "Unreported": Outcome(500, 999, logged="Unreported"),
+    "of-tomorrow": Outcome(500, 999, logged="Unreported"),
+}
+ANSWERS: dict[str, tuple[Answer, Outcome]] = {
+    **{
+        f"{status} with Retry-After": (
+            {"status": status, "headers": {"Retry-After": "17"}},
+            Outcome(503, 201, "Please try request in 17 seconds."),
+        )
+        for status in (429, 500, 503)
+    },
+    **{
+        f"{status} with a message ID": ({**result(message_id="0:1"), "status": status}, BUSY)
+        for status in (500, 599)
+    },
+    **{f"{status}": ({"status": status, **HTML}, UNKNOWN) for status in (400, 404, 418)},
+    "html": (HTML, UNKNOWN),
+    "too long": (TOO_LONG, UNKNOWN),
+    "redirect": (REDIRECT, UNKNOWN),
+    "empty": ({"text": ""}, UNKNOWN),
+    "a list": ({"document": [1]}, UNKNOWN),
+    "no result": ({"document": {"results": []}}, UNKNOWN),
+    "a text": ({"document": {"results": ["text"]}}, UNKNOWN),
+    "a result that says nothing": ({"document": {"results": [{}]}}, UNKNOWN),
+}
+"""What is no result, of either of them."""
+
+
 @pytest.mark.parametrize(
-    "error",
+    ("router_type", "answer", "outcome"),
     [
-        "Unavailable",
-        "InternalServerError",
-        "DeviceMessageRateExceeded",
-        "TopicsMessageRateExceeded",
+        *(
+            pytest.param(router_type, result(error=error), outcome, id=f"{router_type}-{error}")
+            for router_type, errors in (("gcm", GCM_ERRORS), ("fcm", FCM_ERRORS))
+            for error, outcome in errors.items()
+        ),
+        *(pytest.param("gcm", *case, id=name) for name, case in ANSWERS.items()),
     ],
 )
-async def test_an_error_that_passes_is_503_201_and_the_user_stays(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, error: str
-) -> None:
-    answer = result(error=error)
-    google.script(token, answer, {**answer, "headers": {"Retry-After": "17"}})
-    assert await registered.result() == (503, 201, LATER)
-    response = await registered.push()
-    assert (response.status, headers_of(response)["retry-after"]) == (503, "17")
-    assert await registered.result() == (201, None, "")
-
-
-@pytest.mark.parametrize("error", ["InvalidRegistration", "MismatchSenderId", "of-tomorrow"])
-async def test_another_error_is_410_and_the_user_stays(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, error: str
-) -> None:
-    google.script(token, result(error=error))
-    assert await registered.result() == (410, 105, "GCM recipient not available.")
-    assert await registered.router_data() is not None
-
-
-@pytest.mark.parametrize("status", [500, 502, 503, 429])
-async def test_retry_after_is_handed_on_with_503_201(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, status: int
-) -> None:
-    google.script(token, {"status": status, "headers": {"Retry-After": "17"}})
-    response = await registered.push()
-    document = json.loads(response.body)
-    assert (response.status, document["errno"]) == (503, 201)
-    assert document["message"] == "Please try request in 17 seconds."
-    assert headers_of(response)["retry-after"] == "17"
-
-
-@pytest.mark.parametrize("status", [500, 503, 599])
-async def test_a_5xx_without_retry_after_is_503_201_and_never_a_success(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, status: int
-) -> None:
-    google.script(token, {**result(message_id="0:1"), "status": status})
-    assert await registered.result() == (503, 201, LATER)
-
-
-@pytest.mark.parametrize("status", [400, 404, 418])
-async def test_400_and_404_are_500_and_the_user_stays(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, status: int
-) -> None:
-    google.script(token, {"status": status, **HTML})
-    assert (await registered.result())[:2] == (500, 999)
-    assert await registered.router_data() is not None
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        HTML,
-        TOO_LONG,
-        REDIRECT,
-        {"text": ""},
-        {"document": [1]},
-        {"document": {"results": []}},
-        {"document": {"results": ["text"]}},
-        {"document": {"results": [{}]}},
-    ],
-    ids=["html", "too-long", "redirect", "empty", "list", "no-result", "text", "says-nothing"],
-)
-async def test_an_answer_that_cannot_be_understood_is_500_and_no_success(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
+async def test_each_answer_has_its_outcome_and_only_an_invalid_token_drops_the_user(
+    google: ScriptedProvider,
+    registered: BridgedDevice,
+    token: str,
+    caplog: pytest.LogCaptureFixture,
+    answer: Answer,
+    outcome: Outcome,
 ) -> None:
     google.script(token, answer)
-    assert await registered.result() == (500, 999, LATER)
+    assert await registered.result() == outcome[:3]
     assert len(google.requests(token)) == 1
-    assert await registered.router_data() is not None
+    assert (await registered.router_data() is None) is outcome.drops_user
+    logged = [vars(each)["fields"] for each in caplog.records if each.levelno == logging.CRITICAL]
+    assert logged == [{"reason": outcome.logged, "application": SENDER}] * bool(outcome.logged)
+    if not outcome.drops_user:
+        assert await registered.result() == (201, None, "")
+
+
+@pytest.mark.parametrize(
+    "answer", [result(error="Unavailable"), {"status": 429}], ids=["an error", "a status"]
+)
+async def test_retry_after_is_handed_on(
+    google: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
+) -> None:
+    google.script(token, {**answer, "headers": {"Retry-After": "17"}})
+    response = await registered.push()
+    assert (response.status, headers_of(response)["retry-after"]) == (503, "17")

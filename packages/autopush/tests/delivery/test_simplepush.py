@@ -6,7 +6,6 @@ import pytest
 
 from autopush.api.node_ports import NodeApi
 from autopush.net.http_messages import Response
-from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
 from autopush.webpush.notification import Notification, VersionUpdate
@@ -173,29 +172,7 @@ async def test_a_dropped_table_is_read_again_when_it_was_created(harness: Harnes
     assert agent.received() == []
 
 
-async def test_an_idle_device_that_can_be_woken_is_disconnected() -> None:
-    harness = await Harness.open(Rules(wake_timeout=30))
-    agent = await harness.identified(None, **OLD, wakeup_host=HOST)
-    await harness.pass_time(20)
-    agent.send_json({})
-    await harness.pass_time(20)
-    assert agent.received() == [{}]
-    await harness.pass_time(11)
-    assert agent.received() == [("close", 4774, "UDP Idle")]
-
-
 # ── versions ────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_acked_rows_are_deleted(harness: Harness) -> None:
-    await known_user(harness)
-    for number, channel in ((3, CHANNEL), (4, OTHER)):
-        await harness.store.versions.store(update(number, channel=channel))
-    agent = await harness.hello(UAID, **OLD)
-    assert versions(agent) == [3, 4]
-    ack(agent, 3)
-    await harness.run_until_idle()
-    assert harness.stored_updates() == {OTHER: 4}
 
 
 async def test_an_ack_does_not_delete_a_newer_version_that_was_stored_meanwhile(
@@ -208,14 +185,6 @@ async def test_an_ack_does_not_delete_a_newer_version_that_was_stored_meanwhile(
     ack(agent, 3)
     await harness.run_until_idle()
     assert harness.stored_updates() == {CHANNEL: 4}
-
-
-async def test_a_notice_has_stored_versions_sent(harness: Harness) -> None:
-    agent = await harness.subscribed(**OLD)
-    await harness.store.versions.store(update(3, agent.uaid))
-    assert agent.connection.check_storage()
-    await harness.run_until_idle()
-    assert versions(agent) == [3]
 
 
 async def test_an_outdated_version_counts_as_delivered_and_is_not_sent(harness: Harness) -> None:
@@ -297,20 +266,6 @@ async def test_a_version_of_another_node_is_sent_with_its_data(harness: Harness)
     assert (await push(harness, message)).status == 200
     [update_sent] = agent.reply()["updates"]
     assert update_sent == {"channelID": CHANNEL, "version": 3, "data": 'da"ta'}
-
-
-async def test_a_version_that_another_node_stored_is_sent_and_its_ack_deletes_it(
-    harness: Harness,
-) -> None:
-    agent = await harness.subscribed(**OLD)
-    message = update(3, agent.uaid)
-    await harness.store.versions.store(message)
-    message.stored = "storage"
-    assert (await push(harness, message)).status == 200
-    assert versions(agent) == [3]
-    ack(agent, 3)
-    await harness.run_until_idle()
-    assert harness.stored_updates() == {}
 
 
 async def test_a_stored_version_that_was_acked_meanwhile_is_not_sent(harness: Harness) -> None:

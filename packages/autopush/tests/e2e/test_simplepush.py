@@ -11,7 +11,6 @@ from autopush.store.tables import router_table, storage_table
 from keytables import Item, TableHandle
 from keytables.sqlite import open_sqlite
 from support.application_server import ApplicationServer
-from support.cluster import cluster
 from support.service import Service, running_service, service
 from support.simplepush_agent import SimplePushAgent, put
 from support.soak import slow
@@ -161,23 +160,3 @@ async def test_versions_pass_from_worker_to_worker(
                 await agent.ack([update])
         await nothing_stored(whole)
         assert whole.errors == []
-
-
-async def test_a_version_reaches_a_user_agent_that_moved_from_a_killed_node(
-    tmp_path: Path, connect_to: Connect, sender: ApplicationServer
-) -> None:
-    async with cluster(tmp_path, connections=2, endpoints=1) as running:
-        one, two = running.connections
-        agent = await connect_to(one)
-        channel, endpoint = await agent.register()
-        assert (await put(sender, endpoint, 1)).status == 200
-        assert (await agent.update())["version"] == 1
-        await one.kill()
-        answer = await put(sender, endpoint, 2)
-        assert (answer.status, answer.body) == (202, b"Notification Stored")
-        moved = await connect_to(two, agent.uaid)
-        assert moved.uaid == agent.uaid
-        assert await moved.update() == {"channelID": channel, "version": 2}
-        assert (await put(sender, endpoint, 3)).status == 200
-        assert (await moved.update())["version"] == 3
-        await one.start()

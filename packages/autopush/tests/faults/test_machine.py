@@ -32,7 +32,7 @@ from support.dynamo_servers import ministack
 from support.fault_proxy import FaultProxy
 from support.injected.sitecustomize import OPERATIONS, SWEEP_INTERVAL
 from support.load_ledger import LoadLedger
-from support.mixed_load import MixedLoad
+from support.mixed_load import COMPLETE, MixedLoad
 from support.service import Service
 from support.service_chaos import (
     CLOCK_FAULTS,
@@ -44,16 +44,8 @@ from support.service_chaos import (
 from support.small_disk import small_disk
 from support.soak import NUMBERS_OF_WORKERS, SOAK, each_number_of_workers, slow, times
 
-SECONDS = int(os.environ.get("CHAOS_SECONDS", times(10, 1200)))
-USERS = int(os.environ.get("CHAOS_USERS", times(30, 200)))
-PER_SECOND = int(os.environ.get("CHAOS_RATE", times(80, 100)))
-SEED = int(os.environ.get("CHAOS_SEED", "4"))
-COMPLETE = 90
-"""Seconds after the faults in which everything must arrive: what failed often in the background is
-repeated after up to a minute.
-"""
-LATE = 15
-"""Seconds after which all user agents connect again."""
+SECONDS, USERS, PER_SECOND = times(10, 1200), times(30, 200), times(80, 100)
+SEED = 4
 TIMEOUT = SECONDS + 120 + 2 * COMPLETE
 DISK, MIN_FREE = 128 << 20, 32 << 20
 FILLED, FILLED_BUT = times(56, 128) << 20, times(8, 32) << 20
@@ -159,18 +151,6 @@ async def service_on_small_disk(
             yield service, disk
 
 
-async def complete(load: MixedLoad) -> None:
-    """Wait until all that must arrive has arrived, after the faults."""
-    ledger = load.ledger
-    load.stay()
-    await load.all_connected(COMPLETE)
-    if not await ledger.complete(LATE):
-        overdue = ledger.missing
-        load.reconnect()
-        await ledger.complete(COMPLETE)
-        ledger.late = overdue - ledger.missing
-
-
 def log_summary(service: Service) -> str:
     """What was logged at level warning and above, each once with its count."""
     counts: Counter[str] = Counter()
@@ -193,7 +173,7 @@ async def run_with_faults(
     **where: Any,
 ) -> LoadLedger:
     """The ledger of a service under load and all faults, when what must arrive has arrived."""
-    load = MixedLoad(USERS, service.websocket_port, service.endpoint, SEED)
+    load = MixedLoad(USERS, [service], SEED)
     ledger, over = load.ledger, asyncio.Event()
     chaos = ServiceChaos(service, machine, ledger, SEED, **where)
     watching = asyncio.create_task(ledger.acks.watch_store(read, ledger.accepted, SETTLE_PAUSE))
@@ -203,7 +183,7 @@ async def run_with_faults(
                 group.create_task(load.push(PER_SECOND, over))
                 await chaos.run(seconds)
                 over.set()
-            await complete(load)
+            await load.complete()
             await ledger.acks.look(read, ledger.accepted)
     finally:
         print(f"\n{USERS:,} user agents, {PER_SECOND} messages a second, seed {SEED}:")
@@ -215,14 +195,6 @@ async def run_with_faults(
     await asyncio.gather(watching, return_exceptions=True)
     assert watching.cancelled()
     return ledger
-
-
-def judge(ledger: LoadLedger, *, may_come_again: bool = False) -> None:
-    assert ledger.missing == set()
-    assert ledger.forgotten == []
-    assert {status.partition("/")[0] for status in ledger.answers} <= {"201", "410", "503", "none"}
-    assert ledger.acks.settled > len(ledger.acks.confirmed.keys() & ledger.accepted.keys()) / 2
-    assert may_come_again or ledger.acks.again == []
 
 
 async def test_an_ack_that_came_before_the_message_was_stored_is_not_settled() -> None:
@@ -251,7 +223,7 @@ async def test_all_faults_at_once_lose_nothing_on_the_embedded_store(
     async with service_on_small_disk(tmp_path, machine, workers) as (service, disk):
         read = partial(embedded_messages, service.data)
         ledger = await run_with_faults(service, machine, read, disk=disk)
-    judge(ledger)
+    ledger.judge()
 
 
 # A put whose reply was lost may bring back an acked message if the clock is set meanwhile, see
@@ -281,7 +253,7 @@ async def test_all_faults_at_once_lose_nothing_on_dynamodb(
         ) as service:
             read = partial(dynamodb_messages, database, prefix)
             ledger = await run_with_faults(service, machine, read, proxy=proxy, without=without)
-    judge(ledger, may_come_again=not without)
+    ledger.judge(may_come_again=not without)
 
 
 # ── one kind of fault ────────────────────────────────────────────────────────────────────────────
@@ -307,7 +279,7 @@ async def test_each_kind_of_fault_loses_nothing(
         read = partial(embedded_messages, service.data)
         ledger = await run_with_faults(service, machine, read, ALONE, disk=disk, kinds=kinds)
     assert {fault.kind for fault in ledger.faults} == set(kinds)
-    judge(ledger)
+    ledger.judge()
 
 
 @each_number_of_workers()
@@ -317,7 +289,7 @@ async def test_after_any_error_of_the_disk_messages_are_accepted_again(
 ) -> None:
     machine = MachineFaults(tmp_path)
     async with service_on_small_disk(tmp_path, machine, workers) as (service, _):
-        load = MixedLoad(USERS, service.websocket_port, service.endpoint, SEED)
+        load = MixedLoad(USERS, [service], SEED)
         ledger, over = load.ledger, asyncio.Event()
         async with load.running():
             async with asyncio.TaskGroup() as group:
@@ -338,7 +310,7 @@ async def test_after_any_error_of_the_disk_messages_are_accepted_again(
                     print(f"{failure}: refused {refused},", end=" ")
                     print(f"then {ACCEPTED_AGAIN} accepted in {seconds:.1f} s")
                 over.set()
-            await complete(load)
+            await load.complete()
         print(ledger.report())
         print(f"injected: {dict(machine.injected)}")
         print(log_summary(service))
