@@ -130,8 +130,9 @@ async def try_store(settings: Settings, clock: ServiceClock) -> None:
     """
     engine = await open_tables(settings, clock)
     try:
-        clock.correct(await engine.clock_difference(clock.own))
         store = await _open_push_store(engine, settings, clock)
+        with suppress(KeytablesError):  # the store watch of each worker compares them again
+            clock.correct(await engine.clock_difference(clock.own))
         await preflight(
             engine,
             store.plan,
