@@ -150,7 +150,7 @@ async def test_a_damaged_page_is_an_error_line_and_health_is_not_ok(tmp_path: Pa
     assert (await health(running))[0] == 200
     agent = await UserAgent.connect(running.websocket)
     await agent.send(messageType="hello", use_webpush=True, uaid=uaid(1000))
-    assert await agent.closed() == 1011
+    assert await agent.closed() == 1013
     status, document = await health(running)
     assert (status, document["status"]) == (503, "NOT OK")
     error = "The store is damaged: run autopush check"
