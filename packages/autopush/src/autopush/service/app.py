@@ -409,6 +409,7 @@ class Worker:
         rules = Rules(
             max_unacked=settings.max_unacked,
             msg_limit=settings.msg_limit,
+            unacked_timeout=settings.unacked_timeout,
             hello_timeout=settings.hello_timeout,
             auto_ping_interval=settings.ping_interval,
             auto_ping_timeout=settings.auto_ping_timeout,

@@ -362,6 +362,11 @@ class Settings:
         "notifications a user agent may leave unacknowledged before further ones are stored; "
         "1 is the strictest",
     )
+    unacked_timeout: PositiveSeconds = DELIVERY.of(*NODES).option(
+        30.0,
+        "seconds after which a stored message that is not acknowledged no longer holds back the "
+        "next ones; it stays stored and is sent again after the next hello",
+    )
 
     max_connections: Count = LIMITS.of(*NODES).option(
         0, "user agents connected to one worker at once; 0 sets no limit"
