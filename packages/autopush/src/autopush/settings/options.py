@@ -53,7 +53,6 @@ from autopush.settings.value_types import (
     Rate,
     Seconds,
     SecretTexts,
-    SenderKeys,
     Senders,
     SentryDsn,
     StoreUrl,
@@ -450,12 +449,6 @@ class Settings:
         "application servers that alone may send, each with its public VAPID key or the sub of its "
         "tokens; may be given several times",
         default_text="everybody",
-    )
-    batch_senders: SenderKeys = LIMITS.of(*ENDPOINTS).option(
-        (),
-        "application servers that may send many messages in one request, each with its public "
-        "VAPID key; may be given several times",
-        default_text="nobody",
     )
     log_check_rate: OptionalRate = LIMITS.option(
         Rate(10, "min"), "requests to each of the pages that log an error for a test"
