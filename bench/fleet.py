@@ -42,15 +42,12 @@ class Fleet:
         *,
         body_bytes: int = BODY_BYTES,
         may_be_refused: bool = False,
-        sender: ApplicationServer | None = None,
     ) -> None:
-        """`may_be_refused`: a register that is answered 503 is counted, and repeated; `sender`: a
-        new one if it is not given.
-        """
+        """`may_be_refused`: a register that is answered 503 is counted, and repeated."""
         self.server = server
         self._may_be_refused = may_be_refused
         self.ledger = ledger
-        self.sender = sender or ApplicationServer()
+        self.sender = ApplicationServer()
         self.identities = [Identity(random.randbytes(body_bytes)) for _ in range(count)]
         self.agents: list[UserAgent] = []
         self.registers_refused = 0

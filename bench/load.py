@@ -9,7 +9,7 @@ from itertools import repeat
 from bench.fleet import Fleet
 from bench.ledger import Ledger, TimedLedger
 from bench.open_loop import Metronome, OpenLoop, poisson
-from bench.push_client import ApplicationServer, ClosedLoop, Poster
+from bench.push_client import ClosedLoop, Poster
 from bench.report import Sample
 from bench.run import AGENTS, POSTERS, Run, Stopwatch
 from bench.server import Server
@@ -25,16 +25,9 @@ class Load:
         self.token = token
 
     @classmethod
-    async def on(
-        cls,
-        server: Server,
-        ledger: Ledger,
-        sender: ApplicationServer | None = None,
-        *,
-        servers: int = 1,
-    ) -> "Load":
+    async def on(cls, server: Server, ledger: Ledger, *, servers: int = 1) -> "Load":
         """With user agents that are connected and subscribed; `servers`: that share them."""
-        fleet = Fleet(server, ledger, AGENTS // servers, sender=sender)
+        fleet = Fleet(server, ledger, AGENTS // servers)
         await fleet.subscribe_all()
         posters = await fleet.posters(POSTERS // servers)
         return cls(server, fleet, posters, fleet.sender.token(fleet.origin))

@@ -94,12 +94,6 @@ def parameters(target: Target, _: int) -> bytes:
     return push(target, {"Content-Encoding": "aesgcm"} | crypto)
 
 
-def batch(target: Target, _: int) -> bytes:
-    line = {"endpoint": target.origin + target.endpoint, "headers": {"TTL": 0}, "body": ""}
-    body = (json.dumps(line).encode() + b"\n") * 1000
-    return http("POST", "/push/batch", {"Authorization": target.new_token()}, body)
-
-
 def matrix(target: Target, _: int) -> bytes:
     devices = [{"pushkey": f"{target.origin}{target.endpoint}?{each}"} for each in range(100)]
     body = json.dumps({"notification": {"event_id": "$a", "devices": devices}}).encode()
@@ -158,12 +152,6 @@ KINDS: Final = (
         "… to a text of 16 KiB in place of an endpoint",
         "`gone_rate`",
         lambda _, number: http("POST", f"/wpush/v2/{number}{'a' * LONG}", {"TTL": "0"}, b"x"),
-    ),
-    Kind(
-        "a batch of 1,000 messages",
-        "`batch_senders`; four at once",
-        batch,
-        share=0.05,
     ),
     Kind(
         "a Matrix notification for 100 devices of one endpoint",
@@ -324,7 +312,6 @@ async def run(rounds: int) -> None:
     options = (
         "--receipts",
         "--stub-router",
-        *("--batch-senders", SENDER.key_text),
         *(
             word
             for name in ("endpoint", "connection", "receipt", "new-user-agents", "gone")

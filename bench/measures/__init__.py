@@ -3,7 +3,6 @@
 from collections.abc import Callable, Coroutine
 from functools import partial
 
-from bench.measures.batch import batch
 from bench.measures.bridge import bridge_outage
 from bench.measures.daemons import cluster, daemons
 from bench.measures.direct import direct_push
@@ -26,7 +25,6 @@ Measure = Callable[[Run], Coroutine[None, None, list[Row]]]
 MEASURES: dict[str, Measure] = {
     "direct-bypass": partial(direct_push, mode="bypass", most_floors=2.5),
     "direct-store-first": partial(direct_push, mode="store-first", most_floors=4.0),
-    "batch": batch,
     "stored": stored,
     "store-writers": store_writers,
     "returning": returning,

@@ -166,8 +166,8 @@ def test_what_is_too_large_is_refused_with_413(site: Site, tls: ssl.SSLContext) 
     status, body = post(5000)
     assert json.loads(body)["code"] == status  # the service's own refusal
     assert post(70_000)[0] == 413
-    # A batch may be larger: it is the service that refuses this one.
-    status, body = post(70_000, "/push/batch")
+    # A notification of Matrix may be larger: it is the service that refuses this one.
+    status, body = post(70_000, "/_matrix/push/v1/notify")
     assert json.loads(body)["code"] == status
 
 

@@ -40,7 +40,6 @@ FAILING_STORE = {
     ("get", "/r/{token}", "503"),
     ("get", "/r/{token}", "429"),  # with 1,000 requests that wait
     ("post", "/_matrix/push/v1/notify", "503"),
-    ("post", "/push/batch", "503"),  # with four batches under way
     ("get", "/health", "503"),
     ("get", "/__heartbeat__", "503"),
     *(
@@ -276,22 +275,6 @@ async def limited_rates(data: Path) -> set[tuple[str, str, str]]:
     return request.seen
 
 
-async def batches(data: Path) -> set[tuple[str, str, str]]:
-    sender, stranger = Sender(), Sender()
-    async with checked(data, ("--batch-senders", sender.key_text)) as (request, running):
-        path = "/push/batch"
-        token, other = (each.vapid(claims(running.endpoint)) for each in (sender, stranger))
-        line = json.dumps({"endpoint": f"{running.endpoint}/wpush/v1/x"}).encode() + b"\n"
-        answer = await request("post", path, 200, line, Authorization=token)
-        schema = DOCUMENT["paths"][path]["post"]["responses"]["200"]["content"]
-        jsonschema.validate(answer.document, schema["application/x-ndjson"]["schema"])
-        await request("post", path, 400, Authorization=token)
-        await request("post", path, 401, line)
-        await request("post", path, 403, line, Authorization=other)
-        await request("post", path, 413, line * 1001, Authorization=token)
-    return request.seen
-
-
 async def listed_senders(data: Path) -> set[tuple[str, str, str]]:
     """What senders are answered that are not among those that alone may send."""
     sender, stranger = Sender(), Sender()
@@ -398,6 +381,6 @@ async def test_a_running_service_gives_every_documented_response_in_its_document
         await status_pages(request)
         await calls_of_nodes(request, running)
     seen = set(request.seen)
-    for limited in (limited_rates, listed_senders, batches, limited_registrations, accounts):
+    for limited in (limited_rates, listed_senders, limited_registrations, accounts):
         seen |= await limited(tmp_path)
     assert set(documented()) - FAILING_STORE - seen == set()

@@ -6,7 +6,6 @@ from functools import cache
 
 from autopush.admission import AccountLimits
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
-from autopush.api.batch import BatchHandler
 from autopush.api.matrix import MatrixGateway
 from autopush.api.pages import Pages
 from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
@@ -95,7 +94,6 @@ class Endpoint:
         changes_rate: Rate | None = None,
         clients: ListedClients | None = None,
         matrix: bool = True,
-        batch_senders: Sequence[str] = (),
         gone: GoneLimits | None = None,
         receipt_rate: Rate | None = None,
         max_waiting: int = 10,
@@ -193,11 +191,6 @@ class Endpoint:
             websocket_url=WEBSOCKET,
             max_requests=max_requests,
             matrix=MatrixGateway(harness.metrics, max_data=MAX_DATA) if matrix else None,
-            batches=(
-                BatchHandler(batch_senders, pushes, self.requests, refusals)
-                if batch_senders
-                else None
-            ),
         )
 
     async def ask(

@@ -5,8 +5,7 @@
                   hellos in progress                         HELLOS_IN_PROGRESS
     senders       pushes to an endpoint, with a key, and     endpoint_rate, sender_rate, gone_rate
                   to endpoints that are gone
-                  whether they may send at all, or batches   vapid_required, allowed_senders,
-                                                             batch_senders
+                  whether they may send at all               vapid_required, allowed_senders
     both          what is stored for one user agent          max_stored_messages, max_stored_bytes
 
 Open connections and buffered bytes are limited in :mod:`autopush.net.client_limits`, accounts in

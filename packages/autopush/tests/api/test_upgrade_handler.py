@@ -71,7 +71,6 @@ async def not_upgraded(
         "/anything",
         "/wpush/v1/token",
         "/v1/stub/app/registration",
-        "/push/batch",
         "/m/id",
         "//",
     ],

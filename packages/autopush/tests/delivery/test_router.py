@@ -114,6 +114,38 @@ async def test_a_channel_the_connection_does_not_know_yet_is_read_from_the_store
 # ── connected to this worker ────────────────────────────────────────────────────────────────────
 
 
+@BOTH
+async def test_a_message_that_is_never_acked_dams_no_other(
+    harness: Harness, store_first: bool
+) -> None:
+    await harness.known_user()
+    stored = [(await harness.store_message(ttl=600)).version for _ in range(35)]
+    never_acked = {version for number, version in enumerate(stored) if number % 10 == 0}
+    seen: list[str] = []
+
+    def ack_others(agent: UserAgent) -> None:
+        batch = [each for each in agent.received() if isinstance(each, dict) and "version" in each]
+        seen.extend(each["version"] for each in batch)
+        agent.ack(*(each for each in batch if each["version"] not in never_acked))
+
+    agent = await harness.hello(UAID)
+    ack_others(agent)
+    for _ in range(3):
+        assert await send(harness, store_first=store_first, ttl=600) is DeliveryResult.DELIVERED
+        await harness.pass_time(29)
+        ack_others(agent)
+        await harness.pass_time(2)
+        ack_others(agent)
+        await harness.run_until_idle()
+    assert [version for version in seen if version in stored] == stored
+    assert len(seen) == len(set(seen)) == 38
+    assert set(harness.stored_versions()) == never_acked
+    assert len(harness.wheel) == 0
+    agent.disconnect()
+    await harness.run_until_idle()
+    assert set((await harness.hello(UAID)).versions()) == never_acked
+
+
 async def test_store_first_stores_what_a_connected_user_agent_gets(harness: Harness) -> None:
     agent = await connected(harness)
     assert await send(harness, store_first=True) is DeliveryResult.DELIVERED

@@ -21,6 +21,7 @@ from autopush.protocol.effects import (
     Send,
     SetTimer,
     SetUrgency,
+    StoredMessage,
     StoredPage,
     StoreFailure,
     Subscribe,
@@ -770,6 +771,119 @@ def test_the_next_page_is_read_when_this_one_is_acked_in_any_order_and_grouping(
     delete, read = session.receive(ack(3, 1), NOW)
     assert delete == DeleteMessages([rows[2], rows[0]])
     assert read == ReadStored(after="02:3")
+
+
+OVERDUE = SetTimer((30.0, 30.0), TimerReason.OVERDUE)
+
+
+def versions(effects: Sequence[Effect]) -> list[object]:
+    return [message["version"] for message in sent(effects)]
+
+
+def request_effects(effects: Sequence[Effect]) -> list[Effect]:
+    return [effect for effect in effects if not isinstance(effect, DeleteMessages)]
+
+
+def ten(first: int) -> list[StoredMessage]:
+    return [stored(number) for number in range(first, first + 10)]
+
+
+@pytest.mark.parametrize("acked", [range(1, 10), range(0)], ids=["nine of ten", "none"])
+def test_what_is_unacked_after_30_s_holds_back_no_other_page(acked: range) -> None:
+    session = identified(new=False)
+    effects = read_pages(session, FIRST, StoredPage(ten(0), "02:9"))
+    assert effects[-1] == OVERDUE
+    assert not request_effects(session.receive(ack(*acked), NOW))
+    unacked = [f"version-{number}" for number in range(10) if number not in acked]
+    assert session.on_timer(TimerReason.OVERDUE, NOW + 30) == [ReadStored("02:9")]
+    effects = session.on_result(ReadStored("02:9"), StoredPage(ten(10), "02:19"), NOW + 30)
+    assert effects[-1] == OVERDUE
+    # What is overdue does not count: the next page is read when all others are acked.
+    assert request_effects(session.receive(ack(*range(10, 20)), NOW)) == [ReadStored("02:19")]
+    assert session.on_result(ReadStored("02:19"), StoredPage([], None), NOW) == []
+    assert (list(session.unacked), session.drain) == (unacked, None)
+    # A further pass does not send it again, and its ack still deletes it.
+    assert session.check_storage() == [ReadStored(None)]
+    assert versions(read_pages(session, StoredPage([stored(0), stored(30)], None))) == [
+        "version-30"
+    ]
+    assert session.receive(ack(0), NOW) == [DeleteMessages([stored(0).row])]
+    assert request_effects(session.receive(ack(30), NOW)) == []
+    assert session.check_storage() == [ReadStored(None)], "the pass was over"
+    rows = [stored(number).row for number in range(1, 10) if number not in acked]
+    assert list(session.on_closed().stored) == rows
+
+
+def test_a_page_has_a_timer_only_while_it_is_unacked_and_more_is_stored() -> None:
+    session = identified(new=False)
+    effects = read_pages(session, FIRST, StoredPage([stored(1), stored(2)], None))
+    assert not any(isinstance(effect, SetTimer) for effect in effects)
+    assert session.check_storage() == [OVERDUE]
+    assert session.check_storage() == ()
+    assert session.receive(ack(1), NOW) == [DeleteMessages([stored(1).row])]
+    assert session.on_timer(TimerReason.OVERDUE, NOW) == [ReadStored(None)]
+    assert session.on_timer(TimerReason.OVERDUE, NOW) == ()
+
+
+def test_the_timer_of_an_acked_page_has_no_effect_on_the_next_one() -> None:
+    session = identified(new=False)
+    read_pages(session, FIRST, StoredPage([stored(1)], "02:1"))
+    session.receive(ack(1), NOW)
+    assert session.on_timer(TimerReason.OVERDUE, NOW) == ()
+    effects = session.on_result(ReadStored("02:1"), StoredPage([stored(2)], None), NOW)
+    assert versions(effects) == ["version-2"]
+    assert session.on_timer(TimerReason.OVERDUE, NOW) == ()
+    assert session.drain is not None
+
+
+@pytest.mark.parametrize("direct", [0, 1])
+def test_past_what_is_overdue_no_more_is_unacked_than_max_unacked(direct: int) -> None:
+    session = identified(Rules(max_unacked=15), new=False)
+    read_pages(session, FIRST, StoredPage(ten(0), "02:9"))
+    if direct:
+        assert session.accept(message(90), None)
+    session.on_timer(TimerReason.OVERDUE, NOW)
+    page = StoredPage(ten(10), None)
+    effects = session.on_result(ReadStored("02:9"), page, NOW)
+    most = 15 - direct
+    assert versions(effects) == [f"version-{number}" for number in range(10, most)]
+    assert len(session.unacked) == 15
+    assert not session.accept(message(91), None)
+    assert session.on_timer(TimerReason.OVERDUE, NOW) == ()
+    assert session.output_resumed() == ()
+    # One ack makes room for one more, of the same page.
+    delete, read = session.receive(ack(0), NOW)
+    assert (delete, read) == (DeleteMessages([stored(0).row]), ReadStored("02:9"))
+    assert versions(session.on_result(ReadStored("02:9"), page, NOW)) == [f"version-{most}"]
+
+
+def test_while_output_is_paused_no_page_is_read_past_what_is_overdue() -> None:
+    session = identified(new=False)
+    read_pages(session, FIRST, StoredPage([stored(1)], "02:1"))
+    session.output_paused = True
+    assert session.on_timer(TimerReason.OVERDUE, NOW) == ()
+    assert session.output_resumed() == [ReadStored("02:1")]
+
+
+def test_an_old_record_is_not_dropped_while_a_message_is_overdue() -> None:
+    session = identified(new=False, reset=True)
+    read_pages(session, FIRST, StoredPage([stored(1)], "02:1"))
+    session.on_timer(TimerReason.OVERDUE, NOW)
+    assert session.on_result(ReadStored("02:1"), StoredPage([], None), NOW) == []
+    assert session.receive(ack(1), NOW)[-1] == ReadStored(None)
+    assert read_pages(session, StoredPage([], None)) == [
+        DropUser(DropReason.OLD_RECORD_VERSION),
+        RESET,
+    ]
+
+
+def test_what_is_overdue_does_not_count_against_msg_limit() -> None:
+    session = identified(Rules(msg_limit=10), new=False)
+    read_pages(session, FIRST, StoredPage(ten(0), "02:9"))
+    session.on_timer(TimerReason.OVERDUE, NOW)
+    effects = session.on_result(ReadStored("02:9"), StoredPage(ten(10), None), NOW)
+    assert len(versions(effects)) == 10
+    assert session.state is State.ACTIVE
 
 
 def test_a_message_acked_while_a_page_is_read_is_not_sent_from_that_page() -> None:

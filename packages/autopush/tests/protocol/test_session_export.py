@@ -4,7 +4,14 @@ import msgspec
 import pytest
 
 from autopush.protocol.broadcasts import Broadcasts
-from autopush.protocol.effects import Identified, ReadStored, Row, StoredPage
+from autopush.protocol.effects import (
+    Identified,
+    ReadStored,
+    Row,
+    SetTimer,
+    StoredPage,
+    TimerReason,
+)
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.session_state import NOT_EXPORTED, SessionState
 from autopush.protocol.simplepush import ANY_CHANNEL
@@ -79,6 +86,20 @@ def test_a_session_goes_on_with_all_that_it_had() -> None:
     assert other.counts.direct_acked == other.counts.stored_acked == other.counts.nacks == 1
     assert other.drain is None  # the pass that was under way is over
     assert other.receive(frame(messageType="ping"), NOW)[0].code == 4774  # type: ignore[union-attr]
+
+
+def test_what_is_overdue_holds_back_no_page_in_the_other_process_either() -> None:
+    session = identified()
+    page = StoredPage([stored(1)], "02:1", frozenset({CHANNEL}))
+    session.on_result(ReadStored(None), page, NOW)
+    state = session.export()
+    assert state is not None
+    other = new_session()
+    other.restore(state, Broadcasts())
+    assert other.restored(NOW) == [SetTimer((30.0, 30.0), TimerReason.OVERDUE)]
+    assert other.on_timer(TimerReason.OVERDUE, NOW) == [ReadStored("02:1")]
+    other.on_result(ReadStored("02:1"), StoredPage([stored(2)], "02:2"), NOW)
+    assert moved(other).receive(ack(2), NOW)[-1] == ReadStored("02:2")
 
 
 def test_what_was_not_stored_is_saved_by_the_process_that_has_it() -> None:

@@ -117,6 +117,14 @@ def test_the_reply_has_neither_use_webpush_nor_broadcasts() -> None:
     }
 
 
+def test_a_version_that_is_not_acked_in_time_holds_back_no_other_page() -> None:
+    session, _ = reading(update(5), update(7, OTHER), last=OTHER)
+    session.receive(ack(7, channel=OTHER), NOW)
+    assert session.on_timer(TimerReason.OVERDUE, NOW) == [ReadStored(OTHER)]
+    assert session.on_result(ReadStored(OTHER), page(), NOW) == []
+    assert session.receive(ack(5), NOW) == [DeleteMessages([row(5)])]
+
+
 def test_a_known_user_gets_its_stored_versions_a_new_one_reads_nothing() -> None:
     session, effects = hello()
     effects = session.on_result(request_in(effects), Identified(UAID, 5, new=False), NOW)

@@ -82,6 +82,18 @@ def test_the_table_is_changed_when_all_stored_messages_are_acked() -> None:
     assert session.receive(ack(1), NOW) == [DeleteMessages([first.row]), CHANGE]
 
 
+def test_the_table_is_not_changed_while_a_message_is_overdue() -> None:
+    session = identified()
+    first, last = stored(1), stored(2)
+    session.on_result(FIRST, StoredPage([first], "02:1", frozenset({CHANNEL})), NOW)
+    assert session.on_timer(TimerReason.OVERDUE, NOW) == [ReadStored("02:1")]
+    session.on_result(ReadStored("02:1"), StoredPage([last], None), NOW)
+    assert session.receive(ack(2), NOW) == [DeleteMessages([last.row])]
+    assert session.accept(message(3), None)
+    assert session.receive(ack(3, 1), NOW) == [DeleteMessages([first.row]), FIRST]
+    assert page(session) == [CHANGE]
+
+
 def test_dead_rows_of_the_old_table_are_deleted_before_the_change() -> None:
     session = identified()
     dead = stored(1, ttl=0)

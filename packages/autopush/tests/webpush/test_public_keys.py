@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.settings.value_types import is_sender_key
+from autopush.settings.value_types import is_sender
 from autopush.webpush.encryption import SubscriptionKeys
 from autopush.webpush.public_keys import load_key, parse_public_key
 from autopush.webpush.syntax import encode_base64url
@@ -57,7 +57,7 @@ def test_every_place_takes_a_key_in_every_form_and_alphabet(
     assert decode_key(text) == POINT
     assert Credentials("", 2, "t", text).point() == POINT
     assert AllowedSenders([text]).has(Credentials("", 2, "t", SENDER.key_text))
-    assert is_sender_key(text)
+    assert is_sender(text)
     assert SubscriptionKeys(text, "A" * 22).point == POINT
 
 
@@ -68,7 +68,7 @@ def test_no_place_takes_what_is_no_key_of_p256(raw: bytes) -> None:
         if text or parse is not decode_key:
             with pytest.raises(ValueError, match="65 bytes, which are 87 characters of base64url"):
                 parse(text)
-    assert not is_sender_key(text)
+    assert not is_sender(text)
     with pytest.raises(ValueError):
         load_key(raw)
 

@@ -7,8 +7,6 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from autopush.api import responses
-from autopush.api.batch import PATH as BATCH_PATH
-from autopush.api.batch import BatchHandler
 from autopush.api.forwarding import Forwarding
 from autopush.api.matrix import PATH as MATRIX_PATH
 from autopush.api.matrix import MatrixGateway
@@ -104,8 +102,7 @@ class CommonHeaders:
 @dataclass(eq=False, kw_only=True)
 class EndpointApp:
     """Handler of the endpoint port. `clients`: None admits all; `max_requests`: concurrent;
-    `forwarding`: None for a single worker; `matrix`: None without a gateway;
-    `batches`: None if nobody may send them.
+    `forwarding`: None for a single worker; `matrix`: None without a gateway.
     """
 
     push: PushHandler
@@ -123,7 +120,6 @@ class EndpointApp:
     max_requests: int
     forwarding: Forwarding | None = None
     matrix: MatrixGateway | None = None
-    batches: BatchHandler | None = None
     in_progress: int = field(default=0, init=False)
 
     def __call__(self, request: Request) -> Coroutine[Any, Any, Answer]:
@@ -213,8 +209,6 @@ class EndpointApp:
                 return await self.registration(request, kind, app_id, rest)
             case _, *names if self.matrix is not None and tuple(names) == MATRIX_PATH:
                 return await self.matrix(request, self.respond)
-            case _, *names if self.batches is not None and tuple(names) == BATCH_PATH:
-                return await self.batches(request, self.respond)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
                 raise responses.method_not_allowed("POST")
             case (_, "spush", _, token) | (_, "spush", token) if token:

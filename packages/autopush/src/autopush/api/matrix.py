@@ -8,13 +8,12 @@ service encrypted, and the push is answered here like any other.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 import orjson
 
 from autopush.api import responses
-from autopush.api.push import Push, client_headers, push_path, push_within
 from autopush.net.http_messages import Request, Response
 from autopush.shown import shown
 from autopush.telemetry.metric_table import MATRIX_NOTIFICATION
@@ -35,6 +34,8 @@ TTL: Final = "86400"
 COUNTS_TOPIC: Final = "matrix-counts"
 """Of notifications without an event: they have totals, so the newest replaces those that wait."""
 
+_OF_CLIENT: Final[tuple[str, ...]] = ("user-agent", "x-forwarded-for")
+"""Headers that a push has from the request of the homeserver."""
 _OF_EVENTS: Final = ("event_id", "id", "room_id", "type", "sender")
 
 REJECTED: Final = frozenset({401, 404, 410})
@@ -59,8 +60,12 @@ class MatrixGateway:
         self._max_data = max_data
         self._counters = metrics.counters(MATRIX_NOTIFICATION)
 
-    async def __call__(self, request: Request, push: Push) -> Response:
-        """:raises PushError: 400/122, not a notification; 429 or 503, to be sent again; 405"""
+    async def __call__(
+        self, request: Request, push: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        """`push`: answers the push for one device.
+
+        :raises PushError: 400/122, not a notification; 429 or 503, to be sent again; 405"""
         if request.method == "GET":
             return responses.json(200, DISCOVERY)
         if request.method != "POST":
@@ -69,7 +74,7 @@ class MatrixGateway:
         # A homeserver that names a device twice has it told once.
         by_path: dict[str, list[str]] = {}
         for pushkey in dict.fromkeys(notification.pushkeys):
-            by_path.setdefault(push_path(pushkey), []).append(pushkey)
+            by_path.setdefault(_push_path(pushkey), []).append(pushkey)
         answers = await asyncio.gather(
             *(push(_push_request(request, path, notification)) for path in by_path)
         )
@@ -153,14 +158,31 @@ def _identifying(members: Mapping[str, object]) -> dict[str, object]:
     return kept
 
 
+def _push_path(pushkey: str) -> str:
+    """Whichever URL the token stands in, it is the token that counts: a service whose name has
+    changed keeps its subscriptions.
+    """
+    return "/wpush/" + pushkey.partition("/wpush/")[2].partition("?")[0]
+
+
 def _push_request(request: Request, path: str, notification: MatrixNotification) -> Request:
     """The push for one device. `path`: of its endpoint."""
     # The content is in clear; distributors of UnifiedPush pass on what has this name.
-    headers = client_headers(request)
+    sent = request.headers
+    headers = {name: value for name in _OF_CLIENT if (value := sent.get(name)) is not None}
     headers |= {"content-encoding": "aes128gcm", "ttl": TTL, "urgency": notification.urgency}
     if notification.topic is not None:
         headers["topic"] = notification.topic
-    return push_within(request, path, headers, notification.content)
+    return Request(
+        "POST",
+        path,
+        "",
+        headers,
+        request.peer,
+        body=notification.content,
+        proxies=request.proxies,
+        certificate=request.certificate,
+    )
 
 
 def _retry_later(answers: list[Response]) -> PushError:

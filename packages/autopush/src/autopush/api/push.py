@@ -10,7 +10,7 @@ user agent is not connected.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -247,24 +247,17 @@ class PushHandler:
             key = await self._key(headers, "" if endpoint is None else endpoint.uaid)
             await self.gone.check(key, named)
 
-    async def _key(self, headers: Mapping[str, str], turn: str) -> bytes:
-        """The verified key of the sender; empty without one. `turn`: as in `verify`."""
+    async def _key(self, headers: Mapping[str, str], uaid: str) -> bytes:
+        """The verified key of the sender; empty without one. `uaid`: as in `SignatureQueue`."""
         with suppress(PushError):
             credentials = self.verifier.credentials(
                 headers.get("authorization"), headers.get("crypto-key")
             )
             if credentials is not None:
-                await self.verify(credentials, turn)
+                claims = credentials.claims or await self._signatures.verify(credentials, uaid)
+                self.verifier.check(claims, self.clock())
                 return credentials.point()
         return b""
-
-    async def verify(self, credentials: Credentials, turn: str) -> None:
-        """Verify a sender; of the signatures that wait, those with the same `turn` share one.
-
-        :raises PushError: 401/109; 503/201, too many are waiting
-        """
-        claims = credentials.claims or await self._signatures.verify(credentials, turn)
-        self.verifier.check(claims, self.clock())
 
     def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:
         """201 with the documented headers and body, unless a bridge sets others."""
@@ -413,43 +406,6 @@ def read_update(form: bytes, now: float) -> tuple[int, str | None]:
             f"Invalid version: expected a number up to {MAX_VERSION}, got {shown(text)}",
         )
     return int(text), data
-
-
-# ── Pushes within another request ─────────────────────────────────────────────────────────────────
-
-Push = Callable[[Request], Awaitable[Response]]
-"""Answers a push."""
-
-_OF_CLIENT: Final = ("user-agent", "x-forwarded-for")
-
-
-def client_headers(request: Request) -> dict[str, str]:
-    """The headers that a push has from the request it comes in."""
-    headers = request.headers
-    return {name: headers[name] for name in _OF_CLIENT if name in headers}
-
-
-def push_path(endpoint: str) -> str:
-    """The path of an endpoint. Whichever URL the token stands in, it is the token that counts: a
-    service whose name has changed keeps its subscriptions.
-    """
-    return "/wpush/" + endpoint.partition("/wpush/")[2].partition("?")[0]
-
-
-def push_within(request: Request, path: str, headers: dict[str, str], body: bytes) -> Request:
-    """A push to the endpoint of that path, from the client of that request. `headers`: all of the
-    push, with lower-case names.
-    """
-    return Request(
-        "POST",
-        path,
-        "",
-        headers,
-        request.peer,
-        body=body,
-        proxies=request.proxies,
-        certificate=request.certificate,
-    )
 
 
 # ── Shared ────────────────────────────────────────────────────────────────────────────────────────

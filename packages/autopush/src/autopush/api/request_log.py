@@ -37,7 +37,7 @@ EVENTS: Final = {
 
 _WORDS: Final = (
     "wpush spush m v1 v2 err error crit errors status health push notif registration subscription "
-    "webpush simplepush fcm gcm apns adm stub _matrix notify batch "
+    "webpush simplepush fcm gcm apns adm stub _matrix notify "
     "__error__ __heartbeat__ __lbheartbeat__ __version__"
 )
 _SHOWN: Final = frozenset(_WORDS.split())

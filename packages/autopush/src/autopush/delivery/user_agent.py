@@ -32,6 +32,7 @@ from autopush.protocol.effects import (
     DropUser,
     Effect,
     Identify,
+    ReadStored,
     ReportNack,
     ReportRetrieved,
     Row,
@@ -41,6 +42,7 @@ from autopush.protocol.effects import (
     StoreRequest,
     StoreResult,
     Subscribe,
+    TimerReason,
     Unsubscribe,
     UserChange,
 )
@@ -105,7 +107,7 @@ class UserAgentConnection(WebSocketProtocol):
         self._node = node
         self._is_detached = False
         self._timer: Timer | None = None
-        self._session_timers: tuple[Timer, ...] = ()
+        self._session_timers: tuple[tuple[TimerReason, Timer], ...] = ()
         connected_at = int(node.clock() * 1000)
         self.session = Session(
             node.rules, connected_at, node.session_metrics, client.kind, node.broadcasts
@@ -372,9 +374,10 @@ class UserAgentConnection(WebSocketProtocol):
     def check_storage(self, urgency: str = HIGHEST) -> bool:
         effects = self.session.check_storage(urgency)
         self._carry_out(effects)
-        if effects:
+        is_read = any(isinstance(effect, ReadStored) for effect in effects)
+        if is_read:
             self._node.notification_checks.add()
-        return bool(effects)
+        return is_read
 
     def schedule_table_change(self) -> None:
         self._carry_out(self.session.schedule_table_change())
@@ -546,7 +549,7 @@ class UserAgentConnection(WebSocketProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for timer in self._session_timers:
+        for _, timer in self._session_timers:
             timer.cancel()
         self._session_timers = ()
 
@@ -554,8 +557,14 @@ class UserAgentConnection(WebSocketProtocol):
         if self.session.state in BLOCKED_STATES:
             self.pause_reading()
         seconds = self._node.uniform(*wanted.between)
+        others = []
+        for reason, pending in self._session_timers:
+            if reason is wanted.reason:
+                pending.cancel()
+            elif pending.pending:
+                others.append((reason, pending))
         timer = self._node.wheel.after(seconds, self._on_session_timer, wanted)
-        self._session_timers = (*(timer for timer in self._session_timers if timer.pending), timer)
+        self._session_timers = (*others, (wanted.reason, timer))
 
     def _on_session_timer(self, wanted: SetTimer) -> None:
         self._carry_out(self.session.on_timer(wanted.reason, self._node.clock()))

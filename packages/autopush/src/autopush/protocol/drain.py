@@ -3,15 +3,18 @@
 If its messages differ in urgency and fill more than a page, there is a pass over all pages for each
 urgency, the highest first. What is below the filter of the user agent is not sent and stays.
 
-The next page is read only when everything sent from this one is acked, and no row is read twice in
-one pass, so a pass always ends. A read pointer, which the original moved instead of deleting rows,
-is honoured but never written.
+The next page is read when everything sent from this one is acked, or overdue after
+`unacked_timeout`. What is overdue stays stored, and is sent again after the next hello. While there
+is any, `max_unacked` holds for stored messages too: a page with more is read again for the rest. No
+other row is read twice in one pass, so a pass always ends. A read pointer, which the original moved
+instead of deleting rows, is honoured but never written.
 
 Rule: a row is deleted as unsubscribed only against a list of subscriptions read later: a page's own
 list may lack a channel that was registered while the page was read.
 """
 
-from collections.abc import Callable, Collection
+import sys
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -29,9 +32,9 @@ NONE_LEFT: Final = -1
 class Unacked(Struct):
     """A notification that was sent and not acked.
 
-    `notification`: kept only while it is not stored. `row`: where it is stored. `of_page`: it is of
-    the page that the running drain sent last. `watchers`: called when it is acked, or never will
-    be.
+    `notification`: kept only while it is not stored. `row`: where it is stored. `of_page`: it was
+    read from storage. `watchers`: called when it is acked, or never will be. `is_overdue`: no page
+    waits for its ack any more.
     """
 
     channel_id: str
@@ -40,6 +43,7 @@ class Unacked(Struct):
     of_page: bool
     is_acked: bool = False
     watchers: list[Callable[[], None]] | None = None
+    is_overdue: bool = False
 
     def end(self) -> None:
         """It was acked, or its session or channel has ended."""
@@ -70,15 +74,20 @@ class Drain(Struct):
     reading: bool = False
     """Whether a page is being read."""
     waiting: int = 0
-    """Messages of the current page that are not acked."""
+    """Messages of the current page that are neither acked nor overdue."""
     too_many: bool = False
     """Whether more messages are stored than one user agent may have."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there is a page after the current one."""
+        return not self._over or self._left != NONE_LEFT
+
     def next_page(self) -> ReadStored | None:
         """None when all passes are over."""
+        if not self.has_more:
+            return None
         if self._over:
-            if self._left == NONE_LEFT:
-                return None
             self._least, self._left = self._left, NONE_LEFT
             self._over, self._after = False, None
         self.reading = True
@@ -120,11 +129,14 @@ class Drain(Struct):
         now: float,
         limit: int,
         min_urgency: str = LOWEST,
+        room: int = sys.maxsize,
     ) -> tuple[list[Notification], list[Row]]:
         """Returns the live messages for these channels, which are added to `unacked`, and the rows
         of the rest, to delete. More than `limit` messages are too many. A row of an unknown channel
-        is kept unsent, unless the page brought the list; and one below `min_urgency`.
+        is kept unsent, unless the page brought the list; and one below `min_urgency`. If there are
+        more live messages than `room`, the page is the next one again.
         """
+        before = self._after
         completed = self.page_read(page)
         if page.urgencies and not self._is_mixed:  # the first page of the first pass
             self._is_mixed = True
@@ -157,17 +169,26 @@ class Drain(Struct):
             if self.waiting >= limit:
                 self.too_many = True
                 return sending, []
+            if len(sending) >= room:
+                self._after, self._over = before, False
+                break
             unacked[version] = Unacked(channel_id, None, row, of_page=True)
             self.waiting += 1
             sending.append(notification)
         return sending, dead
 
-    def complete(self, version: str, *, of_page: bool) -> None:
+    def complete(self, version: str, sent: Unacked) -> None:
         """A message was acked or its channel unsubscribed; a read under way may still find it."""
-        if of_page:
+        if sent.of_page and not sent.is_overdue:
             self.waiting -= 1
         if self.reading:
             self._completed.add(version)
+
+    def stop_waiting(self, unacked: Mapping[str, Unacked]) -> None:
+        """What is unacked of the current page holds back the next one no longer."""
+        self.waiting = 0
+        for sent in unacked.values():
+            sent.is_overdue = sent.of_page
 
     def is_read(self, sort_time: int | None) -> bool:
         """Whether that time (µs) is not after the table's read pointer."""

@@ -125,11 +125,14 @@ class TimerReason(Enum):
     IDLE = "the device can be woken: close its connection if it has been silent for `wake_timeout`"
     CLOSE = "the hello could not be looked up: close"
     RETRY_READ = "a page of stored messages could not be read: read it again"
+    OVERDUE = "a page was sent `unacked_timeout` ago: its unacked messages hold back no other"
     ROTATE = "the user has an old message table: read it to its end, then change tables"
 
 
 class SetTimer(Struct, frozen=True):
-    """Call `Session.on_timer` after a random time in this range, in seconds."""
+    """Call `Session.on_timer` after a random time in this range, in seconds. It replaces a pending
+    timer of the same reason.
+    """
 
     between: tuple[float, float]
     reason: TimerReason

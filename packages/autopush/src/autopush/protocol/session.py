@@ -113,6 +113,7 @@ class Rules(Struct, frozen=True):
 
     max_unacked: int = 128
     msg_limit: int = 100
+    unacked_timeout: float = 30.0
     max_channels: int = 1000
     min_ping_gap: float = 55.0
     hello_timeout: float = 0.0
@@ -130,6 +131,7 @@ class Session:
 
     __slots__ = (
         "_broadcasts",
+        "_is_timed",
         "_last_ping",
         "_recheck",
         "_rules",
@@ -186,6 +188,8 @@ class Session:
         self.output_paused = False
         self.drain: Drain | None = None
         """While stored messages are read or wait for their acks."""
+        self._is_timed = False
+        """Whether the page that waits for its acks has a timer."""
         self._recheck = False
         """Whether storage has to be read when the user agent can take more."""
         self._table = TableState.CURRENT
@@ -420,7 +424,7 @@ class Session:
             return ()
         if self.state not in IDENTIFIED_STATES or self.drain is not None or self._is_busy:
             self._recheck = True
-            return ()
+            return self._read_on(self.drain) if self.drain is not None else ()
         self._recheck = False
         self.drain = Drain()
         return self._next_page(self.drain)
@@ -481,6 +485,11 @@ class Session:
             case TimerReason.RETRY_READ:
                 request = self.drain.retry_read() if self.drain else None
                 return [request] if request else ()
+            case TimerReason.OVERDUE:
+                if self.drain is None or not self._is_timed:
+                    return ()  # of an earlier page
+                self.drain.stop_waiting(self.unacked)
+                return self._read_on(self.drain)
             case TimerReason.ROTATE:
                 self._table = TableState.OLD
                 return self.check_storage()
@@ -535,6 +544,7 @@ class Session:
                 None if sent.notification is None else sent.notification.to_node(),
                 sent.row,
                 sent.of_page,
+                sent.is_overdue,
             )
             for version, sent in self.unacked.items()
         }
@@ -559,6 +569,7 @@ class Session:
                     None if sent.notification is None else from_node(state.uaid, sent.notification),
                     sent.row,
                     sent.of_page,
+                    is_overdue=sent.is_overdue,
                 )
                 for version, sent in state.unacked.items()
             }
@@ -705,14 +716,16 @@ class Session:
         unacked = self.unacked or {}
         channels: tuple[str, ...] = () if self.channels is None else self.channels
         limit = self._rules.msg_limit if self.simplepush is None else sys.maxsize
-        sending, dead = drain.send(page, unacked, channels, now, limit, self.min_urgency)
+        room = self._rules.max_unacked - len(unacked) if self._has_overdue else sys.maxsize
+        sending, dead = drain.send(page, unacked, channels, now, limit, self.min_urgency, room)
+        self._is_timed = False
         self.unacked = unacked or _NONE_UNACKED
         effects = self._stored_frames(sending)
         if drain.too_many:
             return [*effects, *self._reset_user(DropReason.TOO_MANY_MESSAGES)]
         if dead:
             effects.append(DeleteMessages(dead))
-        return effects if drain.waiting else [*effects, *self._next_page(drain)]
+        return [*effects, *self._read_on(drain)]
 
     def _stored_frames(self, sending: Sequence[Notification]) -> list[Effect]:
         if self.simplepush is not None:
@@ -759,7 +772,7 @@ class Session:
             if sent.watchers is not None:
                 sent.end()
             if drain is not None:
-                drain.complete(version, of_page=sent.of_page)
+                drain.complete(version, sent)
         if not self.unacked:
             self.unacked = _NONE_UNACKED
         effects: list[Effect] = []
@@ -768,32 +781,50 @@ class Session:
             effects.append(DeleteMessages(rows, acked))
         elif rows:
             effects.append(DeleteMessages(rows))
-        if drain is None:
-            effects += self._continue()
-        elif not drain.waiting and not drain.reading:
-            effects += self._next_page(drain)
+        effects += self._continue()
         return effects
+
+    @property
+    def _has_overdue(self) -> bool:
+        return any(sent.is_overdue for sent in self.unacked.values())
+
+    def _read_on(self, drain: Drain) -> Sequence[Effect]:
+        """Read the next page, or set the timer that ends the wait for the acks of this one."""
+        if drain.reading:
+            return ()
+        if not drain.waiting:
+            return () if self._is_busy and self._has_overdue else self._next_page(drain)
+        if self._is_timed or not (drain.has_more or self._recheck):
+            return ()
+        self._is_timed = True
+        return [SetTimer((self._rules.unacked_timeout,) * 2, TimerReason.OVERDUE)]
 
     def _next_page(self, drain: Drain) -> Sequence[Effect]:
         request = drain.next_page()
         if request is not None:
             return [request]
         self.drain = None
-        if self.is_reset:
-            return self._reset_user(DropReason.OLD_RECORD_VERSION)
-        if self._table is TableState.OLD:
+        if self._leaves_table and not self._has_overdue:
+            if self.is_reset:
+                return self._reset_user(DropReason.OLD_RECORD_VERSION)
             self._table = TableState.DRAINED
         return self._continue()
+
+    @property
+    def _leaves_table(self) -> bool:
+        """Whether the user is dropped or changes tables when all its stored messages are acked."""
+        return self.is_reset or self._table is TableState.OLD
 
     def _continue(self) -> Sequence[Effect]:
         """Do what had to wait for the store, the acks or the socket."""
         if self.drain is not None:
-            return ()
+            return self._read_on(self.drain)
         if self._table is TableState.DRAINED:
             if self.unacked or not self._step(Event.TABLE_DRAINED):
                 return ()
             return [ChangeTable()]
-        return self.check_storage() if self._recheck and not self._is_busy else ()
+        has_waited = self._recheck or (self._leaves_table and not self._has_overdue)
+        return self.check_storage() if has_waited and not self._is_busy else ()
 
     def _reset_user(self, reason: DropReason) -> Sequence[Effect]:
         self.is_reset = True

@@ -67,6 +67,7 @@ class UnackedState(Struct, array_like=True, frozen=True):
     notification: bytes | None
     row: Row | None
     of_page: bool
+    is_overdue: bool = False
 
 
 class SessionState(Struct, array_like=True, frozen=True):
@@ -101,6 +102,7 @@ NOT_EXPORTED: Final = frozenset(
         "output_paused",  # its socket has no unsent output
         "kind",  # follows from the headers of the upgrade, and from `simplepush`
         "_rules",
+        "_is_timed",  # the other process sets a timer of its own
         "metrics",
     }
 )

@@ -15,9 +15,6 @@ from typing import Any, Final
 
 from autopush.admission import AccountLimits, OpenConnections
 from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
-from autopush.api.batch import MAX_BODY as MAX_BATCH_BODY
-from autopush.api.batch import PATH as BATCH_PATH
-from autopush.api.batch import BatchHandler
 from autopush.api.forwarding import ENDPOINT, Forwarding
 from autopush.api.matrix import MAX_BODY as MAX_MATRIX_BODY
 from autopush.api.matrix import PATH as MATRIX_PATH
@@ -360,16 +357,12 @@ class Worker:
             websocket_url=settings.public_websocket_url,
             accounts_required=settings.accounts_required,
         )
-        matrix = batches = None
+        matrix = None
         limits = Limits(max_body=max(65_536, 2 * settings.max_data))
-        larger_bodies = {}
         if settings.has_matrix_gateway:
             matrix = MatrixGateway(self._metrics, max_data=settings.max_data)
-            larger_bodies["/" + "/".join(MATRIX_PATH)] = MAX_MATRIX_BODY
-        if senders := settings.batch_senders:
-            batches = BatchHandler(senders, pushes, self._requests, self._refusals, forwarding)
-            larger_bodies["/" + "/".join(BATCH_PATH)] = MAX_BATCH_BODY
-        limits = replace(limits, larger_bodies=larger_bodies)
+            larger_bodies = {"/" + "/".join(MATRIX_PATH): MAX_MATRIX_BODY}
+            limits = replace(limits, larger_bodies=larger_bodies)
         app = EndpointApp(
             push=pushes,
             simplepush=simplepushes,
@@ -386,7 +379,6 @@ class Worker:
             max_requests=settings.max_requests,
             forwarding=forwarding,
             matrix=matrix,
-            batches=batches,
         )
         self._sibling_ports[ENDPOINT] = app.respond_here
         server = self._ports.serve("endpoint", app, limits, block=headers.other)
@@ -409,6 +401,7 @@ class Worker:
         rules = Rules(
             max_unacked=settings.max_unacked,
             msg_limit=settings.msg_limit,
+            unacked_timeout=settings.unacked_timeout,
             hello_timeout=settings.hello_timeout,
             auto_ping_interval=settings.ping_interval,
             auto_ping_timeout=settings.auto_ping_timeout,

@@ -53,7 +53,6 @@ from autopush.settings.value_types import (
     Rate,
     Seconds,
     SecretTexts,
-    SenderKeys,
     Senders,
     SentryDsn,
     StoreUrl,
@@ -362,6 +361,11 @@ class Settings:
         "notifications a user agent may leave unacknowledged before further ones are stored; "
         "1 is the strictest",
     )
+    unacked_timeout: PositiveSeconds = DELIVERY.of(*NODES).option(
+        30.0,
+        "seconds after which a stored message that is not acknowledged no longer holds back the "
+        "next ones; it stays stored and is sent again after the next hello",
+    )
 
     max_connections: Count = LIMITS.of(*NODES).option(
         0, "user agents connected to one worker at once; 0 sets no limit"
@@ -445,12 +449,6 @@ class Settings:
         "application servers that alone may send, each with its public VAPID key or the sub of its "
         "tokens; may be given several times",
         default_text="everybody",
-    )
-    batch_senders: SenderKeys = LIMITS.of(*ENDPOINTS).option(
-        (),
-        "application servers that may send many messages in one request, each with its public "
-        "VAPID key; may be given several times",
-        default_text="nobody",
     )
     log_check_rate: OptionalRate = LIMITS.option(
         Rate(10, "min"), "requests to each of the pages that log an error for a test"

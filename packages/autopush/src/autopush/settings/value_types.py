@@ -254,12 +254,10 @@ def is_auth_key(text: str) -> bool:
 
 def is_sender(text: str) -> bool:
     """A VAPID public key, or the `sub` of a token."""
-    return text.startswith(("mailto:", "https:")) or is_sender_key(text)
-
-
-def is_sender_key(text: str) -> bool:
     from autopush.webpush.public_keys import parse_public_key  # noqa: PLC0415 - few list senders
 
+    if text.startswith(("mailto:", "https:")):
+        return True
     try:
         parse_public_key(text)
     except ValueError:
@@ -341,10 +339,6 @@ Senders = Annotated[
         "public VAPID keys, 65 bytes as 87 characters of base64, or mailto: and https: subjects",
         "SENDER",
     ),
-]
-SenderKeys = Annotated[
-    tuple[str, ...],
-    _list_of(is_sender_key, "public VAPID keys, 65 bytes as 87 characters of base64", "PUBLIC_KEY"),
 ]
 Networks = Annotated[
     tuple[str, ...],

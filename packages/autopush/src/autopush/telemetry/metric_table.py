@@ -47,7 +47,6 @@ LIMITS: Final = (
     "accounts_required",
     "address_connections",
     "allowed_senders",
-    "batch_senders",
     "broadcasts",
     "buffered_bytes",
     "connection_rate",
