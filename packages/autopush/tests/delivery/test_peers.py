@@ -529,6 +529,19 @@ async def test_a_check_of_an_instance_that_is_gone_is_not_repeated(nodes: Nodes)
     await asyncio.wait_for(nodes.finish(60), 5)
 
 
+async def test_what_a_node_took_for_a_duplicate_is_read_when_that_node_is_gone(
+    nodes: Nodes, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "RETRY_INTERVAL", 0.01)
+    agent = await harness.subscribed()
+    async with serving(AuthenticNode(name="started-since")) as server:
+        nodes._pending.add(at(server.port), "DELETE", f"/notif/{agent.uaid}/1")
+        taken = await harness.store_message(agent.uaid)
+        await nodes.finish(10)
+    await harness.run_until_idle()
+    assert agent.versions() == [taken.version]
+
+
 async def test_a_node_that_has_forgotten_the_session_gets_the_next_call_in_a_new_one(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

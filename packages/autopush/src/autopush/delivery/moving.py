@@ -133,8 +133,9 @@ class Movers:
                 user.disconnect(GOING_AWAY, STOPPING)
 
         node.is_retiring = True
-        await self._close_strangers(node)
-        await self._hand_over(cast(Mapping[UserAgentConnection, None], node.registry.sockets))
+        sockets = cast(Mapping[UserAgentConnection, None], node.registry.sockets)
+        # A stranger that is handed over before the answer is closed by the next version.
+        await asyncio.gather(self._close_strangers(node), self._hand_over(sockets))
         for user in list(node.registry.sockets):
             if user.uaid is None:  # it has to say its hello to the next version
                 user.disconnect(GOING_AWAY, STOPPING)

@@ -212,9 +212,12 @@ class Nodes:
     async def _call_again(self, node_id: str, method: str, path: str) -> NodeAnswer:
         """A call that was not answered."""
         answer = await self._call(node_id, method, path)
-        if node_id == self.own_id and answer is NodeAnswer.ABSENT:
+        has_moved_here = node_id == self.own_id and answer is NodeAnswer.ABSENT
+        # A node that is gone may have taken messages for the connection that was to end there.
+        has_taken_others = method == "DELETE" and answer is NodeAnswer.UNREACHABLE
+        if has_moved_here or has_taken_others:
             user = self.registry.find(path.split("/")[2])
-            if user is not None:  # it has moved here meanwhile
+            if user is not None:
                 user.check_storage()
         return answer
 
@@ -393,9 +396,6 @@ class PendingCalls:
             for call in calls:  # what is added from here on stays pending
                 del pending[call]
             answers = await asyncio.gather(*(self._call(node_id, *call) for call in calls))
-            if NodeAnswer.UNREACHABLE in answers:
-                # The node has no connections any more; a user agent that reconnects reads storage.
-                break
             unanswered = [
                 call for call, answer in zip(calls, answers, strict=True) if answer.may_be_back
             ]
