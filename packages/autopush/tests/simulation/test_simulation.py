@@ -24,7 +24,7 @@ SEARCHED_FROM = {
     "forgets-duplicates": 40,
     "takes-over-late": 50,
     "leaves-paused": 130,
-    "ends-before-the-older": 1000,
+    "ends-before-the-older": 1500,
     "calls-siblings-that-end": 90,
 }
 """The first of them, for bugs that few seeds show: the seeds before have shown nothing."""
