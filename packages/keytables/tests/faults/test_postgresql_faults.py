@@ -13,9 +13,9 @@ import pytest
 from keytables import (
     Attr,
     Item,
+    OutOfReach,
     Returning,
     TableHandle,
-    Throttled,
 )
 from keytables.postgresql import PostgresEngine
 from support.clocks import ManualClock
@@ -258,7 +258,7 @@ async def test_a_statement_left_in_the_server_has_no_effect_later(
     # The repeated one waits for the same row, in a new session: the first one is gone before.
     await next_waiting(observer, "Lock", before)
     assert not before & await waiting(observer, "Lock")
-    with pytest.raises(Throttled):
+    with pytest.raises(OutOfReach):
         await put
     await direct.get(KEY)
     assert await waiting(observer, "Lock") == set()
@@ -286,7 +286,7 @@ async def test_while_the_database_is_away_nothing_is_applied_and_all_may_be_retr
         tables[1].batch_write(deletes=[KEY]),
         return_exceptions=True,
     )
-    assert [type(result) for result in results] == [Throttled] * 5
+    assert [type(result) for result in results] == [OutOfReach] * 5
     await pg_proxy.start()
     assert await tables[1].get(KEY) == ITEM
 
