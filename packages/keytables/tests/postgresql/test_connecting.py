@@ -6,6 +6,7 @@ Each refusal is one line, without a password.
 import asyncio
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -308,6 +309,15 @@ async def test_a_connection_is_given_up_when_one_statement_is_not_answered_in_ti
     with pytest.raises(ConnectionLost, match="did not answer in time"):
         await session.fetch("SELECT pg_sleep(60)")
     assert session.is_closed
+
+
+async def test_both_ends_ask_whether_a_silent_connection_still_exists() -> None:
+    session = await Connector(postgres().url(), {}, 5.0).connect()
+    sock = session._connection._transport.get_extra_info("socket")
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == connections.KEEPALIVE
+    assert await session.fetch("SHOW tcp_keepalives_idle") == [(str(connections.KEEPALIVE),)]
+    await session.close()
 
 
 async def test_a_transaction_that_stands_still_is_ended_by_the_server(
