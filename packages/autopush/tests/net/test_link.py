@@ -274,10 +274,8 @@ async def test_a_peer_that_goes_on_refusing_is_tried_at_most_every_two_seconds(
         for seconds in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0):
             with pytest.raises(LinkRefused):
                 await link.request("PUT", "/")
-            clock.skip(seconds - 0.05)
-            with pytest.raises(LinkDown, match="a moment ago"):
-                link.request("PUT", "/")
-            clock.skip(0.05)
+            assert link._delay == seconds
+            clock.skip(seconds + 0.01)
 
 
 async def test_a_connect_that_hangs_costs_one_timeout_for_all(wheel: TimerWheel) -> None:

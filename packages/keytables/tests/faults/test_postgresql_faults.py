@@ -16,6 +16,7 @@ from keytables import (
     OutOfReach,
     Returning,
     TableHandle,
+    Throttled,
 )
 from keytables.postgresql import PostgresEngine
 from support.clocks import ManualClock
@@ -258,7 +259,7 @@ async def test_a_statement_left_in_the_server_has_no_effect_later(
     # The repeated one waits for the same row, in a new session: the first one is gone before.
     await next_waiting(observer, "Lock", before)
     assert not before & await waiting(observer, "Lock")
-    with pytest.raises(OutOfReach):
+    with pytest.raises(Throttled):
         await put
     await direct.get(KEY)
     assert await waiting(observer, "Lock") == set()

@@ -182,8 +182,6 @@ class ConnectionNode:
         loop = asyncio.get_running_loop()
         began, users = loop.time(), [each for each in self.registry.sockets if each.is_connected]
         for number, user in enumerate(users):
-            if not user.is_connected:
-                continue
             due = began + (number + self.uniform(0, 1)) * seconds / len(users)
             if (early := due - loop.time()) > 0:
                 await asyncio.sleep(early)
