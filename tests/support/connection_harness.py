@@ -21,7 +21,6 @@ from autopush.limits import LimitRefusals, TokenBuckets, UserAgentLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
-from autopush.protocol.effects import Row
 from autopush.protocol.session import Rules
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan, UserRecord
@@ -29,6 +28,7 @@ from autopush.telemetry.metric_table import WORKER_HEARTBEAT, WORKER_READY
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key, new_message_id
 from autopush.webpush.urgency import HIGHEST
 from keytables import Item, Value

@@ -21,13 +21,13 @@ from autopush.delivery.router import DeliveryResult, NodeCache, UserAgentRouter
 from autopush.limits import StoredLimits
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits
 from autopush.net.timers import TimerWheel
-from autopush.protocol.effects import Row
 from autopush.protocol.session import Rules
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key, new_message_id
 from autopush.webpush.urgency import HIGHEST, NORMAL
 from keytables import Engine, Item, Param, Table, TableHandle, Update, Value

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from autopush.delivery.session_log import Client
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
-from autopush.protocol.effects import Effect, Identify, Row, Send, StoredMessage, StoreRequest
+from autopush.protocol.effects import Effect, Identify, Send, StoreRequest
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.session_state import SessionMetrics
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import UserAgentNames
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row, StoredMessage
 from support.recorded import new_metrics
 
 UAID = "0123456789abcdef0123456789abcdef"

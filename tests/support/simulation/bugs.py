@@ -19,12 +19,12 @@ from autopush.delivery.user_agent import UserAgentConnection
 from autopush.delivery.versions import OtherVersions
 from autopush.net.http_messages import Response
 from autopush.net.siblings import SiblingError, Siblings, _Sibling
-from autopush.protocol.effects import StoredPage
 from autopush.protocol.session import Session
 from autopush.store import PushStore
 from autopush.store.messages import Messages
 from autopush.store.users import Users
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import StoredPage
 from support.memory_engine import MemoryTable
 
 

@@ -22,7 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 from autopush.fair_queue import FairQueue
-from autopush.protocol.effects import Row, TooOften
+from autopush.protocol.effects import TooOften
 from autopush.recently_used import RecentlyUsed
 from autopush.settings.value_types import Rate
 from autopush.store.messages import Stored, row_of, size_of
@@ -33,6 +33,7 @@ from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from autopush.webpush.tokens import Endpoint
 from autopush.webpush.vapid import AllowedSenders, Credentials
 from keytables import KeytablesError

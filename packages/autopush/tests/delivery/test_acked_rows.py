@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from autopush.delivery.connected import ACKS_KEPT, AckedRows
-from autopush.protocol.effects import Row
 from autopush.store.messages import row_of
+from autopush.webpush.stored import Row
 from support.clocks import ManualClock
 from support.connection_harness import Harness
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from autopush.protocol.effects import StoredPage
 from autopush.store.messages import PAGE
+from autopush.webpush.stored import StoredPage
 from support.connection_harness import CHANNEL, OTHER
 from support.month_cluster import EVERY_ENGINE, NOVEMBER, ONE, TWO, Cluster, Node
 

@@ -20,9 +20,9 @@ from autopush.net.siblings import (
 )
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
-from autopush.protocol.effects import Row
 from autopush.store.messages import row_of
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from autopush.webpush.urgency import HIGHEST
 from support.cases import cases
 from support.certificates import tls_pair

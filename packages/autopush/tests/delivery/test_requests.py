@@ -5,10 +5,11 @@ import gc
 
 import pytest
 
-from autopush.protocol.effects import ReadStored, StoredPage
+from autopush.protocol.effects import ReadStored
 from autopush.protocol.session import Rules
 from autopush.store import UserRecord
 from autopush.store.messages import row_of
+from autopush.webpush.stored import StoredPage
 from keytables import StorageFull, Throttled, Unavailable
 from support.connection_harness import (
     CHANNEL,

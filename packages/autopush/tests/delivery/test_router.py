@@ -8,9 +8,9 @@ import pytest
 from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.peers import NodeAnswer
 from autopush.delivery.router import ACK_TIMEOUT, DeliveryResult, UserAgentRouter, UserOnRecord
-from autopush.protocol.effects import Row
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from keytables import Throttled, Unavailable
 from support.connection_harness import CHANNEL, NODE, OTHER, OTHER_NODE, UAID, Harness, UserAgent
 from support.month_cluster import NOVEMBER, ONE, TWO, Cluster

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from autopush.protocol.effects import Row
 from autopush.store import PushStore, TablePlan
 from autopush.store.messages import Messages, row_of
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from keytables import Unavailable
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID

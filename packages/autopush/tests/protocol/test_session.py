@@ -17,12 +17,9 @@ from autopush.protocol.effects import (
     Identify,
     ReadStored,
     ReportNack,
-    Row,
     Send,
     SetTimer,
     SetUrgency,
-    StoredMessage,
-    StoredPage,
     StoreFailure,
     Subscribe,
     TimerReason,
@@ -34,6 +31,7 @@ from autopush.protocol.messages import decode
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.states import State
 from autopush.webpush.identifiers import hash_secret
+from autopush.webpush.stored import Row, StoredMessage, StoredPage
 from support.cases import cases
 from support.senders import Sender
 from support.session_frames import (

@@ -4,14 +4,7 @@ import json
 
 import pytest
 
-from autopush.protocol.effects import (
-    Identified,
-    ReadStored,
-    ReportNack,
-    StoredMessage,
-    StoredPage,
-    StoreFailure,
-)
+from autopush.protocol.effects import Identified, ReadStored, ReportNack, StoreFailure
 from autopush.protocol.session import Session
 from autopush.protocol.session_state import NOTHING_COUNTED, SessionCounts
 from autopush.telemetry.metric_table import (
@@ -29,6 +22,7 @@ from autopush.telemetry.metric_table import (
 )
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.notification import VersionUpdate
+from autopush.webpush.stored import StoredMessage, StoredPage
 from support.recorded import new_metrics, recorded
 from support.session_frames import (
     CHANNEL,

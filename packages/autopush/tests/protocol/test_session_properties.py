@@ -23,12 +23,9 @@ from autopush.protocol.effects import (
     Identified,
     Identify,
     ReadStored,
-    Row,
     Send,
     SetTimer,
     SetUrgency,
-    StoredMessage,
-    StoredPage,
     StoreFailure,
     Subscribe,
     TimerReason,
@@ -37,6 +34,7 @@ from autopush.protocol.effects import (
 from autopush.protocol.session import Rules
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row, StoredMessage, StoredPage
 from autopush.webpush.urgency import LEVELS, LOWEST, NORMAL, is_below
 from support.session_frames import new_session
 from support.soak import times

@@ -11,10 +11,7 @@ from autopush.protocol.effects import (
     Identified,
     Identify,
     ReadStored,
-    Row,
     SetTimer,
-    StoredMessage,
-    StoredPage,
     StoreFailure,
     Subscribe,
     TimerReason,
@@ -24,6 +21,7 @@ from autopush.protocol.session import Rules, Session
 from autopush.protocol.simplepush import read_wake_data
 from autopush.protocol.states import State
 from autopush.webpush.notification import VersionUpdate
+from autopush.webpush.stored import Row, StoredMessage, StoredPage
 from support.cases import cases
 from support.session_frames import CHANNEL, NOW, OTHER, UAID, frame, new_session, request_in, sent
 

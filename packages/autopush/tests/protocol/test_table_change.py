@@ -13,13 +13,12 @@ from autopush.protocol.effects import (
     ReadStored,
     Send,
     SetTimer,
-    StoredMessage,
-    StoredPage,
     StoreFailure,
     TimerReason,
 )
 from autopush.protocol.session import Session
 from autopush.protocol.states import State
+from autopush.webpush.stored import StoredMessage, StoredPage
 from support.session_frames import (
     CHANNEL,
     NOW,

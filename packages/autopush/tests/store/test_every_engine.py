@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from autopush.protocol.effects import StoredPage
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.messages import PAGE
 from autopush.store.rotation import move_late_messages, move_user
 from autopush.store.tables import Month, message_table
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import StoredPage
 from autopush.webpush.urgency import LEVELS
 from keytables import Engine
 from support import engines

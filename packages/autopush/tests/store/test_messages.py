@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from autopush.protocol.effects import Row
 from autopush.store import PushStore, TablePlan
 from autopush.store.messages import PAGE, row_of
 from autopush.store.tables import message_table
 from autopush.telemetry.metric_table import MESSAGE_DELETED, MESSAGE_RETRIEVED, MESSAGE_STORED
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from keytables import Engine, StorageFull
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine

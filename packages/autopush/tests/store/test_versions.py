@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from autopush.protocol.effects import Row
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.messages import row_of
 from autopush.store.tables import storage_table
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.notification import MAX_VERSION, VersionUpdate
+from autopush.webpush.stored import Row
 from keytables import Engine, StorageFull, TableHandle
 from support.memory_engine import MemoryEngine
 

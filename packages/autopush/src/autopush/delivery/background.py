@@ -13,7 +13,7 @@ from autopush.delivery.connected import AckedRows
 from autopush.delivery.peers import Nodes
 from autopush.delivery.presence import notify_node
 from autopush.net.timers import TimerWheel
-from autopush.protocol.effects import Ack, Row, Undelivered
+from autopush.protocol.effects import Ack, Undelivered
 from autopush.protocol.messages import UNUSABLE
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import row_of
@@ -23,6 +23,7 @@ from autopush.store.users import SIMPLEPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
 from autopush.webpush.identifiers import has_receipt
+from autopush.webpush.stored import Row
 from autopush.webpush.tokens import KeyRing, parse_message_id
 from keytables import TableNotFound, Throttled, Unavailable
 from keytables.retries import Backoff

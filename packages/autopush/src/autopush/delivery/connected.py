@@ -7,9 +7,9 @@ from typing import Final, Protocol
 
 from autopush.clock import Clock
 from autopush.protocol.drain import Unacked
-from autopush.protocol.effects import Row
 from autopush.store.versions import UserMessages
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from autopush.webpush.urgency import HIGHEST
 
 ACKS_KEPT: Final = 60.0

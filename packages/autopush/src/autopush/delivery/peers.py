@@ -27,11 +27,12 @@ from autopush.net.node_auth import is_instance_path, split_instance_url
 from autopush.net.siblings import SUCCESSOR, SiblingError, SiblingRestarted, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
-from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED, Row
+from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import NODE_CONNECT_ERROR, NODE_TIMEOUT
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from autopush.webpush.urgency import HIGHEST
 
 MAX_LINKS: Final = 4096

@@ -23,7 +23,6 @@ from autopush.protocol.effects import (
     Identify,
     ReadStored,
     SetUrgency,
-    StoredPage,
     StoreRequest,
     StoreResult,
     Subscribe,
@@ -36,6 +35,7 @@ from autopush.store.users import CONNECTING, RECORD_VERSION, SIMPLEPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry.metrics import Counter
 from autopush.webpush.identifiers import hash_secret, new_secret
+from autopush.webpush.stored import StoredPage
 from autopush.webpush.tokens import EndpointTokens
 from keytables import TableNotFound, Throttled, Unavailable
 

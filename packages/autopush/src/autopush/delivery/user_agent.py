@@ -35,7 +35,6 @@ from autopush.protocol.effects import (
     ReadStored,
     ReportNack,
     ReportRetrieved,
-    Row,
     Send,
     SetTimer,
     StoreFailure,
@@ -52,6 +51,7 @@ from autopush.protocol.states import BLOCKED_STATES, State
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from autopush.webpush.urgency import HIGHEST
 from keytables import KeytablesError, TableNotFound, Throttled, Unavailable
 

@@ -20,9 +20,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from autopush.protocol.effects import ReadStored, Row, StoredMessage, StoredPage
+from autopush.protocol.effects import ReadStored
 from autopush.webpush.identifiers import TIMESTAMPED_ROWS, sort_key_after
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row, StoredMessage, StoredPage
 from autopush.webpush.urgency import LEVELS, LOWEST, NORMAL
 
 NONE_LEFT: Final = -1

@@ -6,11 +6,12 @@ the session; other effects need no answer.
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row, StoredPage
 from autopush.webpush.urgency import LOWEST
 
 # --- codes and reasons of a close -----------------------------------------------------------------
@@ -37,18 +38,6 @@ RECORD_OUTDATED: Final = "the record is outdated"
 REVOKED: Final = "the user was revoked"
 NO_ACCOUNT: Final = "the token of a user is required"
 TOO_MANY_CONNECTIONS: Final = "too many connections of this user"
-
-
-class Row(NamedTuple):
-    """`update_id`: set where the row may be replaced (topics): delete only that version."""
-
-    sort_key: str
-    update_id: str | None
-
-
-class StoredMessage(Struct, frozen=True):
-    row: Row
-    notification: Notification
 
 
 # --- effects that need no answer ------------------------------------------------------------------
@@ -216,22 +205,6 @@ class Identified(Struct, frozen=True):
 
     def __repr__(self) -> str:  # without its secret
         return f"Identified(new={self.new})"
-
-
-class StoredPage(Struct, frozen=True):
-    """Some of a user's stored messages, in the order of delivery."""
-
-    messages: Sequence[StoredMessage]
-    last: str | None
-    """The sort key to continue after; None on the last page."""
-    channels: frozenset[str] | None = None
-    """All subscriptions: with the first page, and with one that has a message for a channel which
-    the user agent is not known to have; then they were read after the page. Else None.
-    """
-    read_to: int = 0
-    """The read pointer of the original (µs), with the first page."""
-    urgencies: frozenset[str] = frozenset()
-    """What messages of this user may have other than normal, with the first page."""
 
 
 class StoreFailure(Enum):

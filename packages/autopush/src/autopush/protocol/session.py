@@ -51,11 +51,9 @@ from autopush.protocol.effects import (
     ReadStored,
     ReportNack,
     ReportRetrieved,
-    Row,
     Send,
     SetTimer,
     SetUrgency,
-    StoredPage,
     StoreFailure,
     StoreRequest,
     StoreResult,
@@ -91,6 +89,7 @@ from autopush.webpush.identifiers import (
     is_uaid,
 )
 from autopush.webpush.notification import Notification, from_node, updates_message
+from autopush.webpush.stored import Row, StoredPage
 from autopush.webpush.tokens import decode_key
 from autopush.webpush.urgency import HIGHEST, LOWEST, is_below, known_urgency
 

@@ -5,7 +5,6 @@ from typing import Final
 from msgspec import Struct
 
 from autopush.protocol.drain import Drain
-from autopush.protocol.effects import Row
 from autopush.protocol.simplepush import SimplePushState
 from autopush.telemetry.metric_table import (
     UA_ACK,
@@ -22,6 +21,7 @@ from autopush.telemetry.metric_table import (
     UA_UNREGISTER,
 )
 from autopush.telemetry.metrics import Metrics
+from autopush.webpush.stored import Row
 from autopush.webpush.urgency import LOWEST
 
 

@@ -11,12 +11,12 @@ from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Final
 
-from autopush.protocol.effects import Row
 from autopush.store.push_store import UNUSED_UAID, PushStore
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import STORE_FAILURES
 from autopush.telemetry.metrics import Metrics, SharedMetrics
 from autopush.webpush.identifiers import CHANNELS_ROW
+from autopush.webpush.stored import Row
 from keytables import (
     AccessRefused,
     KeytablesError,

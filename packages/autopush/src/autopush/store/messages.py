@@ -23,7 +23,6 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from autopush.clock import Clock
-from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.recently_used import RecentlyUsed
 from autopush.store.tables import NO_MONTH, Hasher, Month
 from autopush.store.users import WEBPUSH
@@ -36,6 +35,7 @@ from autopush.telemetry.metric_table import (
 from autopush.telemetry.metrics import Metrics, unshared_metrics
 from autopush.webpush.identifiers import CHANNELS_ROW, parse_sort_key
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row, StoredMessage, StoredPage
 from autopush.webpush.tokens import MessageId
 from autopush.webpush.urgency import LEVELS, NORMAL, known_urgency
 from keytables import (

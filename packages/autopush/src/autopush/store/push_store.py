@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Self
 
 from autopush.clock import Clock
-from autopush.protocol.effects import Row
 from autopush.recently_used import RecentlyUsed
 from autopush.store.accounts import Accounts
 from autopush.store.messages import Messages, row_of_id
@@ -33,6 +32,7 @@ from autopush.store.versions import UserMessages, Versions
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.notification import Notification
+from autopush.webpush.stored import Row
 from autopush.webpush.tokens import MessageId
 from keytables import Engine, TableHandle, TableNotFound
 

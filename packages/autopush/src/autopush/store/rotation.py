@@ -22,12 +22,12 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from autopush.protocol.drain import Drain
-from autopush.protocol.effects import Row
 from autopush.store.messages import Messages
 from autopush.store.push_store import PushStore
 from autopush.store.tables import Month, TablePlan, message_table
 from autopush.store.users import SIMPLEPUSH, UserRecord
 from autopush.store.versions import UserMessages
+from autopush.webpush.stored import Row
 from keytables import Capacity, Engine, TableNotFound, Throttled
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Container, Sequence
 from typing import Final
 
-from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.protocol.simplepush import ANY_CHANNEL
 from autopush.store.messages import (
     NEARLY_FULL,
@@ -25,6 +24,7 @@ from autopush.store.tables import Hasher, Month
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
 from autopush.webpush.notification import Notification, VersionUpdate, number_of
+from autopush.webpush.stored import Row, StoredMessage, StoredPage
 from keytables import Attr, Engine, Item, Param, Range, StorageFull, TableHandle
 
 PAGE: Final = 500
