@@ -7,8 +7,7 @@ from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.effects import Identified, ReadStored, SetTimer, TimerReason
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.session_state import NOT_EXPORTED, SessionState
-from autopush.protocol.simplepush import ANY_CHANNEL
-from autopush.webpush.stored import Row, StoredPage
+from autopush.webpush.stored import ANY_CHANNEL, Row, StoredPage
 from support.session_frames import (
     CHANNEL,
     NOW,

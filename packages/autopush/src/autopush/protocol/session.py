@@ -72,7 +72,7 @@ from autopush.protocol.session_state import (
     SessionState,
     UnackedState,
 )
-from autopush.protocol.simplepush import ANY_CHANNEL, SimplePushState
+from autopush.protocol.simplepush import SimplePushState
 from autopush.protocol.states import (
     IDENTIFIED_STATES,
     TRANSITIONS,
@@ -89,7 +89,7 @@ from autopush.webpush.identifiers import (
     is_uaid,
 )
 from autopush.webpush.notification import Notification, from_node, updates_message
-from autopush.webpush.stored import Row, StoredPage
+from autopush.webpush.stored import ANY_CHANNEL, Row, StoredPage
 from autopush.webpush.tokens import decode_key
 from autopush.webpush.urgency import HIGHEST, LOWEST, is_below, known_urgency
 

@@ -31,18 +31,6 @@ class SimplePushState(Struct):
     last_message: float
 
 
-class AnyChannel(tuple[str, ...]):
-    """Contains every channel: the server does not know a SimplePush user's subscriptions."""
-
-    __slots__ = ()
-
-    def __contains__(self, channel_id: object) -> bool:
-        return True
-
-
-ANY_CHANNEL: Final = AnyChannel()
-
-
 def is_spoken(hello: ClientMessage) -> bool:
     """Whether this is a hello of SimplePush.
 

@@ -8,7 +8,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from autopush.protocol.drain import Drain
 from autopush.store.messages import Messages
 from autopush.store.tables import (
     Hasher,
@@ -21,7 +20,7 @@ from autopush.store.tables import (
     uaid_hasher,
 )
 from autopush.store.users import SIMPLEPUSH, UserRecord, parse_record
-from autopush.store.versions import UserMessages, Versions
+from autopush.store.versions import UserMessages, Versions, unread_pages
 from keytables import Engine, Item, TableNotFound
 
 MAX_COUNTED: Final = 10_000
@@ -112,17 +111,15 @@ async def _open(
 
 async def _read(messages: UserMessages, uaid: str, channel_id: str, now: float) -> UserTable:
     channels = await messages.channels(uaid)
-    drain, pending, rows = Drain(), PendingMessages(), 0
-    while (step := drain.next_page()) is not None:
+    pending, rows = PendingMessages(), 0
+    async for page in unread_pages(messages, uaid):
         if rows >= MAX_COUNTED:
             pending.has_more = True
             break
-        page = await messages.read(uaid, step.after)
-        drain.page_read(page)
-        rows += len(page.messages)
-        for stored in page.messages:
+        rows += len(page)
+        for stored in page:
             message = stored.notification
-            if drain.is_read(message.sort_time) or message.channel_id not in channels:
+            if message.channel_id not in channels:
                 continue
             if message.expired(now):
                 pending.expired += 1

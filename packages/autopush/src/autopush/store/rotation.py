@@ -21,12 +21,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from autopush.protocol.drain import Drain
 from autopush.store.messages import Messages
 from autopush.store.push_store import PushStore
 from autopush.store.tables import Month, TablePlan, message_table
 from autopush.store.users import SIMPLEPUSH, UserRecord
-from autopush.store.versions import UserMessages
+from autopush.store.versions import UserMessages, unread_pages
 from autopush.webpush.stored import Row
 from keytables import Capacity, Engine, TableNotFound, Throttled
 
@@ -147,19 +146,14 @@ async def move_late_messages(
     uaid: str, old: UserMessages, new: UserMessages, acked: Collection[Row] = ()
 ) -> None:
     """Step 3: move the unread messages of the old table. `acked`: rows about to be deleted."""
-    drain = Drain()
-    while (request := drain.next_page()) is not None:
-        try:
-            batch = await old.read(uaid, request.after)
-        except TableNotFound:
-            return  # its messages were dropped with it
-        drain.page_read(batch)
-        unread = [
-            stored.row
-            for stored in batch.messages
-            if stored.row not in acked and not drain.is_read(stored.notification.sort_time)
-        ]
-        await move_messages(uaid, unread, old, new)
+    try:
+        async for page in unread_pages(old, uaid):
+            unread = [stored.row for stored in page if stored.row not in acked]
+            await move_messages(uaid, unread, old, new)
+    except TableNotFound as error:
+        if error.table != old.name:
+            raise
+        # Its messages were dropped with it.
 
 
 async def end_move(

@@ -8,10 +8,9 @@ every channel counts as subscribed. Rows do not expire, and the table belongs to
 """
 
 import asyncio
-from collections.abc import Awaitable, Container, Sequence
+from collections.abc import AsyncIterator, Awaitable, Container, Sequence
 from typing import Final
 
-from autopush.protocol.simplepush import ANY_CHANNEL
 from autopush.store.messages import (
     NEARLY_FULL,
     Messages,
@@ -22,9 +21,14 @@ from autopush.store.messages import (
 )
 from autopush.store.tables import Hasher, Month
 from autopush.store.users import SIMPLEPUSH
-from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
+from autopush.webpush.identifiers import (
+    CHANNELS_ROW,
+    TIMESTAMPED_ROWS,
+    is_channel_id,
+    sort_key_after,
+)
 from autopush.webpush.notification import Notification, VersionUpdate, number_of
-from autopush.webpush.stored import Row, StoredMessage, StoredPage
+from autopush.webpush.stored import ANY_CHANNEL, Row, StoredMessage, StoredPage
 from keytables import Attr, Engine, Item, Param, Range, StorageFull, TableHandle
 
 PAGE: Final = 500
@@ -136,10 +140,30 @@ UserMessages = Messages | Versions
 """A table of pending messages or versions: both have the same interface."""
 
 
+async def unread_pages(messages: UserMessages, uaid: str) -> AsyncIterator[list[StoredMessage]]:
+    """All stored messages, page by page, but those before the read pointer of the original."""
+    after: str | None = None
+    read_to = 0
+    while True:
+        page = await messages.read(uaid, after)
+        read_to = max(read_to, page.read_to)
+        yield [each for each in page.messages if _is_after(each, read_to)]
+        if page.last is None:
+            return
+        after = page.last
+        if after >= TIMESTAMPED_ROWS:
+            after = max(after, sort_key_after(read_to))
+
+
 async def delete_versions(table: TableHandle, user: str) -> None:
     """Delete all versions of a user. `user`: its storage key."""
     while items := (await table.query(user, sort=Range(gt=CHANNELS_ROW), limit=PAGE)).items:
         await table.batch_write(deletes=[(user, str(item["chid"])) for item in items])
+
+
+def _is_after(stored: StoredMessage, read_to: int) -> bool:
+    sort_time = stored.notification.sort_time
+    return sort_time is None or sort_time > read_to
 
 
 def _stored(uaid: str, item: Item) -> StoredMessage | None:

@@ -1,7 +1,7 @@
 """Messages as a store keeps them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -34,3 +34,15 @@ class StoredPage(Struct, frozen=True):
     """The read pointer of the original (µs), with the first page."""
     urgencies: frozenset[str] = frozenset()
     """What messages of this user may have other than normal, with the first page."""
+
+
+class AnyChannel(tuple[str, ...]):
+    """Contains every channel: the server does not know a SimplePush user's subscriptions."""
+
+    __slots__ = ()
+
+    def __contains__(self, channel_id: object) -> bool:
+        return True
+
+
+ANY_CHANNEL: Final = AnyChannel()
