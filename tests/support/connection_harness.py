@@ -7,29 +7,26 @@ moves both clocks.
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, Self, cast
 
-from autopush.admission import AccountLimits
 from autopush.api.status_pages import Dockerflow
+from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import Registry
 from autopush.delivery.node import ConnectionNode
-from autopush.delivery.peers import NodeAnswer, Nodes
-from autopush.delivery.placement import Placement
+from autopush.delivery.peers import Nodes
 from autopush.delivery.user_agent import UserAgentConnection
-from autopush.limits import LimitRefusals, TokenBuckets, UserAgentLimits
-from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
+from autopush.keys import ServiceKeys
 from autopush.net.timers import TimerWheel
-from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
-from autopush.protocol.session import Rules
-from autopush.settings.value_types import Rate
+from autopush.service.compose import IO, Parts, compose
+from autopush.settings import Settings
 from autopush.store import PushStore, TablePlan, UserRecord
+from autopush.store.accounts import Account
 from autopush.telemetry.metric_table import WORKER_HEARTBEAT, WORKER_READY
-from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.notification import Notification
-from autopush.webpush.stored import Row
-from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key, new_message_id
+from autopush.webpush.tokens import KeyRing, new_key, new_message_id
 from autopush.webpush.urgency import HIGHEST
 from keytables import Item, Value
 from support import wire
@@ -37,7 +34,6 @@ from support.clocks import ManualClock
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
 from support.memory_engine import MemoryEngine
-from support.node_server import KEYS
 from support.recorded import new_metrics
 
 UAID = "0123456789abcdef0123456789abcdef"
@@ -46,6 +42,7 @@ OTHER = "99999999-2222-3333-4444-555555555555"
 NODE, OTHER_NODE = "http://one:8081/i/first", "http://two:8081/i/second"
 ENDPOINT = "https://push.example"
 ERRORS = f"{ENDPOINT}/errors"
+WEBSOCKET = "wss://push.example/"
 
 PEER = "192.0.2.1"
 LOOPBACK = "127.0.0.1"
@@ -92,35 +89,35 @@ class FaultyEngine(MemoryEngine):
 
 
 class RecordingNodes(Nodes):
-    """Records every call; the own node carries it out, others give the answers set here."""
+    """Records every call; the own node carries it out, others give the outcomes set here."""
 
-    def __init__(self, registry: Registry, wheel: TimerWheel, metrics: Metrics) -> None:
-        super().__init__(NODE, registry, wheel, metrics, keys=KEYS, connect_timeout=1)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.calls: list[tuple[object, ...]] = []
         self.pushed: list[Notification] = []
-        self.push_answer = NodeAnswer.ABSENT
-        self.conditional_answer = NodeAnswer.DONE
+        self.push_answer = Outcome.ABSENT
+        self.conditional_answer = Outcome.DONE
         """Of a push by way of the cache."""
-        self.check_answer = NodeAnswer.DONE
+        self.check_answer = Outcome.DONE
 
     @property
     def checks(self) -> list[tuple[object, ...]]:
         """The checks of storage among the calls."""
         return [call for call in self.calls if call[0] == "check"]
 
-    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+    async def push(self, node_id: str, notification: Notification) -> Outcome:
         self.calls.append(("push", node_id, notification.uaid))
         self.pushed.append(notification)
         if node_id == self.own_id:
-            return await super().push(node_id, notification, row)
+            return await super().push(node_id, notification)
         return self.push_answer
 
-    async def push_if_subscribed(self, node_id: str, notification: Notification) -> NodeAnswer:
+    async def push_if_subscribed(self, node_id: str, notification: Notification) -> Outcome:
         self.calls.append(("push if subscribed", node_id, notification.uaid))
         self.pushed.append(notification)
         return self.conditional_answer
 
-    async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> NodeAnswer:
+    async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> Outcome:
         self.calls.append(("check", node_id, uaid))
         if node_id == self.own_id:
             return await super().check_storage(node_id, uaid, urgency)
@@ -236,16 +233,36 @@ class UserAgent:
         ]
 
 
-def no_limits(metrics: Metrics) -> UserAgentLimits:
-    """Of a node whose user agents may ask as much as they like."""
-    return UserAgentLimits(LimitRefusals(metrics), TokenBuckets(None))
+UNLIMITED = Settings(
+    command="connection",
+    endpoint_url=ENDPOINT,
+    websocket_url=WEBSOCKET,
+    sts_max_age=0,
+    hello_timeout=0,
+    new_user_agents_rate=None,
+    message_rate=None,
+    registration_rate=None,
+    endpoint_rate=None,
+    gone_rate=None,
+    receipt_rate=None,
+    log_check_rate=None,
+    max_stored_messages=0,
+    max_stored_bytes=0,
+    max_connections_per_address=0,
+    ami_id="ami-1",
+    trusted_proxies=("127.0.0.1/32",),
+)
+"""Those of the tests: user agents and senders may ask as much as they like."""
 
 
 class Harness:
-    """One connection node and what it needs."""
+    """One connection node, composed as in production, and what it needs."""
 
     engine: FaultyEngine
     store: PushStore
+    io: IO
+    parts: Parts
+    nodes: RecordingNodes
     node: ConnectionNode
 
     def __init__(self) -> None:
@@ -253,9 +270,6 @@ class Harness:
         self.clock = ManualClock()
         self.loop = FakeLoop()
         self.wheel = TimerWheel(self.loop.loop)
-        self.registry = Registry(self.clock)
-        self.nodes = RecordingNodes(self.registry, self.wheel, self.metrics)
-        self.ring = KeyRing([new_key()])
         self.ids = IdFactory(self.clock)
         self.agents: list[UserAgent] = []
         self.chance = 0.5
@@ -264,17 +278,13 @@ class Harness:
     @classmethod
     async def open(
         cls,
-        rules: Rules | None = None,
         *,
-        max_connections: int = 0,
-        buffered: BufferedBytes | None = None,
-        broadcasts: Broadcasts = NO_BROADCASTS,
         key_hash: str = "",
-        new_user_agents_rate: Rate | None = None,
-        message_rate: Rate | None = None,
-        registration_rate: Rate | None = None,
-        accounts: AccountLimits | None = None,
+        broadcasts: Mapping[str, str] | None = None,
+        read_accounts: Callable[[], Awaitable[Mapping[str, Account]]] | None = None,
+        **options: Any,
     ) -> Self:
+        """`options`: of the settings, in place of those of `UNLIMITED`."""
         harness = cls()
         harness.engine = FaultyEngine(harness.clock)
         harness.store = await PushStore.open(
@@ -284,37 +294,42 @@ class Harness:
             clock=harness.clock,
             metrics=harness.metrics,
         )
-        harness.node = ConnectionNode(
+        url, _, instance = NODE.rpartition("/i/")
+        harness.io = IO(
             store=harness.store,
             metrics=harness.metrics,
-            nodes=harness.nodes,
-            registry=harness.registry,
-            tokens=EndpointTokens(harness.ring, ENDPOINT),
-            rules=rules or Rules(),
-            limits=UserAgentLimits(
-                LimitRefusals(harness.metrics),
-                TokenBuckets(new_user_agents_rate, monotonic=harness.clock),
-                message_rate=message_rate,
-                registration_rate=registration_rate,
-                monotonic=harness.clock,
-            ),
-            connection_limits=ConnectionLimits(TrustedProxies([LOOPBACK])),
+            keys=ServiceKeys((new_key(),), ("auth-key",)),
             wheel=harness.wheel,
             clock=harness.clock,
-            max_connections=max_connections,
-            buffered=buffered or BufferedBytes(),
-            placement=Placement(harness.store),
-            broadcasts=broadcasts,
-            accounts=accounts,
+            monotonic=harness.clock,
             uniform=lambda least, most: least + (most - least) * harness.chance,
+            instance=instance,
+            node_url=url,
+            broadcasts=broadcasts or {},
+            read_accounts=read_accounts,
+            make_nodes=RecordingNodes,
         )
+        harness.parts = compose(replace(UNLIMITED, **options), harness.io)
+        assert harness.parts.websockets is not None
+        harness.node = harness.parts.websockets.node
+        harness.nodes = cast(RecordingNodes, harness.parts.nodes)
+        if harness.parts.accounts is not None:
+            await harness.parts.accounts.load()
         return harness
+
+    @property
+    def registry(self) -> Registry:
+        return self.parts.registry
+
+    @property
+    def ring(self) -> KeyRing:
+        return self.parts.ring
 
     def status_pages(self, **options: Any) -> Dockerflow:
         """The status pages of a service of one worker, which serves."""
         self.metrics.gauge(WORKER_READY).set(1)
-        self.metrics.gauge(WORKER_HEARTBEAT).set(self.loop.time())
-        return Dockerflow(self.store, self.metrics.shared, clock=self.loop.time, **options)
+        self.metrics.gauge(WORKER_HEARTBEAT).set(self.clock())
+        return Dockerflow(self.store, self.metrics.shared, clock=self.clock, **options)
 
     # ── user agents ─────────────────────────────────────────────────────────────────────────────
 

@@ -2,32 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
-from autopush.admission import AccountLimits
-from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
-from autopush.api.matrix import MatrixGateway
 from autopush.api.pages import Pages
-from autopush.api.push import DeleteHandler, PushHandler, PushMetrics, SimplePushHandler
-from autopush.api.receipts import ReceiptHandler
-from autopush.api.registration import RegistrationHandler
-from autopush.api.request_log import RequestLog
-from autopush.api.responses import ErrorResponses
-from autopush.api.status_pages import LogCheck
 from autopush.delivery.bridge_contract import Router
-from autopush.delivery.bridged import Bridges
-from autopush.delivery.placement import Placement
-from autopush.delivery.router import UserAgentRouter
-from autopush.limits import GoneLimits, LimitRefusals, PushLimits, StoredLimits, TokenBuckets
-from autopush.net.client_limits import ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import Request, Response
-from autopush.settings.value_types import Rate
+from autopush.service.compose import compose
 from autopush.webpush.errors import Errno
-from autopush.webpush.tokens import EndpointTokens, RegistrationSecrets
-from autopush.webpush.vapid import Verifier
-from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, Harness
+from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, WEBSOCKET, Harness
 
-WEBSOCKET = "wss://push.example/"
 MAX_TTL, MAX_DATA = 2_592_000, 4096
 AES128GCM = {"ttl": "60", "content-encoding": "aes128gcm"}
 
@@ -76,122 +61,44 @@ def refusal(response: Response) -> tuple[int, int]:
 
 
 class Endpoint:
-    """Asked with method, path, headers (lower-case names) and body."""
+    """An endpoint beside the connection node of a harness, composed as in production. Asked with
+    method, path, headers (lower-case names) and body.
+    """
 
     def __init__(
         self,
         harness: Harness,
         *,
-        cors: bool = True,
-        hsts_max_age: int = 0,
-        max_requests: int = 100,
-        new_user_agents_rate: Rate | None = None,
-        store_first: bool = True,
         routers: Mapping[str, Router] | None = None,
         auth_keys: Sequence[str] = ("auth-key",),
-        limits: PushLimits | None = None,
-        stored_limits: StoredLimits | None = None,
-        changes_rate: Rate | None = None,
-        clients: ListedClients | None = None,
-        matrix: bool = True,
-        gone: GoneLimits | None = None,
-        receipt_rate: Rate | None = None,
-        max_waiting: int = 10,
-        accounts: AccountLimits | None = None,
-        trusted_proxies: Sequence[str] = (),
+        store_first: bool = True,
+        **options: Any,
     ) -> None:
+        """`options`: of the settings, in place of those of the harness."""
         self.harness = harness
-        self.tokens = EndpointTokens(harness.ring, ENDPOINT)
-        errors = ErrorResponses(ERRORS)
-        self.requests = RequestLog(
-            self.tokens,
-            errors,
-            harness.store.uaid_hash,
-            ami_id="ami-1",
-            certificate_fields=clients.log_fields if clients else None,
-            monotonic=harness.clock,
+        harness.status_pages()  # the worker serves
+        delivery = "store-first" if store_first else "bypass"
+        settings = replace(
+            harness.parts.settings, command="endpoint", direct_delivery=delivery, **options
         )
-        headers = CommonHeaders(cors=cors, hsts_max_age=hsts_max_age)
-        self.secrets = RegistrationSecrets(auth_keys)
-        self.bridges = bridges = Bridges(routers or {}, harness.store, harness.metrics)
-        router = UserAgentRouter(
-            harness.store,
-            harness.registry,
-            harness.nodes,
-            bridges,
-            harness.metrics,
-            store_first=store_first,
-            limits=stored_limits,
-            ack_timeout=0.02,
+        io = replace(
+            harness.io,
+            store=harness.store,
+            keys=replace(harness.io.keys, auth=tuple(auth_keys)),
+            make_nodes=lambda *_, **__: harness.nodes,
+            make_routers=lambda *_: routers or {},
         )
-        refusals = LimitRefusals(harness.metrics)
-        limits = limits or PushLimits(refusals)
-        self.receipts = ReceiptHandler(
-            harness.store,
-            self.tokens,
-            harness.clock,
-            refusals,
-            ConnectionLimits(),
-            rate=receipt_rate,
-            max_waiting=max_waiting,
-            poll_interval=0.01,
-        )
-        metrics = PushMetrics(harness.metrics)
-        pushes = PushHandler(
-            tokens=self.tokens,
-            verifier=Verifier(ENDPOINT),
-            router=router,
-            bridges=bridges,
-            limits=limits,
-            gone=gone or GoneLimits(refusals, None),
-            ring=harness.ring,
-            ids=harness.ids,
-            clock=harness.clock,
-            metrics=metrics,
-            requests=self.requests,
-            max_ttl=MAX_TTL,
-            max_data=MAX_DATA,
-            block=headers.push,
-            receipts=self.receipts,
-        )
-        self.app = EndpointApp(
-            push=pushes,
-            simplepush=SimplePushHandler(
-                tokens=self.tokens,
-                limits=limits,
-                router=router,
-                clock=harness.clock,
-                metrics=metrics,
-                requests=self.requests,
-                max_data=MAX_DATA,
-                block=headers.simplepush,
-            ),
-            receipts=self.receipts,
-            delete=DeleteHandler(harness.store, limits, harness.ring, headers.delete),
-            registration=RegistrationHandler(
-                routers=bridges.routers,
-                store=harness.store,
-                nodes=harness.nodes,
-                placement=Placement(harness.store),
-                tokens=self.tokens,
-                secrets=self.secrets,
-                metrics=harness.metrics,
-                proxies=TrustedProxies(trusted_proxies),
-                new_user_agents=TokenBuckets(new_user_agents_rate),
-                changes_rate=changes_rate,
-                refusals=refusals,
-                accounts=accounts,
-            ),
-            dockerflow=harness.status_pages(),
-            log_check=LogCheck(errors, self.requests, TokenBuckets(None), refusals),
-            pages=pages(),
-            requests=self.requests,
-            headers=headers,
-            clients=clients,
-            websocket_url=WEBSOCKET,
-            max_requests=max_requests,
-            matrix=MatrixGateway(harness.metrics, max_data=MAX_DATA) if matrix else None,
-        )
+        self.parts = compose(settings, io, harness.registry)
+        assert self.parts.endpoint is not None
+        self.app, self.bridges = self.parts.endpoint.app, self.parts.endpoint.bridges
+        self.router, self.receipts = self.parts.endpoint.router, self.parts.endpoint.receipts
+        self.tokens, self.requests = self.parts.tokens, self.parts.requests
+        self.secrets = self.app.registration.secrets
+        self.router.ack_timeout = 0.02
+        self.receipts.max_waiting = 10
+        if self.receipts._polls is not None:
+            self.receipts._polls._interval = 0.01
+        self.app.push.ids = harness.ids
 
     async def ask(
         self,

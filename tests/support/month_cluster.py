@@ -6,48 +6,42 @@ Every node is a connection node and an endpoint with its own store, on an engine
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from autopush.api.node_ports import NodeApi
-from autopush.delivery.bridged import BridgedUser, Bridges
-from autopush.delivery.connected import Registry
-from autopush.delivery.node import ConnectionNode
-from autopush.delivery.peers import NodeAnswer, Nodes
-from autopush.delivery.placement import Placement
-from autopush.delivery.router import DeliveryResult, NodeCache, UserAgentRouter
-from autopush.limits import StoredLimits
-from autopush.net.client_limits import BufferedBytes, ConnectionLimits
+from autopush.delivery.answering import Answer
+from autopush.delivery.bridged import BridgedUser
+from autopush.delivery.calls import CheckStorage, EndDuplicate, NodeCall, Outcome
+from autopush.delivery.node_http import to_http
+from autopush.delivery.peers import Nodes
+from autopush.keys import ServiceKeys
 from autopush.net.timers import TimerWheel
-from autopush.protocol.session import Rules
+from autopush.service.compose import IO, compose
+from autopush.settings import Settings
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
-from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.notification import Notification
-from autopush.webpush.stored import Row
-from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key, new_message_id
+from autopush.webpush.tokens import KeyRing, new_key, new_message_id
 from autopush.webpush.urgency import HIGHEST, NORMAL
 from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
 from support import engines
 from support.clocks import ManualClock
-from support.connection_harness import CHANNEL, ENDPOINT, UAID, UserAgent, no_limits
+from support.connection_harness import CHANNEL, UAID, UNLIMITED, UserAgent
 from support.fake_loop import FakeLoop
 from support.gated_engine import GatedEngine
-from support.node_server import KEYS, response_of
 from support.recorded import new_metrics
 
-ONE, TWO, THREE = "http://one:8081", "http://two:8081", "http://three:8081"
+ONE, TWO, THREE = (f"http://{name}:8081/i/first" for name in ("one", "two", "three"))
 OCTOBER, NOVEMBER, DECEMBER = "message_2026_10", "message_2026_11", "message_2026_12"
 IDLE_TURNS = 25
 DEADLINE = 60.0
 
 EVERY_ENGINE = pytest.mark.parametrize("cluster", engines.EVERY, indirect=True)
 """Runs a test that takes a `cluster` on each of the engines."""
-
-_ANSWERS = {200: NodeAnswer.DONE, 202: NodeAnswer.LATER, 404: NodeAnswer.ABSENT}
 
 
 def at(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> float:
@@ -57,86 +51,60 @@ def at(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> float
 class LinkedNodes(Nodes):
     """Calls the other nodes of a cluster. One that has to wait for its held engine is silent."""
 
-    def __init__(
-        self, cluster: "Cluster", own_id: str, registry: Registry, metrics: Metrics
-    ) -> None:
-        super().__init__(own_id, registry, cluster.wheel, metrics, keys=KEYS, connect_timeout=1)
-        self._cluster = cluster
+    cluster: "Cluster"
 
-    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+    async def _call(self, node_id: str, call: NodeCall, *, lane: int = 0) -> Outcome:
         if node_id == self.own_id:
-            return await super().push(node_id, notification, row)
-        path = f"/push/{notification.uaid}"
-        return await self._cluster.call(node_id, "PUT", path, notification.to_node())
+            return await super()._call(node_id, call)
+        return await self.cluster.call(node_id, call)
 
-    async def push_if_subscribed(self, node_id: str, notification: Notification) -> NodeAnswer:
-        path = f"/push/{notification.uaid}/subscribed"
-        return await self._cluster.call(node_id, "PUT", path, notification.to_node())
-
-    async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> NodeAnswer:
-        if node_id == self.own_id:
-            return await super().check_storage(node_id, uaid, urgency)
-        answer = await self._cluster.call(node_id, "PUT", f"/notif/{uaid}", urgency.encode())
-        if answer is NodeAnswer.UNRESPONSIVE:
-            self._cluster.pending_checks.append((node_id, uaid))
-        return answer
+    async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> Outcome:
+        outcome = await self._call(node_id, CheckStorage(uaid, urgency))
+        if outcome is Outcome.SILENT:
+            self.cluster.pending_checks.append((node_id, uaid))
+        return outcome
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
-        await self._cluster.call(node_id, "DELETE", f"/notif/{uaid}/{connected_at}")
+        await self._call(node_id, EndDuplicate(uaid, connected_at))
 
 
 class Node:
-    """One process of the cluster."""
+    """One process of the cluster, composed as in production."""
 
     def __init__(
-        self,
-        cluster: "Cluster",
-        name: str,
-        gate: GatedEngine,
-        store: PushStore,
-        *,
-        store_first: bool,
-        limits: StoredLimits | None,
+        self, cluster: "Cluster", name: str, gate: GatedEngine, store: PushStore, settings: Settings
     ) -> None:
         self.name = name
         self.gate = gate
         self.store = store
-        self.registry = Registry(cluster.clock)
-        self.metrics = metrics = new_metrics()
-        self.nodes = LinkedNodes(cluster, name, self.registry, metrics)
-        self.node = ConnectionNode(
+        self.metrics = new_metrics()
+        url, _, instance = name.rpartition("/i/")
+        io = IO(
             store=store,
-            metrics=metrics,
-            nodes=self.nodes,
-            registry=self.registry,
-            tokens=EndpointTokens(cluster.ring, ENDPOINT),
-            rules=Rules(),
-            limits=no_limits(metrics),
+            metrics=self.metrics,
+            keys=cluster.keys,
             wheel=cluster.wheel,
             clock=cluster.clock,
-            connection_limits=ConnectionLimits(),
-            buffered=BufferedBytes(),
-            placement=Placement(store),
+            monotonic=cluster.clock,
             uniform=lambda least, most: (least + most) / 2,
+            instance=instance,
+            node_url=url,
+            make_nodes=LinkedNodes,
         )
-        self.bridges = bridges = Bridges({}, store, metrics)
-        self.router = UserAgentRouter(
-            store,
-            self.registry,
-            self.nodes,
-            bridges,
-            metrics,
-            store_first=store_first,
-            limits=limits,
-            ack_timeout=0.01,
-            cache=NodeCache(monotonic=cluster.clock),
-        )
-        self.api = NodeApi(self.registry, cluster.ring)
+        self.parts = parts = compose(settings, io)
+        self.registry, self.answering = parts.registry, parts.answering
+        self.nodes = cast(LinkedNodes, parts.nodes)
+        self.nodes.cluster = cluster
+        assert parts.websockets is not None
+        assert parts.endpoint is not None
+        self.node = parts.websockets.node
+        self.bridges, self.router = parts.endpoint.bridges, parts.endpoint.router
+        self.router.ack_timeout = 0.01
         self.dead = False
         self.cut_off = False
         """No other node reaches it."""
 
-    async def push(self, notification: Notification) -> DeliveryResult:
+    async def push(self, notification: Notification) -> Outcome:
         """What the endpoint does with a message."""
         recipient = await self.router.find(notification.uaid, notification.channel_id)
         assert not isinstance(recipient, BridgedUser)
@@ -156,7 +124,8 @@ class Cluster:
         self.clock = clock
         self.loop = FakeLoop()
         self.wheel = TimerWheel(self.loop.loop)
-        self.ring = KeyRing([new_key()])
+        self.keys = ServiceKeys((new_key(),), (new_key(),))
+        self.ring = KeyRing(self.keys.crypto)
         self.ids = IdFactory(clock)
         self.nodes: dict[str, Node] = {}
         self.agents: list[UserAgent] = []
@@ -172,37 +141,38 @@ class Cluster:
         plan: TablePlan | None = None,
         clock: ManualClock | None = None,
         store_first: bool = True,
-        limits: StoredLimits | None = None,
+        **options: Any,
     ) -> Node:
-        """Start a node."""
+        """Start a node. `options`: of the settings, in place of those of `UNLIMITED`."""
         gate = GatedEngine(self.engine)
         plan = plan or TablePlan(rotating=True)
         store = await PushStore.open(gate, plan, key_hash="", clock=clock or self.clock)
-        node = self.nodes[name] = Node(
-            self, name, gate, store, store_first=store_first, limits=limits
-        )
+        delivery = "store-first" if store_first else "bypass"
+        settings = replace(UNLIMITED, command="serve", direct_delivery=delivery, **options)
+        node = self.nodes[name] = Node(self, name, gate, store, settings)
         return node
 
-    async def call(self, node_id: str, method: str, path: str, body: bytes = b"") -> NodeAnswer:
-        """The answer to a call from node to node."""
+    async def call(self, node_id: str, call: NodeCall) -> Outcome:
+        """The outcome of a call from node to node."""
+        method, path, _ = to_http(call)
         self.calls.append((node_id, f"{method} {path}"))
         node = self.nodes.get(node_id)
         if node is None or node.dead:
-            return NodeAnswer.UNREACHABLE
+            return Outcome.GONE
         if node.cut_off:
-            return NodeAnswer.UNRESPONSIVE
-        answer = asyncio.ensure_future(response_of(node.api(method, path, body)))
+            return Outcome.SILENT
+        outcome = asyncio.ensure_future(_outcome(node.answering(call)))
         self._open_calls += 1
         try:
             for _ in range(IDLE_TURNS):  # it does what it can without its engine
                 await asyncio.sleep(0)
-            while not answer.done():
+            while not outcome.done():
                 if node.gate.is_held and node.gate.waiting:
-                    return NodeAnswer.UNRESPONSIVE  # its answer would come too late
+                    return Outcome.SILENT  # its answer would come too late
                 await asyncio.sleep(0)
         finally:
             self._open_calls -= 1
-        return _ANSWERS.get((await answer).status, NodeAnswer.BUSY)
+        return await outcome
 
     # ── user agents ─────────────────────────────────────────────────────────────────────────────
 
@@ -219,7 +189,7 @@ class Cluster:
         await self.run_until_idle()
         return agent
 
-    async def start_push(self, node: Node, message: Notification) -> "asyncio.Task[DeliveryResult]":
+    async def start_push(self, node: Node, message: Notification) -> "asyncio.Task[Outcome]":
         """Send a message through that node's endpoint, as far as nothing is held."""
         push = asyncio.ensure_future(node.push(message))
         await self.run_until_idle()
@@ -282,7 +252,7 @@ class Cluster:
         """Repeat the checks that silent nodes missed; whether one was answered."""
         pending, self.pending_checks = self.pending_checks, []
         for node_id, uaid in pending:
-            if await self.call(node_id, "PUT", f"/notif/{uaid}") is NodeAnswer.UNRESPONSIVE:
+            if await self.call(node_id, CheckStorage(uaid)) is Outcome.SILENT:
                 self.pending_checks.append((node_id, uaid))
         return len(self.pending_checks) < len(pending)
 
@@ -343,6 +313,10 @@ class Cluster:
 
     async def _open(self, table: Table) -> TableHandle:
         return await self.engine.ensure_table(table)
+
+
+async def _outcome(answer: Answer) -> Outcome:
+    return answer if isinstance(answer, Outcome) else await answer
 
 
 async def _done(work: Awaitable[None], cluster: Cluster) -> None:

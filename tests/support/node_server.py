@@ -4,6 +4,10 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from autopush.api.responses import text
+from autopush.delivery.answering import Answering
+from autopush.delivery.calls import Outcome
+from autopush.delivery.node_http import answer_to, from_http
 from autopush.net.http_messages import Request, Response
 from autopush.net.node_auth import (
     REQUEST_HEADER,
@@ -24,6 +28,19 @@ CallHandler = Callable[[Request], Awaitable[Response]]
 async def response_of(reply: Response | Awaitable[Response]) -> Response:
     """What a handler responds, at once or later."""
     return reply if isinstance(reply, Response) else await reply
+
+
+async def answer_over_http(
+    answering: Answering, method: str, path: str, body: bytes = b""
+) -> Response:
+    """What a node answers to a call from another machine, without the signatures."""
+    try:
+        call = from_http(method, path, body)
+    except ValueError as error:
+        return text(400, str(error))
+    answer = answering(call)
+    outcome = answer if isinstance(answer, Outcome) else await answer
+    return text(*answer_to(call, outcome))
 
 
 async def _describe(request: Request) -> Response:

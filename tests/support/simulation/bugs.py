@@ -9,16 +9,17 @@ from unittest.mock import patch
 
 from autopush.api.forwarding import Forwarding
 from autopush.delivery.background import BackgroundWrites
+from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import Registry
-from autopush.delivery.moving import TAKEN, Move, Movers
+from autopush.delivery.moving import Move, Movers
 from autopush.delivery.node import ConnectionNode
-from autopush.delivery.peers import NodeAnswer, Nodes, PendingCalls
+from autopush.delivery.peers import Nodes, PendingCalls
 from autopush.delivery.presence import Presence
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.delivery.versions import OtherVersions
 from autopush.net.http_messages import Response
-from autopush.net.siblings import SiblingError, Siblings, _Sibling
+from autopush.net.siblings import Adoption, Sibling, SiblingError
 from autopush.protocol.session import Session
 from autopush.store import PushStore
 from autopush.store.messages import Messages
@@ -103,9 +104,9 @@ def _loses_the_hello() -> Iterator[None]:
 
     lost = []
 
-    def adopt(_: Movers, __: ConnectionNode, sock: socket.socket, ___: bytes) -> int:
+    def adopt(_: Movers, __: ConnectionNode, sock: socket.socket, ___: bytes) -> Adoption:
         lost.append(sock)
-        return TAKEN
+        return Adoption.TAKEN
 
     with patch.object(Movers, "adopt", adopt):
         yield
@@ -137,8 +138,8 @@ def _closes_what_it_moved() -> Iterator[None]:
 def _believes_itself() -> Iterator[None]:
     """A call that could not be made counts as delivered."""
 
-    async def call(*_: object, **__: object) -> NodeAnswer:
-        return NodeAnswer.DONE
+    async def call(*_: object, **__: object) -> Outcome:
+        return Outcome.DONE
 
     with patch.object(Nodes, "_call", call):
         yield
@@ -162,7 +163,7 @@ def _answers_for_the_silent() -> Iterator[None]:
 @contextmanager
 def _drops_frames() -> Iterator[None]:
     """When a sibling's queue is full or it was restarted, an answer is lost."""
-    with patch.object(_Sibling, "_fail", lambda *_: None):
+    with patch.object(Sibling, "_fail", lambda *_: None):
         yield
 
 
@@ -232,7 +233,11 @@ def _hands_over_without_unacked() -> Iterator[None]:
 @contextmanager
 def _asks_no_other_version() -> Iterator[None]:
     """A user agent that is not here counts as absent, though another version has it."""
-    with patch.object(OtherVersions, "ask", _nothing):
+
+    async def ask(*_: object) -> Outcome:
+        return Outcome.ABSENT
+
+    with patch.object(OtherVersions, "ask", ask):
         yield
 
 
@@ -240,10 +245,10 @@ def _asks_no_other_version() -> Iterator[None]:
 def _takes_over_late() -> Iterator[None]:
     """A connection is taken over also after its sender has gone on with it."""
 
-    def take_over(self: _Sibling, connection: Any, sockets: list[socket.socket]) -> None:
-        self._answer(connection.number, Response(self._adopt(sockets.pop(), connection.state)))
+    def take_over(self: Sibling, connection: Any, sockets: list[socket.socket]) -> None:
+        self._answer(connection.number, self._adopt(sockets.pop(), connection.state))
 
-    with patch.object(_Sibling, "_take_over", take_over):
+    with patch.object(Sibling, "_take_over", take_over):
         yield
 
 
@@ -257,14 +262,20 @@ def _leaves_paused() -> Iterator[None]:
 @contextmanager
 def _calls_siblings_that_end() -> Iterator[None]:
     """A worker that ends calls siblings that have ended, not the next version."""
-    with patch.object(Nodes, "retire", lambda _: None):
+
+    async def call_directly(self: Nodes, *call: Any) -> Outcome:
+        self.is_relayed = False
+        return await original(self, *call)
+
+    original = Nodes._call_sibling
+    with patch.object(Nodes, "_call_sibling", call_directly):
         yield
 
 
 @contextmanager
 def _ends_before_the_older() -> Iterator[None]:
     """A version ends while an older one needs it to reach the next."""
-    with patch.object(Siblings, "wait_for_end", _nothing):
+    with patch.object(Sibling, "wait_until_ended", _nothing):
         yield
 
 

@@ -5,55 +5,36 @@ import socket
 from collections.abc import Awaitable
 from contextlib import suppress
 from contextvars import Context
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from autopush.api.app import CommonHeaders, EndpointApp
-from autopush.api.forwarding import ENDPOINT, Forwarding
-from autopush.api.node_ports import NodeApi, NodePort, SiblingPort
-from autopush.api.push import DeleteHandler, PushHandler, PushMetrics
-from autopush.api.request_log import RequestLog
-from autopush.api.responses import ErrorResponses
-from autopush.delivery.bridged import Bridges
+from autopush.api.app import EndpointApp
+from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import Registry
-from autopush.delivery.moving import FORMAT, HAND_OVER_TIMEOUT, Moved, Movers
+from autopush.delivery.moving import FORMAT, Moved
 from autopush.delivery.node import ConnectionNode
-from autopush.delivery.peers import NODE, RELAY, NodeAnswer, Nodes
-from autopush.delivery.placement import Placement
-from autopush.delivery.router import UserAgentRouter
+from autopush.delivery.peers import Nodes
 from autopush.delivery.user_agent import UserAgentConnection
-from autopush.delivery.versions import NEWER, OLDER, OtherVersions
-from autopush.limits import (
-    GoneLimits,
-    LimitRefusals,
-    PushLimits,
-    TokenBuckets,
-    UserAgentLimits,
-)
-from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
-from autopush.net.http_messages import NO_HEADERS, Limits, Request, Response
+from autopush.keys import ServiceKeys
+from autopush.net.http_messages import Limits, Request, Response
 from autopush.net.http_server import HttpServer
-from autopush.net.node_auth import Sessions
 from autopush.net.siblings import (
     PREDECESSOR,
     SUCCESSOR,
-    Answering,
+    Adoption,
+    Sibling,
     Siblings,
     add_successors,
     report_ended,
     socket_pairs,
 )
 from autopush.net.timers import TimerWheel
-from autopush.protocol.session import Rules
+from autopush.service.compose import IO, compose
 from autopush.store import PushStore, TablePlan
-from autopush.store.push_store import UNUSED_UAID
-from autopush.telemetry.metric_table import NODE_TIMEOUT
-from autopush.webpush.identifiers import IdFactory
-from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
-from autopush.webpush.vapid import Verifier
-from support.node_server import KEYS
+from autopush.webpush.tokens import KeyRing, new_key
+from support.connection_harness import UNLIMITED
 from support.recorded import new_metrics
 from support.simulation.committing_engine import CommittingEngine
 from support.simulation.virtual_loop import Process
@@ -61,13 +42,21 @@ from support.simulation.virtual_loop import Process
 if TYPE_CHECKING:
     from support.simulation.world import World
 
-URL = "https://push.example"
 SILENT_AFTER = 2.0
-RULES = Rules(hello_timeout=30.0, auto_ping_interval=300.0)
+SETTINGS = replace(
+    UNLIMITED,
+    command="serve",
+    no_cors=True,
+    hello_timeout=30.0,
+    auto_ping_interval=300.0,
+    max_notification_ttl=1_000_000,
+    max_requests=1000,
+    store="postgresql://shared",  # a database that may be out of reach
+)
 
 _METRICS = new_metrics()
-RING = KeyRing([new_key()])
-_TOKENS = EndpointTokens(RING, URL)
+_KEYS = ServiceKeys((new_key(),), (new_key(),))
+RING = KeyRing(_KEYS.crypto)
 
 
 class _Immovable(UserAgentConnection):
@@ -81,21 +70,22 @@ class _Immovable(UserAgentConnection):
 
 
 class _EarlierNodes(Nodes):
-    async def _call(self, *call: Any, **options: Any) -> NodeAnswer:
+    async def _call(self, *call: Any, **options: Any) -> Outcome:
         answer = await super()._call(*call, **options)
-        return NodeAnswer.UNREACHABLE if answer is NodeAnswer.REFUSED else answer
+        return Outcome.GONE if answer is Outcome.REFUSED else answer
 
 
-class _VersionSiblings(Siblings):
-    """Of a worker of `version`, whose successor may know another format only."""
+def _speak_another_format(sibling: Sibling, version: "Version") -> None:
+    """Have a successor get another format, as long as the version is not understood."""
+    hand_over = sibling.hand_over
 
-    version: "Version"
-
-    def hand_over(self, index: int, descriptor: int, state: bytes) -> Awaitable[Response]:
-        if index == SUCCESSOR and not self.version.is_understood:
+    def hand_over_formatted(descriptor: int, state: bytes) -> Awaitable[Adoption]:
+        if not version.is_understood:
             moved = msgspec.msgpack.decode(state, type=Moved)
             state = msgspec.msgpack.encode(msgspec.structs.replace(moved, format=FORMAT + 1))
-        return super().hand_over(index, descriptor, state)
+        return hand_over(descriptor, state)
+
+    sibling.hand_over = hand_over_formatted  # type: ignore[method-assign]
 
 
 class Worker:
@@ -110,11 +100,13 @@ class Worker:
         self.is_accepting = self.is_serving = self.is_stopped = self.has_ended = False
         self.instance = version.instances[index]
         self.host = f"{version.name}{index}"
-        self.registry = Registry(world.clock)
         self._ends = {other: end.dup() for other, end in version.ends[index].items()}
         self.sockets: list[socket.socket] = []
         """All connections that it has got."""
         self._retiring: asyncio.Future[Any] | None = None
+        self.registry: Registry
+        self.node: ConnectionNode
+        self.app: EndpointApp
         self.context.run(world.loop.create_task, self._start())
 
     def __str__(self) -> str:
@@ -126,18 +118,17 @@ class Worker:
 
     @property
     def is_answering(self) -> bool:
-        return self.is_serving and any(
-            sibling._answering for sibling in self._siblings._siblings.values()
-        )
+        return self.is_serving and any(sibling._answering for sibling in self._siblings.values())
 
     async def _start(self) -> None:
         world, index = self.world, self.index
         loop, clock = world.loop, world.clock
         wheel = TimerWheel(loop, tick=0.1, clock=loop.time)
-        self._siblings = siblings = _VersionSiblings(
+        self._siblings = siblings = Siblings.on(
             self._ends, wheel, silent_after=SILENT_AFTER, monotonic=loop.time, wait=lambda: 0.0
         )
-        siblings.version = self.version
+        if (successor := siblings.get(SUCCESSOR)) is not None:
+            _speak_another_format(successor, self.version)
         store = await PushStore.open(
             CommittingEngine(world.disk, clock),
             TablePlan(),
@@ -145,114 +136,59 @@ class Worker:
             clock=clock,
             metrics=_METRICS,
         )
-        nodes_type = _EarlierNodes if self.version.clears_early else Nodes
-        self._nodes = nodes = nodes_type(
-            f"http://{self.host}:1/i/{self.instance}",
-            self.registry,
-            wheel,
-            _METRICS,
-            keys=KEYS,
-            connect_timeout=1,
+        settings = replace(
+            SETTINGS,
+            workers=len(self.version.ends),
+            direct_delivery="store-first" if world.store_first else "bypass",
+            record_check_interval=world.record_check_interval,
+        )
+        io = IO(
+            store=store,
+            metrics=_METRICS,
+            keys=_KEYS,
+            wheel=wheel,
+            clock=clock,
+            monotonic=loop.time,
+            uniform=world.rng.uniform,
+            index=index,
+            instance=self.instance,
+            node_url=f"http://{self.host}:1",
             siblings=siblings,
             sibling_urls={
                 f"http://{self.version.name}{each}:1": each for each in self._ends if each >= 0
             },
-            others=OtherVersions(siblings),
+            make_nodes=_EarlierNodes if self.version.clears_early else Nodes,
         )
-        self._placement = placement = Placement(store, index, len(self.version.ends))
-        self._movers = movers = Movers(siblings)
-        refusals = LimitRefusals(_METRICS)
-        self.node = ConnectionNode(
-            store=store,
-            metrics=_METRICS,
-            nodes=nodes,
-            registry=self.registry,
-            tokens=_TOKENS,
-            rules=RULES,
-            limits=UserAgentLimits(refusals, TokenBuckets(None)),
-            wheel=wheel,
-            clock=clock,
-            connection_limits=ConnectionLimits(TrustedProxies(())),
-            buffered=BufferedBytes(),
-            placement=placement,
-            move_with_hello=movers.move_with_hello,
-            record_check_interval=world.record_check_interval,
-            probe=partial(store.users.get, UNUSED_UAID),
-            monotonic=loop.time,
-            uniform=world.rng.uniform,
+        self._parts = parts = compose(settings, io)
+        assert parts.websockets is not None
+        assert parts.endpoint is not None
+        self.registry, self.node, self.app = (
+            parts.registry,
+            parts.websockets.node,
+            parts.endpoint.app,
         )
-        bridges = Bridges({}, store, _METRICS)
-        requests = RequestLog(_TOKENS, ErrorResponses(URL), store.uaid_hash)
-        unused = cast(Any, None)
-        push = PushHandler(
-            tokens=_TOKENS,
-            verifier=Verifier(URL),
-            router=UserAgentRouter(
-                store, self.registry, nodes, bridges, _METRICS, store_first=world.store_first
-            ),
-            bridges=bridges,
-            limits=PushLimits(refusals),
-            gone=GoneLimits(refusals, None),
-            ring=RING,
-            ids=IdFactory(clock),
-            clock=clock,
-            metrics=PushMetrics(_METRICS),
-            requests=requests,
-            max_ttl=1_000_000,
-            max_data=4096,
-            block=NO_HEADERS,
-            receipts=unused,
-        )
-        self.app = EndpointApp(
-            push=push,
-            simplepush=unused,
-            delete=DeleteHandler(store, PushLimits(refusals), RING, NO_HEADERS),
-            receipts=unused,
-            registration=unused,
-            dockerflow=unused,
-            log_check=unused,
-            pages=unused,
-            requests=requests,
-            headers=CommonHeaders(cors=False, hsts_max_age=0),
-            clients=None,
-            websocket_url=URL,
-            max_requests=1000,
-            forwarding=Forwarding(
-                placement, siblings, _TOKENS, RING, _METRICS.counter(NODE_TIMEOUT)
-            ),
-        )
-        ports: dict[str, Answering] = {
-            RELAY: nodes.relay,
-            ENDPOINT: self.app.respond_here,
-            NODE: SiblingPort(
-                NodeApi(self.registry, RING, OtherVersions(siblings)), f"/i/{self.instance}"
-            ),
-        }
-        for port, direction in ((OLDER, PREDECESSOR), (NEWER, SUCCESSOR)):
-            others = OtherVersions(siblings, (direction,))
-            ports[port] = SiblingPort(NodeApi(self.registry, RING, others))
-        api = NodeApi(self.registry, RING, OtherVersions(siblings))
         refuse = cast(Any, None)  # a defect would show as one
         self._links = HttpServer(
-            NodePort(api, Sessions(KEYS, self.instance), unused, ErrorResponses(URL)),
+            parts.websockets.node_port,
             limits=Limits(max_body=1 << 20, idle_timeout=600.0),
             wheel=wheel,
             error_response=refuse,
             on_crash=refuse,
             clock=clock,
         )
-        siblings.start(ports, self._adopt)
+        siblings.start(parts.sibling_ports, self._adopt)
         if world.record_check_interval:
             loop.create_task(self.node.presence.run())
-        await siblings.wait_for(PREDECESSOR, SILENT_AFTER)
+        if (predecessor := siblings.get(PREDECESSOR)) is not None:
+            await predecessor.wait_until_known(SILENT_AFTER)
         self.is_serving = self.is_accepting = True
         self.version.worker_is_ready()
         if self.version.is_retired:
             self.retire()
 
-    def _adopt(self, sock: socket.socket, state: bytes) -> int:
+    def _adopt(self, sock: socket.socket, state: bytes) -> Adoption:
         self.sockets.append(sock)
-        return self._movers.adopt(self.node, sock, state)
+        return self._parts.movers.adopt(self.node, sock, state)
 
     def accept(self, sock: socket.socket) -> None:
         """A user agent's connection, after the upgrade."""
@@ -279,17 +215,18 @@ class Worker:
             self.context.run(self.world.loop.create_task, self._retire())
 
     async def _retire(self) -> None:
-        self.is_accepting = False
-        self._placement.retire()
-        self._nodes.retire()
-        self._retiring = asyncio.gather(
-            self._movers.retire(self.node, self.version.drain),
-            asyncio.sleep(SILENT_AFTER),
-            self._siblings.wait_for_end(PREDECESSOR, self.version.drain + HAND_OVER_TIMEOUT),
+        async def close_idle(_seconds: float) -> None:
+            """Senders of the simulation have no connections."""
+
+        self._retiring = asyncio.ensure_future(
+            self._parts.hand_over.run(self.version.drain, self._stop_accepting, close_idle)
         )
         with suppress(asyncio.CancelledError):  # it is to stop at once
             await self._retiring
         await self._stop()
+
+    def _stop_accepting(self) -> None:
+        self.is_accepting = False
 
     def stop(self) -> None:
         """As on SIGTERM."""
@@ -306,10 +243,10 @@ class Worker:
         asked = [task for worker, _, task in self.world.asked if worker is self]
         if asked:
             await asyncio.wait(asked, timeout=5)
-        await self._movers.finish()
+        await self._parts.movers.finish()
         await self.node.shutdown(15)
-        await self._nodes.finish(5)
-        self._nodes.close()
+        await self._parts.nodes.finish(5)
+        self._parts.nodes.close()
         self._siblings.close()
         self.world.loop.call_soon(self._end, context=Context())
 

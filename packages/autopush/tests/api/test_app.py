@@ -10,8 +10,8 @@ from autopush.api.app import EXPOSED
 from autopush.version import VERSION
 from keytables import KeyTuple, Unavailable
 from support.cases import cases
-from support.connection_harness import UAID, Harness
-from support.endpoint_harness import WEBSOCKET, Endpoint, headers_of, refusal
+from support.connection_harness import UAID, WEBSOCKET, Harness
+from support.endpoint_harness import Endpoint, headers_of, refusal
 
 TOKEN_PATHS = ["/wpush/v1/token", "/wpush/v2/token", "/wpush/token"]
 PATHS = ["/", *TOKEN_PATHS, "/m/id", "/status", "/health", "/v1/err", "/no/such/page", "/wpush/"]
@@ -246,7 +246,7 @@ async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
 async def test_without_cors_no_response_has_its_headers(
     harness: Harness, method: str, path: str
 ) -> None:
-    endpoint = Endpoint(harness, cors=False)
+    endpoint = Endpoint(harness, no_cors=True)
     assert cors_of(headers_of(await endpoint.ask(method, path))) == {}
 
 
@@ -256,7 +256,7 @@ async def test_with_hsts_every_response_has_its_header(
     harness: Harness, method: str, path: str
 ) -> None:
     name = "strict-transport-security"
-    endpoint = Endpoint(harness, hsts_max_age=31_536_000)
+    endpoint = Endpoint(harness, sts_max_age=31_536_000)
     headers = headers_of(await endpoint.ask(method, path))
     assert headers[name] == "max-age=31536000;includeSubDomains"
     assert name not in headers_of(await Endpoint(harness).ask(method, path))

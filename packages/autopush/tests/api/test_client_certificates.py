@@ -30,8 +30,8 @@ STATUS_PAGES = [
 
 @pytest.fixture
 def endpoint(harness: Harness) -> Endpoint:
-    clients = ListedClients({"ours": (fingerprint(b"another"), fingerprint(LISTED))})
-    return Endpoint(harness, clients=clients, hsts_max_age=60)
+    ours = (fingerprint(b"another"), fingerprint(LISTED))
+    return Endpoint(harness, client_certs={"ours": ours}, sts_max_age=60)
 
 
 async def is_refused(

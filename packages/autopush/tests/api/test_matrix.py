@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from autopush.api.matrix import read_notification
-from autopush.limits import LimitRefusals, PushLimits
 from autopush.net.http_messages import Request, Response
 from autopush.settings import Settings
 from autopush.settings.value_types import Rate
@@ -291,8 +290,7 @@ async def test_when_the_store_fails_the_homeserver_is_to_send_it_again(
 async def test_more_than_the_rate_of_the_endpoint_are_429_with_the_time_to_wait(
     harness: Harness,
 ) -> None:
-    limits = PushLimits(LimitRefusals(harness.metrics), endpoint_rate=Rate(1, "h"))
-    endpoint = Endpoint(harness, limits=limits)
+    endpoint = Endpoint(harness, endpoint_rate=Rate(1, "h"))
     await harness.known_user()
     assert rejected(await notify(endpoint, url(endpoint))) == []
     response = await notify(endpoint, url(endpoint))
@@ -360,7 +358,7 @@ async def test_the_gateway_takes_get_and_post_only(endpoint: Endpoint, method: s
 async def test_a_service_without_the_gateway_has_no_such_page(
     harness: Harness, method: str
 ) -> None:
-    endpoint = Endpoint(harness, matrix=False)
+    endpoint = Endpoint(harness, no_matrix_gateway=True)
     assert refusal(await endpoint.ask(method, PATH, {}, body(EVENT, "x"))) == (404, 102)
 
 

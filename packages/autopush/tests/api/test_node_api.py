@@ -6,23 +6,22 @@ from collections.abc import Callable
 
 import pytest
 
-from autopush.api import node_ports
-from autopush.api.node_ports import NodeApi
+from autopush.delivery import answering
+from autopush.delivery.calls import Outcome, Push
 from autopush.net.http_messages import Response
-from autopush.protocol.session import Rules
 from autopush.webpush.identifiers import dashed
 from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import KeyRing, new_key, new_message_id
 from keytables import Throttled
 from support.connection_harness import CHANNEL, OTHER, UAID, Harness, UserAgent
-from support.node_server import response_of
+from support.node_server import answer_over_http
 
 UNKNOWN = "f" * 32
 
 
 async def call(harness: Harness, method: str, path: str, body: bytes = b"") -> Response:
-    api = NodeApi(harness.registry, harness.ring)
-    return await response_of(api(method, path, body))
+    """What the node answers, without the signatures."""
+    return await answer_over_http(harness.parts.answering, method, path, body)
 
 
 async def push(harness: Harness, message: Notification, uaid: str | None = None) -> Response:
@@ -75,9 +74,8 @@ async def test_a_uaid_may_be_spelled_in_any_way(harness: Harness, spelling: obje
 
 async def test_a_push_of_what_is_not_stored_is_answered_at_once(harness: Harness) -> None:
     agent = await harness.subscribed()
-    api = NodeApi(harness.registry, harness.ring)
     message = harness.message(agent.uaid)
-    assert isinstance(api("PUT", f"/push/{agent.uaid}", message.to_node()), Response)
+    assert harness.parts.answering(Push(message)) is Outcome.DONE
     assert agent.versions() == [message.version]
 
 
@@ -119,7 +117,7 @@ async def test_unknown_members_are_ignored(harness: Harness) -> None:
 
 
 async def test_a_push_to_a_busy_user_agent_is_503() -> None:
-    harness = await Harness.open(Rules(max_unacked=1))
+    harness = await Harness.open(max_unacked=1)
     agent = await harness.subscribed()
     assert (await push(harness, harness.message(agent.uaid))).status == 200
     agent.received()
@@ -186,7 +184,6 @@ async def test_of_a_stored_message_whose_id_cannot_be_read_storage_is_read_and_a
 ) -> None:
     """A node of a version before does not send the sort time, and may use a key of its own."""
     agent = await harness.subscribed()
-    api = NodeApi(harness.registry, harness.ring)
     path = f"/push/{agent.uaid}"
     for _ in range(3):
         message = harness.message(agent.uaid)
@@ -197,7 +194,7 @@ async def test_of_a_stored_message_whose_id_cannot_be_read_storage_is_read_and_a
         message.stored = agent.connection.messages.name
         body = json.loads(message.to_node())
         del body["sort_time"]
-        answer = await response_of(api("PUT", path, json.dumps(body).encode()))
+        answer = await call(harness, "PUT", path, json.dumps(body).encode())
         assert status_and_text(answer) == (503, "Client busy.")
         await harness.run_until_idle()
         [notification] = agent.received()
@@ -217,7 +214,7 @@ async def test_a_pushed_message_that_cannot_be_looked_up_is_503_and_nothing_is_d
     await agent.connection.messages.store(message)
     message.stored = "message"
     harness.engine.fail("get message", Throttled("too much to do"))
-    assert status_and_text(await push(harness, message)) == (503, "The store does not answer.")
+    assert status_and_text(await push(harness, message)) == (503, "Client busy.")
     assert agent.received() == []
     assert status_and_text(await push(harness, message)) == (200, "Client accepted for delivery")
 
@@ -254,13 +251,13 @@ async def test_a_push_if_subscribed_is_200_and_delivered_at_once(harness: Harnes
     assert harness.engine.calls[-1] != "get message", "the store is not asked"
 
 
-async def test_a_push_if_subscribed_is_409_for_another_channel_and_one_that_was_unregistered(
+async def test_a_push_if_subscribed_is_503_for_another_channel_and_one_that_was_unregistered(
     harness: Harness,
 ) -> None:
     agent = await harness.subscribed()
     message = harness.message(agent.uaid)
     message.channel_id = OTHER
-    refusal = (409, "The channel is not known to be subscribed.")
+    refusal = (503, "Client busy.")
     assert await push_if_subscribed(harness, message) == refusal
     agent.send_json(messageType="unregister", channelID=CHANNEL)
     await harness.run_until_idle()
@@ -269,11 +266,11 @@ async def test_a_push_if_subscribed_is_409_for_another_channel_and_one_that_was_
     assert agent.received() == []
 
 
-async def test_a_push_if_subscribed_is_409_while_the_subscriptions_are_not_read(
+async def test_a_push_if_subscribed_is_503_while_the_subscriptions_are_not_read(
     harness: Harness,
 ) -> None:
     agent = await unidentified(harness)
-    assert (await push_if_subscribed(harness, harness.message()))[0] == 409
+    assert (await push_if_subscribed(harness, harness.message()))[0] == 503
     await harness.run_until_idle()
     agent.received()
     assert (await push_if_subscribed(harness, harness.message()))[0] == 200
@@ -291,12 +288,12 @@ async def test_a_push_if_subscribed_is_503_to_a_busy_user_agent_and_404_to_an_ab
     assert await push_if_subscribed(harness, message) == (404, "Client not connected.")
 
 
-async def test_a_message_for_a_user_agent_of_simplepush_is_400_though_it_has_any_channel(
+async def test_a_message_for_a_user_agent_of_simplepush_is_503_though_it_has_any_channel(
     harness: Harness,
 ) -> None:
     agent = await harness.hello(None, use_webpush=False, channelIDs=[])
     agent.received()
-    assert (await push_if_subscribed(harness, harness.message(agent.uaid)))[0] == 400
+    assert (await push_if_subscribed(harness, harness.message(agent.uaid)))[0] == 503
     assert agent.received() == []
 
 
@@ -313,7 +310,7 @@ async def test_a_check_that_starts_now_is_200(harness: Harness) -> None:
 
 
 async def test_a_check_that_has_to_wait_is_202_and_made_later() -> None:
-    harness = await Harness.open(Rules(max_unacked=1))
+    harness = await Harness.open(max_unacked=1)
     agent = await harness.subscribed()
     await push(harness, harness.message(agent.uaid))
     stored = await harness.store_message(agent.uaid)
@@ -395,7 +392,7 @@ async def test_the_response_waits_until_acked_rows_are_deleted(harness: Harness,
 async def test_a_node_whose_acked_rows_are_not_deleted_in_time_is_to_be_asked_again(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_ports, "ACKS_TIMEOUT", 0.01)
+    monkeypatch.setattr(answering, "ACKS_TIMEOUT", 0.01)
     agent = await acked_in_an_overload(harness)
     path = f"/notif/{agent.uaid}/{agent.connection.connected_at}"
     for _ in range(2):

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from autopush.api.node_ports import NodeApi, NodePort
+from autopush.api.node_ports import NodePort
 from autopush.api.responses import ErrorResponses
 from autopush.api.status_pages import InternalPages
 from autopush.net.http_messages import Request, Response
@@ -25,8 +25,7 @@ BASE = instance_url("", INSTANCE)
 def port(harness: Harness) -> NodePort:
     errors = ErrorResponses(ERRORS)
     pages = InternalPages(harness.status_pages(), harness.metrics.shared, errors)
-    api = NodeApi(harness.registry, harness.ring)
-    return NodePort(api, Sessions(KEYS, INSTANCE), pages, errors)
+    return NodePort(harness.parts.answering, Sessions(KEYS, INSTANCE), pages, errors)
 
 
 async def send(

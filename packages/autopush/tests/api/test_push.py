@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from autopush.api.app import EXPOSED
-from autopush.delivery.peers import NodeAnswer
-from autopush.limits import LimitRefusals, PushLimits
+from autopush.delivery.calls import Outcome
 from autopush.net.http_messages import Response
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import METRICS
@@ -421,7 +420,7 @@ async def by_way_of_a_node(harness: Harness, **options: Any) -> Endpoint:
     """The endpoint, after a message of SENDER that another node has taken."""
     endpoint = Endpoint(harness, store_first=False, **options)
     await harness.known_user()
-    harness.nodes.push_answer = NodeAnswer.DONE
+    harness.nodes.push_answer = Outcome.DONE
     assert (await signed(harness, endpoint, vapid(harness))).status == 201
     assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
     harness.nodes.calls.clear()
@@ -450,12 +449,9 @@ async def test_a_second_message_is_checked_as_the_first_one_and_calls_no_store(
 async def test_a_second_message_is_subject_to_the_limits_of_senders_and_rates(
     harness: Harness,
 ) -> None:
-    limits = PushLimits(
-        LimitRefusals(harness.metrics),
-        endpoint_rate=Rate(3, "h"),
-        allowed_senders=[SENDER.key_text],
+    endpoint = await by_way_of_a_node(
+        harness, endpoint_rate=Rate(3, "h"), allowed_senders=[SENDER.key_text]
     )
-    endpoint = await by_way_of_a_node(harness, limits=limits)
     stranger = {**TTL, "authorization": vapid(harness, STRANGER)}
     assert refusal(await endpoint.push(stranger)) == (403, 121)
     assert harness.nodes.calls == []
@@ -470,7 +466,7 @@ async def test_a_second_message_is_counted_and_logged_as_the_first_one(
     log = LogFile(tmp_path, level="debug")
     endpoint = Endpoint(harness, store_first=False)
     await harness.known_user()
-    harness.nodes.push_answer = NodeAnswer.DONE
+    harness.nodes.push_answer = Outcome.DONE
     metrics = harness.metrics.shared
 
     def counted() -> list[list[float]]:

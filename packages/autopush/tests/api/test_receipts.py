@@ -515,7 +515,7 @@ async def test_a_wait_that_ends_answers_what_is_pending(
 
 
 async def test_more_requests_than_may_wait_are_429(harness: Harness, endpoint: Endpoint) -> None:
-    endpoint = Endpoint(harness, max_waiting=2)
+    endpoint.receipts.max_waiting = 2
     await harness.known_user()
     path = subscription_of(await endpoint.push(ASYNC, b"x"))
     wait = {"prefer": "wait=60"}
@@ -566,7 +566,7 @@ async def test_one_address_reads_receipts_so_often(
 async def test_all_that_wait_for_a_subscription_share_its_reads_and_let_others_run(
     harness: Harness, endpoint: Endpoint
 ) -> None:
-    endpoint = Endpoint(harness, max_waiting=1000)
+    endpoint.receipts.max_waiting = 1000
     agent = await subscriber(harness)
     answer = await endpoint.push(ASYNC, b"x")
     for _ in range(19):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from autopush.api.receipts import ReceiptHandler
-from autopush.delivery.router import DeliveryResult
+from autopush.delivery.calls import Outcome
 from autopush.limits import LimitRefusals
 from autopush.net.client_limits import ConnectionLimits
 from autopush.net.http_messages import Request, Response
@@ -70,7 +70,7 @@ class Node:
         )
         await self.store.current.store(notification)
         received = int(self.clock() * 1000)
-        stored = DeliveryResult.STORED
+        stored = Outcome.STORED
         await self.receipts.accepted(subscription, message, received, TTL, stored, is_bridged=False)
         return message
 

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autopush.admission import AccountLimits
 from autopush.api.registration import MAX_BODY, MAX_CHANNELS
 from autopush.bridges import RouterData, RouterError
 from autopush.bridges.stub import StubRouter
-from autopush.limits import LimitRefusals
+from autopush.delivery.bridge_contract import Router
 from autopush.net.http_messages import Response
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan
@@ -1076,7 +1075,7 @@ async def test_an_address_registers_only_so_many_user_agents_in_a_time(
 async def test_more_changes_of_a_user_than_its_rate_are_429_203_before_the_store_is_read(
     harness: Harness, stub: StubRouter
 ) -> None:
-    endpoint = Endpoint(harness, routers={"stub": stub}, changes_rate=Rate(1, "h"))
+    endpoint = Endpoint(harness, routers={"stub": stub}, registration_rate=Rate(1, "h"))
     client, other = Client(endpoint), Client(endpoint)
     await client.register()
     await other.register()
@@ -1135,17 +1134,17 @@ async def test_a_page_of_another_origin_is_no_trusted_proxy(
 ANN = Account("ann", hash_secret("a" * 43), 1)
 
 
-@pytest.fixture
-async def accounts(harness: Harness) -> AccountLimits:
-    """Those of a service that requires them: there is one, `ANN`."""
-    known = {"ann": ANN}
+async def for_accounts(harness: Harness, routers: Mapping[str, Router]) -> Endpoint:
+    """An endpoint that requires accounts: there is one, `ANN`."""
 
     async def read() -> dict[str, Account]:
-        return known
+        return {"ann": ANN}
 
-    limits = AccountLimits(LimitRefusals(harness.metrics), read)
-    await limits.load()
-    return limits
+    harness.io.read_accounts = read
+    endpoint = Endpoint(harness, routers=routers, accounts_required=True)
+    assert endpoint.parts.accounts is not None
+    await endpoint.parts.accounts.load()
+    return endpoint
 
 
 CHANGES = [
@@ -1161,14 +1160,14 @@ CHANGES = [
 @pytest.mark.parametrize("base", [REGISTRATION, "/v1/webpush/app/registration"])
 @pytest.mark.parametrize(("owner", "refused"), [("", (401, 123)), ("revoked", (403, 123))])
 async def test_with_its_secret_a_user_does_nothing_if_its_record_is_of_no_account_now(
-    harness: Harness, accounts: AccountLimits, base: str, owner: str, refused: tuple[int, int]
+    harness: Harness, base: str, owner: str, refused: tuple[int, int]
 ) -> None:
     routers = {"stub": StubRouter()}
     before = Client(Endpoint(harness, routers=routers), base)
     await before.register(channelID=CHANNEL)
     if owner:
         harness.engine.tables["router"].items[(before.uaid,)]["account"] = hash_secret(owner)
-    client = Client(Endpoint(harness, routers=routers, accounts=accounts), base)
+    client = Client(await for_accounts(harness, routers), base)
     client.uaid, client.secret = before.uaid, before.secret
     for method, path, body in CHANGES:
         response = await client.ask(method, client.path + path, body)
@@ -1177,10 +1176,8 @@ async def test_with_its_secret_a_user_does_nothing_if_its_record_is_of_no_accoun
     assert await before.channels() == [CHANNEL]
 
 
-async def test_the_record_has_the_account_that_has_registered_it(
-    harness: Harness, accounts: AccountLimits
-) -> None:
-    endpoint = Endpoint(harness, routers={"stub": StubRouter()}, accounts=accounts)
+async def test_the_record_has_the_account_that_has_registered_it(harness: Harness) -> None:
+    endpoint = await for_accounts(harness, {"stub": StubRouter()})
     client = Client(endpoint)
     response = await client.ask(
         "POST", REGISTRATION, {"token": TOKEN}, authorization=f"Bearer {'a' * 43}"

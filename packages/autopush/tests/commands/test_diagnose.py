@@ -18,7 +18,7 @@ from autopush.commands.diagnose import (
     judge,
     parse_endpoint_url,
 )
-from autopush.delivery.peers import NodeAnswer
+from autopush.delivery.calls import Outcome
 from autopush.keys import save_keys, service_keys
 from autopush.store.inspection import PendingMessages, UserInspection, UserTable
 from autopush.store.tables import message_table, router_table, storage_table
@@ -385,23 +385,23 @@ def of_user(**changes: object) -> Facts:
             "410, errno 106",
         ),
         (FACTS, Rule.NOT_CONNECTED, "is stored, and delivered when the user agent connects again"),
-        (replace(FACTS, node=NodeAnswer.DONE), Rule.CONNECTED, "delivered at once"),
-        (replace(FACTS, node=NodeAnswer.ABSENT), Rule.NOT_ON_ITS_NODE, "has no connection"),
-        (replace(FACTS, node=NodeAnswer.UNREACHABLE), Rule.NODE_RESTARTED, "was restarted"),
-        (replace(FACTS, node=NodeAnswer.REFUSED), Rule.NODE_GONE, "Nothing listens"),
+        (replace(FACTS, node=Outcome.DONE), Rule.CONNECTED, "delivered at once"),
+        (replace(FACTS, node=Outcome.ABSENT), Rule.NOT_ON_ITS_NODE, "has no connection"),
+        (replace(FACTS, node=Outcome.GONE), Rule.NODE_RESTARTED, "was restarted"),
+        (replace(FACTS, node=Outcome.REFUSED), Rule.NODE_GONE, "Nothing listens"),
         (
-            replace(FACTS, node=NodeAnswer.UNRESPONSIVE),
+            replace(FACTS, node=Outcome.SILENT),
             Rule.NODE_UNRESPONSIVE,
             "does not answer",
         ),
-        (replace(FACTS, node=NodeAnswer.BUSY), Rule.NODE_CANNOT_TELL, "does not say"),
+        (replace(FACTS, node=Outcome.BUSY), Rule.NODE_CANNOT_TELL, "does not say"),
         (
-            replace(of_user(record=replace(RECORD, min_urgency="high")), node=NodeAnswer.DONE),
+            replace(of_user(record=replace(RECORD, min_urgency="high")), node=Outcome.DONE),
             Rule.TAKES_HIGHER_URGENCY,
             "takes only urgent messages",
         ),
         (
-            replace(of_user(record=replace(RECORD, min_urgency="low")), node=NodeAnswer.DONE),
+            replace(of_user(record=replace(RECORD, min_urgency="low")), node=Outcome.DONE),
             Rule.CONNECTED,
             "delivered at once",
         ),
@@ -413,8 +413,8 @@ def test_a_push_meets_the_rule_that_applies(facts: Facts, rule: Rule, words: str
 
 
 def test_every_answer_of_a_node_has_a_rule() -> None:
-    rules = {judge(replace(FACTS, node=answer)).rule for answer in (None, *NodeAnswer)}
-    assert len(rules) == len(NodeAnswer) + 1
+    rules = {judge(replace(FACTS, node=answer)).rule for answer in (None, *Outcome)}
+    assert len(rules) == len(Outcome) + 1
     assert Arrival.NEVER not in {rule.arrival for rule in rules}
 
 

@@ -5,16 +5,13 @@ import socket
 import msgspec
 import pytest
 
-from autopush.admission import AccountLimits
-from autopush.delivery.moving import FORMAT, TAKEN, Moved, Movers
+from autopush.delivery.moving import FORMAT, Moved, Movers
 from autopush.delivery.user_agent import UserAgentConnection
-from autopush.limits import LimitRefusals
-from autopush.net.siblings import REFUSED, Siblings
+from autopush.net.siblings import Adoption, Siblings
 from autopush.store.accounts import Account
 from autopush.store.users import UserRecord
 from autopush.webpush.identifiers import hash_secret
 from support.connection_harness import OTHER, UAID, Harness, UserAgent
-from support.recorded import new_metrics
 
 ANN, BOB, STRANGER = (hash_secret(name) for name in ("ann", "bob", "eve"))
 CLOSED = {
@@ -34,9 +31,7 @@ async def required(quota: int = 0) -> tuple[Harness, dict[str, Account]]:
     async def read() -> dict[str, Account]:
         return accounts
 
-    limits = AccountLimits(LimitRefusals(new_metrics()), read)
-    await limits.load()
-    return await Harness.open(accounts=limits), accounts
+    return await Harness.open(accounts_required=True, read_accounts=read), accounts
 
 
 async def load(harness: Harness) -> None:
@@ -44,11 +39,11 @@ async def load(harness: Harness) -> None:
     await harness.node.accounts.load()
 
 
-def arrives(there: Harness, moved: Moved) -> tuple[int, socket.socket]:
+def arrives(there: Harness, moved: Moved) -> tuple[Adoption, socket.socket]:
     """What the sender is answered, and the client's end of the socket that it hands over."""
     client, sock = socket.socketpair()
     sock.setblocking(False)
-    movers = Movers(Siblings({}, there.wheel))
+    movers = Movers(Siblings())
     status = movers.adopt(there.node, sock, msgspec.msgpack.encode(moved))
     return status, client
 
@@ -71,7 +66,7 @@ async def test_what_another_version_has_admitted_is_closed_on_arrival(
 ) -> None:
     there, _ = await required()
     status, client = arrives(there, await handed_over(account, identified=identified))
-    assert status == TAKEN, "the sender keeps nothing of it"
+    assert status is Adoption.TAKEN, "the sender keeps nothing of it"
     client.settimeout(10)
     await there.run_until_idle()
     frame = client.recv(100)
@@ -86,7 +81,7 @@ async def test_before_the_accounts_are_read_nothing_is_taken_over() -> None:
     assert there.node.accounts is not None
     there.node.accounts._known = None
     status, client = arrives(there, await handed_over(ANN, identified=True))
-    assert status == REFUSED
+    assert status is Adoption.REFUSED
     client.close()
 
 
@@ -106,7 +101,7 @@ async def test_a_hello_of_an_account_that_is_not_known_here_stays_with_the_sibli
 ) -> None:
     there, _ = await required()
     status, client = arrives(there, await handed_over(account, hello=b"{}"))
-    assert status == REFUSED
+    assert status is Adoption.REFUSED
     client.close()
 
 

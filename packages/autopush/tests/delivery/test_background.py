@@ -3,7 +3,6 @@
 import pytest
 
 from autopush.delivery import background
-from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
 from keytables import SchemaError, Throttled, Unavailable
 from support.connection_harness import CHANNEL, OTHER, OTHER_NODE, UAID, Harness
@@ -150,7 +149,7 @@ async def test_an_ack_whose_table_is_gone_is_not_retried(harness: Harness) -> No
 
 async def after_reset(call: str, *errors: Exception) -> Harness:
     """A user is reset, as too many messages are stored for it, and these calls fail."""
-    harness = await Harness.open(Rules(msg_limit=1))
+    harness = await Harness.open(msg_limit=1)
     await harness.known_user()
     for _ in range(2):
         await harness.store_message()

@@ -5,7 +5,7 @@ A change of one of these lists is a change of that page.
 
 import pytest
 
-from autopush.delivery.router import DeliveryResult
+from autopush.delivery.calls import Outcome
 from autopush.store.messages import row_of
 from support.clocks import ManualClock
 from support.connection_harness import OTHER, UAID, UserAgent
@@ -41,7 +41,7 @@ class CountingCluster:
         assert await self.cluster.receive_all(agent) == []
         return agent
 
-    async def pushed(self, node: Node | None = None) -> DeliveryResult:
+    async def pushed(self, node: Node | None = None) -> Outcome:
         push = await self.cluster.start_push(node or self.endpoint, self.cluster.message())
         return await push
 
@@ -59,10 +59,10 @@ async def test_a_push_to_a_connected_user_agent_with_bypass() -> None:
     setup = await CountingCluster.open()
     agent = await setup.connected()
     setup.calls()
-    assert await setup.pushed() is DeliveryResult.DELIVERED
+    assert await setup.pushed() is Outcome.DONE
     assert len(await setup.cluster.receive_all(agent)) == 1
     assert setup.calls() == FIND
-    assert await setup.pushed() is DeliveryResult.DELIVERED
+    assert await setup.pushed() is Outcome.DONE
     assert setup.calls() == [], "within a minute"
     assert len(await setup.cluster.receive_all(agent)) == 1
 
@@ -71,7 +71,7 @@ async def test_a_push_to_a_connected_user_agent_with_store_first() -> None:
     setup = await CountingCluster.open(store_first=True)
     agent = await setup.connected()
     setup.calls()
-    assert await setup.pushed() is DeliveryResult.DELIVERED
+    assert await setup.pushed() is Outcome.DONE
     assert len(await setup.cluster.receive_all(agent)) == 1
     calls = [f"put {NOVEMBER}", f"get {NOVEMBER}", f"delete {NOVEMBER}"]
     assert setup.calls() == [*FIND, *calls]
@@ -81,7 +81,7 @@ async def test_a_push_to_a_connected_user_agent_with_store_first() -> None:
 async def test_a_push_to_a_user_that_connects_later(store_first: bool) -> None:
     setup = await CountingCluster.open(store_first=store_first)
     setup.calls()
-    assert await setup.pushed() is DeliveryResult.STORED
+    assert await setup.pushed() is Outcome.STORED
     assert setup.calls() == [*FIND, f"put {NOVEMBER}", "get router"]
     agent = setup.cluster.connect(setup.node)
     assert len(await setup.cluster.receive_all(agent)) == 1
@@ -107,7 +107,7 @@ async def test_a_push_to_a_user_agent_of_the_same_worker(
     setup = await CountingCluster.open(store_first=store_first)
     agent = await setup.connected()
     setup.calls()
-    assert await setup.pushed(setup.node) is DeliveryResult.DELIVERED
+    assert await setup.pushed(setup.node) is Outcome.DONE
     assert len(await setup.cluster.receive_all(agent)) == 1
     assert setup.calls() == calls
 

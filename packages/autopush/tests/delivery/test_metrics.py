@@ -7,7 +7,8 @@ import pytest
 
 from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
 from autopush.delivery.bridged import Bridges
-from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.calls import Outcome
+from autopush.delivery.peers import Nodes
 from autopush.delivery.router import UserAgentRouter, UserOnRecord
 from autopush.net.timers import TimerWheel
 from autopush.store import UserRecord
@@ -57,7 +58,9 @@ async def wheel() -> AsyncIterator[TimerWheel]:
 
 @pytest.fixture
 async def nodes(harness: Harness, wheel: TimerWheel) -> AsyncIterator[Nodes]:
-    opened = Nodes("", harness.registry, wheel, harness.metrics, keys=KEYS, connect_timeout=5)
+    opened = Nodes(
+        "", harness.parts.answering, wheel, harness.metrics, keys=KEYS, connect_timeout=5
+    )
     yield opened
     opened.close()
 
@@ -77,7 +80,7 @@ async def test_a_node_that_does_not_answer_is_a_timeout(
 ) -> None:
     nodes = Nodes(
         "",
-        harness.registry,
+        harness.parts.answering,
         wheel,
         harness.metrics,
         keys=KEYS,
@@ -85,7 +88,7 @@ async def test_a_node_that_does_not_answer_is_a_timeout(
         request_timeout=0.02,
     )
     with silent_port() as port:
-        assert await nodes.push(node_at(port), harness.message(), None) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.push(node_at(port), harness.message()) is Outcome.SILENT
     nodes.close()
     assert node_errors(harness) == [0, 1]
 
@@ -99,15 +102,15 @@ async def test_a_node_that_answers_is_no_error(harness: Harness, nodes: Nodes) -
 @pytest.mark.parametrize(
     ("answer", "is_counted"),
     [
-        (NodeAnswer.UNREACHABLE, True),
-        (NodeAnswer.UNRESPONSIVE, True),
-        (NodeAnswer.ABSENT, False),
-        (NodeAnswer.BUSY, False),
-        (NodeAnswer.DONE, False),
+        (Outcome.GONE, True),
+        (Outcome.SILENT, True),
+        (Outcome.ABSENT, False),
+        (Outcome.BUSY, False),
+        (Outcome.DONE, False),
     ],
 )
 async def test_a_node_on_record_without_an_answer_is_a_host_that_is_gone(
-    harness: Harness, answer: NodeAnswer, is_counted: bool
+    harness: Harness, answer: Outcome, is_counted: bool
 ) -> None:
     await harness.known_user()
     harness.change_record(node_id=OTHER_NODE)

@@ -3,25 +3,16 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from autopush.delivery.moving import (
-    AT_ONCE,
-    FORMAT,
-    HAND_OVER_TIMEOUT,
-    HELLOS_AT_ONCE,
-    NEWER_CONNECTION,
-    TAKEN,
-    Move,
-    Moved,
-    Movers,
-)
+from autopush.delivery.moving import FORMAT, HELLOS_AT_ONCE, Move, Moved, Movers
 from autopush.delivery.user_agent import MovedUser, UserAgentConnection
-from autopush.net.siblings import REFUSED, SUCCESSOR, Siblings
-from autopush.net.timers import TimerWheel
+from autopush.net.siblings import SUCCESSOR, Adoption, Sibling, Siblings
+from autopush.service.hand_over import AT_ONCE, HAND_OVER_TIMEOUT, HandOver
 from autopush.store.messages import row_of
 from autopush.webpush.identifiers import hash_secret
 from support.connection_harness import Harness, UserAgent
@@ -33,11 +24,11 @@ class Sent:
 
     def __init__(self, there: Harness) -> None:
         self.there = there
-        self.movers = Movers(Siblings({}, there.wheel))
+        self.movers = Movers(Siblings())
         self.client, self.sock = socket.socketpair()
         self.sock.setblocking(False)
 
-    def adopt(self, moved: Moved) -> int:
+    def adopt(self, moved: Moved) -> Adoption:
         return self.movers.adopt(self.there.node, self.sock, msgspec.msgpack.encode(moved))
 
 
@@ -70,7 +61,7 @@ async def test_what_is_not_known_here_stays_where_it_is(change: dict[str, object
     here, there = await Harness.open(), await Harness.open()
     moved = await exported(here, await here.subscribed())
     sent = Sent(there)
-    assert sent.adopt(changed(moved, **change)) == REFUSED
+    assert sent.adopt(changed(moved, **change)) is Adoption.REFUSED
     assert sent.sock.fileno() == -1, "the descriptor here is closed"
     assert not there.registry.sockets
     assert moved.user is not None
@@ -81,7 +72,7 @@ async def test_what_is_not_known_here_stays_where_it_is(change: dict[str, object
 async def test_a_state_that_cannot_be_read_is_refused(end_logs: Callable[[], str]) -> None:
     there = await Harness.open()
     sent = Sent(there)
-    assert sent.movers.adopt(there.node, sent.sock, b"\x91\xc1") == REFUSED
+    assert sent.movers.adopt(there.node, sent.sock, b"\x91\xc1") is Adoption.REFUSED
     assert "Connections of another version are refused" in end_logs()
     sent.client.close()
 
@@ -93,7 +84,7 @@ async def test_a_user_agent_that_has_connected_here_again_keeps_its_new_connecti
     assert moved.user is not None
     session = msgspec.structs.replace(moved.user.session, uaid=newer.uaid)
     sent = Sent(there)
-    assert sent.adopt(changed(moved, session=session)) == NEWER_CONNECTION
+    assert sent.adopt(changed(moved, session=session)) is Adoption.REPLACED
     assert there.registry.find(newer.uaid) is newer.connection
     sent.client.close()
 
@@ -102,7 +93,7 @@ async def test_a_user_that_arrives_is_found_before_its_socket_is_open() -> None:
     here, there = await Harness.open(), await Harness.open()
     moved = await exported(here, await here.subscribed())
     sent = Sent(there)
-    assert sent.adopt(moved) == TAKEN
+    assert sent.adopt(moved) is Adoption.TAKEN
     assert moved.user is not None
     user = there.registry.find(moved.user.session.uaid)
     assert user is not None
@@ -123,7 +114,7 @@ async def test_the_secret_of_a_new_user_is_recorded_by_the_process_that_has_it()
     sent = Sent(there)
     moved = await exported(here, agent)
     assert secret.encode() not in msgspec.msgpack.encode(moved)
-    assert sent.adopt(moved) == TAKEN
+    assert sent.adopt(moved) is Adoption.TAKEN
     user = there.registry.find(agent.uaid)
     assert user is not None
     assert (user.is_recorded, user.secret_hash) == (False, hash_secret(secret))
@@ -145,14 +136,22 @@ async def test_a_connection_whose_ack_is_not_deleted_yet_waits() -> None:
     assert connection._export() is not None
 
 
+def with_successor(*, is_foreign: bool) -> Siblings:
+    return Siblings({SUCCESSOR: cast(Sibling, SimpleNamespace(is_foreign=is_foreign))})
+
+
+def hand_over(siblings: Siblings) -> HandOver:
+    unused = cast(Any, None)
+    return HandOver(siblings, unused, unused, unused, unused)
+
+
 async def test_connections_are_not_sent_to_a_version_with_another_format(
-    end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    end_logs: Callable[[], str],
 ) -> None:
-    monkeypatch.setattr(Siblings, "is_foreign", lambda _, index: index == SUCCESSOR)
-    movers = Movers(Siblings({}, TimerWheel(asyncio.get_running_loop())))
+    siblings = with_successor(is_foreign=True)
     connection = cast(UserAgentConnection, object())
     async with asyncio.timeout(HAND_OVER_TIMEOUT / 2):
-        await movers._hand_over({connection: None})
+        await hand_over(siblings)._move_connections(Movers(siblings), {connection: None})
     assert "The next version takes over no connections" in end_logs()
 
 
@@ -171,9 +170,9 @@ def test_a_busy_connection_is_tried_again_however_long_the_first_attempts_take(
         return Move.DONE
 
     monkeypatch.setattr(Movers, "_move", move)
-    loop = VirtualLoop()
-    movers = Movers(Siblings({}, TimerWheel(loop)))
-    loop.run_until_complete(movers._hand_over(connections))
+    loop, siblings = VirtualLoop(), with_successor(is_foreign=False)
+    handing_over = hand_over(siblings)._move_connections(Movers(siblings), connections)
+    loop.run_until_complete(handing_over)
     loop.close()
     assert not connections
 
@@ -189,7 +188,7 @@ class MovesUnderWay:
         self.begun: list[object] = []
         self.stayed = 0
         self._end = asyncio.Semaphore(0)
-        self.movers = Movers(Siblings({}, TimerWheel(asyncio.get_running_loop())))
+        self.movers = Movers(Siblings())
 
         async def move(_: Movers, __: int, connection: object, ___: bytes) -> Move:
             self.begun.append(connection)

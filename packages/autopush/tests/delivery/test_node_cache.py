@@ -1,15 +1,15 @@
 """Pushes to the node that took the last one, without a read: what may have changed since then."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from autopush.api.node_ports import NodeApi, Reply
-from autopush.api.responses import text
 from autopush.bridges import stub
+from autopush.delivery.answering import Answer, Answering
 from autopush.delivery.bridged import BridgedUser
-from autopush.delivery.router import CACHED_FOR, CachedUser, DeliveryResult, NodeCache
-from autopush.limits import LimitRefusals, StoredLimits
+from autopush.delivery.calls import NodeCall, Outcome, Push
+from autopush.delivery.router import CACHED_FOR, CachedUser, NodeCache
 from autopush.store import UserRecord
 from autopush.store.users import WEBPUSH
 from autopush.telemetry.metric_table import HOST_GONE
@@ -19,7 +19,7 @@ from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, OTHER, UAID, UserAgent
 from support.memory_engine import MemoryEngine
 from support.month_cluster import DECEMBER, NOVEMBER, ONE, THREE, TWO, Cluster, Node, at
-from support.recorded import new_metrics, recorded
+from support.recorded import recorded
 
 FIND = ["get router", f"get {NOVEMBER}"]
 CONDITIONAL = f"PUT /push/{UAID}/subscribed"
@@ -78,20 +78,18 @@ class Setup:
         self.agent = agent
 
     @classmethod
-    async def open(
-        cls, *, store_first: bool = False, limits: StoredLimits | None = None
-    ) -> "Setup":
+    async def open(cls, *, store_first: bool = False, **options: Any) -> "Setup":
         clock = ManualClock()
         cluster = Cluster(MemoryEngine(clock), clock)
         one = await cluster.add(ONE, store_first=store_first)
-        two = await cluster.add(TWO, store_first=store_first, limits=limits)
+        two = await cluster.add(TWO, store_first=store_first, **options)
         await cluster.known_user(NOVEMBER)
         setup = cls(cluster, one, two, await cluster.hello(one))
         setup.agent.received()
         await setup.is_delivered()
         return setup
 
-    async def push(self, **members: object) -> DeliveryResult:
+    async def push(self, **members: object) -> Outcome:
         message = self.cluster.message()
         for name, value in members.items():
             setattr(message, name, value)
@@ -105,7 +103,7 @@ class Setup:
 
     async def is_delivered(self, agent: UserAgent | None = None) -> None:
         """Push a message, which that user agent gets and acks."""
-        assert await self.push() is DeliveryResult.DELIVERED
+        assert await self.push() is Outcome.DONE
         assert len(await self.cluster.receive_all(agent or self.agent)) == 1
 
     async def refusal(self) -> tuple[int, int | None]:
@@ -144,19 +142,19 @@ async def test_store_first_reads_the_record_for_each_message() -> None:
 
 async def test_a_message_with_ttl_0_goes_by_way_of_an_entry_too() -> None:
     setup = await Setup.open()
-    assert await setup.push(ttl=0) is DeliveryResult.DELIVERED
+    assert await setup.push(ttl=0) is Outcome.DONE
     assert (setup.calls, setup.store_calls) == ([(ONE, CONDITIONAL)], [])
     setup.agent.disconnect()
     await setup.cluster.receive_all(setup.agent)
-    assert await setup.push(ttl=0) is DeliveryResult.DISCARDED
+    assert await setup.push(ttl=0) is Outcome.DISCARDED
 
 
 async def test_what_was_not_taken_is_no_entry() -> None:
     setup = await Setup.open()
     setup.agent.disconnect()
     await setup.cluster.run_until_idle()
-    assert await setup.push() is DeliveryResult.STORED
-    assert await setup.push() is DeliveryResult.STORED
+    assert await setup.push() is Outcome.STORED
+    assert await setup.push() is Outcome.STORED
     assert setup.calls == []
     assert setup.store_calls == [*FIND, f"put {NOVEMBER}", "get router"]
 
@@ -169,7 +167,7 @@ async def test_the_own_node_is_no_entry() -> None:
     for _ in range(2):
         found = await setup.one.router.find(UAID, OTHER)
         assert not isinstance(found, BridgedUser | CachedUser)
-        assert await setup.one.router.route(found, message) is DeliveryResult.DELIVERED
+        assert await setup.one.router.route(found, message) is Outcome.DONE
 
 
 # ── the user agent has gone, or is elsewhere ────────────────────────────────────────────────────
@@ -179,7 +177,7 @@ async def test_a_user_agent_that_has_disconnected_is_not_looked_for_twice() -> N
     setup = await Setup.open()
     setup.agent.disconnect()
     await setup.cluster.run_until_idle()
-    assert await setup.push() is DeliveryResult.STORED
+    assert await setup.push() is Outcome.STORED
     assert setup.calls == [(ONE, CONDITIONAL)]
     assert (await setup.cluster.record()).node_id is None
     assert len(await setup.cluster.stored(NOVEMBER)) == 1
@@ -221,7 +219,7 @@ async def test_what_an_old_node_took_as_it_could_not_be_told_of_the_move_is_not_
     moved = await setup.cluster.hello(three)
     moved.received()
     setup.one.cut_off = False
-    assert await setup.push() is DeliveryResult.DELIVERED
+    assert await setup.push() is Outcome.DONE
     assert setup.calls == [(ONE, CONDITIONAL)]
     assert await setup.cluster.receive_all(moved) == []
     await setup.cluster.pass_time(CACHED_FOR)
@@ -236,7 +234,7 @@ async def test_what_an_old_node_took_as_it_could_not_be_told_of_the_move_is_not_
 async def test_a_node_that_is_gone_is_called_and_counted_once_and_cleared() -> None:
     setup = await Setup.open()
     setup.one.dead = True
-    assert await setup.push() is DeliveryResult.STORED
+    assert await setup.push() is Outcome.STORED
     assert setup.calls == [(ONE, CONDITIONAL)]
     assert (await setup.cluster.record()).node_id is None
     assert recorded(setup.two.metrics, HOST_GONE) == 1
@@ -245,7 +243,7 @@ async def test_a_node_that_is_gone_is_called_and_counted_once_and_cleared() -> N
 async def test_what_an_unresponsive_node_did_not_take_is_stored_and_it_is_asked_to_check() -> None:
     setup = await Setup.open()
     setup.one.cut_off = True
-    assert await setup.push() is DeliveryResult.STORED
+    assert await setup.push() is Outcome.STORED
     assert setup.calls[0] == (ONE, CONDITIONAL)
     assert {call for _, call in setup.calls[1:]} == {CHECK}
     assert recorded(setup.two.metrics, HOST_GONE) == 2, "as without an entry: push and check"
@@ -292,7 +290,7 @@ async def test_a_channel_that_the_session_does_not_know_is_read_from_the_store()
     message = setup.cluster.message()
     message.channel_id = OTHER
     setup.calls.clear()
-    assert await setup.two.router.route(found, message) is DeliveryResult.DELIVERED
+    assert await setup.two.router.route(found, message) is Outcome.DONE
     assert setup.calls == [(ONE, CONDITIONAL), (ONE, PUSH)]
     assert setup.agent.versions() == [message.version]
 
@@ -314,7 +312,7 @@ async def test_a_user_that_is_behind_a_bridge_by_now_is_for_the_next_attempt() -
 async def test_a_message_for_a_busy_user_agent_is_stored_and_received_once_when_it_can() -> None:
     setup = await Setup.open()
     setup.agent.connection.output_paused()
-    assert await setup.push() is DeliveryResult.STORED
+    assert await setup.push() is Outcome.STORED
     assert [call for _, call in setup.calls] == [CONDITIONAL, PUSH, CHECK]
     assert len(await setup.cluster.stored(NOVEMBER)) == 1
     setup.agent.connection.output_resumed()
@@ -338,7 +336,7 @@ async def test_a_message_for_a_user_that_has_changed_tables_is_stored_in_the_new
     message = cluster.message()
     push = asyncio.ensure_future(setup.two.router.route(found, message))
     await cluster.run_until_idle()
-    assert await push is DeliveryResult.STORED
+    assert await push is Outcome.STORED
     assert await cluster.stored(DECEMBER) == [message.version]
     assert await cluster.stored(NOVEMBER) == []
 
@@ -351,7 +349,7 @@ async def test_a_user_agent_that_changes_tables_gets_its_messages_by_way_of_an_e
     setup.agent.connection.schedule_table_change()
     await setup.cluster.pass_time(3600)
     setup.calls.clear()
-    assert await setup.two.router.route(found, setup.cluster.message()) is DeliveryResult.DELIVERED
+    assert await setup.two.router.route(found, setup.cluster.message()) is Outcome.DONE
     assert setup.calls == [(ONE, CONDITIONAL)]
     assert len(await setup.cluster.receive_all(setup.agent)) == 1
 
@@ -360,8 +358,7 @@ async def test_a_user_agent_that_changes_tables_gets_its_messages_by_way_of_an_e
 
 
 async def test_a_message_is_charged_and_its_share_counted_in_the_table_on_record() -> None:
-    limits = StoredLimits(LimitRefusals(new_metrics()), max_messages=8)
-    setup = await Setup.open(limits=limits)
+    setup = await Setup.open(max_stored_messages=8)
     await setup.is_delivered()
     assert setup.calls == [(ONE, CONDITIONAL)]
     await setup.is_delivered()  # the third: a share is a quarter of the limit
@@ -371,8 +368,7 @@ async def test_a_message_is_charged_and_its_share_counted_in_the_table_on_record
 
 
 async def test_a_user_agent_with_as_many_messages_as_may_be_stored_gets_429_204() -> None:
-    limits = StoredLimits(LimitRefusals(new_metrics()), max_messages=4)
-    setup = await Setup.open(limits=limits)
+    setup = await Setup.open(max_stored_messages=4)
     for _ in range(4):
         await setup.one.store.current.store(setup.cluster.message())
     assert await setup.refusal() == (429, 204)
@@ -382,19 +378,17 @@ async def test_a_user_agent_with_as_many_messages_as_may_be_stored_gets_429_204(
 # ── nodes of a version before ───────────────────────────────────────────────────────────────────
 
 
-class OlderNodeApi(NodeApi):
-    """The calls that nodes of versions before know, told apart as they do."""
+class OlderAnswering(Answering):
+    """As an earlier version, which refuses the path of a call that it does not know."""
 
-    def __call__(self, method: str, path: str, body: bytes = b"") -> Reply:
-        match method, *path.strip("/").split("/"):
-            case ("PUT", "push" | "notif", _) | ("GET", "notif", _) | ("DELETE", "notif", _, _):
-                return super().__call__(method, path, body)
-        return text(400, "No such call.")
+    def __call__(self, call: NodeCall) -> Answer:
+        is_known = not (isinstance(call, Push) and call.only_subscribed)
+        return super().__call__(call) if is_known else Outcome.BUSY
 
 
 async def with_older_node() -> Setup:
     setup = await Setup.open()
-    setup.one.api = OlderNodeApi(setup.one.registry, setup.cluster.ring)
+    setup.one.answering = OlderAnswering(setup.one.registry, setup.cluster.ring)
     return setup
 
 

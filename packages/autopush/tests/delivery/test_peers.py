@@ -2,28 +2,28 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 
 import pytest
 
 from autopush.delivery import peers
-from autopush.delivery.peers import END_DUPLICATE_CALLS, NODE, RELAY, NodeAnswer, Nodes
+from autopush.delivery.calls import CheckStorage, EndDuplicate, Outcome
+from autopush.delivery.peers import END_DUPLICATE_CALLS, NODE, RELAY, InstanceCall, Nodes
 from autopush.net.http_messages import Request, Response
 from autopush.net.siblings import (
     PREDECESSOR,
-    REFUSED,
     SUCCESSOR,
+    Adoption,
     Siblings,
     add_successors,
     socket_pairs,
 )
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
-from autopush.store.messages import row_of
 from autopush.webpush.notification import Notification
 from autopush.webpush.stored import Row
-from autopush.webpush.urgency import HIGHEST
 from support.cases import cases
 from support.certificates import tls_pair
 from support.connection_harness import CHANNEL, UAID, Harness
@@ -49,7 +49,7 @@ async def nodes(harness: Harness, request_timeout: float) -> AsyncIterator[Nodes
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
     opened = Nodes(
         OWN,
-        harness.registry,
+        harness.parts.answering,
         wheel,
         harness.metrics,
         keys=KEYS,
@@ -65,25 +65,31 @@ def message(uaid: str = UAID) -> Notification:
     return Notification(uaid=uaid, channel_id=CHANNEL, version="v", ttl=60, sort_time=1)
 
 
+def stored_message(uaid: str) -> Notification:
+    stored = message(uaid)
+    stored.stored = "message"
+    return stored
+
+
 async def test_the_own_node_has_a_user_agent_until_what_it_acked_is_deleted(
     nodes: Nodes, harness: Harness
 ) -> None:
     harness.registry.acked.add(UAID, [Row("02:1:c", None)])
-    assert await nodes.push(OWN, message(), None) is NodeAnswer.BUSY
-    assert await nodes.check_storage(OWN, UAID) is NodeAnswer.BUSY
-    assert await nodes.check_storage(OWN, "f" * 32) is NodeAnswer.ABSENT
+    assert await nodes.push(OWN, message()) is Outcome.BUSY
+    assert await nodes.check_storage(OWN, UAID) is Outcome.BUSY
+    assert await nodes.check_storage(OWN, "f" * 32) is Outcome.ABSENT
 
 
-CALLS: list[Callable[[Nodes, str], Coroutine[None, None, NodeAnswer]]] = [
-    lambda nodes, node_id: nodes.push(node_id, message(), None),
+CALLS: list[Callable[[Nodes, str], Coroutine[None, None, Outcome]]] = [
+    lambda nodes, node_id: nodes.push(node_id, message()),
     lambda nodes, node_id: nodes.check_storage(node_id, UAID),
-    lambda nodes, node_id: nodes.is_connected(node_id, UAID),
+    lambda nodes, node_id: nodes.find_connection(node_id, UAID),
     lambda nodes, node_id: nodes.push_if_subscribed(node_id, message()),
 ]
-NAMES = ["push", "check", "is_connected", "push_if_subscribed"]
+NAMES = ["push", "check", "find_connection", "push_if_subscribed"]
 EACH_CALL = pytest.mark.parametrize("call", CALLS, ids=NAMES)
 TO_OWN_NODE = pytest.mark.parametrize("call", CALLS[:3], ids=NAMES[:3])
-Call = Callable[[Nodes, str], Awaitable[NodeAnswer]]
+Call = Callable[[Nodes, str], Awaitable[Outcome]]
 
 # ── the own node ────────────────────────────────────────────────────────────────────────────────
 
@@ -91,8 +97,8 @@ Call = Callable[[Nodes, str], Awaitable[NodeAnswer]]
 async def test_the_own_node_delivers_without_a_link(nodes: Nodes, harness: Harness) -> None:
     agent = await harness.subscribed()
     unsaved, stored = harness.message(agent.uaid), await harness.store_message(agent.uaid)
-    assert await nodes.push(OWN, unsaved, None) is NodeAnswer.DONE
-    assert await nodes.push(OWN, stored, row_of(stored)) is NodeAnswer.DONE
+    assert await nodes.push(OWN, unsaved) is Outcome.DONE
+    assert await nodes.push(OWN, stored) is Outcome.DONE
     notifications = agent.received()
     agent.ack(*notifications)
     await harness.run_until_idle()
@@ -103,12 +109,12 @@ async def test_the_own_node_delivers_without_a_link(nodes: Nodes, harness: Harne
 async def test_a_busy_user_agent_of_the_own_node_is_busy(nodes: Nodes, harness: Harness) -> None:
     agent = await harness.subscribed()
     agent.connection.output_paused()
-    assert await nodes.push(OWN, harness.message(agent.uaid), None) is NodeAnswer.BUSY
+    assert await nodes.push(OWN, harness.message(agent.uaid)) is Outcome.BUSY
 
 
 @TO_OWN_NODE
 async def test_an_absent_user_agent_of_the_own_node_is_absent(nodes: Nodes, call: Call) -> None:
-    assert await call(nodes, OWN) is NodeAnswer.ABSENT
+    assert await call(nodes, OWN) is Outcome.ABSENT
 
 
 async def test_whether_a_user_agent_is_connected_can_be_asked_of_the_own_node(
@@ -116,7 +122,7 @@ async def test_whether_a_user_agent_is_connected_can_be_asked_of_the_own_node(
 ) -> None:
     agent = await harness.subscribed()
     await harness.store_message(agent.uaid)
-    assert await nodes.is_connected(OWN, agent.uaid) is NodeAnswer.DONE
+    assert await nodes.find_connection(OWN, agent.uaid) is Outcome.DONE
     assert agent.received() == []
 
 
@@ -128,7 +134,7 @@ async def test_a_check_of_the_own_node_is_made_now_or_later(
     message = await harness.store_message(agent.uaid)
     if busy:
         agent.connection.output_paused()
-    answer = NodeAnswer.LATER if busy else NodeAnswer.DONE
+    answer = Outcome.STORED if busy else Outcome.DONE
     assert await nodes.check_storage(OWN, agent.uaid) is answer
     await harness.run_until_idle()
     assert agent.versions() == ([] if busy else [message.version])
@@ -150,7 +156,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
     async with node_serving(record) as server:
         sent = message()
         sent.stored = "message_2026_11"
-        await nodes.push(at(server.port), sent, ROW)
+        await nodes.push(at(server.port), sent)
         await nodes.check_storage(at(server.port), UAID, "low")
         await nodes.end_duplicate(at(server.port), UAID, 1234)
         await nodes.push_if_subscribed(at(server.port), message())
@@ -174,17 +180,17 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
 @cases(
     ("status", "answer"),
     [
-        (200, NodeAnswer.DONE),
-        (202, NodeAnswer.LATER),
-        (404, NodeAnswer.ABSENT),
-        (503, NodeAnswer.BUSY),
-        (500, NodeAnswer.UNRESPONSIVE),
-        (502, NodeAnswer.UNRESPONSIVE),
-        (400, NodeAnswer.BUSY),
+        (200, Outcome.DONE),
+        (202, Outcome.STORED),
+        (404, Outcome.ABSENT),
+        (503, Outcome.BUSY),
+        (500, Outcome.SILENT),
+        (502, Outcome.SILENT),
+        (400, Outcome.BUSY),
     ],
 )
 async def test_the_status_decides_the_answer(
-    nodes: Nodes, call: Call, status: int, answer: NodeAnswer
+    nodes: Nodes, call: Call, status: int, answer: Outcome
 ) -> None:
     async def always(request: Request) -> Response:
         return Response(status, b"text of some length")
@@ -206,7 +212,7 @@ async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
 @EACH_CALL
 async def test_a_node_that_refuses_may_be_back(nodes: Nodes, call: Call) -> None:
     answer = await call(nodes, at(unused_port()))
-    assert answer is NodeAnswer.REFUSED
+    assert answer is Outcome.REFUSED
     assert answer.may_be_back
     assert not answer.means_gone
 
@@ -215,15 +221,15 @@ async def test_a_node_that_refuses_may_be_back(nodes: Nodes, call: Call) -> None
 @pytest.mark.parametrize("request_timeout", [0.02])
 async def test_a_node_that_does_not_answer_in_time_is_silent(nodes: Nodes, call: Call) -> None:
     with silent_port() as port:
-        assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
+        assert await call(nodes, at(port)) is Outcome.SILENT
 
 
 @pytest.mark.parametrize("request_timeout", [0.05])
 async def test_a_silent_node_costs_one_timeout_whatever_is_called(nodes: Nodes) -> None:
     with silent_port() as port:
-        assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(port), UAID) is Outcome.SILENT
         for make_call in CALLS * 100:
-            assert at_once(make_call(nodes, at(port))) is NodeAnswer.UNRESPONSIVE
+            assert at_once(make_call(nodes, at(port))) is Outcome.SILENT
 
 
 @EACH_CALL
@@ -232,8 +238,8 @@ async def test_calls_that_wait_for_a_refused_connection_share_the_refusal(
 ) -> None:
     port = unused_port()
     both = await asyncio.gather(call(nodes, at(port)), call(nodes, at(port)))
-    assert set(both) == {NodeAnswer.REFUSED}
-    assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
+    assert set(both) == {Outcome.REFUSED}
+    assert await call(nodes, at(port)) is Outcome.SILENT
 
 
 async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
@@ -250,11 +256,11 @@ async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
         port = again.port
         again.listener.close()
         await again.listener.wait_closed()
-        assert await nodes.push(at(port), message(), None) is NodeAnswer.REFUSED
+        assert await nodes.push(at(port), message()) is Outcome.REFUSED
         listener = await asyncio.get_running_loop().create_server(
             again.server.protocol, "127.0.0.1", port, reuse_address=True
         )
-        assert await nodes.check_storage(at(port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(port), UAID) is Outcome.SILENT
         await asyncio.wait_for(checked.wait(), 5)
         listener.close()
 
@@ -271,7 +277,7 @@ async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
         return Response(answers.pop(0) if answers else 200)
 
     async with node_serving(answer) as server:
-        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(server.port), UAID) is Outcome.SILENT
         for _ in range(3):
             assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
         await nodes.check_storage(at(server.port), UAID)  # behind the last answer on the same link
@@ -306,7 +312,7 @@ async def test_finish_repeats_the_checks_that_silent_nodes_missed(
         return Response(answers.pop() if answers else 200)
 
     async with node_serving(answer) as server:
-        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(server.port), UAID) is Outcome.SILENT
         await nodes.finish(5)
         assert answers == []
 
@@ -315,7 +321,7 @@ async def test_finish_repeats_the_checks_that_silent_nodes_missed(
     "call",
     [
         lambda nodes, node_id, uaid: nodes.end_duplicate(node_id, uaid, 1),
-        lambda nodes, node_id, uaid: nodes.push(node_id, message(uaid), ROW),
+        lambda nodes, node_id, uaid: nodes.push(node_id, stored_message(uaid)),
     ],
     ids=["end of a duplicate", "push of a stored message"],
 )
@@ -335,8 +341,8 @@ async def test_a_call_that_waits_for_the_other_nodes_store_delays_no_other(
         first = asyncio.ensure_future(call(nodes, node_id, UAID))
         await slow.wait()
         await call(nodes, node_id, other)
-        assert await nodes.check_storage(node_id, UAID) is NodeAnswer.DONE
-        assert await nodes.push(node_id, message(), None) is NodeAnswer.DONE
+        assert await nodes.check_storage(node_id, UAID) is Outcome.DONE
+        assert await nodes.push(node_id, message()) is Outcome.DONE
         assert not first.done()
         go.set()
         await first
@@ -391,7 +397,7 @@ async def test_a_node_id_that_names_no_node_takes_nothing(
     nodes: Nodes, call: Call, node_id: str
 ) -> None:
     async with asyncio.timeout(10):
-        assert await call(nodes, node_id) in (NodeAnswer.UNREACHABLE, NodeAnswer.REFUSED)
+        assert await call(nodes, node_id) in (Outcome.GONE, Outcome.REFUSED)
 
 
 # ── links ───────────────────────────────────────────────────────────────────────────────────────
@@ -403,10 +409,10 @@ async def test_the_number_of_links_is_bounded_and_the_oldest_is_closed(
     monkeypatch.setattr(peers, "MAX_LINKS", 2)
     async with node_serving() as first, node_serving() as second, node_serving() as third:
         for server in (first, second, third):
-            assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.DONE
+            assert await nodes.check_storage(at(server.port), UAID) is Outcome.DONE
         await until(lambda: first.server.connections == 0)
         assert (second.server.connections, third.server.connections) == (1, 1)
-        assert await nodes.check_storage(at(first.port), UAID) is NodeAnswer.DONE
+        assert await nodes.check_storage(at(first.port), UAID) is Outcome.DONE
 
 
 async def test_close_closes_every_link(nodes: Nodes) -> None:
@@ -428,11 +434,17 @@ async def test_a_node_with_an_https_url_is_called_over_tls(
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
     trust = ClientTls(str(tmp_path / "server.pem"))
     nodes = Nodes(
-        OWN, harness.registry, wheel, harness.metrics, keys=KEYS, connect_timeout=5, tls=trust
+        OWN,
+        harness.parts.answering,
+        wheel,
+        harness.metrics,
+        keys=KEYS,
+        connect_timeout=5,
+        tls=trust,
     )
     async with node_serving(tls=server) as served:
-        assert await call(nodes, at(served.port, "https")) is NodeAnswer.DONE
-        assert await call(nodes, at(served.port)) is NodeAnswer.UNRESPONSIVE  # it is not http
+        assert await call(nodes, at(served.port, "https")) is Outcome.DONE
+        assert await call(nodes, at(served.port)) is Outcome.SILENT  # it is not http
         nodes.close()
     wheel.close()
 
@@ -445,12 +457,12 @@ async def test_a_node_that_is_not_trusted_is_not_gone(
     async with node_serving(tls=server) as served:
         node_id = at(served.port, "https")
         for _ in range(2):
-            assert await call(nodes, node_id) is NodeAnswer.UNRESPONSIVE
+            assert await call(nodes, node_id) is Outcome.SILENT
 
 
 @EACH_CALL
 async def test_a_node_with_an_https_url_that_refuses_may_be_back(nodes: Nodes, call: Call) -> None:
-    assert await call(nodes, at(unused_port(), "https")) is NodeAnswer.REFUSED
+    assert await call(nodes, at(unused_port(), "https")) is Outcome.REFUSED
 
 
 # ── who answers there ───────────────────────────────────────────────────────────────────────────
@@ -485,7 +497,7 @@ async def test_a_stranger_on_the_port_of_a_node_gets_nothing_and_is_not_believed
 ) -> None:
     stranger = Stranger(response)
     async with stream_server(stranger) as (_, port):
-        assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
+        assert await call(nodes, at(port)) is Outcome.SILENT
         nodes.close()
     assert b"GET /i/" in stranger.received
     for secret in (UAID, CHANNEL, "/push", "/notif"):
@@ -499,7 +511,7 @@ async def test_a_node_without_a_key_in_common_is_not_gone_and_logged_once(
     node = AuthenticNode(keys=(b"of another service",))
     async with serving(node) as server:
         for _ in range(3):
-            assert await nodes.push(at(server.port), message(), None) is NodeAnswer.UNRESPONSIVE
+            assert await nodes.push(at(server.port), message()) is Outcome.SILENT
     assert set(node.refused) == {"no crypto_key in common"}
     [record] = caplog.records
     assert record.levelname == "ERROR"
@@ -517,15 +529,15 @@ async def test_a_node_that_was_started_since_is_gone_and_not_asked_again(
     node = AuthenticNode(name="started-since")
     async with serving(node) as server:
         both = await asyncio.gather(call(nodes, at(server.port)), call(nodes, at(server.port)))
-        assert set(both) == {NodeAnswer.UNREACHABLE}
+        assert set(both) == {Outcome.GONE}
         await until(lambda: server.server.connections == 0)
         for make_call in CALLS:
-            assert at_once(make_call(nodes, at(server.port))) is NodeAnswer.UNREACHABLE
+            assert at_once(make_call(nodes, at(server.port))) is Outcome.GONE
 
 
 async def test_a_check_of_an_instance_that_is_gone_is_not_repeated(nodes: Nodes) -> None:
     async with serving(AuthenticNode(name="started-since")) as server:
-        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.UNREACHABLE
+        assert await nodes.check_storage(at(server.port), UAID) is Outcome.GONE
     await asyncio.wait_for(nodes.finish(60), 5)
 
 
@@ -535,7 +547,7 @@ async def test_what_a_node_took_for_a_duplicate_is_read_when_that_node_is_gone(
     monkeypatch.setattr(peers, "RETRY_INTERVAL", 0.01)
     agent = await harness.subscribed()
     async with serving(AuthenticNode(name="started-since")) as server:
-        nodes._pending.add(at(server.port), "DELETE", f"/notif/{agent.uaid}/1")
+        nodes._pending.add(at(server.port), EndDuplicate(agent.uaid, 1))
         taken = await harness.store_message(agent.uaid)
         await nodes.finish(10)
     await harness.run_until_idle()
@@ -554,10 +566,10 @@ async def test_a_node_that_has_forgotten_the_session_gets_the_next_call_in_a_new
 
     node = AuthenticNode(record)
     async with serving(node) as server:
-        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.DONE
+        assert await nodes.check_storage(at(server.port), UAID) is Outcome.DONE
         calls.get_nowait()
         node.sessions._sessions.clear()
-        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(server.port), UAID) is Outcome.SILENT
         assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
     assert node.refused == ["an unknown session"]
 
@@ -576,8 +588,8 @@ async def test_a_response_without_proof_is_no_response(
         return Response(status) if "/push/" in request.path else response
 
     async with serving(answer) as server:
-        assert await nodes.check_storage(at(server.port), UAID) is NodeAnswer.DONE
-        assert await nodes.push(at(server.port), message(), None) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.check_storage(at(server.port), UAID) is Outcome.DONE
+        assert await nodes.push(at(server.port), message()) is Outcome.SILENT
         await until(lambda: server.server.connections == connections)
 
 
@@ -594,7 +606,7 @@ async def test_calls_that_wait_for_the_handshake_are_made_in_their_order(nodes: 
         answers = await asyncio.gather(
             *(nodes.check_storage(at(server.port), uaid) for uaid in uaids)
         )
-    assert set(answers) == {NodeAnswer.DONE}
+    assert set(answers) == {Outcome.DONE}
     assert paths == [f"/notif/{uaid}" for uaid in uaids]
     assert len(node.sessions) == 1
 
@@ -602,21 +614,21 @@ async def test_calls_that_wait_for_the_handshake_are_made_in_their_order(nodes: 
 async def test_a_worker_that_ends_calls_its_siblings_through_the_next_version(
     harness: Harness,
 ) -> None:
-    wheel, calls = TimerWheel(asyncio.get_running_loop(), 0.02), list[str]()
+    wheel, calls = TimerWheel(asyncio.get_running_loop(), 0.02), list[InstanceCall]()
 
-    def answer(request: Request) -> Response:
-        calls.append(f"{request.method} {request.path} {request.body!r}")
-        return Response(200)
+    def answer(call: InstanceCall) -> Outcome:
+        calls.append(call)
+        return Outcome.DONE
 
     old, new = socket_pairs(2), socket_pairs(2)
     next_of_first, next_of_second = add_successors(old)
     new[0][PREDECESSOR] = next_of_first
-    first, next_first, next_second = (Siblings(ends, wheel) for ends in (old[0], new[0], new[1]))
+    first, next_first, next_second = (Siblings.on(ends, wheel) for ends in (old[0], new[0], new[1]))
     second = "http://second:1"
     nodes, next_nodes = (
         Nodes(
             "http://first:1/i/first",
-            harness.registry,
+            harness.parts.answering,
             wheel,
             harness.metrics,
             keys=KEYS,
@@ -626,25 +638,29 @@ async def test_a_worker_that_ends_calls_its_siblings_through_the_next_version(
         )
         for siblings in (first, next_first)
     )
-    first.start({}, lambda *_: REFUSED)
-    next_first.start({RELAY: next_nodes.relay}, lambda *_: REFUSED)
-    next_second.start({NODE: answer}, lambda *_: REFUSED)
-    await first.wait_for(SUCCESSOR, 5)
-    await next_first.wait_for(1, 5)
+    first.start({}, refuse)
+    next_first.start({RELAY: next_nodes.relay}, refuse)
+    next_second.start({NODE: answer}, refuse)
+    await first[SUCCESSOR].wait_until_known(5)
+    await next_first[1].wait_until_known(5)
 
     node_id = f"{second}/i/second"
-    assert await nodes.check_storage(node_id, UAID) is NodeAnswer.UNRESPONSIVE  # it has ended
-    nodes.retire()
-    assert await nodes.check_storage(node_id, UAID) is NodeAnswer.DONE
-    assert calls == [f"PUT /i/second/notif/{UAID} {HIGHEST.encode()!r}"]
+    assert await nodes.check_storage(node_id, UAID) is Outcome.SILENT  # it has ended
+    nodes.is_relayed = True
+    assert await nodes.check_storage(node_id, UAID) is Outcome.DONE
+    assert [(call.instance, call.call) for call in calls] == [("/i/second", CheckStorage(UAID))]
     next_second.close()
-    await next_first.wait_for_end(1, 5)
-    assert await nodes.check_storage(node_id, UAID) is NodeAnswer.UNRESPONSIVE
+    await next_first[1].wait_until_ended(5)
+    assert await nodes.check_storage(node_id, UAID) is Outcome.SILENT
     next_first.close()  # whoever passes a call on may end: the node is not gone for that
-    await first.wait_for_end(SUCCESSOR, 5)
-    assert await nodes.check_storage(node_id, UAID) is NodeAnswer.UNRESPONSIVE
+    await first[SUCCESSOR].wait_until_ended(5)
+    assert await nodes.check_storage(node_id, UAID) is Outcome.SILENT
     nodes.close()
     first.close()
     for end in (*old[1].values(), *new[1].values(), next_of_second):
         end.close()
-    wheel.close()
+
+
+def refuse(sock: socket.socket, _: bytes) -> Adoption:
+    sock.close()
+    return Adoption.REFUSED

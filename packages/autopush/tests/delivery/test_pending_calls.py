@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from autopush.delivery import peers
-from autopush.delivery.peers import NodeAnswer, PendingCalls
+from autopush.delivery.calls import CheckStorage, NodeCall, Outcome
+from autopush.delivery.peers import PendingCalls
 
-DONE, UNRESPONSIVE = NodeAnswer.DONE, NodeAnswer.UNRESPONSIVE
+DONE, SILENT = Outcome.DONE, Outcome.SILENT
 NODE, OTHER = "http://one:8081", "http://two:8081"
 
 
@@ -17,21 +18,21 @@ class FakeNodes:
     """Answer as `answer` says; `calls` counts the calls, `batches` those made at the same time."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, NodeAnswer] = {}
-        self.answer: Callable[[str, str], NodeAnswer] = lambda node, uaid: self.answers[node]
+        self.answers: dict[str, Outcome] = {}
+        self.answer: Callable[[str, str], Outcome] = lambda node, uaid: self.answers[node]
         self.calls: Counter[tuple[str, str]] = Counter()
         self.batches: list[int] = []
         self._open = 0
         self._answered = asyncio.Event()
 
-    async def call(self, node_id: str, method: str, path: str) -> NodeAnswer:
-        self.calls[node_id, path] += 1
+    async def call(self, node_id: str, call: NodeCall) -> Outcome:
+        self.calls[node_id, call.uaid] += 1
         self._open += 1
         await asyncio.sleep(0)
         if self._open:
             self.batches.append(self._open)
             self._open = 0
-        answer = self.answer(node_id, path)
+        answer = self.answer(node_id, call.uaid)
         self._answered.set()
         return answer
 
@@ -65,21 +66,21 @@ async def pending(nodes: FakeNodes) -> AsyncIterator[PendingCalls]:
 async def test_a_call_is_repeated_until_the_node_answers(
     nodes: FakeNodes, pending: PendingCalls
 ) -> None:
-    answers = [UNRESPONSIVE, UNRESPONSIVE, DONE]
+    answers = [SILENT, SILENT, DONE]
     nodes.answer = lambda node, uaid: answers.pop(0)
-    pending.add(NODE, "PUT", "u")
+    pending.add(NODE, CheckStorage("u"))
     await pending.finished(5)
     assert nodes.calls == {(NODE, "u"): 3}
     assert len(pending) == 0
 
 
-@pytest.mark.parametrize("answer", [NodeAnswer.DONE, NodeAnswer.BUSY, NodeAnswer.ABSENT])
+@pytest.mark.parametrize("answer", [Outcome.DONE, Outcome.BUSY, Outcome.ABSENT])
 async def test_any_answer_completes_a_call(
-    nodes: FakeNodes, pending: PendingCalls, answer: NodeAnswer
+    nodes: FakeNodes, pending: PendingCalls, answer: Outcome
 ) -> None:
     nodes.answers[NODE] = answer
     for uaid in "abc":
-        pending.add(NODE, "PUT", uaid)
+        pending.add(NODE, CheckStorage(uaid))
     await pending.finished(5)
     assert nodes.calls == {(NODE, uaid): 1 for uaid in "abc"}
 
@@ -87,9 +88,9 @@ async def test_any_answer_completes_a_call(
 async def test_a_silent_node_gets_one_call_at_a_time(
     nodes: FakeNodes, pending: PendingCalls
 ) -> None:
-    nodes.answers[NODE] = UNRESPONSIVE
+    nodes.answers[NODE] = SILENT
     for number in range(50):
-        pending.add(NODE, "PUT", str(number))
+        pending.add(NODE, CheckStorage(str(number)))
     await nodes.until(lambda: nodes.count(NODE) > 100)
     assert set(nodes.batches) == {1}
     assert min(nodes.calls.values()) >= 2, "they take turns"
@@ -101,7 +102,7 @@ async def test_a_node_that_answers_again_gets_the_other_calls_in_batches(
     monkeypatch.setattr(peers, "CONCURRENT_REPEATS", 20)
     nodes.answers[NODE] = DONE
     for number in range(50):
-        pending.add(NODE, "PUT", str(number))
+        pending.add(NODE, CheckStorage(str(number)))
     await pending.finished(5)
     assert set(nodes.calls.values()) == {1}
     assert len(nodes.calls) == 50
@@ -109,19 +110,19 @@ async def test_a_node_that_answers_again_gets_the_other_calls_in_batches(
 
 
 async def test_a_silent_node_delays_no_other(nodes: FakeNodes, pending: PendingCalls) -> None:
-    nodes.answers = {NODE: UNRESPONSIVE, OTHER: DONE}
+    nodes.answers = {NODE: SILENT, OTHER: DONE}
     for number in range(20):
-        pending.add(NODE, "PUT", str(number))
-    pending.add(OTHER, "PUT", "u")
+        pending.add(NODE, CheckStorage(str(number)))
+    pending.add(OTHER, CheckStorage("u"))
     await nodes.until(lambda: nodes.count(OTHER) == 1)
 
 
 async def test_the_calls_of_an_unreachable_node_are_made_once_and_dropped(
     nodes: FakeNodes, pending: PendingCalls
 ) -> None:
-    nodes.answers[NODE] = NodeAnswer.UNREACHABLE
+    nodes.answers[NODE] = Outcome.GONE
     for number in range(20):
-        pending.add(NODE, "PUT", str(number))
+        pending.add(NODE, CheckStorage(str(number)))
     await pending.finished(5)
     assert nodes.count(NODE) == 20
     assert len(pending) == 0
@@ -132,13 +133,13 @@ async def test_a_call_that_is_added_while_it_is_made_is_made_again(
 ) -> None:
     """The node may have read storage before the newer message was stored."""
 
-    def answer(node: str, uaid: str) -> NodeAnswer:
+    def answer(node: str, uaid: str) -> Outcome:
         if nodes.calls[node, uaid] == 1:
-            pending.add(node, "PUT", uaid)
+            pending.add(node, CheckStorage(uaid))
         return DONE
 
     nodes.answer = answer
-    pending.add(NODE, "PUT", "u")
+    pending.add(NODE, CheckStorage("u"))
     await pending.finished(5)
     assert nodes.calls == {(NODE, "u"): 2}
 
@@ -148,9 +149,9 @@ async def test_a_node_that_is_silent_for_a_second_time_is_called_again(
 ) -> None:
     for _ in range(2):
         nodes.calls.clear()
-        answers = [UNRESPONSIVE, DONE]
+        answers = [SILENT, DONE]
         nodes.answer = lambda node, uaid, answers=answers: answers.pop(0)  # type: ignore[misc]
-        pending.add(NODE, "PUT", "u")
+        pending.add(NODE, CheckStorage("u"))
         await pending.finished(5)
         assert nodes.calls == {(NODE, "u"): 2}
 
@@ -159,9 +160,9 @@ async def test_a_node_that_stays_silent_for_long_is_given_up(
     nodes: FakeNodes, pending: PendingCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers, "PENDING_TIMEOUT", 0.01)
-    nodes.answers[NODE] = UNRESPONSIVE
-    pending.add(NODE, "PUT", "a")
-    pending.add(NODE, "PUT", "b")
+    nodes.answers[NODE] = SILENT
+    pending.add(NODE, CheckStorage("a"))
+    pending.add(NODE, CheckStorage("b"))
     await pending.finished(5)
     assert nodes.count(NODE) >= 1
     assert len(pending) == 0
@@ -173,11 +174,11 @@ async def test_the_number_of_pending_calls_is_bounded_for_all_nodes_together(
     monkeypatch.setattr(peers, "MAX_PENDING", 3)
     nodes.answers = {NODE: DONE, OTHER: DONE}
     for uaid in "ab":
-        pending.add(NODE, "PUT", uaid)
-        pending.add(OTHER, "PUT", uaid)
+        pending.add(NODE, CheckStorage(uaid))
+        pending.add(OTHER, CheckStorage(uaid))
     assert len(pending) == 3
     await pending.finished(5)
-    pending.add(OTHER, "PUT", "b")
+    pending.add(OTHER, CheckStorage("b"))
     await pending.finished(5)
     assert nodes.calls == dict.fromkeys([(NODE, "a"), (NODE, "b"), (OTHER, "a"), (OTHER, "b")], 1)
 
@@ -185,10 +186,10 @@ async def test_the_number_of_pending_calls_is_bounded_for_all_nodes_together(
 async def test_finished_waits_until_none_is_pending(
     nodes: FakeNodes, pending: PendingCalls
 ) -> None:
-    answers = {NODE: [UNRESPONSIVE, UNRESPONSIVE, DONE], OTHER: [UNRESPONSIVE, DONE]}
+    answers = {NODE: [SILENT, SILENT, DONE], OTHER: [SILENT, DONE]}
     nodes.answer = lambda node, uaid: answers[node].pop(0)
-    pending.add(NODE, "PUT", "u")
-    pending.add(OTHER, "PUT", "u")
+    pending.add(NODE, CheckStorage("u"))
+    pending.add(OTHER, CheckStorage("u"))
     await pending.finished(5)
     assert nodes.calls == {(NODE, "u"): 3, (OTHER, "u"): 2}
 
@@ -196,8 +197,8 @@ async def test_finished_waits_until_none_is_pending(
 async def test_finished_waits_no_longer_than_it_should(
     nodes: FakeNodes, pending: PendingCalls
 ) -> None:
-    nodes.answers[NODE] = UNRESPONSIVE
-    pending.add(NODE, "PUT", "u")
+    nodes.answers[NODE] = SILENT
+    pending.add(NODE, CheckStorage("u"))
     await nodes.until(lambda: nodes.count(NODE) >= 1)
     async with asyncio.timeout(5):
         await pending.finished(0.01)
@@ -205,8 +206,8 @@ async def test_finished_waits_no_longer_than_it_should(
 
 
 async def test_close_drops_what_is_pending(nodes: FakeNodes, pending: PendingCalls) -> None:
-    nodes.answers[NODE] = UNRESPONSIVE
-    pending.add(NODE, "PUT", "u")
+    nodes.answers[NODE] = SILENT
+    pending.add(NODE, CheckStorage("u"))
     await nodes.until(lambda: nodes.count(NODE) >= 1)
     pending.close()
     assert len(pending) == 0

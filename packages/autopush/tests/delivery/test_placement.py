@@ -72,5 +72,5 @@ def test_one_worker_owns_all() -> None:
 
 def test_a_worker_of_a_version_that_ends_passes_nothing_on() -> None:
     view = placement(0, 3)
-    view.retire()
+    view.own_all()
     assert {view.other_owner(new_uaid()) for _ in range(20)} == {None}

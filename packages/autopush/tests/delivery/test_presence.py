@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from autopush.delivery import presence
-from autopush.delivery.peers import NodeAnswer
+from autopush.delivery.calls import Outcome
 from autopush.delivery.presence import (
     CHECK_INTERVAL,
     PROBE_INTERVAL,
@@ -385,9 +385,9 @@ async def test_a_failing_store_leaves_the_check_to_the_next_sweep(
 # ── a node that cannot be notified ──────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("answer", NodeAnswer)
+@pytest.mark.parametrize("answer", Outcome)
 async def test_a_record_is_marked_only_while_its_node_does_not_answer(
-    harness: Harness, answer: NodeAnswer
+    harness: Harness, answer: Outcome
 ) -> None:
     await harness.known_user()
     harness.nodes.check_answer = answer

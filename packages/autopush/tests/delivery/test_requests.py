@@ -6,7 +6,6 @@ import gc
 import pytest
 
 from autopush.protocol.effects import ReadStored
-from autopush.protocol.session import Rules
 from autopush.store import UserRecord
 from autopush.store.messages import row_of
 from autopush.webpush.stored import StoredPage
@@ -112,7 +111,7 @@ async def test_a_record_of_an_old_version_is_reset_once_its_messages_are_acked(
 
 
 async def test_a_user_agent_that_acks_nothing_is_reset_at_the_limit() -> None:
-    harness = await Harness.open(Rules(msg_limit=3))
+    harness = await Harness.open(msg_limit=3)
     await harness.known_user()
     for _ in range(4):
         await harness.store_message()

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from autopush.delivery.bridged import BridgedUser, Bridges
-from autopush.delivery.peers import NodeAnswer
-from autopush.delivery.router import ACK_TIMEOUT, DeliveryResult, UserAgentRouter, UserOnRecord
+from autopush.delivery.calls import Outcome
+from autopush.delivery.router import ACK_TIMEOUT, UserAgentRouter, UserOnRecord
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
-from autopush.webpush.stored import Row
 from keytables import Throttled, Unavailable
 from support.connection_harness import CHANNEL, NODE, OTHER, OTHER_NODE, UAID, Harness, UserAgent
 from support.month_cluster import NOVEMBER, ONE, TWO, Cluster
@@ -35,7 +34,7 @@ def router(
     )
 
 
-async def send(harness: Harness, *, store_first: bool, ttl: int = 60) -> DeliveryResult:
+async def send(harness: Harness, *, store_first: bool, ttl: int = 60) -> Outcome:
     route = router(harness, store_first=store_first)
     recipient = await route.find(UAID, CHANNEL)
     assert not isinstance(recipient, BridgedUser)
@@ -131,7 +130,7 @@ async def test_a_message_that_is_never_acked_dams_no_other(
     agent = await harness.hello(UAID)
     ack_others(agent)
     for _ in range(3):
-        assert await send(harness, store_first=store_first, ttl=600) is DeliveryResult.DELIVERED
+        assert await send(harness, store_first=store_first, ttl=600) is Outcome.DONE
         await harness.pass_time(29)
         ack_others(agent)
         await harness.pass_time(2)
@@ -148,14 +147,14 @@ async def test_a_message_that_is_never_acked_dams_no_other(
 
 async def test_store_first_stores_what_a_connected_user_agent_gets(harness: Harness) -> None:
     agent = await connected(harness)
-    assert await send(harness, store_first=True) is DeliveryResult.DELIVERED
+    assert await send(harness, store_first=True) is Outcome.DONE
     assert agent.versions() == harness.stored_versions() != []
     assert harness.nodes.calls == []
 
 
 async def test_bypass_never_calls_the_store_for_a_connected_user_agent(harness: Harness) -> None:
     agent = await connected(harness)
-    assert await send(harness, store_first=False) is DeliveryResult.DELIVERED
+    assert await send(harness, store_first=False) is Outcome.DONE
     assert len(agent.versions()) == 1
     assert harness.engine.calls == []
 
@@ -163,10 +162,10 @@ async def test_bypass_never_calls_the_store_for_a_connected_user_agent(harness: 
 @BOTH
 async def test_ttl_0_never_calls_the_store(harness: Harness, store_first: bool) -> None:
     agent = await connected(harness)
-    assert await send(harness, store_first=store_first, ttl=0) is DeliveryResult.DELIVERED
+    assert await send(harness, store_first=store_first, ttl=0) is Outcome.DONE
     assert len(agent.versions()) == 1
     agent.connection.output_paused()
-    assert await send(harness, store_first=store_first, ttl=0) is DeliveryResult.DISCARDED
+    assert await send(harness, store_first=store_first, ttl=0) is Outcome.DISCARDED
     assert agent.received() == []
     assert harness.engine.calls == []
 
@@ -177,7 +176,7 @@ async def test_a_message_for_a_busy_user_agent_is_stored_and_its_node_called(
 ) -> None:
     agent = await connected(harness)
     agent.connection.output_paused()
-    assert await send(harness, store_first=store_first) is DeliveryResult.STORED
+    assert await send(harness, store_first=store_first) is Outcome.STORED
     assert agent.received() == []
     assert len(harness.rows()) == 1
     assert harness.nodes.calls == [("check", NODE, UAID)]
@@ -199,7 +198,7 @@ async def test_a_message_is_not_delivered_if_its_user_agent_disconnects_during_t
     await cluster.change_record(node_id=TWO)
     node.gate.release()
     await cluster.run_until_idle()
-    assert await push is DeliveryResult.STORED
+    assert await push is Outcome.STORED
     assert (await cluster.record()).node_id is None, "the node on record was called"
 
 
@@ -219,7 +218,7 @@ async def test_a_message_that_cannot_be_stored_is_an_error(
 
 async def push_to_failing_store(
     harness: Harness, *, ack_timeout: float
-) -> tuple[UserAgent, dict[str, Any], "asyncio.Task[DeliveryResult]"]:
+) -> tuple[UserAgent, dict[str, Any], "asyncio.Task[Outcome]"]:
     """A push whose message has reached its user agent, and could not be stored."""
     agent = await connected(harness)
     harness.engine.fail("put message", Unavailable("disk I/O error"))
@@ -237,7 +236,7 @@ async def test_a_message_that_is_acked_is_accepted_though_the_store_has_failed(
     agent, received, push = await push_to_failing_store(harness, ack_timeout=DEADLINE)
     assert not push.done()
     agent.ack(received)
-    assert await push is DeliveryResult.DELIVERED
+    assert await push is Outcome.DONE
     assert harness.rows() == []
 
 
@@ -258,7 +257,7 @@ async def test_an_ack_that_came_before_the_store_failed_counts_also_if_the_socke
     agent.ack(agent.reply())
     agent.disconnect()
     node.gate.step()
-    assert await push is DeliveryResult.DELIVERED
+    assert await push is Outcome.DONE
     node.gate.release()
     await cluster.run_until_idle()
 
@@ -307,7 +306,7 @@ async def test_a_message_acked_by_a_user_agent_that_has_gone_is_delivered_not_st
     agent.disconnect()
     node.gate.release()
     await cluster.run_until_idle()
-    assert await push is DeliveryResult.DELIVERED
+    assert await push is Outcome.DONE
 
 
 # ── on another node ─────────────────────────────────────────────────────────────────────────────
@@ -316,8 +315,8 @@ async def test_a_message_acked_by_a_user_agent_that_has_gone_is_delivered_not_st
 @BOTH
 async def test_the_node_on_record_gets_the_message(harness: Harness, store_first: bool) -> None:
     await harness.known_user()
-    harness.nodes.push_answer = NodeAnswer.DONE
-    assert await send(harness, store_first=store_first) is DeliveryResult.DELIVERED
+    harness.nodes.push_answer = Outcome.DONE
+    assert await send(harness, store_first=store_first) is Outcome.DONE
     assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
     assert len(harness.rows()) == int(store_first)
     assert harness.nodes.pushed[0].stored == ("message" if store_first else None)
@@ -328,32 +327,32 @@ async def test_a_message_with_ttl_0_is_pushed_to_the_node_and_never_stored(
     harness: Harness, store_first: bool
 ) -> None:
     await harness.known_user()
-    harness.nodes.push_answer = NodeAnswer.DONE
-    assert await send(harness, store_first=store_first, ttl=0) is DeliveryResult.DELIVERED
+    harness.nodes.push_answer = Outcome.DONE
+    assert await send(harness, store_first=store_first, ttl=0) is Outcome.DONE
     assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
     assert harness.rows() == []
 
 
 @BOTH
-@pytest.mark.parametrize("answer", [NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE])
+@pytest.mark.parametrize("answer", [Outcome.ABSENT, Outcome.GONE])
 async def test_a_node_without_the_user_agent_is_cleared_from_the_record(
-    harness: Harness, store_first: bool, answer: NodeAnswer
+    harness: Harness, store_first: bool, answer: Outcome
 ) -> None:
     await harness.known_user()
     harness.nodes.push_answer = harness.nodes.check_answer = answer
-    assert await send(harness, store_first=store_first) is DeliveryResult.STORED
+    assert await send(harness, store_first=store_first) is Outcome.STORED
     assert (await harness.record()).node_id is None
     assert len(harness.rows()) == 1
     assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
 
 
-@pytest.mark.parametrize("answer", [NodeAnswer.BUSY, NodeAnswer.UNRESPONSIVE])
+@pytest.mark.parametrize("answer", [Outcome.BUSY, Outcome.SILENT])
 async def test_a_busy_or_silent_node_stays_on_record_and_is_called_to_check_storage(
-    harness: Harness, answer: NodeAnswer
+    harness: Harness, answer: Outcome
 ) -> None:
     await harness.known_user()
     harness.nodes.push_answer = answer
-    assert await send(harness, store_first=False) is DeliveryResult.DELIVERED
+    assert await send(harness, store_first=False) is Outcome.DONE
     assert (await harness.record()).node_id == OTHER_NODE
     assert harness.nodes.calls == [("push", OTHER_NODE, UAID), ("check", OTHER_NODE, UAID)]
     assert len(harness.rows()) == 1
@@ -364,7 +363,7 @@ async def test_a_message_for_a_user_that_is_not_connected_is_stored(
     harness: Harness, store_first: bool
 ) -> None:
     await not_connected(harness)
-    assert await send(harness, store_first=store_first) is DeliveryResult.STORED
+    assert await send(harness, store_first=store_first) is Outcome.STORED
     assert len(harness.rows()) == 1
     assert harness.nodes.calls == []
 
@@ -374,7 +373,7 @@ async def test_a_message_with_ttl_0_for_a_user_that_is_not_connected_is_discarde
     harness: Harness, store_first: bool
 ) -> None:
     await not_connected(harness)
-    assert await send(harness, store_first=store_first, ttl=0) is DeliveryResult.DISCARDED
+    assert await send(harness, store_first=store_first, ttl=0) is Outcome.DISCARDED
     assert harness.rows() == []
 
 
@@ -383,9 +382,9 @@ async def test_a_user_that_has_reconnected_meanwhile_is_found_by_the_second_read
 ) -> None:
     await harness.known_user()
 
-    async def reconnect(node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+    async def reconnect(node_id: str, notification: Notification) -> Outcome:
         await harness.store.users.connect(await harness.record(), THIRD_NODE, 6)
-        return NodeAnswer.ABSENT
+        return Outcome.ABSENT
 
     monkeypatch.setattr(harness.nodes, "push", reconnect)
     await send(harness, store_first=False)
@@ -398,9 +397,9 @@ async def test_a_user_that_was_dropped_meanwhile_is_410_105(
 ) -> None:
     await harness.known_user()
 
-    async def drop(node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+    async def drop(node_id: str, notification: Notification) -> Outcome:
         await harness.store.users.drop(UAID)
-        return NodeAnswer.BUSY
+        return Outcome.BUSY
 
     monkeypatch.setattr(harness.nodes, "push", drop)
     with pytest.raises(PushError) as caught:
@@ -410,14 +409,14 @@ async def test_a_user_that_was_dropped_meanwhile_is_410_105(
 
 async def test_a_stale_node_found_only_by_the_second_read_is_cleared_too(harness: Harness) -> None:
     await harness.known_user()
-    harness.nodes.push_answer = NodeAnswer.BUSY
-    harness.nodes.check_answer = NodeAnswer.UNREACHABLE
-    assert await send(harness, store_first=False) is DeliveryResult.STORED
+    harness.nodes.push_answer = Outcome.BUSY
+    harness.nodes.check_answer = Outcome.GONE
+    assert await send(harness, store_first=False) is Outcome.STORED
     assert (await harness.record()).node_id is None
 
 
 async def test_if_the_record_cannot_be_read_again_the_message_is_stored(harness: Harness) -> None:
     await not_connected(harness)
     harness.engine.fail("get router", None, Throttled("reads are throttled"))
-    assert await send(harness, store_first=False) is DeliveryResult.STORED
+    assert await send(harness, store_first=False) is Outcome.STORED
     assert len(harness.rows()) == 1

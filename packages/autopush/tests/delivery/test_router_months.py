@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.delivery.router import DeliveryResult
+from autopush.delivery.calls import Outcome
 from autopush.store.tables import message_table
 from autopush.webpush.errors import PushError
 from keytables import KeytablesError, Throttled, Unavailable
@@ -44,7 +44,7 @@ async def test_a_message_is_stored_in_the_table_its_users_record_names(
     node = await cluster.add(ONE, store_first=store_first)
     await cluster.known_user(table)
     message = cluster.message()
-    assert await node.push(message) is DeliveryResult.STORED
+    assert await node.push(message) is Outcome.STORED
     assert await cluster.stored(table) == [message.version]
     assert await cluster.channels(NOVEMBER) == ({CHANNEL} if table == NOVEMBER else set())
 
@@ -75,7 +75,7 @@ async def test_a_message_follows_a_user_that_changes_tables_while_it_is_stored(
         3, change_table
     )  # after the record and the channels were read and the message stored
     message = cluster.message(topic=topic)
-    assert await node.push(message) is DeliveryResult.STORED
+    assert await node.push(message) is Outcome.STORED
     assert node.gate.calls[:4] == [
         "get router",
         f"get {OCTOBER}",
@@ -154,7 +154,7 @@ async def test_if_the_user_cannot_have_changed_tables_the_message_counts_as_stor
 
     node.gate.at(3, fail)
     message = cluster.message()
-    assert await node.push(message) is DeliveryResult.STORED
+    assert await node.push(message) is Outcome.STORED
     assert await cluster.stored(NOVEMBER) == [message.version]
 
 
@@ -169,7 +169,7 @@ async def test_a_message_pushed_to_a_node_names_the_table_it_is_stored_in(cluste
     message = cluster.message()
     push = asyncio.ensure_future(endpoint.push(message))
     assert await cluster.receive_all(agent) == [message.version]
-    assert await push is DeliveryResult.DELIVERED
+    assert await push is Outcome.DONE
     assert message.stored == NOVEMBER
     assert await cluster.stored(NOVEMBER) == []
 
@@ -263,7 +263,7 @@ async def test_a_table_that_was_created_again_drops_no_user(cluster: Cluster) ->
     try:
         await node.push(cluster.message())
     except KeytablesError:  # what it had opened is gone
-        assert await node.push(cluster.message()) is DeliveryResult.STORED
+        assert await node.push(cluster.message()) is Outcome.STORED
     assert await has_record(node)
 
 

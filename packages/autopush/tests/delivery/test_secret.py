@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from autopush.delivery.router import DeliveryResult
+from autopush.delivery.calls import Outcome
 from autopush.telemetry.metric_table import UA_HELLO
 from autopush.webpush.identifiers import hash_secret
 from support.connection_harness import UserAgent
@@ -57,7 +57,7 @@ async def test_without_its_secret_a_uaid_is_as_unknown_and_its_user_stays_untouc
     assert await cluster.record(agent.uaid) == before
     assert agent.connection.is_connected
     push = await cluster.start_push(two, cluster.message(agent.uaid))
-    assert await push is DeliveryResult.DELIVERED
+    assert await push is Outcome.DONE
     assert len(await cluster.receive_all(agent)) == 1
 
 

@@ -9,7 +9,6 @@ import pytest
 from autopush.delivery.session_log import Clients, SessionLog, reason_of_client
 from autopush.net.client_limits import TOO_MUCH
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
-from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
 from autopush.telemetry.logs import LINES_PER_SECOND
 from autopush.telemetry.metric_table import (
@@ -221,7 +220,7 @@ async def test_a_connection_that_is_replaced(harness: Harness, log: LogFile) -> 
 
 
 async def test_a_client_that_does_not_answer_a_ping(log: LogFile) -> None:
-    harness = await Harness.open(Rules(auto_ping_interval=300))
+    harness = await Harness.open(auto_ping_interval=300)
     await harness.identified()
     await harness.pass_time(301.1)
     await harness.pass_time(5)
@@ -280,7 +279,7 @@ async def test_a_user_that_is_dropped_at_its_hello(
 
 
 async def test_too_many_messages(log: LogFile) -> None:
-    harness = await Harness.open(Rules(msg_limit=2))
+    harness = await Harness.open(msg_limit=2)
     await harness.known_user()
     for _ in range(3):
         await harness.store_message()

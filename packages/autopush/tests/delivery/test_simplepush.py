@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from autopush.api.node_ports import NodeApi
 from autopush.net.http_messages import Response
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
@@ -20,7 +19,7 @@ from support.connection_harness import (
     Harness,
     UserAgent,
 )
-from support.node_server import response_of
+from support.node_server import answer_over_http
 
 OLD = {"use_webpush": False}
 HOST = {"ip": "192.0.2.7", "port": 4711}
@@ -256,8 +255,8 @@ async def test_an_unregister_deletes_the_stored_version(harness: Harness) -> Non
 
 
 async def push(harness: Harness, message: Notification) -> Response:
-    api = NodeApi(harness.registry, harness.ring)
-    return await response_of(api("PUT", f"/push/{message.uaid}", message.to_node()))
+    path = f"/push/{message.uaid}"
+    return await answer_over_http(harness.parts.answering, "PUT", path, message.to_node())
 
 
 async def test_a_version_of_another_node_is_sent_with_its_data(harness: Harness) -> None:
@@ -296,10 +295,10 @@ async def test_a_version_that_is_stored_once_more_after_its_ack_is_sent_once_mor
         assert harness.stored_updates() == {}
 
 
-async def test_a_notification_of_the_other_protocol_is_400_and_not_sent(harness: Harness) -> None:
+async def test_a_notification_of_the_other_protocol_is_503_and_not_sent(harness: Harness) -> None:
     old, modern = await harness.subscribed(**OLD), await harness.subscribed()
-    assert (await push(harness, harness.message(old.uaid))).status == 400
-    assert (await push(harness, update(3, modern.uaid))).status == 400
+    assert (await push(harness, harness.message(old.uaid))).status == 503
+    assert (await push(harness, update(3, modern.uaid))).status == 503
     assert old.received() == modern.received() == []
 
 

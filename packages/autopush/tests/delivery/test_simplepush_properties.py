@@ -9,7 +9,6 @@ import pytest
 
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.router import UserAgentRouter
-from autopush.protocol.session import Rules
 from autopush.webpush.notification import VersionUpdate
 from keytables import Throttled
 from support.connection_harness import CHANNEL, OTHER, OTHER_NODE, UAID, Harness, UserAgent
@@ -112,7 +111,7 @@ class Device:
 async def test_the_newest_version_comes_until_it_is_acked_and_then_no_more(
     seed: int, store_first: bool
 ) -> None:
-    harness = await Harness.open(Rules(max_unacked=3))
+    harness = await Harness.open(max_unacked=3)
     await harness.store.users.create_simplepush(UAID, OTHER_NODE, 5, None)
     device = Device(harness, random.Random(seed), store_first=store_first)
     steps = [device.push] * 6 + [device.ack] * 4

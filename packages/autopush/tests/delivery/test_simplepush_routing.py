@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from autopush.delivery.bridged import Bridges
-from autopush.delivery.peers import NodeAnswer
-from autopush.delivery.router import DeliveryResult, UserAgentRouter, UserOnRecord
+from autopush.delivery.calls import Outcome
+from autopush.delivery.router import UserAgentRouter, UserOnRecord
 from autopush.store import UserRecord
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.errors import PushError
@@ -39,7 +39,7 @@ class Endpoint:
             wake=self.woken.append,
         )
 
-    async def send(self, number: int, data: str | None = None) -> DeliveryResult:
+    async def send(self, number: int, data: str | None = None) -> Outcome:
         recipient = await self.router.find_simplepush(UAID)
         return await self.router.route(recipient, update(number, data))
 
@@ -110,7 +110,7 @@ async def test_a_connected_user_agent_gets_it_with_its_data(
 ) -> None:
     agent = await connected(harness)
     endpoint = Endpoint(harness, store_first=store_first)
-    assert await endpoint.send(3, "text") is DeliveryResult.DELIVERED
+    assert await endpoint.send(3, "text") is Outcome.DONE
     assert agent.reply()["updates"] == [{"channelID": CHANNEL, "version": 3, "data": "text"}]
     assert harness.stored_updates() == ({CHANNEL: 3} if store_first else {})
     assert harness.nodes.calls == []
@@ -122,9 +122,7 @@ async def test_a_busy_user_agent_gets_it_from_the_store_without_its_data(
 ) -> None:
     agent = await connected(harness)
     agent.connection.output_paused()
-    assert await Endpoint(harness, store_first=store_first).send(3, "text") is (
-        DeliveryResult.STORED
-    )
+    assert await Endpoint(harness, store_first=store_first).send(3, "text") is (Outcome.STORED)
     assert harness.stored_updates() == {CHANNEL: 3}
     assert agent.received() == []
     agent.connection.output_resumed()
@@ -135,9 +133,9 @@ async def test_a_busy_user_agent_gets_it_from_the_store_without_its_data(
 @BOTH
 async def test_a_node_that_takes_it_ends_the_delivery(harness: Harness, store_first: bool) -> None:
     await not_connected(harness, OTHER_NODE)
-    harness.nodes.push_answer = NodeAnswer.DONE
+    harness.nodes.push_answer = Outcome.DONE
     endpoint = Endpoint(harness, store_first=store_first)
-    assert await endpoint.send(3, "text") is DeliveryResult.DELIVERED
+    assert await endpoint.send(3, "text") is Outcome.DONE
     assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
     assert harness.nodes.pushed[0].data == "text"
     assert harness.nodes.pushed[0].stored == ("storage" if store_first else None)
@@ -145,15 +143,15 @@ async def test_a_node_that_takes_it_ends_the_delivery(harness: Harness, store_fi
 
 
 @BOTH
-@pytest.mark.parametrize("answer", NodeAnswer)
+@pytest.mark.parametrize("answer", Outcome)
 async def test_otherwise_it_is_stored_and_the_node_on_record_checks(
-    harness: Harness, store_first: bool, answer: NodeAnswer
+    harness: Harness, store_first: bool, answer: Outcome
 ) -> None:
     await not_connected(harness, OTHER_NODE)
-    harness.nodes.push_answer, harness.nodes.check_answer = NodeAnswer.BUSY, answer
-    delivered = answer is NodeAnswer.DONE
+    harness.nodes.push_answer, harness.nodes.check_answer = Outcome.BUSY, answer
+    delivered = answer is Outcome.DONE
     assert await Endpoint(harness, store_first=store_first).send(3) is (
-        DeliveryResult.DELIVERED if delivered else DeliveryResult.STORED
+        Outcome.DONE if delivered else Outcome.STORED
     )
     assert harness.stored_updates() == {CHANNEL: 3}
     assert harness.nodes.checks == [("check", OTHER_NODE, UAID)]
@@ -191,26 +189,26 @@ async def test_a_device_that_is_not_reached_is_woken(
     harness: Harness, store_first: bool, node_id: str | None
 ) -> None:
     await not_connected(harness, node_id, WAKE_DATA)
-    harness.nodes.check_answer = NodeAnswer.UNRESPONSIVE
+    harness.nodes.check_answer = Outcome.SILENT
     endpoint = Endpoint(harness, store_first=store_first)
-    assert await endpoint.send(3) is DeliveryResult.STORED
+    assert await endpoint.send(3) is Outcome.STORED
     assert [record.wake_data for record in endpoint.woken] == [WAKE_DATA]
 
 
 async def test_a_device_without_wake_data_or_on_a_node_is_not_woken(harness: Harness) -> None:
     endpoint = Endpoint(harness)
     await not_connected(harness)
-    assert await endpoint.send(3) is DeliveryResult.STORED
+    assert await endpoint.send(3) is Outcome.STORED
     await not_connected(harness, OTHER_NODE, WAKE_DATA)
-    harness.nodes.push_answer = NodeAnswer.BUSY
-    assert await endpoint.send(4) is DeliveryResult.DELIVERED
+    harness.nodes.push_answer = Outcome.BUSY
+    assert await endpoint.send(4) is Outcome.DONE
     assert endpoint.woken == []
 
 
 # ── two nodes ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def send_from(node: Node, number: int) -> DeliveryResult:
+async def send_from(node: Node, number: int) -> Outcome:
     recipient = await node.router.find_simplepush(UAID)
     return await node.router.route(recipient, update(number))
 
@@ -248,7 +246,7 @@ async def test_from_one_node_to_the_other_and_acked_it_does_not_come_again(
     agent = await cluster.hello(one, UAID, **OLD)
     push = asyncio.ensure_future(send_from(two, 3))
     assert await receive_all(cluster, agent) == [3]
-    assert await push is DeliveryResult.DELIVERED
+    assert await push is Outcome.DONE
     again = await cluster.hello(two, UAID, **OLD)
     assert await receive_all(cluster, again) == []
 
@@ -262,7 +260,7 @@ async def test_a_version_for_a_dead_node_is_stored_and_comes_at_the_next_connect
     one.die()
     push = asyncio.ensure_future(send_from(two, 3))
     await cluster.run_until_idle()
-    assert await push is DeliveryResult.STORED
+    assert await push is Outcome.STORED
     agent = await cluster.hello(two, UAID, **OLD)
     assert await receive_all(cluster, agent) == [3]
 
@@ -286,6 +284,6 @@ async def test_a_reconnect_at_any_moment_of_a_push_misses_nothing(
     two.gate.release()
     received += await receive_all(cluster, agent)
     assert 3 in received
-    assert await push is DeliveryResult.DELIVERED
+    assert await push is Outcome.DONE
     again = await cluster.hello(one, UAID, **OLD)
     assert await receive_all(cluster, again) == []

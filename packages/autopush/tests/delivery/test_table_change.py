@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.delivery.router import DeliveryResult
+from autopush.delivery.calls import Outcome
 from autopush.store import TablePlan
 from autopush.store.tables import message_table
 from keytables import Throttled, Unavailable
@@ -72,7 +72,7 @@ async def test_a_user_of_last_month_changes_tables_when_its_stored_messages_are_
     if copied_before:
         await node.store.current.add_channel(UAID, CHANNEL)
     message = cluster.message()
-    assert await node.push(message) is DeliveryResult.STORED
+    assert await node.push(message) is Outcome.STORED
     assert (await cluster.stored(OCTOBER), await cluster.stored(NOVEMBER)) == (
         [message.version],
         [],
@@ -89,7 +89,7 @@ async def test_a_user_of_last_month_changes_tables_when_its_stored_messages_are_
     await assert_changed(cluster)
     assert agent.connection.messages.name == NOVEMBER
     late = cluster.message()
-    assert await node.push(late) is DeliveryResult.DELIVERED
+    assert await node.push(late) is Outcome.DONE
     assert await cluster.receive_all(agent) == [late.version]
     await assert_changed(cluster)
 
@@ -132,7 +132,7 @@ async def test_a_message_sent_at_any_moment_of_a_change_is_delivered_once(
     push = await cluster.start_push(endpoint, message)
     node.gate.release()
     assert await cluster.receive_all(agent) == [message.version]
-    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    assert await push in (Outcome.DONE, Outcome.STORED)
     await assert_changed(cluster)
 
 
@@ -152,7 +152,7 @@ async def test_a_message_whose_endpoint_is_slow_is_delivered_once(
     endpoint.gate.release()
     received += await cluster.receive_all(agent)
     assert received == [message.version]
-    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    assert await push in (Outcome.DONE, Outcome.STORED)
     await assert_changed(cluster)
 
 
@@ -200,7 +200,7 @@ async def test_an_unacked_direct_message_delays_the_change(
     agent = await cluster.hello(node)
     _, first = agent.received()
     direct = cluster.message()
-    assert await node.push(direct) is DeliveryResult.DELIVERED
+    assert await node.push(direct) is Outcome.DONE
     agent.ack(first)
     await cluster.run_until_idle()
     assert (await cluster.record()).current_month == OCTOBER
@@ -255,7 +255,7 @@ async def test_undelivered_messages_of_a_hanging_connection_follow_the_user_to_i
     stale.disconnect()
     received += await cluster.receive_all(agent)
     assert received == [stored.version, late.version]
-    assert await push is DeliveryResult.DELIVERED
+    assert await push is Outcome.DONE
     await assert_changed(cluster)
 
 
@@ -275,8 +275,8 @@ async def test_a_node_that_dies_at_any_moment_of_a_change_loses_nothing(
     push = await cluster.start_push(endpoint, before)
     dying.die()
     second = await cluster.start_push(endpoint, after)
-    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
-    assert await second is DeliveryResult.STORED
+    assert await push in (Outcome.DONE, Outcome.STORED)
+    assert await second is Outcome.STORED
     agent = cluster.connect(node)
     assert await cluster.receive_all(agent) == [before.version, after.version]
     await assert_changed(cluster)
@@ -467,7 +467,7 @@ async def test_a_node_whose_clock_is_behind_serves_users_with_a_newer_table(
     first.disconnect()
     message = cluster.message()
     push = await cluster.start_push(late, message)
-    assert await push is DeliveryResult.STORED
+    assert await push is Outcome.STORED
     assert await cluster.stored(DECEMBER) == [message.version]
     agent = cluster.connect(late)
     assert await cluster.receive_all(agent) == [message.version]
@@ -565,7 +565,7 @@ async def test_a_connected_user_keeps_its_table_when_a_month_begins(cluster: Clu
     await cluster.pass_time(3600)
     assert (await cluster.record()).current_month == NOVEMBER
     message = cluster.message()
-    assert await node.push(message) is DeliveryResult.DELIVERED
+    assert await node.push(message) is Outcome.DONE
     assert await cluster.receive_all(agent) == [message.version]
     agent.disconnect()
     await connected(cluster, node)
@@ -593,7 +593,7 @@ async def test_a_connection_that_lasts_for_months_changes_before_its_table_is_dr
     message = cluster.message()
     push = asyncio.ensure_future(node.push(message))
     assert await cluster.receive_all(agent) == [message.version]
-    assert await push is DeliveryResult.DELIVERED
+    assert await push is Outcome.DONE
     for connection in (agent.connection, newcomer.connection):
         assert connection.is_open
     newcomer.received()

@@ -9,7 +9,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autopush.delivery.router import DeliveryResult
+from autopush.delivery.calls import Outcome
 from autopush.webpush.notification import Notification
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UserAgent
@@ -19,7 +19,7 @@ from support.soak import times
 
 MOST_PUSHES, MOST_CONNECTS = 4, 4
 
-Push = tuple[Node, Notification, "asyncio.Task[DeliveryResult]"]
+Push = tuple[Node, Notification, "asyncio.Task[Outcome]"]
 
 
 class Interleaving:
@@ -111,7 +111,7 @@ async def interleave(numbers: list[int], store_first: bool) -> None:
         await run.run_until_idle()
     for node, message, push in run.pushes:
         if push.done():
-            assert push.result() in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+            assert push.result() in (Outcome.DONE, Outcome.STORED)
             assert message.version in run.received, "lost"
         else:
             assert node.dead, "never answered"

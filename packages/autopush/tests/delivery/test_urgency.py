@@ -2,16 +2,15 @@
 
 import pytest
 
-from autopush.delivery.router import DeliveryResult
-from autopush.limits import LimitRefusals, StoredLimits
+from autopush.delivery.calls import Outcome
 from autopush.telemetry.metric_table import UA_BELOW_FILTER, UA_NOTIFICATION_CHECK
 from autopush.webpush.errors import PushError
 from autopush.webpush.urgency import LEVELS
 from support.connection_harness import UserAgent
 from support.month_cluster import DECEMBER, EVERY_ENGINE, ONE, TWO, Cluster, Node, at
-from support.recorded import new_metrics, recorded
+from support.recorded import recorded
 
-DELIVERED, STORED, DISCARDED = DeliveryResult
+DELIVERED, STORED, DISCARDED = Outcome.DONE, Outcome.STORED, Outcome.DISCARDED
 BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
 
 
@@ -36,7 +35,7 @@ async def set_urgency(cluster: Cluster, agent: UserAgent, least: str) -> None:
 
 async def push(
     cluster: Cluster, node: Node, agent: UserAgent, urgency: str, ttl: int = 90 * 86_400
-) -> tuple[DeliveryResult, str]:
+) -> tuple[Outcome, str]:
     message = cluster.message(agent.uaid, urgency=urgency, ttl=ttl)
     result = await (await cluster.start_push(node, message))
     await cluster.run_until_idle()
@@ -182,8 +181,7 @@ async def test_a_topic_is_replaced_by_one_of_another_urgency(
 
 
 async def test_what_waits_counts_against_what_may_be_stored(cluster: Cluster) -> None:
-    limits = StoredLimits(LimitRefusals(new_metrics()), max_messages=8, monotonic=cluster.clock)
-    one = await cluster.add(ONE, limits=limits)
+    one = await cluster.add(ONE, max_stored_messages=8)
     agent = await cluster.hello(one, None, urgency="high")
     agent.register()
     await cluster.run_until_idle()

@@ -4,8 +4,6 @@ import asyncio
 
 import pytest
 
-from autopush.protocol.broadcasts import Broadcasts
-from autopush.protocol.session import Rules
 from autopush.store.messages import row_of
 from autopush.telemetry import logs
 from keytables import Throttled, Unavailable
@@ -204,7 +202,7 @@ async def test_no_session_timer_outlives_its_connection(harness: Harness) -> Non
 
 
 async def test_a_socket_without_hello_is_closed_after_the_hello_timeout() -> None:
-    harness = await Harness.open(Rules(hello_timeout=30))
+    harness = await Harness.open(hello_timeout=30)
     agent = harness.connect()
     await harness.pass_time(29)
     assert agent.received() == []
@@ -213,7 +211,7 @@ async def test_a_socket_without_hello_is_closed_after_the_hello_timeout() -> Non
 
 
 async def test_a_hello_cancels_the_hello_timeout() -> None:
-    harness = await Harness.open(Rules(hello_timeout=30))
+    harness = await Harness.open(hello_timeout=30)
     agent = await harness.identified()
     await harness.pass_time(3600)
     assert agent.received() == []
@@ -228,7 +226,7 @@ async def test_without_a_hello_timeout_a_socket_may_stay_silent(harness: Harness
 
 
 async def test_a_user_agent_that_answers_pings_stays_connected() -> None:
-    harness = await Harness.open(Rules(auto_ping_interval=300))
+    harness = await Harness.open(auto_ping_interval=300)
     agent = await harness.hello(None)
     assert agent.reply()["ping"] == 300
     for _ in range(3):
@@ -241,14 +239,13 @@ async def test_a_user_agent_that_answers_pings_stays_connected() -> None:
 
 
 async def test_changed_broadcasts_are_sent_in_place_of_a_ping_after_the_pong() -> None:
-    broadcasts = Broadcasts({"a/b": "1"})
     harness = await Harness.open(
-        Rules(auto_ping_interval=300, auto_ping_timeout=4), broadcasts=broadcasts
+        auto_ping_interval=300, auto_ping_timeout=4, broadcasts={"a/b": "1"}
     )
     agent = await harness.identified(broadcasts={"a/b": "1"})
     await harness.pass_time(301.1)
     assert agent.received() == [("ping",)]
-    broadcasts.update({"a/b": "2"})
+    harness.node.broadcasts.update({"a/b": "2"})
     agent.send(wire.frame(wire.PONG, b""))
     await harness.pass_time(299)
     assert agent.received() == []
@@ -261,7 +258,7 @@ async def test_changed_broadcasts_are_sent_in_place_of_a_ping_after_the_pong() -
 
 
 async def test_a_user_agent_that_does_not_answer_a_ping_is_dropped_and_its_messages_saved() -> None:
-    harness = await Harness.open(Rules(auto_ping_interval=300, auto_ping_timeout=4))
+    harness = await Harness.open(auto_ping_interval=300, auto_ping_timeout=4)
     agent = await harness.subscribed()
     message = harness.message(agent.uaid, ttl=86_400)
     agent.connection.deliver(message, None)
@@ -275,7 +272,7 @@ async def test_a_user_agent_that_does_not_answer_a_ping_is_dropped_and_its_messa
 
 
 async def test_no_timer_outlives_its_connection() -> None:
-    harness = await Harness.open(Rules(auto_ping_interval=300, hello_timeout=30))
+    harness = await Harness.open(auto_ping_interval=300, hello_timeout=30)
     silent, identified = harness.connect(), await harness.identified()
     assert len(harness.wheel) == 2
     silent.disconnect()

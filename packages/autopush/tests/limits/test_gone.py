@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from autopush.limits import DELAY, GoneCounts, GoneLimits, LimitRefusals
+from autopush.limits import DELAY, GoneCounts
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.syntax import decode_base64url
@@ -26,11 +26,10 @@ class Limited:
 
     def __init__(self, harness: Harness) -> None:
         self.delays: list[float] = []
-        refusals = LimitRefusals(harness.metrics)
-        rate = Rate(2, "h")
-        gone = self.gone = GoneLimits(refusals, rate, monotonic=harness.clock, sleep=self._wait)
         self.harness = harness
-        self.endpoint = Endpoint(harness, gone=gone)
+        self.endpoint = Endpoint(harness, gone_rate=Rate(2, "h"))
+        self.gone = self.endpoint.parts.gone
+        self.gone._sleep = self._wait
 
     async def _wait(self, seconds: float) -> None:
         self.delays.append(seconds)

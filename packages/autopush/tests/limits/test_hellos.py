@@ -9,7 +9,7 @@ import pytest
 from autopush.delivery.connected import ConnectedUser
 from autopush.limits import HELLOS_IN_PROGRESS, HelloQueue
 from autopush.protocol.effects import TRY_AGAIN_LATER, Identify, StoreRequest, StoreResult
-from autopush.protocol.session import CLOSE_DELAY, Rules
+from autopush.protocol.session import CLOSE_DELAY
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from keytables import Throttled
 from support.connection_harness import Harness, UserAgent
@@ -137,7 +137,7 @@ async def test_a_register_does_not_wait_for_hellos(hold: Hold) -> None:
 
 
 async def test_a_hello_that_waits_too_long_is_closed_with_1013_after_a_pause(hold: Hold) -> None:
-    harness = await Harness.open(Rules(hello_timeout=30))
+    harness = await Harness.open(hello_timeout=30)
     held = hold(harness, most=1)
     _, waiting = await arrive(harness, "192.0.2.1", 2)
     await harness.pass_time(30)
@@ -151,7 +151,7 @@ async def test_a_hello_that_waits_too_long_is_closed_with_1013_after_a_pause(hol
 
 
 async def test_a_hello_whose_turn_comes_during_that_pause_is_answered(hold: Hold) -> None:
-    harness = await Harness.open(Rules(hello_timeout=30))
+    harness = await Harness.open(hello_timeout=30)
     held = hold(harness, most=1)
     _, waiting = await arrive(harness, "192.0.2.1", 2)
     await harness.pass_time(30)

@@ -30,7 +30,7 @@ def signed(sender: Sender, harness: Harness, **claims: object) -> dict[str, str]
 
 
 def limited(harness: Harness, **limits: Any) -> Endpoint:
-    return Endpoint(harness, limits=PushLimits(LimitRefusals(harness.metrics), **limits))
+    return Endpoint(harness, **limits)
 
 
 def message(response: Response) -> str:

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autopush.delivery.bridged import BridgedUser, Bridges
-from autopush.delivery.router import DeliveryResult, UserAgentRouter
+from autopush.delivery.calls import Outcome
+from autopush.delivery.router import UserAgentRouter
 from autopush.limits import LONGEST_PAUSE, LimitRefusals, StoredLimits
 from autopush.store.messages import MEASURED_PAGE, PAGE, Stored, row_of, size_of
 from autopush.telemetry.metric_table import LIMIT_REFUSED
@@ -57,7 +58,7 @@ class Worker:
             ),
         )
 
-    async def send(self, message: Notification | None = None) -> DeliveryResult:
+    async def send(self, message: Notification | None = None) -> Outcome:
         recipient = await self.router.find(UAID, CHANNEL)
         assert not isinstance(recipient, BridgedUser)
         return await self.router.route(recipient, message or self.harness.message(ttl=FOREVER))
@@ -137,7 +138,7 @@ async def test_a_message_with_ttl_0_is_never_stored_and_not_counted(harness: Har
     await offline(harness)
     worker = Worker(harness, messages=4)
     await worker.accepted(4)
-    assert await worker.send(harness.message(ttl=0)) is DeliveryResult.DISCARDED
+    assert await worker.send(harness.message(ttl=0)) is Outcome.DISCARDED
 
 
 async def test_channels_with_a_version_are_counted_as_messages(harness: Harness) -> None:
@@ -167,7 +168,7 @@ async def test_a_message_that_replaces_one_of_its_topic_is_not_refused(harness: 
     await worker.send(harness.message(ttl=FOREVER, topic="news"))
     assert await worker.accepted(5) == 3
     newer = harness.message(ttl=FOREVER, topic="news")
-    assert await worker.send(newer) is DeliveryResult.STORED
+    assert await worker.send(newer) is Outcome.STORED
     assert newer.version in harness.stored_versions()
     await worker.refusal(harness.message(ttl=FOREVER, topic="another"))
 
@@ -235,7 +236,7 @@ async def test_a_user_agent_that_takes_its_messages_is_never_refused(harness: Ha
     agent = await harness.identified(UAID)
     worker = Worker(harness, messages=8)
     for _ in range(50):
-        assert await worker.send() is DeliveryResult.DELIVERED
+        assert await worker.send() is Outcome.DONE
         agent.ack(*agent.received())
         await harness.run_until_idle()
     assert harness.stored_versions() == []
@@ -260,7 +261,7 @@ async def test_with_bypass_a_user_agent_that_acks_is_not_even_charged(harness: H
     worker = Worker(harness, messages=8, store_first=False)
     harness.engine.calls.clear()
     for _ in range(50):
-        assert await worker.send() is DeliveryResult.DELIVERED
+        assert await worker.send() is Outcome.DONE
         agent.ack(*agent.received())
     assert queries(harness) == 0
 

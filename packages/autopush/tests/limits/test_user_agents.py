@@ -53,7 +53,7 @@ async def status(harness: Harness, agent: UserAgent, kind: str, number: int) -> 
 
 
 async def test_a_user_agent_registers_and_unregisters_only_so_often() -> None:
-    harness = await Harness.open(Rules(more_info="https://page"), registration_rate=Rate(4, "min"))
+    harness = await Harness.open(errors_url="https://page", registration_rate=Rate(4, "min"))
     agent = await identified(harness)
     steps = [("register", 1), ("register", 2), ("unregister", 2), ("register", 2)]
     assert [await status(harness, agent, *step) for step in steps] == [200] * 4
@@ -67,7 +67,7 @@ async def test_a_user_agent_registers_and_unregisters_only_so_often() -> None:
         "status": 429,
         "reason": "too many registrations",
         "retry_after": 15,
-        "more_info": "https://page",
+        "more_info": "https://page#errors-websocket",
     }
     assert await status(harness, agent, "register", 3) == 429
     assert harness.engine.calls == []

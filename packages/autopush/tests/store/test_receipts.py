@@ -3,7 +3,7 @@
 import pytest
 
 from autopush.store import PushStore, TablePlan
-from autopush.store.receipts import GRACE, Outcome, Receipts
+from autopush.store.receipts import GRACE, Receipts, ReceiptStatus
 from autopush.webpush.identifiers import MessageKind
 from autopush.webpush.tokens import MessageId
 from keytables import Engine
@@ -47,12 +47,12 @@ async def test_each_process_adds_what_it_knows_in_any_order(
     found = {each.version: each for each in await socket.of_subscription(SUBSCRIPTION)}
     assert found.keys() == {"Rid-1", "Rid-2"}
     acked, pending = found["Rid-1"], found["Rid-2"]
-    assert (acked.outcome(clock()), acked.code) == (Outcome.DELIVERED, 100)
+    assert (acked.outcome(clock()), acked.code) == (ReceiptStatus.DELIVERED, 100)
     assert acked.times == dict.fromkeys(
         ("received", "stored", "transmitted", "delivered"), int(clock() * 1000)
     )
-    assert pending.outcome(clock()) is Outcome.PENDING
-    assert pending.outcome(clock() + 60 + GRACE) is Outcome.GONE
+    assert pending.outcome(clock()) is ReceiptStatus.PENDING
+    assert pending.outcome(clock() + 60 + GRACE) is ReceiptStatus.GONE
 
 
 async def test_what_was_sent_first_does_not_shorten_the_life_of_a_receipt(

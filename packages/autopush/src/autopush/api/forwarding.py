@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, Self
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from autopush.delivery.placement import Placement
 from autopush.net.http_messages import Request, Response
 from autopush.net.siblings import (
     CallTooLarge,
+    Port,
     SiblingError,
     SiblingNotStarted,
     SiblingRestarted,
@@ -20,14 +23,50 @@ from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.identifiers import canonical_uaid
 from autopush.webpush.tokens import EndpointTokens, KeyRing, parse_message_id
 
-ENDPOINT: Final = "endpoint"
-"""The port that siblings call."""
 PATHS_KEPT: Final = 4096
 """Of requests whose owner is known, about 400 bytes each."""
 RETRY_AFTER: Final = 2
 """Seconds; a worker that has ended is back in less, one that stands still is killed after the
 option `watchdog_timeout`.
 """
+
+
+class ForwardedRequest(Struct, array_like=True, gc=False, frozen=True):
+    """What of a `Request` its handlers use."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    client_address: str
+    body: bytes
+    certificate: bytes
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        return cls(
+            request.method,
+            request.path,
+            request.query,
+            request.headers,
+            request.client_address,
+            request.body,
+            request.certificate,
+        )
+
+    def request(self) -> Request:
+        return Request(
+            self.method,
+            self.path,
+            self.query,
+            self.headers,
+            self.client_address,
+            body=self.body,
+            certificate=self.certificate,
+        )
+
+
+ENDPOINT: Final = Port[ForwardedRequest, Response]("endpoint", ForwardedRequest, Response)
 
 
 @dataclass(eq=False)
@@ -74,10 +113,11 @@ class Forwarding:
             ) from error
 
     async def _ask(self, owner: int, request: Request) -> Response:
+        sibling, forwarded = self.siblings[owner], ForwardedRequest.of(request)
         try:
-            return await self.siblings.call(owner, ENDPOINT, request)
+            return await sibling.call(ENDPOINT, forwarded)
         except SiblingRestarted:  # the sender would repeat it after a 503
-            return await self.siblings.call(owner, ENDPOINT, request)
+            return await sibling.call(ENDPOINT, forwarded)
 
     def _user(self, method: str, segments: Sequence[str]) -> str | None:
         match method, *segments:

@@ -23,8 +23,9 @@ from autopush.api.receipts import ReceiptHandler
 from autopush.api.request_log import PushLine, RequestLog
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterResponse
-from autopush.delivery.bridged import BridgedUser, Bridges
-from autopush.delivery.router import CachedUser, DeliveryResult, Recipient, UserAgentRouter
+from autopush.delivery.bridged import BridgedUser
+from autopush.delivery.calls import Outcome
+from autopush.delivery.router import CachedUser, Recipient, UserAgentRouter
 from autopush.fair_queue import FairQueue
 from autopush.limits import GoneLimits, PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
@@ -92,16 +93,16 @@ class PushMetrics:
         self,
         began: float,
         router_type: str,
-        result: DeliveryResult,
+        outcome: Outcome,
         size: int,
         headers: Mapping[str, str] | None = None,
         credentials: Credentials | None = None,
     ) -> None:
         """`began`: by `perf_counter`; `size`: bytes of the body; `headers`: None without a body."""
-        if result is DeliveryResult.DISCARDED:
+        if outcome is Outcome.DISCARDED:
             destination = "Discarded"
         else:
-            destination = "Direct" if result is DeliveryResult.DELIVERED else "Stored"
+            destination = "Direct" if outcome is Outcome.DONE else "Stored"
             self._data[destination, router_type].value += size
         vapid = "False"
         if credentials is not None:
@@ -114,94 +115,139 @@ class PushMetrics:
 
 
 @dataclass(eq=False, kw_only=True)
-class PushHandler:
-    """Handles `POST /wpush`. `max_ttl`: seconds; `max_data`: bytes of the body."""
+class Intake:
+    """What messages and SimplePush versions have in common: each is received, then accepted or
+    refused. `max_data`: bytes.
+    """
 
     tokens: EndpointTokens
-    verifier: Verifier
-    router: UserAgentRouter
-    bridges: Bridges
     limits: PushLimits
-    gone: GoneLimits
-    ring: KeyRing
-    ids: IdFactory
+    router: UserAgentRouter
     clock: Clock
     metrics: PushMetrics
     requests: RequestLog
-    max_ttl: int
     max_data: int
-    block: HeaderBlock
+
+    def receive(self, request: Request) -> "Attempt":
+        self.metrics.received.value += 1
+        return Attempt(self, request)
+
+
+class Attempt:
+    """One message or version. `recipient`, `credentials`: as soon as they are known."""
+
+    __slots__ = ("_intake", "_line", "began", "credentials", "recipient")
+
+    def __init__(self, intake: Intake, request: Request) -> None:
+        self._intake = intake
+        self._line = PushLine(intake.requests, request) if intake.requests.is_verbose else None
+        self.began = perf_counter()
+        self.recipient: Recipient | BridgedUser | None = None
+        self.credentials: Credentials | None = None
+
+    async def route(self, recipient: Recipient, notification: Notification) -> Outcome:
+        self.is_valid()
+        return await self._intake.router.route(recipient, notification)
+
+    def is_valid(self) -> None:
+        if self._line is not None:
+            self._line.validated()
+
+    def accepted(self, outcome: Outcome, size: int, headers: Mapping[str, str] | None) -> None:
+        """`size`: bytes of the body; `headers`: of its encryption, None without a body."""
+        router_type = router_type_of(self.recipient)
+        self._intake.metrics.accepted(
+            self.began, router_type, outcome, size, headers, self.credentials
+        )
+        if self._line is not None:
+            self._line.write(outcome, router_type)
+
+    def refused(self, error: PushError | KeytablesError) -> PushError:
+        """The refusal, counted, with its router type for the log line."""
+        # Not raised here: this frame, in the traceback, would keep the request and the refusal
+        # alive until the garbage collector runs.
+        refusal = error if isinstance(error, PushError) else responses.storage_refusal(error)
+        refusal.router_type = router_type_of(self.recipient)
+        has_credentials = str(self.credentials is not None)
+        self._intake.metrics.refused[
+            str(refusal.status), refusal.router_type, has_credentials
+        ].add()
+        return refusal
+
+
+@dataclass(eq=False, kw_only=True)
+class PushHandler:
+    """Handles `POST /wpush`. `max_ttl`: seconds."""
+
+    intake: Intake
+    verifier: Verifier
+    gone: GoneLimits
     receipts: ReceiptHandler
+    max_ttl: int
+    block: HeaderBlock
 
     def __post_init__(self) -> None:
         self._signatures = SignatureQueue(self.verifier)
+        self._ring, self._clock = self.intake.tokens.ring, self.intake.clock
+        self.ids = IdFactory(self._clock)
 
     async def __call__(self, request: Request, version: str | None, token: str) -> Response:
         """:raises PushError: the message is refused"""
-        self.metrics.received.value += 1
-        began = perf_counter()
-        headers = request.headers
-        line = PushLine(self.requests, request) if self.requests.is_verbose else None
-        endpoint = credentials = recipient = None
+        attempt, intake, headers = self.intake.receive(request), self.intake, request.headers
+        endpoint = None
         try:
-            endpoint = self.tokens.open(token)
-            credentials = self.verifier.credentials(
+            endpoint = intake.tokens.open(token)
+            credentials = attempt.credentials = self.verifier.credentials(
                 headers.get("authorization"), headers.get("crypto-key")
             )
             check_access(endpoint, version, credentials)
-            self.limits.check_push(endpoint, credentials, began)
-            recipient = await self.router.find(endpoint.uaid, endpoint.channel_id)
+            intake.limits.check_push(endpoint, credentials, attempt.began)
+            recipient = attempt.recipient = await intake.router.find(
+                endpoint.uaid, endpoint.channel_id
+            )
             content = check_content(
-                headers, request.body, max_ttl=self.max_ttl, max_data=self.max_data
+                headers, request.body, max_ttl=self.max_ttl, max_data=intake.max_data
             )
             if credentials is not None:
                 # Last, as a new signature costs more than everything before.
                 claims = credentials.claims or await self._signatures.verify(
                     credentials, endpoint.uaid
                 )
-                self.verifier.check(claims, self.clock())
-                if self.limits.has_sender_rate:
-                    self.limits.check_sender_rate(credentials, began)
+                self.verifier.check(claims, self._clock())
+                if intake.limits.has_sender_rate:
+                    intake.limits.check_sender_rate(credentials, attempt.began)
             receipt = None
             if "prefer" in headers:
                 receipt = await self.receipts.requested(headers, endpoint, credentials)
             order = self.ids.next()
             notification = self._notification(endpoint, content, order, receipt)
-            if line is not None:
-                line.validated()
             if isinstance(recipient, BridgedUser):
-                router_type = router_type_of(recipient)
-                routed = await self.bridges.route(recipient, notification)
-                result = DeliveryResult.DELIVERED
+                attempt.is_valid()
+                routed = await intake.router.bridges.route(recipient, notification)
+                outcome = Outcome.DONE
             else:
-                router_type, routed = WEBPUSH, None
-                result = await self.router.route(recipient, notification)
+                routed = None
+                outcome = await attempt.route(recipient, notification)
         except PushError as refusal:
-            _counted(refusal, recipient, credentials, self.metrics)
+            attempt.refused(refusal)
             if refusal.status == 410 or refusal.errno == Errno.INVALID_ENDPOINT:
                 await self._check_gone(headers, endpoint, token)
             raise
         except KeytablesError as error:
-            raise _counted(
-                responses.storage_refusal(error), recipient, credentials, self.metrics
-            ) from error
+            raise attempt.refused(error) from error
         response = self._response(notification, routed)
         if receipt is not None:
             links = await self.receipts.accepted(
                 receipt,
-                parse_message_id(self.ring, notification.version),
+                parse_message_id(self._ring, notification.version),
                 microseconds_of(order) // 1000,
                 content.ttl,
-                result,
+                outcome,
                 is_bridged=routed is not None,
             )
             if links:
                 response.status, response.headers = 202, (*response.headers, *links)
-        self.metrics.accepted(
-            began, router_type, result, len(request.body), content.headers, credentials
-        )
-        if line is not None:
-            line.write(result, router_type_of(recipient))
+        attempt.accepted(outcome, len(request.body), content.headers)
         return response
 
     def _notification(
@@ -212,7 +258,7 @@ class PushHandler:
         """
         topic = content.topic
         version = new_message_id(
-            self.ring,
+            self._ring,
             endpoint.uaid,
             endpoint.channel_id,
             topic,
@@ -224,7 +270,7 @@ class PushHandler:
             channel_id=endpoint.channel_id,
             version=version,
             ttl=content.ttl,
-            timestamp=int(self.clock()),
+            timestamp=int(self._clock()),
             topic=topic,
             data=content.data,
             headers=content.headers,
@@ -255,13 +301,13 @@ class PushHandler:
             )
             if credentials is not None:
                 claims = credentials.claims or await self._signatures.verify(credentials, uaid)
-                self.verifier.check(claims, self.clock())
+                self.verifier.check(claims, self._clock())
                 return credentials.point()
         return b""
 
     def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:
         """201 with the documented headers and body, unless a bridge sets others."""
-        location = f"{self.tokens.endpoint_url}/m/{notification.version}"
+        location = f"{self.intake.tokens.endpoint_url}/m/{notification.version}"
         headers: tuple[Header, ...] = (("Location", location), ("TTL", str(notification.ttl)))
         body = f'{{"message-id":"{notification.version}"}}'
         if routed is None:
@@ -304,64 +350,57 @@ class DeleteHandler:
 # ── SimplePush ────────────────────────────────────────────────────────────────────────────────────
 
 MAX_FIELDS: Final = 32
+STORED: Final = "Notification Stored"
 MAX_OTHER_FIELDS: Final = 4096
 """Bytes of a form beside the data."""
 
 
 @dataclass(eq=False, kw_only=True)
 class SimplePushHandler:
-    """Handles `PUT /spush`. `max_data`: bytes of the text that may accompany a version."""
+    """Handles `PUT /spush`."""
 
-    tokens: EndpointTokens
-    limits: PushLimits
-    router: UserAgentRouter
-    clock: Clock
-    metrics: PushMetrics
-    requests: RequestLog
-    max_data: int
+    intake: Intake
     block: HeaderBlock
 
     async def __call__(self, request: Request, token: str) -> Response:
         """:raises PushError: the version is refused"""
-        self.metrics.received.value += 1
-        began = perf_counter()
-        line = PushLine(self.requests, request) if self.requests.is_verbose else None
-        recipient = None
+        attempt, intake = self.intake.receive(request), self.intake
         try:
             endpoint = self._open(token)
-            self.limits.check_push(endpoint, None, began)
-            recipient = await self.router.find_simplepush(endpoint.uaid)
-            form = request.body or request.query.encode()
-            # Each byte of the data may take three in a form.
-            if len(form) > 3 * self.max_data + MAX_OTHER_FIELDS:
-                raise _longer_data(self.max_data, f"a form of {len(form)}")
-            number, data = read_update(form, self.clock())
-            if (size := len((data or "").encode())) > self.max_data:
-                raise _longer_data(self.max_data, str(size))
+            intake.limits.check_push(endpoint, None, attempt.began)
+            recipient = await intake.router.find_simplepush(endpoint.uaid)
+            attempt.recipient = recipient
+            number, data = self._read_update(request.body or request.query.encode())
             update = VersionUpdate.of(endpoint.uaid, endpoint.channel_id, number, data)
-            if line is not None:
-                line.validated()
-            result = await self.router.route(recipient, update)
+            outcome = await attempt.route(recipient, update)
         except PushError as refusal:
-            _counted(refusal, recipient, None, self.metrics)
+            attempt.refused(refusal)
             raise
         except KeytablesError as error:
-            raise _counted(
-                responses.storage_refusal(error), recipient, None, self.metrics
-            ) from error
-        self.metrics.accepted(began, SIMPLEPUSH, result, len((data or "").encode()))
-        if line is not None:
-            line.write(result, SIMPLEPUSH)
-        if result is DeliveryResult.DELIVERED:
-            response = responses.text(200, "Delivered")
-        else:
-            response = responses.text(202, "Notification Stored")
+            raise attempt.refused(error) from error
+        attempt.accepted(outcome, len((data or "").encode()), None)
+        is_delivered = outcome is Outcome.DONE
+        response = responses.text(*((200, "Delivered") if is_delivered else (202, STORED)))
         response.block = self.block
         return response
 
+    def _read_update(self, form: bytes) -> tuple[int, str | None]:
+        """Version and data; the text of the data may have `max_data` bytes.
+
+        :raises PushError: as `read_update`; 413/104, it is longer
+        """
+        limit = self.intake.max_data
+        # Each byte of the data may take three in a form.
+        if len(form) > 3 * limit + MAX_OTHER_FIELDS:
+            raise _longer_data(limit, f"a form of {len(form)}")
+        number, data = read_update(form, self.intake.clock())
+        if (size := len((data or "").encode())) > limit:
+            raise _longer_data(limit, str(size))
+        return number, data
+
     def _open(self, token: str) -> Endpoint:
         try:
-            endpoint = self.tokens.open(token)
+            endpoint = self.intake.tokens.open(token)
         except PushError:
             endpoint = None
         if endpoint is None or endpoint.key_hash is not None:
@@ -420,20 +459,6 @@ def router_type_of(recipient: Recipient | BridgedUser | None) -> str:
     if isinstance(recipient, CachedUser):
         return WEBPUSH
     return SIMPLEPUSH if recipient.messages.router_type == SIMPLEPUSH else WEBPUSH
-
-
-def _counted(
-    refusal: PushError,
-    recipient: Recipient | BridgedUser | None,
-    credentials: Credentials | None,
-    metrics: PushMetrics,
-) -> PushError:
-    """Count a refusal, and set its router type for the log line."""
-    # Not raised here: this frame, in the traceback, would keep the request and the refusal alive
-    # until the garbage collector runs.
-    refusal.router_type = router_type_of(recipient)
-    metrics.refused[str(refusal.status), refusal.router_type, str(credentials is not None)].add()
-    return refusal
 
 
 TIME_SLICE: Final = 0.0008

@@ -16,7 +16,7 @@ from typing import Final
 
 import orjson
 
-from autopush.store.receipts import Outcome, Receipts
+from autopush.store.receipts import Receipts, ReceiptStatus
 from keytables import KeytablesError
 
 POLL_INTERVAL: Final = 1.0
@@ -58,7 +58,7 @@ class Snapshot:
 
 
 def is_final(document: Document) -> bool:
-    return document["status"] != Outcome.PENDING
+    return document["status"] != ReceiptStatus.PENDING
 
 
 class Polls:

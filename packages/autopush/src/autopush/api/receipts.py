@@ -23,13 +23,13 @@ from autopush.api import responses
 from autopush.api.browsers import OwnOrigins
 from autopush.api.receipt_polls import POLL_INTERVAL, Document, Poll, Polls, Snapshot
 from autopush.clock import Clock
-from autopush.delivery.router import DeliveryResult
+from autopush.delivery.calls import Outcome
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.client_limits import ConnectionLimits, ConnectionRefused
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore
-from autopush.store.receipts import GRACE, MAX_MESSAGES, Outcome, Receipt, Receipts
+from autopush.store.receipts import GRACE, MAX_MESSAGES, Receipt, Receipts, ReceiptStatus
 from autopush.telemetry import logs
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.identifiers import microseconds_of
@@ -132,7 +132,7 @@ class ReceiptHandler:
         message: MessageId,
         received: int,
         ttl: int,
-        result: DeliveryResult,
+        result: Outcome,
         *,
         is_bridged: bool,
     ) -> tuple[Header, ...]:
@@ -142,7 +142,7 @@ class ReceiptHandler:
         state = "stored" if ttl else ""
         if is_bridged:
             state = "accepted"
-        elif result is DeliveryResult.DISCARDED:
+        elif result is Outcome.DISCARDED:
             state = "expired"
         try:
             await cast(Receipts, self._receipts).taken(message, received, ttl, state)
@@ -184,7 +184,7 @@ class ReceiptHandler:
         """`gone`: versions of messages that will not be delivered; with `check` it may grow."""
         now = self.clock()
         outcome = receipt.outcome(now)
-        if outcome is Outcome.PENDING:
+        if outcome is ReceiptStatus.PENDING:
             # Later it has expired in its table, but may be on its way.
             is_kept = "stored" in receipt.times and now < receipt.deadline - GRACE
             if check and is_kept and receipt.version not in gone:
@@ -195,15 +195,15 @@ class ReceiptHandler:
                     receipt = await cast(Receipts, self._receipts).find(message) or receipt
                     outcome = receipt.outcome(now)
                 await asyncio.sleep(0)  # a store that does not suspend would hold the loop
-            if outcome is Outcome.PENDING and receipt.version in gone:
-                outcome = Outcome.GONE
+            if outcome is ReceiptStatus.PENDING and receipt.version in gone:
+                outcome = ReceiptStatus.GONE
         return self._document(receipt, outcome)
 
-    def _document(self, receipt: Receipt, outcome: Outcome) -> Document:
+    def _document(self, receipt: Receipt, outcome: ReceiptStatus) -> Document:
         state = receipt.state
-        if outcome is Outcome.DELIVERED and state != "errored":
+        if outcome is ReceiptStatus.DELIVERED and state != "errored":
             state = "delivered"
-        elif outcome is Outcome.GONE:
+        elif outcome is ReceiptStatus.GONE:
             state = "expired"
         document: Document = {
             "message": f"{self.tokens.endpoint_url}/m/{receipt.version}",

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import uuid4
 
 from autopush.api.responses import ErrorResponses
-from autopush.delivery.router import DeliveryResult
+from autopush.delivery.calls import Outcome
 from autopush.net.http_messages import Request, Response
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
@@ -29,9 +29,9 @@ MAX_TEXT: Final = 256
 MASK: Final = "*"
 
 EVENTS: Final = {
-    DeliveryResult.DELIVERED: "Successful delivery",
-    DeliveryResult.STORED: "Router miss, message stored",
-    DeliveryResult.DISCARDED: "Router miss, message discarded",
+    Outcome.DONE: "Successful delivery",
+    Outcome.STORED: "Router miss, message stored",
+    Outcome.DISCARDED: "Router miss, message discarded",
 }
 """Log events of a message, worded like the original's."""
 
@@ -159,7 +159,7 @@ class PushLine:
     def validated(self) -> None:
         self._validated = time.perf_counter()
 
-    def write(self, result: DeliveryResult, router_type: str) -> None:
+    def write(self, result: Outcome, router_type: str) -> None:
         began, validated, now = self._began, self._validated, time.perf_counter()
         timings = {
             "validation_time": validated - began,

@@ -2,20 +2,18 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from autopush.api import responses
 from autopush.limits import GoneCounts, GoneLimits
-from autopush.net.http_messages import Request, Response
-from autopush.net.siblings import SiblingError, Siblings
+from autopush.net.http_messages import Response
+from autopush.net.siblings import Port, Sibling, SiblingError, Siblings
 from autopush.webpush.syntax import encode_base64url
 
 PAGE: Final = "/senders"
-SENDERS: Final = "senders"
-"""The port that siblings call."""
 
 
 class GoneSender(GoneCounts, kw_only=True):
@@ -32,25 +30,25 @@ class GoneReport(msgspec.Struct, frozen=True):
     answered: int = 1
 
 
+SENDERS: Final = Port[None, GoneReport]("senders", None, GoneReport)
+
+
 @dataclass(eq=False)
 class SendersPage:
-    """`others`: the other workers of the service."""
+    """`siblings`: those with an index of 0 or more are asked too."""
 
     gone: GoneLimits
-    siblings: Siblings | None
-    others: Sequence[int]
+    siblings: Siblings = field(default_factory=Siblings)
 
-    async def respond(self, request: Request) -> Response:
-        answers = await asyncio.gather(*(self._ask(each, request) for each in self.others))
-        reports = [report for report in answers if report is not None]
-        senders = [sender for report in (self._own(), *reports) for sender in report.senders]
-        workers, answered = 1 + len(self.others), 1 + len(reports)
-        return _page(GoneReport(_summed(senders), workers, answered))
+    async def respond(self) -> Response:
+        others = [sibling for index, sibling in self.siblings.items() if index >= 0]
+        answers = await asyncio.gather(*map(self._ask, others))
+        reports = [report for report in (self.own(), *answers) if report is not None]
+        senders = [sender for report in reports for sender in report.senders]
+        report = GoneReport(_summed(senders), 1 + len(others), len(reports))
+        return responses.json(200, msgspec.to_builtins(report))
 
-    def respond_to_sibling(self, _request: Request) -> Response:
-        return _page(self._own())
-
-    def _own(self) -> GoneReport:
+    def own(self, _asked: None = None) -> GoneReport:
         senders = [
             GoneSender(
                 key=encode_base64url(key),
@@ -62,15 +60,12 @@ class SendersPage:
         ]
         return GoneReport(senders)
 
-    async def _ask(self, worker: int, request: Request) -> GoneReport | None:
+    async def _ask(self, sibling: Sibling) -> GoneReport | None:
         """None if it does not answer."""
-        if self.siblings is None:
-            return None
         try:
-            answer = await self.siblings.call(worker, SENDERS, request)
+            return await sibling.call(SENDERS, None)
         except SiblingError:
             return None
-        return msgspec.json.decode(answer.body, type=GoneReport) if answer.status == 200 else None
 
 
 def _summed(senders: Iterable[GoneSender]) -> list[GoneSender]:
@@ -81,7 +76,3 @@ def _summed(senders: Iterable[GoneSender]) -> list[GoneSender]:
         total.delayed += each.delayed
         total.refused += each.refused
     return sorted(sums.values(), key=lambda sender: (-sender.sent, sender.key))
-
-
-def _page(report: GoneReport) -> Response:
-    return responses.json(200, msgspec.to_builtins(report))

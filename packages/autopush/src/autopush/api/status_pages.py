@@ -145,7 +145,7 @@ class InternalPages:
         if request.path == "/metrics" and request.method in ("GET", "HEAD"):
             return Response(200, await self._render(), content_type=PROMETHEUS_TYPE)
         if self.senders is not None and request.path == PAGE and request.method in ("GET", "HEAD"):
-            return await self.senders.respond(request)
+            return await self.senders.respond()
         return await self.dockerflow.respond(request)
 
     async def _render(self) -> bytes:

@@ -25,8 +25,10 @@ from autopush.commands.running import (
     opened_engine,
     run_until_signal,
 )
+from autopush.delivery.answering import Answering
+from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import Registry
-from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.peers import Nodes
 from autopush.keys import existing_crypto_keys, key_file, node_keys
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, TlsFileError
@@ -107,7 +109,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     url: EndpointUrl
     endpoint: Endpoint | None
     user: UserInspection | None = None
-    node: NodeAnswer | None = None
+    node: Outcome | None = None
     bridges: frozenset[str] = frozenset()
 
 
@@ -121,36 +123,36 @@ class Verdict(NamedTuple):
 _STORED: Final = "A push is stored, and delivered when the user agent connects again"
 _NODE_RULES: Final = {
     None: (Rule.NOT_CONNECTED, f"The user agent is not connected. {_STORED}."),
-    NodeAnswer.DONE: (Rule.CONNECTED, "The user agent is connected. A push is delivered at once."),
-    NodeAnswer.LATER: (
+    Outcome.DONE: (Rule.CONNECTED, "The user agent is connected. A push is delivered at once."),
+    Outcome.STORED: (
         Rule.TAKES_HIGHER_URGENCY,
         (
             "The user agent is connected and takes only urgent messages (min_urgency in its "
             "record). One of a lower urgency is stored, and delivered when it takes that again."
         ),
     ),
-    NodeAnswer.ABSENT: (
+    Outcome.ABSENT: (
         Rule.NOT_ON_ITS_NODE,
         (
             f"The node on record has no connection of the user agent (any more). {_STORED}; the "
             "next push removes the node from the record."
         ),
     ),
-    NodeAnswer.UNREACHABLE: (
+    Outcome.GONE: (
         Rule.NODE_RESTARTED,
         (
             f"The node on record was restarted since. {_STORED}; the next push removes the node "
             "from the record."
         ),
     ),
-    NodeAnswer.REFUSED: (
+    Outcome.REFUSED: (
         Rule.NODE_GONE,
         (
             f"Nothing listens where the node on record was. {_STORED}. If that node runs, its "
             "router port is not reachable from here: a push is delivered as soon as it is."
         ),
     ),
-    NodeAnswer.UNRESPONSIVE: (
+    Outcome.SILENT: (
         Rule.NODE_UNRESPONSIVE,
         (
             "The node on record does not answer. A push is stored, and delivered when the node "
@@ -158,7 +160,7 @@ _NODE_RULES: Final = {
             "to its router port, and whether its crypto_key is the one that is used here."
         ),
     ),
-    NodeAnswer.BUSY: (
+    Outcome.BUSY: (
         Rule.NODE_CANNOT_TELL,
         (
             "The node on record works, but does not say whether the user agent is connected to it. "
@@ -259,8 +261,8 @@ def _judge_connecting(facts: Facts, user: UserInspection) -> Verdict:
             "channel; it has unsubscribed, or its subscription was never saved.",
         )
     takes_normal = user.record is None or not is_below(NORMAL, user.record.min_urgency)
-    if facts.node is NodeAnswer.DONE and not takes_normal:
-        return Verdict(*_NODE_RULES[NodeAnswer.LATER])
+    if facts.node is Outcome.DONE and not takes_normal:
+        return Verdict(*_NODE_RULES[Outcome.STORED])
     return Verdict(*_NODE_RULES[facts.node])
 
 
@@ -363,7 +365,7 @@ async def _inspect(settings: Settings, endpoint: Endpoint, now: float) -> UserIn
 
 async def _ask_node(
     settings: Settings, keys: Sequence[str], user: UserInspection
-) -> NodeAnswer | None:
+) -> Outcome | None:
     """The answer of the node on record, within `request_timeout` seconds."""
     if user.record is None or user.record.node_id is None:
         return None
@@ -374,7 +376,7 @@ async def _ask_node(
     wheel = TimerWheel(asyncio.get_running_loop())
     nodes = Nodes(
         "",
-        Registry(time.time),
+        Answering(Registry(time.time), KeyRing(keys)),
         wheel,
         unshared_metrics(METRICS),
         keys=node_keys(keys),
@@ -383,7 +385,7 @@ async def _ask_node(
         tls=tls,
     )
     try:
-        return await nodes.is_connected(user.record.node_id, user.record.uaid)
+        return await nodes.find_connection(user.record.node_id, user.record.uaid)
     finally:
         nodes.close()
         wheel.close()
@@ -443,10 +445,10 @@ def _headline(rule: Rule) -> str:
             return "A push would be passed on"
 
 
-def _node_words(answer: NodeAnswer) -> str:
-    if answer is NodeAnswer.DONE:
+def _node_words(answer: Outcome) -> str:
+    if answer is Outcome.DONE:
         return "the user agent is connected there"
-    if answer is NodeAnswer.BUSY:
+    if answer is Outcome.BUSY:
         return "it answers, but not to this question"
     return str(answer.value)
 

@@ -1,11 +1,12 @@
 """WebSockets that go on in another process, with no notice to their user agents.
 
 A hello says which user agent it is: if another worker owns it, that one gets the socket with the
-hello. An upgrade moves all WebSockets to the next version, with the states of their sessions.
+hello. An upgrade moves all WebSockets to the next version, with the states of their sessions
+(`hand_over`).
 
     this process                                      the other
     stops reading, delivers nothing  ── Moved ──▶  goes on with it
-    closes its descriptor            ◀── 200 ────
+    closes its descriptor            ◀── TAKEN ──
     goes on with it                  ◀── REFUSED, or no answer in time: it is not taken over later
     closes it, saves what is unacked ◀── REPLACED: the user agent has a newer connection there
 
@@ -15,27 +16,16 @@ Rule: a message that comes meanwhile is stored, and the other process reads stor
 import asyncio
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from autopush.delivery.connected import ConnectedUser
-from autopush.delivery.node import CLOSES, ConnectionNode
+from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import MovedUser, UserAgentConnection
 from autopush.limits import HelloQueue
-from autopush.net.http_messages import Request, Response
-from autopush.net.siblings import (
-    FRAMES,
-    REFUSED,
-    SUCCESSOR,
-    CallTooLarge,
-    SiblingError,
-    SiblingRestarted,
-    Siblings,
-)
+from autopush.net.siblings import Adoption, CallTooLarge, SiblingError, SiblingRestarted, Siblings
 from autopush.protocol.effects import GOING_AWAY, NORMAL_CLOSURE, REPLACED, STOPPING
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
@@ -43,23 +33,10 @@ from autopush.webpush.errors import Errno
 
 FORMAT: Final = 1
 """Of `Moved`; another one is refused. It changes when a field gets another meaning."""
-TAKEN: Final = 200
-NEWER_CONNECTION: Final = 409
 HELLOS_AT_ONCE: Final = 16
-"""Connections on their way to one other worker with their hellos, while further ones wait here.
-Pushes for its user agents come in the same order, so they wait for as many to be taken over.
+"""Hellos being moved to one worker, while further ones wait here. Pushes for its user agents come
+in the same order, so they wait for as many to be taken over.
 """
-AT_ONCE: Final = 16
-"""Connections that are sent to the next version in one turn of the loop."""
-HAND_OVER_TIMEOUT: Final = 10.0
-"""Seconds after the first attempts in which connections that are busy are tried again."""
-RETRY_AFTER: Final = 0.1
-ADMISSION: Final = "admission"
-"""The port at which the next version is asked."""
-STRANGER: Final = frozenset({401, 403})
-"""Answers to one who has no account, or none that exists."""
-ADMISSION_TIMEOUT: Final = 5.0
-"""Seconds."""
 REFUSALS_INTERVAL: Final = 60.0
 """Seconds between log lines about refused connections."""
 
@@ -123,78 +100,9 @@ class Movers:
         if not self._hellos[owner].add(connection.address_key, start):
             stay()
 
-    async def retire(self, node: ConnectionNode, seconds: float) -> None:
-        """Move all connections to the next version; close in so many seconds what cannot move. No
-        hello is answered here any more.
-        """
-
-        async def end(user: ConnectedUser) -> None:
-            if await self._move_on(cast(UserAgentConnection, user)) is not Move.DONE:
-                user.disconnect(GOING_AWAY, STOPPING)
-
-        node.is_retiring = True
-        sockets = cast(Mapping[UserAgentConnection, None], node.registry.sockets)
-        # A stranger that is handed over before the answer is closed by the next version.
-        await asyncio.gather(self._close_strangers(node), self._hand_over(sockets))
-        for user in list(node.registry.sockets):
-            if user.uaid is None:  # it has to say its hello to the next version
-                user.disconnect(GOING_AWAY, STOPPING)
-        await node.drain(seconds, end)
-
-    async def _close_strangers(self, node: ConnectionNode) -> None:
-        """Close what the next version does not admit, also what cannot be handed over to it."""
-        by_account = defaultdict[str, list[UserAgentConnection]](list)
-        for each in cast(Mapping[UserAgentConnection, None], node.registry.sockets):
-            by_account[each.client.account].append(each)
-        for account, connections in by_account.items():
-            status = await self._ask_admission(account)
-            if status is None:
-                return
-            for number, connection in enumerate(connections if status in STRANGER else (), 1):
-                connection.disconnect(*CLOSES[status])
-                if number % AT_ONCE == 0:
-                    await asyncio.sleep(0)
-
-    async def _ask_admission(self, account: str) -> int | None:
-        """What the next version says to an account; None if it says nothing."""
-        question = Request("GET", account, "", {}, "")
-        with suppress(TimeoutError):  # an older version does not answer
-            async with asyncio.timeout(ADMISSION_TIMEOUT):
-                while not self._siblings.is_foreign(SUCCESSOR):
-                    try:
-                        return (await self._siblings.call(SUCCESSOR, ADMISSION, question)).status
-                    except SiblingError:  # it was not heard yet, or stands still
-                        await asyncio.sleep(RETRY_AFTER)
-        return None
-
-    async def _hand_over(self, connections: Mapping[UserAgentConnection, None]) -> None:
-        """`connections`: of the node, among which others may still arrive."""
-        loop = asyncio.get_running_loop()
-        end, immovable = None, set[UserAgentConnection]()
-        while waiting := [each for each in connections if each not in immovable]:
-            if self._siblings.is_foreign(SUCCESSOR):
-                _log.warning(
-                    "The next version takes over no connections, since it knows another format",
-                    frames=FRAMES,
-                    connections=len(waiting),
-                )
-                return
-            for first in range(0, len(waiting), AT_ONCE):
-                batch = waiting[first : first + AT_ONCE]
-                moves = await asyncio.gather(*map(self._move_on, batch))
-                immovable.update(
-                    each for each, move in zip(batch, moves, strict=True) if move is Move.NEVER
-                )
-            now = loop.time()
-            if end is None:
-                end = now + HAND_OVER_TIMEOUT
-            if now + RETRY_AFTER > end:
-                return
-            await asyncio.sleep(RETRY_AFTER)
-
-    def _move_on(self, connection: UserAgentConnection) -> "asyncio.Future[Move]":
-        """To the next version. Cancelling the caller does not cancel the move."""
-        return asyncio.shield(self._track(asyncio.ensure_future(self._move(SUCCESSOR, connection))))
+    def move(self, to: int, connection: UserAgentConnection) -> "asyncio.Future[Move]":
+        """Move it to that sibling. Cancelling the caller does not cancel the move."""
+        return asyncio.shield(self._track(asyncio.ensure_future(self._move(to, connection))))
 
     async def finish(self) -> None:
         """Begin no further ones, and wait for the moves under way; each takes as long as a call at
@@ -225,7 +133,7 @@ class Movers:
         )
         try:
             state = msgspec.msgpack.encode(moved)
-            answer = await self._siblings.hand_over(to, leaving.descriptor, state)
+            adoption = await self._siblings[to].hand_over(leaving.descriptor, state)
         except CallTooLarge:
             return self._stay(connection, Move.LATER)
         except SiblingRestarted:  # it may have gone on with it
@@ -233,10 +141,10 @@ class Movers:
             return Move.DONE
         except SiblingError:
             return self._stay(connection, Move.LATER)
-        if answer.status == TAKEN:
+        if adoption is Adoption.TAKEN:
             await connection.leave()
             return Move.DONE
-        if answer.status == NEWER_CONNECTION:
+        if adoption is Adoption.REPLACED:
             connection.disconnect(NORMAL_CLOSURE, REPLACED)
             return Move.DONE
         return self._stay(connection, Move.NEVER)
@@ -252,46 +160,39 @@ class Movers:
 
     # ── arriving ─────────────────────────────────────────────────────────────────────────────────
 
-    def adopt(self, node: ConnectionNode, sock: socket.socket, state: bytes) -> int:
-        """Go on with a connection; returns the status to answer."""
+    def adopt(self, node: ConnectionNode, sock: socket.socket, state: bytes) -> Adoption:
+        """Go on with a connection that a sibling sends."""
         connection = None
         try:
             moved = msgspec.msgpack.decode(state, type=Moved)
-            status = _refusal(node, moved)
-            if status == TAKEN:
+            adoption = _adoption(node, moved)
+            if adoption is Adoption.TAKEN:
                 connection = _arriving(node, moved)
         except (ValueError, LookupError) as error:
             if (count := self._lines.admit("state")) is not None:
                 reason = type(error).__name__
                 _log.warning("Connections of another version are refused", reason=reason, **count)
-            status = REFUSED
+            adoption = Adoption.REFUSED
         if connection is None:
             sock.close()
-            return status
+            return adoption
         arriving = asyncio.ensure_future(_arrive(connection, sock, moved))
         self._arriving.add(arriving)
         arriving.add_done_callback(self._arriving.discard)
-        return TAKEN
+        return Adoption.TAKEN
 
 
-def answer_admission(node: ConnectionNode, request: Request) -> Response:
-    """Whether this version admits user agents of an account. `request`: its path is the account."""
-    refusal = node.refuse_hello(request.path, "")
-    return Response(refusal.status if refusal is not None else 200)
-
-
-def _refusal(node: ConnectionNode, moved: Moved) -> int:
-    """`TAKEN` if there is none."""
+def _adoption(node: ConnectionNode, moved: Moved) -> Adoption:
     user = moved.user
     is_known = moved.format == FORMAT and (user is None or user.node_id == node.nodes.own_id)
     if not is_known or node.is_stopping or (user is None and not node.is_accepting):
-        return REFUSED
+        return Adoption.REFUSED
     refusal = node.refuse_hello(moved.account, moved.address_key)
     if refusal is not None and (moved.hello or refusal.errno == Errno.RETRY):
-        return REFUSED  # who has admitted it may know accounts that were not read here yet
+        return Adoption.REFUSED  # who has admitted it may know accounts that were not read here yet
     if user is not None and node.registry.find(user.session.uaid) is not None:
-        return NEWER_CONNECTION
-    return TAKEN
+        return Adoption.REPLACED
+    return Adoption.TAKEN
 
 
 def _arriving(node: ConnectionNode, moved: Moved) -> UserAgentConnection:

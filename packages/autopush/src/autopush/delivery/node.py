@@ -122,7 +122,7 @@ class ConnectionNode:
             probe=self.probe,
             now=self.monotonic,
         )
-        self.is_stopping = self.is_retiring = False
+        self.is_stopping = self.is_handing_over = False
         self.store.on_month_change(self._on_month_change)
         self.store.users.on_incomplete(
             partial(self.log.dropped, reason=DropReason.INCOMPLETE_RECORD)

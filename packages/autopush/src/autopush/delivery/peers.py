@@ -1,8 +1,8 @@
-"""Calls from node to node: deliver a notification, check storage, end a duplicate connection.
+"""Calls from node to node about user agents, by whatever way leads there.
 
-Every outcome of a call is one of these answers; callers never see a socket error. Calls are
+Every call has an `Outcome`; callers never see a socket error. Calls to other machines are
 authenticated both ways (:mod:`~autopush.net.node_auth`): a process without any of our keys counts
-as unresponsive, since it may be a node with the wrong ones.
+as silent, since it may be a node with the wrong ones.
 
 Rule: only a node known to be gone, or not to have the user agent, may be removed from a router
 record. One that refuses or does not respond stays, as the user agent may be connected to it:
@@ -13,36 +13,44 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from enum import Enum
 from itertools import islice
 from typing import Final
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from autopush.delivery.connected import Registry
-from autopush.delivery.versions import OtherVersions
-from autopush.net.http_messages import Request, Response
+from msgspec import Struct
+
+from autopush.delivery.answering import Answer, Answering
+from autopush.delivery.calls import (
+    CheckStorage,
+    EndDuplicate,
+    FindConnection,
+    NodeCall,
+    Outcome,
+    Push,
+)
+from autopush.delivery.node_http import outcome_of, to_http
 from autopush.net.link import Link, LinkError, LinkGone, LinkInsecure, LinkRefused, LinkUnauthentic
 from autopush.net.node_auth import is_instance_path, split_instance_url
-from autopush.net.siblings import SUCCESSOR, SiblingError, SiblingRestarted, Siblings
+from autopush.net.siblings import (
+    SUCCESSOR,
+    Port,
+    SiblingError,
+    SiblingRestarted,
+    Siblings,
+)
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
-from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import NODE_CONNECT_ERROR, NODE_TIMEOUT
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.notification import Notification
-from autopush.webpush.stored import Row
 from autopush.webpush.urgency import HIGHEST
 
 MAX_LINKS: Final = 4096
 SLOW_LANES: Final = 8
 """Links to one node for slow calls: on one link, answers come in order."""
 
-NODE: Final = "node"
-"""The port that siblings call."""
-RELAY: Final = "relay"
-"""The port that the predecessor calls, for siblings."""
 RETRY_INTERVAL: Final = 1.0
 """Seconds between calls to an unresponsive node."""
 END_DUPLICATE_CALLS: Final = 5
@@ -55,30 +63,25 @@ PENDING_TIMEOUT: Final = 3600.0
 _log = logs.get(__name__)
 
 
-class NodeAnswer(Enum):
-    DONE = "the node has taken it"
-    LATER = (
-        "the user agent is connected and gets it later, from storage; nothing more is to be done"
-    )
-    BUSY = "the user agent is connected but cannot take more now; it will read storage"
-    ABSENT = "the user agent is not connected there"
-    UNREACHABLE = "it is gone: another process has its place"
-    REFUSED = "nothing listens there now, or no host has that name: a firewall's word, perhaps"
-    UNRESPONSIVE = "no answer; the node may be slow, stopped, cut off or overloaded"
+class InstanceCall(Struct, array_like=True, gc=False):
+    """A call to a sibling. `instance`: the path of its node ID; one that has restarted since has
+    another, and none of the user agents.
+    """
 
-    @property
-    def means_gone(self) -> bool:
-        """Whether the router record may stop naming this node."""
-        return self in (NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE)
+    instance: str
+    call: NodeCall
 
-    @property
-    def may_be_back(self) -> bool:
-        """Whether the node may have the user agent, and could not be told."""
-        return self in (NodeAnswer.REFUSED, NodeAnswer.UNRESPONSIVE)
 
-    @property
-    def is_failure(self) -> bool:
-        return self is NodeAnswer.UNREACHABLE or self.may_be_back
+class RelayedCall(Struct, array_like=True, gc=False):
+    """A call to the sibling of that index."""
+
+    index: int
+    call: InstanceCall
+
+
+NODE: Final = Port[InstanceCall, Outcome]("node", InstanceCall, Outcome)
+RELAY: Final = Port[RelayedCall, Outcome]("relay", RelayedCall, Outcome)
+"""Where the next version passes on the calls of its predecessor."""
 
 
 @dataclass(eq=False)
@@ -88,15 +91,15 @@ class Nodes:
     A node ID is the URL of an instance (`node_auth.instance_url`). One without an instance (the
     original, earlier versions) cannot be called and counts as gone.
 
-    `keys`: shared by the nodes, newest first. `connect_timeout`, `request_timeout`: seconds, for
-    the connection and for the whole call. `tls`: for https node IDs; by default the
-    system's CAs.
-    `sibling_urls`: the base of the node IDs of other workers of this service, which are called
-    without a network, to their index among the `siblings`. `others`: have the own node ID too.
+    `here`: answers calls to the own node. `keys`: shared by the nodes, newest first.
+    `connect_timeout`, `request_timeout`: seconds, for the connection and for the whole call. `tls`:
+    for https node IDs; by default the system's CAs. `sibling_urls`: the base of the node IDs of
+    other workers of this service, which are called without a network, to their index among the
+    `siblings`.
     """
 
     own_id: str
-    registry: Registry
+    here: Answering
     wheel: TimerWheel
     metrics: Metrics
     _: KW_ONLY
@@ -104,81 +107,47 @@ class Nodes:
     connect_timeout: float
     request_timeout: float = 3.0
     tls: ClientTls = field(default_factory=ClientTls)
-    siblings: Siblings | None = None
+    siblings: Siblings = field(default_factory=Siblings)
     sibling_urls: Mapping[str, int] = field(default_factory=dict)
-    others: OtherVersions = field(default_factory=lambda: OtherVersions(None))
+    is_relayed: bool = field(default=False, init=False)
+    """Whether siblings are called through the next version, as those of this one end too."""
 
     def __post_init__(self) -> None:
-        self._own_base, _ = split_instance_url(self.own_id)
+        self._own_base, self._own_instance = split_instance_url(self.own_id)
         self._distrusted: set[str] = set()
         self._unreachable = self.metrics.counter(NODE_CONNECT_ERROR)
         self._unanswered = self.metrics.counter(NODE_TIMEOUT)
         self._links: dict[tuple[str, int], Link] = {}
         self._pending = PendingCalls(self._call_again)
-        self._is_retired = False
 
-    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
-        """Deliver through the user agent's node. `row`: where the message is stored, or None."""
-        path = f"/push/{notification.uaid}"
-        if node_id != self.own_id:
-            # For a stored message the other node may read the store: a slow call.
-            lane = _lane(notification.uaid) if row else 0
-            return await self._call(node_id, "PUT", path, notification.to_node(), lane=lane)
-        user = self.registry.find(notification.uaid)
-        if user is None:
-            answer = await self._call(node_id, "PUT", path, notification.to_node())
-            if answer is not NodeAnswer.ABSENT:
-                return answer
-            user = self.registry.find(notification.uaid)  # it may have moved here
-        if user is None:
-            return self._absent(notification.uaid)
-        delivered = await user.deliver_from_peer(notification, row)
-        return NodeAnswer.DONE if delivered else NodeAnswer.BUSY
+    async def push(self, node_id: str, notification: Notification) -> Outcome:
+        """Deliver through the user agent's node. `stored` of a message: its table, or None."""
+        # For a stored message the other node may read the store: a slow call.
+        lane = _lane(notification.uaid) if notification.stored else 0
+        return await self._call(node_id, Push(notification), lane=lane)
 
-    async def push_if_subscribed(self, node_id: str, notification: Notification) -> NodeAnswer:
+    async def push_if_subscribed(self, node_id: str, notification: Notification) -> Outcome:
         """Deliver a message that is not stored, if the user agent is connected to that node and has
         subscribed to the channel, which `push` does not check.
-
-        BUSY: also if it has not subscribed, or the node's version does not know the call.
         """
-        path = f"/push/{notification.uaid}/subscribed"
-        return await self._call(node_id, "PUT", path, notification.to_node())
+        return await self._call(node_id, Push(notification, only_subscribed=True))
 
-    async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> NodeAnswer:
-        """Have the node read storage for that user agent; repeated while it is unresponsive.
+    async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> Outcome:
+        """Have the node read storage for that user agent; repeated while it does not answer.
 
-        `urgency`: of the message that was stored. LATER: the node reads storage later by itself.
+        `urgency`: of the message that was stored.
         """
-        user = self.registry.find(uaid) if node_id == self.own_id else None
-        if user is None:
-            path = f"/notif/{uaid}"
-            # In the body, which an older version ignores: it reads storage in any case.
-            answer = await self._call(node_id, "PUT", path, urgency.encode())
-            if answer.may_be_back:
-                self._pending.add(node_id, "PUT", path)
-            if node_id != self.own_id or answer is not NodeAnswer.ABSENT:
-                return answer
-            user = self.registry.find(uaid)  # it may have moved here
-            if user is None:
-                return self._absent(uaid)
-        return NodeAnswer.DONE if user.check_storage(urgency) else NodeAnswer.LATER
+        outcome = await self._call(node_id, CheckStorage(uaid, urgency))
+        if outcome.may_be_back:
+            self._pending.add(node_id, CheckStorage(uaid))
+        return outcome
 
-    def _absent(self, uaid: str) -> NodeAnswer:
-        is_finishing = self.registry.acked.has_undeleted(uaid)
-        return NodeAnswer.BUSY if is_finishing else NodeAnswer.ABSENT
-
-    async def is_connected(self, node_id: str, uaid: str) -> NodeAnswer:
-        """Has no side effects. BUSY: the node's version does not know the call."""
-        path = f"/notif/{uaid}"
-        if node_id != self.own_id:
-            return await self._call(node_id, "GET", path)
-        if self.registry.find(uaid):
-            return NodeAnswer.DONE
-        return await self._call(node_id, "GET", path)
+    async def find_connection(self, node_id: str, uaid: str) -> Outcome:
+        return await self._call(node_id, FindConnection(uaid))
 
     def may_have_duplicates(self, node_id: str) -> bool:
         """Whether `end_duplicate` has anything to do there, for a user agent connected here."""
-        return node_id != self.own_id or self.others.exist
+        return node_id != self.own_id or self.here.others.exist
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
         """Close an older connection there; the answer comes when its acks are stored.
@@ -187,16 +156,12 @@ class Nodes:
         count as that of a stopped node. One that does not answer has to close it later: what is
         unacked there is saved only then.
         """
-        user = self.registry.find(uaid) if node_id == self.own_id else None
-        if user is not None and user.connected_at == connected_at:
-            user.disconnect(NORMAL_CLOSURE, REPLACED)
-            return
-        path = f"/notif/{uaid}/{connected_at}"
+        call = EndDuplicate(uaid, connected_at)
         for _ in range(END_DUPLICATE_CALLS):
-            answer = await self._call(node_id, "DELETE", path, lane=_lane(uaid))
-            if answer.may_be_back:
-                self._pending.add(node_id, "DELETE", path)
-            if answer is not NodeAnswer.BUSY:
+            outcome = await self._call(node_id, call, lane=_lane(uaid))
+            if outcome.may_be_back:
+                self._pending.add(node_id, call)
+            if outcome is not Outcome.BUSY:
                 return
 
     async def finish(self, seconds: float) -> None:
@@ -210,85 +175,82 @@ class Nodes:
             link.close()
         self._links.clear()
 
-    async def _call_again(self, node_id: str, method: str, path: str) -> NodeAnswer:
+    async def _call_again(self, node_id: str, call: NodeCall) -> Outcome:
         """A call that was not answered."""
-        answer = await self._call(node_id, method, path)
-        has_moved_here = node_id == self.own_id and answer is NodeAnswer.ABSENT
+        outcome = await self._call(node_id, call)
         # A node that is gone may have taken messages for the connection that was to end there.
-        has_taken_others = method == "DELETE" and answer is NodeAnswer.UNREACHABLE
-        if has_moved_here or has_taken_others:
-            user = self.registry.find(path.split("/")[2])
+        if isinstance(call, EndDuplicate) and outcome is Outcome.GONE:
+            user = self.here.registry.find(call.uaid)
             if user is not None:
                 user.check_storage()
-        return answer
+        return outcome
 
-    async def _call(
-        self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
-    ) -> NodeAnswer:
+    # ── three ways to a node ─────────────────────────────────────────────────────────────────────
+
+    async def _call(self, node_id: str, call: NodeCall, *, lane: int = 0) -> Outcome:
         if node_id == self.own_id:
-            response = await self.others.ask(method, path, body)
-            return NodeAnswer.ABSENT if response is None else _answer_of(response.status)
+            return await self._call_here(call)
         base, instance = split_instance_url(node_id)
         if base and base == self._own_base:
-            # A predecessor of this worker.
+            outcome = Outcome.GONE  # a predecessor of this worker
+        elif (index := self.sibling_urls.get(base)) is not None:
+            outcome = await self._call_sibling(index, InstanceCall(instance, call))
+        else:
+            outcome = await self._call_over_link(node_id, call, lane)
+        if outcome is Outcome.GONE or outcome is Outcome.REFUSED:
             self._unreachable.add()
-            return NodeAnswer.UNREACHABLE
-        if self.siblings is not None and (index := self.sibling_urls.get(base)) is not None:
-            request = Request(method, f"{instance}{path}", "", {}, "", body=body)
-            try:
-                return _answer_of((await self._ask_sibling(self.siblings, index, request)).status)
-            except SiblingRestarted:
-                self._unreachable.add()
-                return NodeAnswer.UNREACHABLE
-            except SiblingError:
-                self._unanswered.add()
-                return NodeAnswer.UNRESPONSIVE
+        return outcome
+
+    async def _call_here(self, call: NodeCall) -> Outcome:
+        if isinstance(call, EndDuplicate):  # the registry has closed it if it was here
+            return await self.here.others.ask(call)
+        answer = self.here(call)
+        return answer if isinstance(answer, Outcome) else await answer
+
+    async def _call_sibling(self, index: int, call: InstanceCall) -> Outcome:
+        next_version = self.siblings.heard(SUCCESSOR) if self.is_relayed else None
+        try:
+            if next_version is not None:
+                return await next_version.call(RELAY, RelayedCall(index, call))
+            return await self.siblings[index].call(NODE, call)
+        except SiblingRestarted:
+            if next_version is None:
+                return Outcome.GONE
+        except SiblingError:
+            pass  # it is silent, as below
+        self._unanswered.add()
+        return Outcome.SILENT
+
+    def answer_sibling(self, call: InstanceCall) -> Answer:
+        """ABSENT to a call that was meant for this worker's predecessor."""
+        return self.here(call.call) if call.instance == self._own_instance else Outcome.ABSENT
+
+    async def relay(self, relayed: RelayedCall) -> Outcome:
+        """Pass on a call of this worker's predecessor to a sibling."""
+        sibling = self.siblings.get(relayed.index)  # None if this version has fewer workers
+        if sibling is not None:
+            with suppress(SiblingError):
+                return await sibling.call(NODE, relayed.call)
+        return Outcome.SILENT
+
+    async def _call_over_link(self, node_id: str, call: NodeCall, lane: int) -> Outcome:
         link = self._link(node_id, lane)
         if link is None:
-            self._unreachable.add()
-            return NodeAnswer.UNREACHABLE
+            return Outcome.GONE
         try:
-            answered = await link.request(method, path, body)
+            response = await link.request(*to_http(call))
         except (LinkGone, ValueError):  # ValueError: no host can have that name
-            self._unreachable.add()
-            return NodeAnswer.UNREACHABLE
+            return Outcome.GONE
         except LinkRefused:
-            self._unreachable.add()
-            return NodeAnswer.REFUSED
-        except (LinkInsecure, LinkUnauthentic) as error:
-            self._report(node_id, error)
+            return Outcome.REFUSED
+        except LinkError as error:
+            if isinstance(error, LinkInsecure | LinkUnauthentic):
+                self._report(node_id, error)
             self._unanswered.add()
-            return NodeAnswer.UNRESPONSIVE
-        except LinkError:
-            self._unanswered.add()
-            return NodeAnswer.UNRESPONSIVE
+            return Outcome.SILENT
         if self._distrusted:
             self._distrusted.discard(node_id)
-        return _answer_of(answered.status)
-
-    def retire(self) -> None:
-        """From now on call siblings through the next version: those of this one end too, and what
-        they had goes on in their successors.
-        """
-        self._is_retired = True
-
-    async def relay(self, request: Request) -> Response:
-        """Pass on a call of this worker's predecessor to a sibling, whose index begins the path."""
-        index, _, path = request.path.lstrip("/").partition("/")
-        call = Request(request.method, f"/{path}", "", {}, "", body=request.body)
-        if self.siblings is not None:
-            with suppress(SiblingError):
-                return await self._ask_sibling(self.siblings, int(index), call)
-        return Response(500)
-
-    async def _ask_sibling(self, siblings: Siblings, index: int, call: Request) -> Response:
-        if self._is_retired and siblings.has_started(SUCCESSOR):
-            path = f"/{index}{call.path}"
-            passed = Request(call.method, path, "", {}, "", body=call.body)
-            with suppress(SiblingError):
-                return await siblings.call(SUCCESSOR, RELAY, passed)
-            return Response(500)  # says nothing of the sibling
-        return await siblings.call(index, NODE, call)
+        return outcome_of(response.status)
 
     def _report(self, node_id: str, error: LinkInsecure | LinkUnauthentic) -> None:
         """Once for each node until it answers."""
@@ -331,16 +293,6 @@ class Nodes:
         return link
 
 
-def _answer_of(status: int) -> NodeAnswer:
-    if status == 200:
-        return NodeAnswer.DONE
-    if status == 202:
-        return NodeAnswer.LATER
-    if status == 404:
-        return NodeAnswer.ABSENT
-    return NodeAnswer.UNRESPONSIVE if status >= 500 and status != 503 else NodeAnswer.BUSY
-
-
 def _lane(uaid: str) -> int:
     return 1 + crc32(uaid.encode()) % SLOW_LANES
 
@@ -348,12 +300,12 @@ def _lane(uaid: str) -> int:
 class PendingCalls:
     """Calls that unresponsive nodes missed. Each is repeated until the node answers or is gone, so
     that no message waits for a node that was only slow, stopped or cut off. An unresponsive node
-    costs one call at a time. `call(node_id, method, path)` calls the node once.
+    costs one call at a time. `call` calls the node once.
     """
 
-    def __init__(self, call: Callable[[str, str, str], Awaitable[NodeAnswer]]) -> None:
+    def __init__(self, call: Callable[[str, NodeCall], Awaitable[Outcome]]) -> None:
         self._call = call
-        self._pending: dict[str, dict[tuple[str, str], None]] = {}
+        self._pending: dict[str, dict[NodeCall, None]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._full = False
 
@@ -361,14 +313,14 @@ class PendingCalls:
         """Without the calls under way."""
         return sum(map(len, self._pending.values()))
 
-    def add(self, node_id: str, method: str, path: str) -> None:
+    def add(self, node_id: str, call: NodeCall) -> None:
         if len(self) >= MAX_PENDING:
             if not self._full:
                 _log.warning("Too many calls are pending: messages may come late")
             self._full = True
             return
         self._full = False
-        self._pending.setdefault(node_id, {})[method, path] = None
+        self._pending.setdefault(node_id, {})[call] = None
         if node_id not in self._tasks:
             _log.info("A node does not respond", node=node_id)
             self._tasks[node_id] = asyncio.ensure_future(self._repeat(node_id))
@@ -389,21 +341,21 @@ class PendingCalls:
         loop = asyncio.get_running_loop()
         pending = self._pending[node_id]
         began, answered_at, count = loop.time(), loop.time(), 1
-        answers: list[NodeAnswer] = []
+        outcomes: list[Outcome] = []
         while pending and loop.time() < answered_at + PENDING_TIMEOUT:
             if count == 1:
                 await asyncio.sleep(RETRY_INTERVAL)
             calls = list(islice(pending, count))
             for call in calls:  # what is added from here on stays pending
                 del pending[call]
-            answers = await asyncio.gather(*(self._call(node_id, *call) for call in calls))
+            outcomes = await asyncio.gather(*(self._call(node_id, call) for call in calls))
             unanswered = [
-                call for call, answer in zip(calls, answers, strict=True) if answer.may_be_back
+                call for call, outcome in zip(calls, outcomes, strict=True) if outcome.may_be_back
             ]
             pending.update(dict.fromkeys(unanswered))
             if not unanswered:
                 answered_at = loop.time()
             count = 1 if unanswered else CONCURRENT_REPEATS
         del self._pending[node_id], self._tasks[node_id]
-        last = answers[0].name.lower() if answers else "none"
+        last = outcomes[0].value if outcomes else "none"
         _log.info("A node did not respond", node=node_id, answer=last, seconds=loop.time() - began)

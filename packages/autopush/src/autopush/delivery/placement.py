@@ -35,8 +35,8 @@ class Placement:
         owner = self.owner(uaid)
         return None if owner == self._index else owner
 
-    def retire(self) -> None:
-        """Own all users: the other workers are about to end."""
+    def own_all(self) -> None:
+        """From now on: the other workers are about to end."""
         self._workers = 1
 
     def unused_uaid(self) -> str:

@@ -21,8 +21,9 @@ from itertools import chain, islice
 from typing import Final
 
 from autopush.clock import Clock, until_next
+from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import ConnectedUser, Registry
-from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.peers import Nodes
 from autopush.jobs import RateLimiter, Sleep, repeat
 from autopush.protocol.effects import (
     GOING_AWAY,
@@ -58,20 +59,20 @@ _log: Final = logs.get(__name__)
 
 async def notify_node(
     store: PushStore, nodes: Nodes, record: UserRecord, urgency: str = HIGHEST
-) -> NodeAnswer:
+) -> Outcome:
     """Have the node on record read a stored message. If it does not answer, the record says so, for
     the node to find: the call is repeated, but its caller may end before it succeeds.
     """
     node_id = record.node_id
     if node_id is None:
-        return NodeAnswer.ABSENT
-    answer = await nodes.check_storage(node_id, record.uaid, urgency)
-    if answer.may_be_back and not record.unread:
+        return Outcome.ABSENT
+    outcome = await nodes.check_storage(node_id, record.uaid, urgency)
+    if outcome.may_be_back and not record.unread:
         try:
             await store.users.note_unread(record)
         except KeytablesError as error:
             _log.warning("Record not marked as unread", error=type(error).__name__)
-    return answer
+    return outcome
 
 
 class Depth(IntEnum):

@@ -18,15 +18,15 @@ while its message is being stored.
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
-from enum import Enum
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from msgspec import Struct
 
 from autopush.delivery.bridged import BridgedUser, Bridges
+from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import ConnectedUser, Registry, is_acked
-from autopush.delivery.peers import NodeAnswer, Nodes
+from autopush.delivery.peers import Nodes
 from autopush.delivery.presence import notify_node
 from autopush.limits import StoredLimits
 from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
@@ -54,12 +54,6 @@ its old node could not be called to close it.
 """
 
 _log = logs.get(__name__)
-
-
-class DeliveryResult(Enum):
-    DELIVERED = "the user agent or its node has it"
-    STORED = "it waits in storage"
-    DISCARDED = "the TTL is 0, and the user agent is not connected or takes only higher urgencies"
 
 
 class UserOnRecord(Struct, frozen=True):
@@ -118,8 +112,8 @@ class NodeCache:
 
 Recipient = ConnectedUser | UserOnRecord | CachedUser
 
-FailedCall = tuple[CachedUser, NodeAnswer]
-"""A call to a cached node that did not deliver, and its answer."""
+FailedCall = tuple[CachedUser, Outcome]
+"""A call to a cached node that did not deliver, and its outcome."""
 
 
 Wake = Callable[[UserRecord], None]
@@ -129,8 +123,8 @@ Wake = Callable[[UserRecord], None]
 class UserAgentRouter:
     """`wake`: called with the record of an unreachable user that has wake data. `limits`: of what
     is stored per user agent; None for no limit. `ack_timeout`: seconds from the delivery to wait
-    for an ack when the store failed. `cache`: for `bypass`; with `store-first` the record is read
-    anyway.
+    for an ack when the store failed. `cache`: with `store-first` it is not used, as the record is
+    read anyway.
     """
 
     store: PushStore
@@ -143,7 +137,7 @@ class UserAgentRouter:
     limits: StoredLimits | None = None
     wake: Wake | None = None
     ack_timeout: float = ACK_TIMEOUT
-    cache: NodeCache | None = None
+    cache: NodeCache = field(default_factory=NodeCache)
 
     def __post_init__(self) -> None:
         self._host_gone = self.metrics.counter(HOST_GONE)
@@ -151,9 +145,7 @@ class UserAgentRouter:
         self._without_table = self.metrics.counter(DROP_USER, errno="102")
         self._table_gone = self.metrics.counter(DROP_USER, errno="103")
         self._save_time = self.metrics.histogram(SAVE_TIME)
-        self._cache: NodeCache | None = None
-        if not self.store_first:
-            self._cache = NodeCache() if self.cache is None else self.cache
+        self._cache = None if self.store_first else self.cache
 
     async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
         """Find the user of a subscription.
@@ -210,7 +202,7 @@ class UserAgentRouter:
             raise self._gone(Errno.EXPIRED_ENDPOINT, "UAID not found")
         return record
 
-    async def route(self, recipient: Recipient, notification: Notification) -> DeliveryResult:
+    async def route(self, recipient: Recipient, notification: Notification) -> Outcome:
         """Deliver or store.
 
         :raises PushError: 410/105, the user was dropped meanwhile; 410/106, its message table was;
@@ -225,15 +217,15 @@ class UserAgentRouter:
             and recipient.has_acked_all
             and recipient.deliver(notification, None)
         ):
-            return DeliveryResult.DELIVERED
+            return Outcome.DONE
         limits, failed = self.limits, None
         must_count = limits is not None and notification.ttl and not limits.charge(notification)
         if isinstance(recipient, CachedUser):
             if not must_count and not store_first:
-                answer = await self.nodes.push_if_subscribed(recipient.node_id, notification)
-                if answer is NodeAnswer.DONE:
-                    return DeliveryResult.DELIVERED
-                failed = recipient, answer
+                outcome = await self.nodes.push_if_subscribed(recipient.node_id, notification)
+                if outcome is Outcome.DONE:
+                    return outcome
+                failed = recipient, outcome
             recipient = await self._find_again(notification)
         if must_count and limits is not None:
             await limits.charge_after_count(
@@ -271,12 +263,12 @@ class UserAgentRouter:
         messages: UserMessages,
         notification: Notification,
         store_first: bool,
-    ) -> DeliveryResult:
+    ) -> Outcome:
         if not notification.ttl:
             delivered = user.deliver(notification, None)
-            return DeliveryResult.DELIVERED if delivered else DeliveryResult.DISCARDED
+            return Outcome.DONE if delivered else Outcome.DISCARDED
         if not store_first and user.deliver(notification, None):
-            return DeliveryResult.DELIVERED
+            return Outcome.DONE
         # Submitted before delivery, so that the delete after an ack is queued behind this write.
         began = time.perf_counter()
         committed = asyncio.ensure_future(messages.store(notification))
@@ -291,10 +283,10 @@ class UserAgentRouter:
             left = max(self.ack_timeout - (time.perf_counter() - began), 0.0)
             if sent is None or not await is_acked(user, notification.version, sent, left):
                 raise
-            return DeliveryResult.DELIVERED
+            return Outcome.DONE
         self._save_time.observe(time.perf_counter() - began)
         if delivered and (user.is_connected or (sent is not None and sent.is_acked)):
-            return DeliveryResult.DELIVERED
+            return Outcome.DONE
         return await self._notify_node(notification, messages)
 
     async def _route_by_record(
@@ -303,39 +295,35 @@ class UserAgentRouter:
         notification: Notification,
         failed: FailedCall | None,
         store_first: bool,
-    ) -> DeliveryResult:
+    ) -> Outcome:
         record, messages = user.record, user.messages
-        row = None
         if store_first and notification.ttl:
             await self._store_message(messages, notification)
             notification.stored = messages.name
             notification.unsettled = not await messages.is_settled(notification)
-            row = row_of(notification)
         if record.node_id is not None:
-            answer = _answer_of(failed, record)
-            if answer is None:
-                answer = await self.nodes.push(record.node_id, notification, row)
-            if answer is NodeAnswer.DONE:
+            outcome = _outcome_of(failed, record)
+            if outcome is None:
+                outcome = await self.nodes.push(record.node_id, notification)
+            if outcome is Outcome.DONE:
                 if self._cache is not None and record.node_id != self.nodes.own_id:
                     self._cache.add(record, record.node_id)
-                return DeliveryResult.DELIVERED
-            await self._note_failure(answer, record)
+                return Outcome.DONE
+            await self._note_failure(outcome, record)
         if not notification.ttl:
-            return DeliveryResult.DISCARDED
-        if row is None:
+            return Outcome.DISCARDED
+        if not notification.stored:
             await self._store_message(messages, notification)
         return await self._notify_node(notification, messages)
 
-    async def _notify_node(
-        self, notification: Notification, messages: UserMessages
-    ) -> DeliveryResult:
+    async def _notify_node(self, notification: Notification, messages: UserMessages) -> Outcome:
         """The second read of the record: move the message if needed, then notify or wake."""
         try:
             record = await self.store.users.get(notification.uaid)
         except KeytablesError:
             if self.store.is_superseded(messages):
                 raise
-            return DeliveryResult.STORED
+            return Outcome.STORED
         if record is None:
             self._deleted.add()
             if messages.router_type == SIMPLEPUSH:  # versions never expire
@@ -343,26 +331,24 @@ class UserAgentRouter:
             raise self._gone(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
         await follow(self.store, record, [row_of(notification)], messages)
         if record.node_id is not None:
-            answer = await notify_node(self.store, self.nodes, record, notification.urgency)
-            if answer is NodeAnswer.DONE:
-                return DeliveryResult.DELIVERED
-            if answer is NodeAnswer.LATER:
-                return DeliveryResult.STORED
-            await self._note_failure(answer, record)
+            outcome = await notify_node(self.store, self.nodes, record, notification.urgency)
+            if outcome in (Outcome.DONE, Outcome.STORED):
+                return outcome
+            await self._note_failure(outcome, record)
         if record.wake_data is not None and self.wake is not None:
             self.wake(record)
-        return DeliveryResult.STORED
+        return Outcome.STORED
 
     async def _store_message(self, messages: UserMessages, notification: Notification) -> None:
         began = time.perf_counter()
         await messages.store(notification)
         self._save_time.observe(time.perf_counter() - began)
 
-    async def _note_failure(self, answer: NodeAnswer, record: UserRecord) -> None:
+    async def _note_failure(self, outcome: Outcome, record: UserRecord) -> None:
         """A node that is gone is cleared from the record."""
-        if answer.is_failure:
+        if outcome.is_failure:
             self._host_gone.add()
-        if not answer.means_gone:
+        if not outcome.means_gone:
             return
         try:
             await self.store.users.clear_node(record)
@@ -398,15 +384,15 @@ class UserAgentRouter:
         return await self._drop_user(record)
 
 
-def _answer_of(failed: FailedCall | None, record: UserRecord) -> NodeAnswer | None:
-    """The answer of the call just made, if the record names the same connection. A second call
+def _outcome_of(failed: FailedCall | None, record: UserRecord) -> Outcome | None:
+    """The outcome of the call just made, if the record names the same connection. A second call
     would count the failure twice, and see a node that is gone as unresponsive.
     """
     if failed is None:
         return None
-    user, answer = failed
+    user, outcome = failed
     is_same = (user.node_id, user.connected_at) == (record.node_id, record.connected_at)
-    return answer if is_same and answer is not NodeAnswer.BUSY else None
+    return outcome if is_same and outcome is not Outcome.BUSY else None
 
 
 def _wrong_url() -> PushError:

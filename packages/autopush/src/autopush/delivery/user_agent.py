@@ -184,7 +184,7 @@ class UserAgentConnection(WebSocketProtocol):
             return
         stay: Callable[[], None] = partial(self._carry_out, effects)
         owner = None if uaid is None else self._node.placement.other_owner(uaid)
-        if self._node.is_retiring:  # the next version may not admit it
+        if self._node.is_handing_over:  # the next version may not admit it
             owner, stay = SUCCESSOR, partial(self.disconnect, GOING_AWAY, STOPPING)
         if owner is None:
             stay()

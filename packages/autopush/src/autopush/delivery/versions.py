@@ -5,57 +5,55 @@ that it has not itself. As connections and answers come in one order, a user age
 found by the one that asks, or by the one that is asked.
 """
 
+from dataclasses import dataclass, field
 from typing import Final
 
-from autopush.net.http_messages import Request, Response
+from autopush.delivery.calls import NodeCall, Outcome
 from autopush.net.siblings import (
     PREDECESSOR,
     SUCCESSOR,
+    Port,
     SiblingError,
     SiblingNotStarted,
     SiblingRestarted,
     Siblings,
 )
 
-OLDER: Final = "older"
-NEWER: Final = "newer"
-"""The ports on which the worker in that version is asked; it asks on in the same direction."""
+OLDER: Final = Port[NodeCall, Outcome]("older", NodeCall, Outcome)
+NEWER: Final = Port[NodeCall, Outcome]("newer", NodeCall, Outcome)
+"""Where the worker in that version is asked; it asks on in the same direction."""
 
 _PORTS: Final = {PREDECESSOR: OLDER, SUCCESSOR: NEWER}
-_UNRESPONSIVE: Final = Response(500)
-_ABSENT: Final = 404
 
 
+@dataclass(eq=False)
 class OtherVersions:
     """`directions`: which of the two are asked."""
 
-    def __init__(
-        self, siblings: Siblings | None, directions: tuple[int, ...] = (PREDECESSOR, SUCCESSOR)
-    ) -> None:
-        self._siblings = siblings
-        self._directions = directions
+    siblings: Siblings = field(default_factory=Siblings)
+    directions: tuple[int, ...] = (PREDECESSOR, SUCCESSOR)
 
     @property
     def exist(self) -> bool:
         """Whether there are any at the moment."""
-        siblings = self._siblings
-        return siblings is not None and any(map(siblings.has_started, self._directions))
+        return any(
+            each in self.siblings and self.siblings[each].was_heard for each in self.directions
+        )
 
-    async def ask(self, method: str, path: str, body: bytes = b"") -> Response | None:
-        """The answer to a call of a node (`NodeApi`); None if no other version has the user agent.
-        500 from one that does not answer, and may have it.
+    async def ask(self, call: NodeCall) -> Outcome:
+        """The outcome of a call; ABSENT if no other version has the user agent, SILENT if one that
+        may have it does not answer.
         """
-        siblings = self._siblings
-        for index in self._directions:
-            if siblings is None or not siblings.has_started(index):
+        for index in self.directions:
+            sibling = self.siblings.heard(index)
+            if sibling is None:
                 continue
-            request = Request(method, path, "", {}, "", body=body)
             try:
-                response = await siblings.call(index, _PORTS[index], request)
+                outcome = await sibling.call(_PORTS[index], call)
             except (SiblingRestarted, SiblingNotStarted):
                 continue  # it has no user agents any more
             except SiblingError:
-                return _UNRESPONSIVE
-            if response.status != _ABSENT:
-                return response
-        return None
+                return Outcome.SILENT
+            if outcome is not Outcome.ABSENT:
+                return outcome
+        return Outcome.ABSENT

@@ -1,10 +1,12 @@
-"""Between the workers of one service: requests to another worker, and connections that move there.
+"""Between the workers of one service: calls to another worker, and connections that move there.
 
 Each two workers have a pair of packet sockets, made before the fork, so nothing has to be dialled,
 authenticated or parsed. What one turn of the loop has for a sibling goes in one packet, and so do
-the answers. While an upgrade is under way, each worker has one more sibling: the worker in its
-place in the next version, `SUCCESSOR`, whose own is `PREDECESSOR` there. The first frame that each
-sends says which `FRAMES` it knows: to one that knows others, this worker is one that has ended.
+the answers. What is asked and answered are values of the types that a `Port` names, in MessagePack.
+
+While an upgrade is under way, each worker has one more sibling: the worker in its place in the next
+version, `SUCCESSOR`, whose own is `PREDECESSOR` there. The first frame that each sends says which
+`FRAMES` it knows; a peer with other frames treats this worker as gone.
 
 A worker that stands still is silent: what waits for it fails, and further calls fail at once until
 it is heard again. One that has taken the place of another drops the calls that its predecessor has
@@ -21,15 +23,15 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from enum import Enum
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, Generic, Self, TypeVar, cast
 
 import msgspec
 
-from autopush.net.http_messages import Request, Response
 from autopush.net.timers import Timer, TimerWheel
 
-FRAMES: Final = 1
+FRAMES: Final = 2
 """The format of the frames. It changes when one gets another meaning, or fields that are needed;
 then an upgrade between both formats closes connections in place of handing them over.
 """
@@ -46,15 +48,42 @@ MAX_WAITING: Final = 4096
 """Calls to one sibling without an answer."""
 MAX_PACKET: Final = 160 * 1024
 """Bytes; the system's limit is about 200 KiB."""
-REFUSED: Final = 503
-"""Status of the answer to a connection that is not taken over: its sender goes on with it."""
 
-Answering = Callable[[Request], Response | Coroutine[Any, Any, Response]]
-"""Answers a sibling's request; it does not raise."""
-Adopting = Callable[[socket.socket, bytes], int]
-"""Takes over a connection in a state that the sibling's `hand_over` was given; returns the status
-to answer, and has closed the socket if it did not. It does not raise.
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
+
+
+class Port(Generic[Asked, Answered]):
+    """What siblings ask each other: the name that both know, and the types of both values.
+
+    `asked`, `answered`: types, or unions of types, that msgspec encodes.
+    """
+
+    def __init__(self, name: str, asked: Any, answered: Any) -> None:
+        self.name = name
+        self.decode_asked: Callable[[msgspec.Raw], Asked]
+        self.decode_asked = msgspec.msgpack.Decoder(asked).decode
+        self.decode_answered: Callable[[msgspec.Raw], Answered]
+        self.decode_answered = msgspec.msgpack.Decoder(answered).decode
+
+
+class Adoption(Enum):
+    """What a sibling answers to a connection that it was sent."""
+
+    TAKEN = 1
+    REPLACED = 2
+    """Its user agent has a newer connection there."""
+    REFUSED = 3
+    """Its sender goes on with it."""
+
+
+PortHandler = Callable[[Any], Any]
+"""Answers what is asked at a port, directly or by a coroutine; it does not raise."""
+Adopting = Callable[[socket.socket, bytes], Adoption]
+"""Takes over a connection in a state that the sibling's `hand_over` was given, or closes its
+socket. It does not raise.
 """
+_CONNECTIONS: Final = Port[bytes, Adoption]("connections", bytes, Adoption)
 
 
 class SiblingError(Exception):
@@ -78,25 +107,19 @@ class SiblingBusy(SiblingError):  # noqa: N818 - a state
 
 
 class CallTooLarge(SiblingError):  # noqa: N818 - a state
-    """The request does not fit into a packet."""
+    """What is asked does not fit into a packet."""
 
 
 class _Call(msgspec.Struct, array_like=True, tag=1, gc=False, frozen=True):
     number: int
     expires: float  # monotonic, which is one clock for all processes
     port: str
-    method: str
-    path: str
-    query: str
-    headers: dict[str, str]
-    peer: str
-    body: bytes
-    certificate: bytes
+    asked: msgspec.Raw  # when it is encoded, the value itself
 
 
 class _Answer(msgspec.Struct, array_like=True, tag=2, gc=False, frozen=True):
     number: int
-    response: Response
+    answered: msgspec.Raw
 
 
 class _Ping(msgspec.Struct, array_like=True, tag=3, gc=False, frozen=True):
@@ -210,86 +233,48 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
 
 
-class Siblings:
-    """The other workers, as seen from one. `sockets`: its own of `socket_pairs`.
+class Siblings(dict[int, "Sibling"]):
+    """The other workers by index, as seen from one."""
 
-    `silent_after`: seconds; `wait`: see `processor_wait`.
-    """
-
-    def __init__(
-        self,
+    @classmethod
+    def on(
+        cls,
         sockets: Mapping[int, socket.socket],
         wheel: TimerWheel,
         *,
         silent_after: float = SILENT_AFTER,
         monotonic: Callable[[], float] = time.monotonic,
         wait: Callable[[], float] = processor_wait,
-    ) -> None:
+    ) -> Self:
+        """`sockets`: those of one worker in `socket_pairs`. `silent_after`: seconds; `wait`: see
+        `processor_wait`.
+        """
         buffer = bytearray(_BUFFER)
         patience = Patience(silent_after, monotonic, wait)
-        self._siblings = {
-            index: _Sibling(sock, buffer, wheel, silent_after / 2, patience, monotonic)
-            for index, sock in sockets.items()
-        }
+        return cls(
+            {
+                index: Sibling(sock, buffer, wheel, silent_after / 2, patience, monotonic)
+                for index, sock in sockets.items()
+            }
+        )
 
-    def start(self, ports: Mapping[str, Answering], adopt: Adopting) -> None:
+    def start(self, ports: Mapping[Port[Any, Any], PortHandler], adopt: Adopting) -> None:
         """Begin to answer calls. `ports`: what answers the calls to each."""
-        for sibling in self._siblings.values():
-            sibling.start(ports, adopt)
+        by_name = {port.name: (port, answer) for port, answer in ports.items()}
+        for sibling in self.values():
+            sibling.start(by_name, adopt)
 
-    async def wait_for(self, index: int, seconds: float) -> None:
-        """Until a sibling is heard, if there is one, or has ended; at most so many seconds."""
-        if sibling := self._siblings.get(index):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await sibling.state_known.wait()
-
-    async def wait_for_end(self, index: int, seconds: float) -> None:
-        """Until a sibling has ended, if it was heard; at most so many seconds."""
-        if sibling := self._siblings.get(index):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await sibling.ended.wait()
-
-    def is_silent(self, index: int) -> bool:
-        return self._siblings[index].is_silent
-
-    def has_started(self, index: int) -> bool:
-        """Whether it was heard, and has not said that it ends."""
-        sibling = self._siblings.get(index)
-        return sibling is not None and sibling.was_heard
-
-    def is_foreign(self, index: int) -> bool:
-        """Whether it is of a version with other frames, so that nothing can be sent to it."""
-        sibling = self._siblings.get(index)
-        return sibling is not None and sibling.is_foreign
-
-    def call(self, index: int, port: str, request: Request) -> Awaitable[Response]:
-        """Have a sibling answer a request.
-
-        :raises CallTooLarge: at once, as the others
-        :raises SiblingNotStarted: it was not heard yet
-        :raises SiblingBusy: too many calls wait for it
-        :raises SiblingSilent: it stands still; also raised by the result
-        :raises SiblingRestarted: by the result
-        """
-        return self._siblings[index].call(port, request)
-
-    def hand_over(self, index: int, descriptor: int, state: bytes) -> Awaitable[Response]:
-        """Have a sibling take over a connection, and answer as its `Adopting` returns. The
-        descriptor here is still to be closed.
-
-        What was sent to the sibling before may be carried out after this, but not what is sent
-        later. Raises as `call`.
-        """
-        return self._siblings[index].hand_over(descriptor, state)
+    def heard(self, index: int) -> "Sibling | None":
+        """The sibling of that index, if it was heard and has not said that it ends."""
+        sibling = self.get(index)
+        return sibling if sibling is not None and sibling.was_heard else None
 
     def close(self) -> None:
-        for sibling in self._siblings.values():
+        for sibling in self.values():
             sibling.close()
 
 
-class _Sibling:
+class Sibling:
     """One other worker."""
 
     def __init__(
@@ -309,24 +294,27 @@ class _Sibling:
         self._wheel, self._loop = wheel, wheel.loop
         self._interval, self._patience = interval, patience
         self._now = monotonic
-        self._ports: Mapping[str, Answering] = {}
+        self._ports: _Ports = {}
         self._adopt: Adopting = _refuse
         self.is_silent = True  # until it is heard
-        self.was_heard = self.is_foreign = False
-        self.state_known = asyncio.Event()
-        self.ended = asyncio.Event()
-        self.ended.set()  # it was not heard yet
+        self.was_heard = False
+        """Whether it was heard, and has not said that it ends."""
+        self.is_foreign = False
+        """Whether it is of a version with other frames, so that nothing can be sent to it."""
+        self._is_known = asyncio.Event()  # whether it serves, or has ended
+        self._ended = asyncio.Event()
+        self._ended.set()  # it was not heard yet
         self._heard_at = monotonic()
         self._outgoing: deque[bytes] = deque()
         self._is_flushing = self._is_full = self._has_taken_over = False
-        self._waiting: dict[int, asyncio.Future[Response]] = {}
+        self._waiting: dict[int, tuple[asyncio.Future[Any], Port[Any, Any]]] = {}
         # Answers to calls of an earlier worker in this place must not be taken for ours.
         self._number = time.monotonic_ns()
-        self._answering: set[asyncio.Task[Response]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
         self._check: Timer | None = None
         self._check_due = 0.0
 
-    def start(self, ports: Mapping[str, Answering], adopt: Adopting) -> None:
+    def start(self, ports: "_Ports", adopt: Adopting) -> None:
         self._adopt = adopt
         while self._receive():  # of `ports` there is none yet: calls to a predecessor are dropped
             pass
@@ -334,28 +322,28 @@ class _Sibling:
         self._loop.add_reader(self._socket, self._on_readable)
         self._send(_Started(FRAMES))
 
-    def call(self, port: str, request: Request) -> Awaitable[Response]:
+    def call(self, port: Port[Asked, Answered], asked: Asked) -> Awaitable[Answered]:
+        """Have it answer at that port.
+
+        :raises CallTooLarge: at once, as the others
+        :raises SiblingNotStarted: it was not heard yet
+        :raises SiblingBusy: too many calls wait for it
+        :raises SiblingSilent: it stands still; also raised by the result
+        :raises SiblingRestarted: by the result
+        """
         number, expires = self._next_call()
-        frame = _encode(
-            _Call(
-                number,
-                expires,
-                port,
-                request.method,
-                request.path,
-                request.query,
-                request.headers,
-                request.client_address,
-                request.body,
-                request.certificate,
-            )
-        )
+        frame = _encode(_Call(number, expires, port.name, cast(msgspec.Raw, asked)))
         if len(frame) > MAX_PACKET:
             raise CallTooLarge("the request does not fit into a packet")
         self._queue(frame)
-        return self._answer_to(number)
+        return self._answer_to(number, port)
 
-    def hand_over(self, descriptor: int, state: bytes) -> Awaitable[Response]:
+    def hand_over(self, descriptor: int, state: bytes) -> Awaitable[Adoption]:
+        """Have it take over a connection. The descriptor here is still to be closed.
+
+        What was sent to it before may be carried out after this, but not what is sent later. Raises
+        as `call`.
+        """
         number, expires = self._next_call()
         packet = _packet([_encode(_Connection(number, expires, state))])
         if len(packet) > MAX_PACKET:
@@ -365,7 +353,15 @@ class _Sibling:
             self._socket.sendmsg([packet], rights)
         except OSError as error:
             raise SiblingBusy("its queue is full, or too many descriptors wait") from error
-        return self._answer_to(number)
+        return self._answer_to(number, _CONNECTIONS)
+
+    async def wait_until_known(self, seconds: float) -> None:
+        """Until it is heard, or has ended; at most so many seconds."""
+        await _wait_for(self._is_known, seconds)
+
+    async def wait_until_ended(self, seconds: float) -> None:
+        """Until it has ended, if it was heard; at most so many seconds."""
+        await _wait_for(self._ended, seconds)
 
     def _next_call(self) -> tuple[int, float]:
         """The number of the next call, and when it expires."""
@@ -378,11 +374,12 @@ class _Sibling:
         self._number += 1
         return self._number, self._heard_at + self._patience.seconds
 
-    def _answer_to(self, number: int) -> Awaitable[Response]:
+    def _answer_to(self, number: int, port: Port[Any, Any]) -> asyncio.Future[Any]:
         if self._check is None:
             self._check_later(self._now())
-        waiting = self._waiting[number] = self._loop.create_future()
-        return waiting
+        future = self._loop.create_future()
+        self._waiting[number] = future, port
+        return future
 
     def close(self) -> None:
         self._loop.remove_reader(self._socket)
@@ -464,8 +461,8 @@ class _Sibling:
             return True
         if self.is_silent:
             self.is_silent, self.was_heard, self.is_foreign = False, True, False
-            self.state_known.set()
-            self.ended.clear()
+            self._is_known.set()
+            self._ended.clear()
         for frame in frames:
             if isinstance(frame, _Call):
                 self._carry_out(frame)
@@ -506,63 +503,61 @@ class _Sibling:
 
     def _on_ended(self) -> None:
         self.is_silent, self.was_heard = True, False
-        self.state_known.set()
-        self.ended.set()
+        self._is_known.set()
+        self._ended.set()
         self._fail(SiblingRestarted("it has ended"))
 
     def _take_over(self, connection: _Connection, sockets: list[socket.socket]) -> None:
         """`sockets`: none if this process has no free descriptor."""
         self._has_taken_over = True
         if not sockets:
-            self._answer(connection.number, Response(REFUSED))
+            self._answer(connection.number, Adoption.REFUSED)
         elif self._heard_at > connection.expires:
             sockets.pop().close()
             self._send(_TooLate(connection.number))
         else:
-            self._answer(connection.number, Response(self._adopt(sockets.pop(), connection.state)))
+            self._answer(connection.number, self._adopt(sockets.pop(), connection.state))
 
     def _carry_out(self, call: _Call) -> None:
-        answer = self._ports.get(call.port)
-        if answer is None:
+        found = self._ports.get(call.port)
+        if found is None:
             return  # it has failed on the other side
         if self._heard_at > call.expires:
             self._send(_TooLate(call.number))  # it has failed there, or is about to
             return
-        answered = answer(
-            Request(
-                call.method,
-                call.path,
-                call.query,
-                call.headers,
-                call.peer,
-                body=call.body,
-                certificate=call.certificate,
-            )
-        )
-        if isinstance(answered, Response):
+        port, answer = found
+        try:
+            asked = port.decode_asked(call.asked)
+        except msgspec.ValidationError:  # of a version that asks something else
+            self._send(_TooLate(call.number))
+            return
+        answered = answer(asked)
+        if not asyncio.iscoroutine(answered):
             self._answer(call.number, answered)
             return
-        task = self._loop.create_task(answered)
+        task = self._loop.create_task(self._answer_later(call.number, answered))
         self._answering.add(task)
-        task.add_done_callback(lambda task: self._on_answered(call.number, task))
+        task.add_done_callback(self._answering.discard)
 
-    def _on_answered(self, number: int, task: asyncio.Task[Response]) -> None:
-        self._answering.discard(task)
-        if not task.cancelled():
-            self._answer(number, task.result())
+    async def _answer_later(self, number: int, answered: Coroutine[Any, Any, Any]) -> None:
+        self._answer(number, await answered)
 
-    def _answer(self, number: int, response: Response) -> None:
-        self._send(_Answer(number, response))
+    def _answer(self, number: int, answered: Any) -> None:
+        self._send(_Answer(number, answered))
 
     def _on_answer(self, answer: _Answer) -> None:
-        waiting = self._waiting.pop(answer.number, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answer.response)
+        future, port = self._waiting.pop(answer.number, (None, _CONNECTIONS))
+        if future is None or future.done():
+            return
+        try:
+            future.set_result(port.decode_answered(answer.answered))
+        except msgspec.ValidationError:  # of a version that answers something else
+            future.set_exception(SiblingSilent("its answer is not understood"))
 
     def _fail_call(self, number: int) -> None:
-        waiting = self._waiting.pop(number, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_exception(SiblingSilent("it did not answer in time"))
+        future, _ = self._waiting.pop(number, (None, None))
+        if future is not None and not future.done():
+            future.set_exception(SiblingSilent("it did not answer in time"))
 
     # ── silence ──────────────────────────────────────────────────────────────────────────────────
 
@@ -587,9 +582,18 @@ class _Sibling:
 
     def _fail(self, error: SiblingError) -> None:
         waiting, self._waiting = self._waiting, {}
-        for each in waiting.values():
-            if not each.done():
-                each.set_exception(error)
+        for future, _ in waiting.values():
+            if not future.done():
+                future.set_exception(error)
+
+
+_Ports = Mapping[str, tuple[Port[Any, Any], PortHandler]]
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 def _sockets(ancillary: Sequence[tuple[int, int, bytes]]) -> list[socket.socket]:
@@ -605,6 +609,6 @@ def _packet(frames: Sequence[bytes]) -> bytes:
     return b"\xdc" + len(frames).to_bytes(2, "big") + b"".join(frames)
 
 
-def _refuse(sock: socket.socket, _state: bytes) -> int:
+def _refuse(sock: socket.socket, _state: bytes) -> Adoption:
     sock.close()
-    return REFUSED
+    return Adoption.REFUSED

@@ -4,7 +4,6 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Final
 
 from autopush.api.browsers import for_own_names
@@ -20,7 +19,6 @@ from autopush.service.listeners import (
     PUBLIC,
     Sockets,
     close,
-    connections_allowed,
     internal_connections_allowed,
     port_of,
 )
@@ -50,6 +48,8 @@ class Ports:
     wheel: TimerWheel
     proxies: TrustedProxies
     refusals: LimitRefusals
+    limits: ConnectionLimits
+    buffered: BufferedBytes
     _: KW_ONLY
     error_response: Callable[[int, str], Response]
     on_crash: Callable[[Exception, Request], Response]
@@ -57,21 +57,10 @@ class Ports:
     def __post_init__(self) -> None:
         if self.next_sockets is self.sockets:
             self.next_sockets = {}
-        self.limits = ConnectionLimits(
-            self.proxies,
-            max_connections=connections_allowed(self.settings.max_tcp_connections),
-            max_per_address=self.settings.max_connections_per_address,
-            on_refused=self.refusals.add,
-        )
-        """Of the connections to all public ports together."""
         self._internal_limits = ConnectionLimits(
             max_connections=internal_connections_allowed(),
             on_refused=lambda _, address: self.refusals.add("internal_connections", address),
         )
-        self.buffered = BufferedBytes(
-            self.settings.max_buffered_bytes, partial(self.refusals.add, "buffered_bytes")
-        )
-        """What all public ports hold of unfinished messages."""
         self._servers: list[tuple[HttpServer, str]] = []
         """Each with the purpose of its socket."""
         self._public: list[HttpServer] = []
@@ -164,7 +153,7 @@ class Ports:
             else:
                 listener.close()
 
-    async def retire(self, seconds: float) -> None:
+    async def drain(self, seconds: float) -> None:
         """Have clients of the public ports connect to the next version over that time."""
         await asyncio.gather(*(server.retire(seconds) for server in self._public))
 

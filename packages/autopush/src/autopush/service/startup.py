@@ -19,7 +19,6 @@ from autopush.admission import OpenConnections
 from autopush.bridges.discovery import configured_routers
 from autopush.clock import ServiceClock
 from autopush.delivery.megaphone import Megaphone, PollError
-from autopush.delivery.moving import HAND_OVER_TIMEOUT
 from autopush.hosts import url_host
 from autopush.keys import ServiceKeys, save_keys, service_keys
 from autopush.net.node_auth import new_instance
@@ -27,6 +26,7 @@ from autopush.net.siblings import PREDECESSOR, add_successors, socket_pairs
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
 from autopush.service.data_folder import prepare_data_folder
+from autopush.service.hand_over import HAND_OVER_TIMEOUT
 from autopush.service.listeners import PUBLIC, bind, close, port_of
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
 from autopush.service.supervisor import Supervisor, Watchdog, WorkerSlot

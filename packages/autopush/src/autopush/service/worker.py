@@ -73,7 +73,7 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     if parent_pipe is not None:
         loop.add_reader(parent_pipe, stop.set)
-    retire = asyncio.Event()
+    next_is_ready = asyncio.Event()
     if reload:
         await _reload(service.certificates, clock)
     worker = Worker(service, index, metrics, store, clock, shortage)
@@ -91,17 +91,19 @@ async def serve(
     on_ready()
     failed = asyncio.Event()
     if upgrade is None:
-        loop.add_signal_handler(signal.SIGUSR2, retire.set)
+        loop.add_signal_handler(signal.SIGUSR2, next_is_ready.set)
     else:
         begin = upgrade.begin_on
-        loop.add_signal_handler(signal.SIGUSR2, begin, loop, retire.set, failed.set)
+        loop.add_signal_handler(signal.SIGUSR2, begin, loop, next_is_ready.set, failed.set)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])  # as SIGHUP
     stopping = [loop.create_task(each.wait()) for each in (stop, failed)]
-    retiring = loop.create_task(_retire_at(retire, worker, service.settings.upgrade_drain))
-    await asyncio.wait([*stopping, retiring], return_when=asyncio.FIRST_COMPLETED)
-    if retiring.done() and (error := retiring.exception()) is not None:
+    handing_over = loop.create_task(
+        _hand_over_at(next_is_ready, worker, service.settings.upgrade_drain)
+    )
+    await asyncio.wait([*stopping, handing_over], return_when=asyncio.FIRST_COMPLETED)
+    if handing_over.done() and (error := handing_over.exception()) is not None:
         _log.exception("The connections could not be handed over", error=error)
-    retiring.cancel()
+    handing_over.cancel()
     if upgrade is not None:
         upgrade.cancel()
     cut_short = _end_process_after(SHUTDOWN_TIMEOUT)
@@ -119,9 +121,9 @@ async def serve(
     return SERVE_AGAIN
 
 
-async def _retire_at(retire: asyncio.Event, worker: Worker, seconds: float) -> None:
-    await retire.wait()
-    await worker.retire(seconds)
+async def _hand_over_at(begin: asyncio.Event, worker: Worker, seconds: float) -> None:
+    await begin.wait()
+    await worker.hand_over(seconds)
 
 
 async def _reload_at(hangup: asyncio.Event, certificates: Certificates, clock: Clock) -> None:

@@ -46,7 +46,7 @@ def _setting(*names: str) -> Update:
     return Update(set=names)
 
 
-class Outcome(IntEnum):
+class ReceiptStatus(IntEnum):
     """As the standard has it: a status for each message."""
 
     ACCEPTED = 201
@@ -69,14 +69,14 @@ class Receipt(Struct, frozen=True):
         """The last that is known."""
         return next(state for state in reversed(STATES) if state in self.times)
 
-    def outcome(self, now: float) -> Outcome:
+    def outcome(self, now: float) -> ReceiptStatus:
         """`now`: epoch seconds."""
         if "delivered" in self.times:
-            return Outcome.DELIVERED
+            return ReceiptStatus.DELIVERED
         if "accepted" in self.times:
-            return Outcome.ACCEPTED
+            return ReceiptStatus.ACCEPTED
         is_over = "expired" in self.times or now >= self.deadline
-        return Outcome.GONE if is_over else Outcome.PENDING
+        return ReceiptStatus.GONE if is_over else ReceiptStatus.PENDING
 
 
 class Receipts:

@@ -1,0 +1,396 @@
+"""The parts of a worker, each made once: from the settings, and from an `IO` that says what they
+use of the world outside. The worker gives them a real one; tests give them one that they control.
+
+A worker is a connection node, which holds WebSockets and answers other nodes; an endpoint node,
+which accepts messages from application servers; or both. Neither refers to the other: a message
+reaches a user agent of the same worker through the registry.
+"""
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from autopush.admission import AccountLimits, OpenConnections
+from autopush.api.app import CommonHeaders, EndpointApp, ListedClients
+from autopush.api.forwarding import ENDPOINT, ForwardedRequest, Forwarding
+from autopush.api.matrix import MatrixGateway
+from autopush.api.node_ports import NodePort, UpgradeHandler
+from autopush.api.pages import Pages
+from autopush.api.push import DeleteHandler, Intake, PushHandler, PushMetrics, SimplePushHandler
+from autopush.api.receipts import ReceiptHandler
+from autopush.api.registration import RegistrationHandler
+from autopush.api.request_log import RequestLog
+from autopush.api.responses import ErrorResponses
+from autopush.api.senders import SENDERS, SendersPage
+from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck
+from autopush.bridges.discovery import load_routers, router_states
+from autopush.bridges.udp_wake import UdpWaker, load_waker
+from autopush.clock import Clock
+from autopush.delivery.answering import Answering
+from autopush.delivery.bridge_contract import Router
+from autopush.delivery.bridged import Bridges
+from autopush.delivery.connected import Registry
+from autopush.delivery.moving import Movers
+from autopush.delivery.node import ConnectionNode
+from autopush.delivery.peers import NODE, RELAY, Nodes
+from autopush.delivery.placement import Placement
+from autopush.delivery.router import NodeCache, UserAgentRouter
+from autopush.delivery.versions import NEWER, OLDER, OtherVersions
+from autopush.keys import ServiceKeys, node_keys
+from autopush.limits import (
+    GoneLimits,
+    LimitRefusals,
+    PushLimits,
+    StoredLimits,
+    TokenBuckets,
+    UserAgentLimits,
+)
+from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
+from autopush.net.node_auth import Sessions, instance_url, new_instance
+from autopush.net.siblings import (
+    PREDECESSOR,
+    SUCCESSOR,
+    Port,
+    PortHandler,
+    Siblings,
+)
+from autopush.net.timers import TimerWheel
+from autopush.net.tls import ClientTls
+from autopush.protocol.broadcasts import Broadcasts
+from autopush.protocol.messages import WEBSOCKET_ANCHOR
+from autopush.protocol.session import Rules
+from autopush.service.hand_over import ADMISSION, HandOver, answer_admission
+from autopush.service.listeners import connections_allowed
+from autopush.settings import Settings
+from autopush.store import PushStore
+from autopush.store.accounts import Account
+from autopush.store.push_store import UNUSED_UAID
+from autopush.telemetry.metric_table import LIMIT_REFUSED, NODE_TIMEOUT
+from autopush.telemetry.metrics import Metrics
+from autopush.webpush.tokens import EndpointTokens, KeyRing, RegistrationSecrets
+from autopush.webpush.vapid import Verifier
+
+CACHED_TOKENS: Final = 8192
+
+
+@dataclass(eq=False, kw_only=True)
+class IO:
+    """What the parts of one worker use of the world outside.
+
+    `clock`: epoch seconds; `monotonic`: seconds, as `wheel` has them. `index`: of the worker.
+    `instance`, `node_url`: end and beginning of its node ID, see `node_auth`; without WebSockets
+    there is none, and every node is another one. `sibling_urls`: the beginning of the node IDs of
+    other workers, to their index among the `siblings`. `broadcasts`: versions at the start.
+    `read_accounts`: None for those in the store.
+    """
+
+    store: PushStore
+    metrics: Metrics
+    keys: ServiceKeys
+    wheel: TimerWheel
+    clock: Clock
+    monotonic: Clock = time.monotonic
+    uniform: Callable[[float, float], float] = random.uniform
+    index: int = 0
+    instance: str = field(default_factory=new_instance)
+    node_url: str = ""
+    node_tls: ClientTls = field(default_factory=ClientTls)
+    siblings: Siblings = field(default_factory=Siblings)
+    sibling_urls: Mapping[str, int] = field(default_factory=dict)
+    broadcasts: Mapping[str, str] = field(default_factory=dict)
+    account_connections: OpenConnections | None = None
+    read_accounts: Callable[[], Awaitable[Mapping[str, Account]]] | None = None
+    make_nodes: Callable[..., Nodes] = Nodes
+    make_routers: Callable[[Settings, Clock], Mapping[str, Router]] = load_routers
+
+
+class Parts:
+    """What a connection node and an endpoint share, and then themselves."""
+
+    def __init__(self, settings: Settings, io: IO, registry: Registry | None = None) -> None:
+        """`registry`: of the connection node whose user agents an endpoint made apart reaches."""
+        self.settings, self.io = settings, io
+        store, metrics = io.store, io.metrics
+        self.ring = KeyRing(io.keys.crypto)
+        self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
+        self.placement = Placement(store, io.index, settings.workers)
+
+        # Limits
+        self.refusals = LimitRefusals(metrics, monotonic=io.monotonic)
+        self.proxies = TrustedProxies(settings.trusted_networks)
+        self.connection_limits = ConnectionLimits(
+            self.proxies,
+            max_connections=connections_allowed(settings.max_tcp_connections),
+            max_per_address=settings.max_connections_per_address,
+            on_refused=self.refusals.add,
+        )
+        """Of the connections to all public ports together."""
+        self.buffered = BufferedBytes(
+            settings.max_buffered_bytes, partial(self.refusals.add, "buffered_bytes")
+        )
+        """What all public ports hold of unfinished messages."""
+        self.new_user_agents = TokenBuckets(settings.new_user_agents_rate, monotonic=io.monotonic)
+        """For every way in which a client can create a record of a user agent."""
+        self.gone = GoneLimits(self.refusals, settings.gone_rate, monotonic=io.monotonic)
+        self.accounts: AccountLimits | None = None
+        if settings.accounts_required:
+            read = io.read_accounts or store.accounts.read
+            self.accounts = AccountLimits(self.refusals, read, io.account_connections, io.index)
+
+        # What HTTP callers see
+        self.errors = ErrorResponses(settings.errors_page)
+        self.clients = ListedClients(settings.client_certs) if settings.client_certs else None
+        self.requests = RequestLog(
+            self.tokens,
+            self.errors,
+            store.uaid_hash,
+            ami_id=settings.ami_id,
+            certificate_fields=self.clients.log_fields if self.clients else None,
+            monotonic=io.monotonic,
+        )
+        self.dockerflow = Dockerflow(
+            store,
+            metrics.shared,
+            routers=router_states(settings) if settings.has_endpoint else None,
+            unused_uaid=self.placement.unused_uaid(),
+            clock=io.monotonic,
+        )
+        self.log_check = LogCheck(
+            self.errors, self.requests, TokenBuckets(settings.log_check_rate), self.refusals
+        )
+        senders = SendersPage(self.gone, io.siblings) if settings.has_endpoint else None
+        self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors, senders)
+
+        # Other nodes, workers and versions
+        self.registry = registry or Registry(io.clock)
+        self.answering = Answering(self.registry, self.ring, OtherVersions(io.siblings))
+        self.node_keys = node_keys(io.keys.crypto)
+        self.nodes = io.make_nodes(
+            instance_url(io.node_url, io.instance) if settings.has_sockets else "",
+            self.answering,
+            io.wheel,
+            metrics,
+            keys=self.node_keys,
+            connect_timeout=settings.connection_timeout,
+            request_timeout=settings.request_timeout,
+            tls=io.node_tls,
+            siblings=io.siblings,
+            sibling_urls=io.sibling_urls,
+        )
+        self.movers = Movers(io.siblings)
+        self.sibling_ports: dict[Port[Any, Any], PortHandler] = {}
+        """What answers the calls of siblings."""
+        if senders is not None:
+            self.sibling_ports[SENDERS] = senders.own
+
+        self.endpoint = EndpointParts(self) if settings.has_endpoint else None
+        self.websockets = NodeParts(self) if settings.has_sockets else None
+        self.hand_over = HandOver(
+            io.siblings,
+            self.placement,
+            self.nodes,
+            self.websockets.node if self.websockets else None,
+            self.movers,
+        )
+
+
+class EndpointParts:
+    """What accepts messages from application servers."""
+
+    def __init__(self, parts: Parts) -> None:
+        settings, io = parts.settings, parts.io
+        store, metrics, tokens = io.store, io.metrics, parts.tokens
+        self.headers = headers = CommonHeaders(
+            cors=not settings.no_cors, hsts_max_age=settings.hsts_max_age
+        )
+        self.bridges = Bridges(
+            io.make_routers(settings, io.clock),
+            store,
+            metrics,
+            max_under_way=max(1, settings.max_requests // 2),
+        )
+        self.waker: UdpWaker | None = load_waker(settings)
+        self.router = UserAgentRouter(
+            store,
+            parts.registry,
+            parts.nodes,
+            self.bridges,
+            metrics,
+            store_first=settings.store_first,
+            limits=StoredLimits(
+                parts.refusals,
+                max_messages=settings.max_stored_messages,
+                max_bytes=settings.max_stored_bytes,
+                monotonic=io.monotonic,
+            ),
+            wake=self.waker.wake if self.waker is not None else None,
+            cache=NodeCache(monotonic=io.monotonic),
+        )
+        limits = PushLimits(
+            parts.refusals,
+            endpoint_rate=settings.endpoint_rate,
+            sender_rate=settings.sender_rate,
+            vapid_required=settings.vapid_required,
+            allowed_senders=settings.allowed_senders,
+        )
+        intake = Intake(
+            tokens=tokens,
+            limits=limits,
+            router=self.router,
+            clock=io.clock,
+            metrics=PushMetrics(metrics),
+            requests=parts.requests,
+            max_data=settings.max_data,
+        )
+        self.receipts = ReceiptHandler(
+            store,
+            tokens,
+            io.clock,
+            parts.refusals,
+            parts.connection_limits,
+            rate=settings.receipt_rate,
+        )
+        forwarding = None
+        if settings.workers > 1 and io.siblings:
+            forwarding = Forwarding(
+                parts.placement, io.siblings, tokens, parts.ring, metrics.counter(NODE_TIMEOUT)
+            )
+        self.app = EndpointApp(
+            push=PushHandler(
+                intake=intake,
+                verifier=Verifier(settings.public_endpoint_url),
+                gone=parts.gone,
+                receipts=self.receipts,
+                max_ttl=settings.max_notification_ttl,
+                block=headers.push,
+            ),
+            simplepush=SimplePushHandler(intake=intake, block=headers.simplepush),
+            receipts=self.receipts,
+            delete=DeleteHandler(store, limits, parts.ring, headers.delete),
+            registration=RegistrationHandler(
+                routers=self.bridges.routers,
+                store=store,
+                nodes=parts.nodes,
+                placement=parts.placement,
+                tokens=tokens,
+                secrets=RegistrationSecrets(io.keys.auth),
+                metrics=metrics,
+                proxies=parts.proxies,
+                new_user_agents=parts.new_user_agents,
+                changes_rate=settings.registration_rate,
+                refusals=parts.refusals,
+                accounts=parts.accounts,
+            ),
+            dockerflow=parts.dockerflow,
+            log_check=parts.log_check,
+            pages=Pages(
+                endpoint_url=settings.public_endpoint_url,
+                websocket_url=settings.public_websocket_url,
+                accounts_required=settings.accounts_required,
+            ),
+            requests=parts.requests,
+            headers=headers,
+            clients=parts.clients,
+            websocket_url=settings.public_websocket_url,
+            max_requests=settings.max_requests,
+            forwarding=forwarding,
+            matrix=(
+                MatrixGateway(metrics, max_data=settings.max_data)
+                if settings.has_matrix_gateway
+                else None
+            ),
+        )
+        parts.sibling_ports[ENDPOINT] = self._answer
+
+    def _answer(self, forwarded: ForwardedRequest) -> Any:
+        return self.app.respond_here(forwarded.request())
+
+
+class NodeParts:
+    """What holds WebSockets, and answers other nodes."""
+
+    def __init__(self, parts: Parts) -> None:
+        settings, io = parts.settings, parts.io
+        self.broadcasts = Broadcasts(
+            io.broadcasts,
+            max_names=settings.max_broadcasts,
+            refused=io.metrics.counter(LIMIT_REFUSED, limit="broadcasts"),
+        )
+        rules = Rules(
+            max_unacked=settings.max_unacked,
+            msg_limit=settings.msg_limit,
+            unacked_timeout=settings.unacked_timeout,
+            hello_timeout=settings.hello_timeout,
+            auto_ping_interval=settings.ping_interval,
+            auto_ping_timeout=settings.auto_ping_timeout,
+            close_timeout=settings.close_handshake_timeout,
+            env=settings.env,
+            simplepush=not settings.disable_simplepush,
+            wake_timeout=settings.wake_timeout,
+            more_info=f"{settings.errors_page}#{WEBSOCKET_ANCHOR}",
+        )
+        limits = UserAgentLimits(
+            parts.refusals,
+            parts.new_user_agents,
+            message_rate=settings.message_rate,
+            registration_rate=settings.registration_rate,
+            monotonic=io.monotonic,
+        )
+        self.node = ConnectionNode(
+            store=io.store,
+            metrics=io.metrics,
+            nodes=parts.nodes,
+            registry=parts.registry,
+            tokens=parts.tokens,
+            rules=rules,
+            limits=limits,
+            wheel=io.wheel,
+            clock=io.clock,
+            max_connections=settings.max_connections,
+            connection_limits=parts.connection_limits,
+            buffered=parts.buffered,
+            placement=parts.placement,
+            accounts=parts.accounts,
+            broadcasts=self.broadcasts,
+            move_with_hello=parts.movers.move_with_hello,
+            record_check_interval=settings.record_check_interval,
+            # The embedded store cannot be out of reach.
+            probe=None if settings.is_embedded else partial(io.store.users.get, UNUSED_UAID),
+            monotonic=io.monotonic,
+            uniform=io.uniform,
+        )
+        self.upgrades = UpgradeHandler(
+            self.node,
+            parts.dockerflow,
+            parts.log_check,
+            parts.errors,
+            parts.refusals,
+            settings.public_websocket_url,
+            f"{settings.public_endpoint_url}/",
+        )
+        self.node_port = NodePort(
+            parts.answering,
+            Sessions(parts.node_keys, io.instance),
+            parts.internal_pages,
+            parts.errors,
+        )
+        self.adopt = partial(parts.movers.adopt, self.node)
+        parts.sibling_ports |= {
+            NODE: parts.nodes.answer_sibling,
+            RELAY: parts.nodes.relay,
+            ADMISSION: partial(answer_admission, self.node),
+        }
+        for port, direction in ((OLDER, PREDECESSOR), (NEWER, SUCCESSOR)):
+            others = OtherVersions(io.siblings, (direction,))
+            parts.sibling_ports[port] = Answering(parts.registry, parts.ring, others)
+
+
+def compose(settings: Settings, io: IO, registry: Registry | None = None) -> Parts:
+    """Make the parts of a worker; nothing runs yet.
+
+    :raises StartupError: a bridge, or its configuration, is missing or wrong
+    """
+    return Parts(settings, io, registry)
