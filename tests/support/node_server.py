@@ -36,10 +36,10 @@ async def answer_over_http(
     """What a node answers to a call from another machine, without the signatures."""
     try:
         call = from_http(method, path, body)
+        answer = answering(call)
+        outcome = answer if isinstance(answer, Outcome) else await answer
     except ValueError as error:
         return text(400, str(error))
-    answer = answering(call)
-    outcome = answer if isinstance(answer, Outcome) else await answer
     return text(*answer_to(call, outcome))
 
 

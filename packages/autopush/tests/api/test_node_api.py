@@ -75,7 +75,7 @@ async def test_a_uaid_may_be_spelled_in_any_way(harness: Harness, spelling: obje
 async def test_a_push_of_what_is_not_stored_is_answered_at_once(harness: Harness) -> None:
     agent = await harness.subscribed()
     message = harness.message(agent.uaid)
-    assert harness.parts.answering(Push(message)) is Outcome.DONE
+    assert harness.parts.answering(Push.of(message)) is Outcome.DONE
     assert agent.versions() == [message.version]
 
 

@@ -152,9 +152,9 @@ class NodePort:
             return responses.text(call.status, call.session, proof)
         try:
             asked = from_http(request.method, call.path, request.body)
+            answer = self.answering(asked)
         except ValueError as error:
             return _signed(call, responses.text(400, str(error)))
-        answer = self.answering(asked)
         if isinstance(answer, Outcome):
             return _signed(call, _response(asked, answer))
         return _signed_later(call, asked, answer)
@@ -179,7 +179,11 @@ def _signed(call: Call, response: Response) -> Response:
 async def _signed_later(
     call: Call, asked: NodeCall, answer: Coroutine[Any, Any, Outcome]
 ) -> Response:
-    return _signed(call, _response(asked, await answer))
+    try:
+        response = _response(asked, await answer)
+    except ValueError as error:
+        response = responses.text(400, str(error))
+    return _signed(call, response)
 
 
 def _response(asked: NodeCall, outcome: Outcome) -> Response:

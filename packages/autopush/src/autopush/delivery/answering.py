@@ -46,6 +46,7 @@ class Answering:
         self._lines = RepeatLimiter(1, WARNINGS_INTERVAL)
 
     def __call__(self, call: NodeCall) -> Answer:
+        """:raises ValueError: also by the coroutine: the message of a push is none"""
         return self._answer_for_all(call) if self.others.exist else self._answer(call)
 
     async def _answer_for_all(self, call: NodeCall) -> Outcome:
@@ -83,7 +84,7 @@ class Answering:
         )
 
     def _push(self, user: ConnectedUser, call: Push) -> Answer:
-        notification = call.notification
+        notification = call.notification()
         if isinstance(notification, VersionUpdate) is not (user.messages.router_type == SIMPLEPUSH):
             return Outcome.BUSY
         if call.only_subscribed and not user.is_subscribed(notification.channel_id):

@@ -11,10 +11,11 @@ another machine (`net.link`; `node_http` has both directions).
 """
 
 from enum import Enum
+from typing import Self
 
 from msgspec import Struct
 
-from autopush.webpush.notification import Notification, VersionUpdate
+from autopush.webpush.notification import Notification, from_node
 from autopush.webpush.urgency import HIGHEST
 
 
@@ -53,17 +54,23 @@ class Outcome(Enum):
         return self is Outcome.GONE or self.may_be_back
 
 
-class Push(Struct, array_like=True, tag=1, gc=False):
+class Push(Struct, array_like=True, tag=1, gc=False, frozen=True):
     """Deliver a message. `only_subscribed`: not if the user agent is not known to have subscribed
     to the channel, which the caller has not checked. BUSY: also then.
     """
 
-    notification: Notification | VersionUpdate
+    uaid: str
+    message: bytes
+    """As from node to node."""
     only_subscribed: bool = False
 
-    @property
-    def uaid(self) -> str:
-        return self.notification.uaid
+    @classmethod
+    def of(cls, notification: Notification, *, only_subscribed: bool = False) -> Self:
+        return cls(notification.uaid, notification.to_node(), only_subscribed)
+
+    def notification(self) -> Notification:
+        """:raises ValueError: the message is none"""
+        return from_node(self.uaid, self.message)
 
 
 class CheckStorage(Struct, array_like=True, tag=2, gc=False, frozen=True):

@@ -21,7 +21,6 @@ from autopush.delivery.calls import (
     Push,
 )
 from autopush.webpush.identifiers import canonical_uaid
-from autopush.webpush.notification import from_node
 from autopush.webpush.urgency import HIGHEST, known_urgency
 
 NOT_CONNECTED: Final = "Client not connected."
@@ -36,9 +35,9 @@ class HttpCall(NamedTuple):
 def to_http(call: NodeCall) -> HttpCall:
     match call:
         case Push(only_subscribed=True):
-            return HttpCall("PUT", f"/push/{call.uaid}/subscribed", call.notification.to_node())
+            return HttpCall("PUT", f"/push/{call.uaid}/subscribed", call.message)
         case Push():
-            return HttpCall("PUT", f"/push/{call.uaid}", call.notification.to_node())
+            return HttpCall("PUT", f"/push/{call.uaid}", call.message)
         case CheckStorage():
             return HttpCall("PUT", f"/notif/{call.uaid}", call.urgency.encode())
         case FindConnection():
@@ -50,11 +49,11 @@ def to_http(call: NodeCall) -> HttpCall:
 def from_http(method: str, path: str, body: bytes) -> NodeCall:
     """The UAID may be dashed or not; what is none is that of no user.
 
-    :raises ValueError: there is no such call, or its body is no notification
+    :raises ValueError: there is no such call
     """
     match method, *path.strip("/").split("/"):
         case ("PUT", "push", uaid, *rest) if rest in ([], ["subscribed"]):
-            return Push(from_node(canonical_uaid(uaid) or "", body), bool(rest))
+            return Push(canonical_uaid(uaid) or "", body, bool(rest))
         case "PUT", "notif", uaid:
             # Empty from an older version, for which storage is read in any case.
             urgency = known_urgency(body.decode("latin-1")) or HIGHEST

@@ -124,13 +124,13 @@ class Nodes:
         """Deliver through the user agent's node. `stored` of a message: its table, or None."""
         # For a stored message the other node may read the store: a slow call.
         lane = _lane(notification.uaid) if notification.stored else 0
-        return await self._call(node_id, Push(notification), lane=lane)
+        return await self._call(node_id, Push.of(notification), lane=lane)
 
     async def push_if_subscribed(self, node_id: str, notification: Notification) -> Outcome:
         """Deliver a message that is not stored, if the user agent is connected to that node and has
         subscribed to the channel, which `push` does not check.
         """
-        return await self._call(node_id, Push(notification, only_subscribed=True))
+        return await self._call(node_id, Push.of(notification, only_subscribed=True))
 
     async def check_storage(self, node_id: str, uaid: str, urgency: str = HIGHEST) -> Outcome:
         """Have the node read storage for that user agent; repeated while it does not answer.

@@ -17,7 +17,7 @@ from autopush.webpush.identifiers import has_receipt, is_channel_id, parse_sort_
 from autopush.webpush.urgency import NORMAL, known_urgency
 
 
-class Notification(msgspec.Struct, array_like=True, tag=1, gc=False, kw_only=True):
+class Notification(msgspec.Struct, gc=False, kw_only=True):
     """One message for one channel of one user agent.
 
     ``uaid``        32 hex digits; ``channel_id`` dashed; ``version`` the message id's Fernet text
@@ -105,7 +105,7 @@ MAX_VERSION: Final = 2**63 - 1
 _FOREVER: Final = 2**62
 
 
-class VersionUpdate(Notification, tag=2, gc=False, kw_only=True):
+class VersionUpdate(Notification, gc=False, kw_only=True):
     """``version``: as :func:`version_text` writes it. ``data``: any text, never stored."""
 
     ttl: int = _FOREVER
