@@ -123,7 +123,9 @@ class RecordingNodes(Nodes):
             return await super().check_storage(node_id, uaid, urgency)
         return self.check_answer
 
-    async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
+    async def end_duplicate(
+        self, node_id: str, uaid: str, connected_at: int, *, or_older: bool = False
+    ) -> None:
         self.calls.append(("end", node_id, uaid, connected_at))
 
 
@@ -235,6 +237,7 @@ class UserAgent:
 
 UNLIMITED = Settings(
     command="connection",
+    store="postgresql://shared",  # what is opened is another store, but there may be other nodes
     endpoint_url=ENDPOINT,
     websocket_url=WEBSOCKET,
     sts_max_age=0,

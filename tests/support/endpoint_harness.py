@@ -61,8 +61,8 @@ def refusal(response: Response) -> tuple[int, int]:
 
 
 class Endpoint:
-    """An endpoint beside the connection node of a harness, composed as in production. Asked with
-    method, path, headers (lower-case names) and body.
+    """The endpoint of a harness or, if that has none, one beside its connection node, composed as
+    in production. Asked with method, path, headers (lower-case names) and body.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class Endpoint:
             make_nodes=lambda *_, **__: harness.nodes,
             make_routers=lambda *_: routers or {},
         )
-        self.parts = compose(settings, io, harness.registry)
+        self.parts = harness.parts
+        if self.parts.endpoint is None:
+            self.parts = compose(settings, io, harness.registry)
         assert self.parts.endpoint is not None
         self.app, self.bridges = self.parts.endpoint.app, self.parts.endpoint.bridges
         self.router, self.receipts = self.parts.endpoint.router, self.parts.endpoint.receipts

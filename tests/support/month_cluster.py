@@ -64,8 +64,10 @@ class LinkedNodes(Nodes):
             self.cluster.pending_checks.append((node_id, uaid))
         return outcome
 
-    async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
-        await self._call(node_id, EndDuplicate(uaid, connected_at))
+    async def end_duplicate(
+        self, node_id: str, uaid: str, connected_at: int, *, or_older: bool = False
+    ) -> None:
+        await self._call(node_id, EndDuplicate(uaid, connected_at, or_older))
 
 
 class Node:

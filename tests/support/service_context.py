@@ -6,7 +6,7 @@ from pathlib import Path
 from autopush.keys import ServiceKeys
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
-from autopush.service.listeners import bind
+from autopush.service.listeners import bind, port_of
 from autopush.settings import Settings
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import SharedMetrics
@@ -31,4 +31,7 @@ def service_context(
     keys = ServiceKeys((new_key(),), (new_key(),))
     metrics = SharedMetrics(METRICS, workers)
     certificates, clocks = Certificates(settings), read_clocks(time.time)
-    return ServiceContext(settings, keys, certificates, sockets, metrics, {}, clocks)
+    urls = [settings.node_url(port_of(each["router"])) for each in sockets if "router" in each]
+    return ServiceContext(
+        settings, keys, certificates, sockets, metrics, {}, clocks, node_urls=urls
+    )

@@ -14,6 +14,7 @@ from autopush.delivery.connected import Registry
 from autopush.delivery.moving import Move, Movers
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.peers import Nodes, PendingCalls
+from autopush.delivery.placement import Placement
 from autopush.delivery.presence import Presence
 from autopush.delivery.requests import StoreRequests
 from autopush.delivery.user_agent import UserAgentConnection
@@ -280,6 +281,13 @@ def _ends_before_the_older() -> Iterator[None]:
 
 
 @contextmanager
+def _looks_only_on_record() -> Iterator[None]:
+    """Who is connected and not recorded is not looked for at its owner."""
+    with patch.object(Placement, "node_of", lambda _, record: record.node_id):
+        yield
+
+
+@contextmanager
 def _checks_no_records() -> Iterator[None]:
     """A node believes that records of its users are true."""
     with patch.object(Presence, "_check", _nothing):
@@ -339,6 +347,7 @@ PLANTED: Final[Mapping[str, Callable[[], Any]]] = {
     "leaves-paused": _leaves_paused,
     "calls-siblings-that-end": _calls_siblings_that_end,
     "ends-before-the-older": _ends_before_the_older,
+    "looks-only-on-record": _looks_only_on_record,
 }
 PLANTED_IN_CLUSTERS: Final[Mapping[str, Callable[[], Any]]] = {
     "checks-no-records": _checks_no_records,

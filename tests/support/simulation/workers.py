@@ -51,7 +51,6 @@ SETTINGS = replace(
     auto_ping_interval=300.0,
     max_notification_ttl=1_000_000,
     max_requests=1000,
-    store="postgresql://shared",  # a database that may be out of reach
 )
 
 _METRICS = new_metrics()
@@ -139,6 +138,7 @@ class Worker:
         settings = replace(
             SETTINGS,
             workers=len(self.version.ends),
+            store="" if world.is_embedded else SETTINGS.store,
             direct_delivery="store-first" if world.store_first else "bypass",
             record_check_interval=world.record_check_interval,
         )

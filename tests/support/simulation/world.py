@@ -324,6 +324,8 @@ class World:
         self.usual_slowness = self.disk.slow = self.rng.choice([0.01, 0.01, 0.3])
         self.history = History()
         self.immovable = self.rng.choice([0.0, 0.3, 1.0])
+        self.is_embedded = self.immovable < 1.0
+        """Whether the store is this service's alone, so that returning hellos are not recorded."""
         """Share of the connections that cannot move, as under TLS."""
         self.clock_offset = 0.0
         self._starts = 0
@@ -625,6 +627,7 @@ class ClusterWorld(World):
 
     def __init__(self, seed: int, *, nodes: int, store_first: bool, users: int = 4):
         super().__init__(seed, workers=1, users=users, store_first=store_first)
+        self.is_embedded = False
         self.network = Network(self)
         self._hosts = [f"node{number}0" for number in range(nodes)]
         self._clears_early = self.rng.random() < 0.3

@@ -40,6 +40,7 @@ def router(harness: Harness, bridges: Bridges | None = None) -> UserAgentRouter:
         harness.store,
         harness.registry,
         harness.nodes,
+        harness.parts.placement,
         bridges or Bridges({}, harness.store, harness.metrics),
         harness.metrics,
         store_first=False,

@@ -391,12 +391,14 @@ async def test_a_record_is_marked_only_while_its_node_does_not_answer(
 ) -> None:
     await harness.known_user()
     harness.nodes.check_answer = answer
-    assert await notify_node(harness.store, harness.nodes, await harness.record()) is answer
+    record = await harness.record()
+    node_id = record.node_id or ""
+    assert await notify_node(harness.store, harness.nodes, record, node_id) is answer
     record = await harness.record()
     assert record.unread == answer.may_be_back
     assert record.node_id == OTHER_NODE
     harness.engine.calls.clear()
-    await notify_node(harness.store, harness.nodes, record)
+    await notify_node(harness.store, harness.nodes, record, record.node_id or "")
     assert "update router" not in harness.engine.calls
 
 

@@ -27,6 +27,7 @@ def router(
         harness.store,
         harness.registry,
         harness.nodes,
+        harness.parts.placement,
         Bridges({}, harness.store, harness.metrics),
         harness.metrics,
         store_first=store_first,

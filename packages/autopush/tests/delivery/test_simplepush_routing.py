@@ -33,6 +33,7 @@ class Endpoint:
             harness.store,
             harness.registry,
             harness.nodes,
+            harness.parts.placement,
             Bridges({}, harness.store, harness.metrics),
             harness.metrics,
             store_first=store_first,

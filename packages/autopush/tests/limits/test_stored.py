@@ -47,6 +47,7 @@ class Worker:
             harness.store,
             harness.registry,
             harness.nodes,
+            harness.parts.placement,
             Bridges({}, harness.store, harness.metrics),
             harness.metrics,
             store_first=store_first,

@@ -51,6 +51,8 @@ from keytables import KeytablesError, SchemaError, TableNotFound, Value
 MAX_BODY: Final = 16 * 1024
 """Bytes of a request body, and of the stored router data as JSON."""
 
+_LATEST: Final = 2**62
+"""Milliseconds: whatever connection there is, it is older."""
 _NO_ROUTER_DATA: Final = frozenset({"app_id", "channelID", "creds", "key", "rel_channel"})
 """Members that are not router data, or that only the router may set."""
 MAX_CHANNELS: Final = Rules().max_channels
@@ -313,8 +315,12 @@ class RegistrationHandler:
     async def _end_session(self, user: RegisteredUser) -> None:
         """Disconnect the user's WebSocket, whose session does not know of the change."""
         record = user.record
-        if user.router is None and record.node_id is not None:
-            await self.nodes.end_duplicate(record.node_id, record.uaid, record.connected_at)
+        if user.router is None and (node_id := self.placement.node_of(record)) is not None:
+            is_recorded = node_id == record.node_id
+            connected_at = record.connected_at if is_recorded else _LATEST
+            await self.nodes.end_duplicate(
+                node_id, record.uaid, connected_at, or_older=not is_recorded
+            )
 
     # ── subscriptions ────────────────────────────────────────────────────────────────────────────
 

@@ -126,7 +126,7 @@ class Answering:
 
     async def _end_duplicate(self, call: EndDuplicate) -> Outcome:
         acked, user = self.registry.acked, self.registry.find(call.uaid)
-        is_duplicate = user is not None and user.connected_at == call.connected_at
+        is_duplicate = user is not None and call.ends(user.connected_at)
         if user is not None and is_duplicate:
             user.disconnect(NORMAL_CLOSURE, REPLACED)
         # The calling node reads storage next and must not find what was acked here.

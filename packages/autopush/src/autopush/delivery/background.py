@@ -11,11 +11,12 @@ from typing import Final
 
 from autopush.delivery.connected import AckedRows
 from autopush.delivery.peers import Nodes
+from autopush.delivery.placement import Placement
 from autopush.delivery.presence import notify_node
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Ack, Undelivered
 from autopush.protocol.messages import UNUSABLE
-from autopush.store import PushStore, UserRecord
+from autopush.store import PushStore
 from autopush.store.messages import row_of
 from autopush.store.receipts import Receipts
 from autopush.store.rotation import follow
@@ -47,8 +48,10 @@ class BackgroundWrites:
         wheel: TimerWheel,
         acked: AckedRows,
         ring: KeyRing,
+        placement: Placement,
     ) -> None:
         self._store = store
+        self._placement = placement
         self._ring = ring
         self._nodes = nodes
         self._wheel = wheel
@@ -65,7 +68,7 @@ class BackgroundWrites:
         delete: Write = partial(messages.delete_all, uaid, rows)
         if acked and self._store.receipts is not None:
             delete = partial(self._delete_reported, self._store.receipts, acked, delete)
-        self._start(delete, on_end=partial(self._acked.on_deleted, uaid, rows))
+        self.start(delete, on_end=partial(self._acked.on_deleted, uaid, rows))
 
     async def _delete_reported(
         self, receipts: Receipts, acked: Sequence[Ack], delete: Write
@@ -85,7 +88,7 @@ class BackgroundWrites:
         for version in versions:
             if has_receipt(version):
                 message = parse_message_id(self._ring, version)
-                self._start(partial(receipts.passed, message, *states, code=code))
+                self.start(partial(receipts.passed, message, *states, code=code))
 
     def save_undelivered(
         self, messages: UserMessages, uaid: str, connected_at: int, undelivered: Undelivered
@@ -110,19 +113,17 @@ class BackgroundWrites:
                 await messages.delete_all(uaid, rows)  # versions would stay forever
                 return
             await follow(self._store, record, rows, messages)
-            if record.node_id is not None and record.connected_at != connected_at:
-                await notify_node(self._store, self._nodes, record)
+            node_id = self._placement.node_of(record)
+            if node_id is not None and (
+                record.connected_at != connected_at or node_id != record.node_id
+            ):
+                await notify_node(self._store, self._nodes, record, node_id)
 
-        self._start(save)
-
-    def drop_user(self, messages: UserMessages, uaid: str, connected_at: int) -> None:
-        """Delete the user, unless it has another connection; its next hello gets a new UAID."""
-        record = UserRecord(uaid, messages.router_type, connected_at, current_month=messages.name)
-        self._start(partial(self._store.drop_user, record))
+        self.start(save)
 
     def refresh_last_connect(self, uaid: str, connected_at: int) -> None:
         """Record that a connection made months ago still exists."""
-        self._start(
+        self.start(
             partial(self._store.users.refresh_last_connect, uaid, self._nodes.own_id, connected_at)
         )
 
@@ -138,9 +139,10 @@ class BackgroundWrites:
             else:  # all that is left has failed and waits for its retry
                 await asyncio.sleep(min(left, RETRY_CHECK_INTERVAL))
 
-    def _start(
+    def start(
         self, write: Write, on_end: Callable[[], None] | None = None, failures: int = 0
     ) -> None:
+        """Begin a write; `on_end` is called when it is done or given up."""
         future = asyncio.ensure_future(write())
         self._running.add(future)
         future.add_done_callback(partial(self._on_done, write, on_end, failures))
@@ -170,4 +172,4 @@ class BackgroundWrites:
 
     def _retry(self, write: Write, on_end: Callable[[], None] | None, failures: int) -> None:
         self._retries -= 1
-        self._start(write, on_end, failures)
+        self.start(write, on_end, failures)

@@ -88,11 +88,18 @@ class FindConnection(Struct, array_like=True, tag=3, gc=False, frozen=True):
 
 class EndDuplicate(Struct, array_like=True, tag=4, gc=False, frozen=True):
     """Close the connection of that time (ms), and wait until its acks are stored. DONE: it is
-    closed. ABSENT: there is none. BUSY: the acks are not stored yet.
+    closed. ABSENT: there is none. BUSY: the acks are not stored yet. `or_older`: also one from
+    before, which only workers of one service know of each other.
     """
 
     uaid: str
     connected_at: int
+    or_older: bool = False
+
+    def ends(self, connected_at: int) -> bool:
+        return connected_at == self.connected_at or (
+            self.or_older and connected_at < self.connected_at
+        )
 
 
 NodeCall = Push | CheckStorage | FindConnection | EndDuplicate

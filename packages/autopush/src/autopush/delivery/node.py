@@ -33,7 +33,7 @@ from autopush.protocol.effects import (
 )
 from autopush.protocol.session import Rules
 from autopush.protocol.session_state import SessionMetrics
-from autopush.store import PushStore
+from autopush.store import PushStore, UserRecord
 from autopush.telemetry.metric_table import (
     CONNECTIONS,
     UA_ALREADY_CONNECTED,
@@ -100,7 +100,12 @@ class ConnectionNode:
         self.session_metrics = SessionMetrics(self.metrics)
         self.log = SessionLog(self.store.uaid_hash, self.metrics)
         self.background = BackgroundWrites(
-            self.store, self.nodes, self.wheel, self.registry.acked, self.tokens.ring
+            self.store,
+            self.nodes,
+            self.wheel,
+            self.registry.acked,
+            self.tokens.ring,
+            self.placement,
         )
         self.requests = StoreRequests(
             self.store,
@@ -148,7 +153,25 @@ class ConnectionNode:
 
     def _refresh(self, user: ConnectedUser) -> None:
         if user.is_connected and user.uaid is not None:
-            self.background.refresh_last_connect(user.uaid, user.connected_at)
+            if user.is_on_record:
+                self.background.refresh_last_connect(user.uaid, user.connected_at)
+            else:
+                self.background.start(partial(self.requests.put_on_record, user))
+
+    def drop_user(self, user: ConnectedUser) -> None:
+        """Delete the user, unless it has another connection; its next hello gets a new UAID."""
+        record = UserRecord(
+            user.uaid or "",
+            user.messages.router_type,
+            user.connected_at,
+            current_month=user.messages.name,
+        )
+
+        async def drop() -> None:
+            if await self.requests.put_on_record(user):
+                await self.store.drop_user(record)
+
+        self.background.start(drop)
 
     def open_account(self, account: str, address_key: str) -> PushError | None:
         """Count a socket that opens here, wherever it comes from; the refusal, if it may not."""

@@ -31,7 +31,12 @@ from autopush.delivery.calls import (
 )
 from autopush.delivery.node_http import outcome_of, to_http
 from autopush.net.link import Link, LinkError, LinkGone, LinkInsecure, LinkRefused, LinkUnauthentic
-from autopush.net.node_auth import is_instance_path, split_instance_url
+from autopush.net.node_auth import (
+    ANY_INSTANCE,
+    instance_url,
+    is_instance_path,
+    split_instance_url,
+)
 from autopush.net.siblings import (
     SUCCESSOR,
     Port,
@@ -59,6 +64,8 @@ CONCURRENT_REPEATS: Final = 256
 MAX_PENDING: Final = 100_000
 PENDING_TIMEOUT: Final = 3600.0
 """Seconds. Firefox pings every half hour: by then it has reconnected and read storage."""
+
+_, _ANY = split_instance_url(instance_url("", ANY_INSTANCE))
 
 _log = logs.get(__name__)
 
@@ -149,14 +156,16 @@ class Nodes:
         """Whether `end_duplicate` has anything to do there, for a user agent connected here."""
         return node_id != self.own_id or self.here.others.exist
 
-    async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
-        """Close an older connection there; the answer comes when its acks are stored.
+    async def end_duplicate(
+        self, node_id: str, uaid: str, connected_at: int, *, or_older: bool = False
+    ) -> None:
+        """Close a connection there; the answer comes when its acks are stored.
 
         A node whose store takes longer answers BUSY in time and is asked again, as silence would
         count as that of a stopped node. One that does not answer has to close it later: what is
         unacked there is saved only then.
         """
-        call = EndDuplicate(uaid, connected_at)
+        call = EndDuplicate(uaid, connected_at, or_older)
         for _ in range(END_DUPLICATE_CALLS):
             outcome = await self._call(node_id, call, lane=_lane(uaid))
             if outcome.may_be_back:
@@ -223,7 +232,8 @@ class Nodes:
 
     def answer_sibling(self, call: InstanceCall) -> Answer:
         """ABSENT to a call that was meant for this worker's predecessor."""
-        return self.here(call.call) if call.instance == self._own_instance else Outcome.ABSENT
+        is_meant = call.instance in (self._own_instance, _ANY)
+        return self.here(call.call) if is_meant else Outcome.ABSENT
 
     async def relay(self, relayed: RelayedCall) -> Outcome:
         """Pass on a call of this worker's predecessor to a sibling."""

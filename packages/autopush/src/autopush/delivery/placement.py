@@ -1,29 +1,42 @@
 """Which worker of a service owns a user: its socket, its requests and its rows in the store come
 together in one process.
 
-Rule: a matter of cost only. What a worker does for a user that another one owns is right as well.
+Where machines share a database, that is a matter of cost only: what a worker does for a user that
+another one owns is right as well, as the router record says where the user is connected.
+
+On an embedded store all nodes are workers of one service, so the owner knows: a hello there need
+not be recorded, and whoever looks for a user asks the owner if the record names no other worker. A
+connection that could not be moved to its owner is recorded as ever.
 """
 
+from collections.abc import Sequence
 from itertools import count
 from zlib import crc32
 
-from autopush.store import PushStore
+from autopush.net.node_auth import split_instance_url
+from autopush.store import PushStore, UserRecord
 from autopush.webpush.identifiers import new_uaid
 
 
 class Placement:
-    """As seen from the worker `index` of `workers`."""
+    """As seen from the worker `index` of `workers`.
 
-    def __init__(self, store: PushStore, index: int = 0, workers: int = 1) -> None:
+    `node_ids`: of the workers, if the owner of a user knows where it is connected.
+    """
+
+    def __init__(
+        self, store: PushStore, index: int = 0, workers: int = 1, node_ids: Sequence[str] = ()
+    ) -> None:
         self._storage_key, self._engine = store.storage_key, store.engine
         self._index, self._workers = index, workers
         self._follows_parts = store.engine.parts >= workers
-
-    @property
-    def owns_all(self) -> bool:
-        return self._workers == 1
+        self._node_ids = node_ids
+        self._bases = [split_instance_url(each)[0] for each in node_ids]
+        self.owns_all = workers == 1
 
     def owner(self, uaid: str) -> int:
+        if self._workers == 1:
+            return 0
         key = self._storage_key(uaid)
         number = self._engine.part_of(key) if self._follows_parts else crc32(key.encode())
         return number % self._workers
@@ -37,7 +50,32 @@ class Placement:
 
     def own_all(self) -> None:
         """From now on: the other workers are about to end."""
-        self._workers = 1
+        self.owns_all = True
+
+    # ── without a record ─────────────────────────────────────────────────────────────────────────
+
+    def owner_node(self, uaid: str) -> str | None:
+        """The node of the owner, if that one knows where the user is connected."""
+        return self._node_ids[self.owner(uaid)] if self._node_ids else None
+
+    def node_of(self, record: UserRecord) -> str | None:
+        """The node to ask for a user; None if it is not connected."""
+        if self._node_ids and self._names_owner(record):
+            return self.owner_node(record.uaid)
+        return record.node_id
+
+    def needs_record(self, record: UserRecord) -> bool:
+        """Whether a connection to this worker has to be recorded to be found."""
+        if not self._node_ids or self.owner(record.uaid) != self._index:
+            return True
+        return not self._names_owner(record)
+
+    def _names_owner(self, record: UserRecord) -> bool:
+        """Also of an earlier start, or no node at all."""
+        base = None if record.node_id is None else split_instance_url(record.node_id)[0]
+        return base in (None, self._bases[self.owner(record.uaid)])
+
+    # ── new users ────────────────────────────────────────────────────────────────────────────────
 
     def unused_uaid(self) -> str:
         """The UAID of no user, in the part of the store that this worker has."""
@@ -47,6 +85,6 @@ class Placement:
     def new_uaid(self) -> str:
         """A UAID for a user that this worker owns."""
         uaid = new_uaid()
-        while not self.owns_all and self.owner(uaid) != self._index:
+        while self.other_owner(uaid) is not None:
             uaid = new_uaid()
         return uaid

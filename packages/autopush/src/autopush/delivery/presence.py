@@ -58,14 +58,16 @@ _log: Final = logs.get(__name__)
 
 
 async def notify_node(
-    store: PushStore, nodes: Nodes, record: UserRecord, urgency: str = HIGHEST
+    store: PushStore,
+    nodes: Nodes,
+    record: UserRecord,
+    node_id: str,
+    urgency: str = HIGHEST,
 ) -> Outcome:
-    """Have the node on record read a stored message. If it does not answer, the record says so, for
-    the node to find: the call is repeated, but its caller may end before it succeeds.
+    """Have the node of a user (`Placement.node_of`) read a stored message. If it does not answer,
+    the record says so, for the node to find: the call is repeated, but its caller may end before it
+    succeeds.
     """
-    node_id = record.node_id
-    if node_id is None:
-        return Outcome.ABSENT
     outcome = await nodes.check_storage(node_id, record.uaid, urgency)
     if outcome.may_be_back and not record.unread:
         try:
@@ -255,10 +257,11 @@ class Presence:
         if depth is Depth.SUBSCRIPTIONS and record.current_month != _table(messages):
             user.disconnect(GOING_AWAY, RECORD_OUTDATED)
             return False
-        is_wrong = (record.node_id, record.connected_at) != own
+        is_wrong = user.is_on_record and (record.node_id, record.connected_at) != own
         if is_wrong or record.unread:
             self._count_found(is_wrong)
-            return await self.store.users.confirm(record, *own)
+            user.is_on_record = await self.store.users.confirm(record, *own)
+            return user.is_on_record
         # Not left to the session, which has to end when the store is too busy.
         return depth >= Depth.MESSAGES and bool((await messages.read(uaid, None)).messages)
 

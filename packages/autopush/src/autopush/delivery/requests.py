@@ -6,7 +6,7 @@ last. Another node that looks for it in between finds it here, and no message is
 
 import asyncio
 import hmac
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
@@ -103,20 +103,55 @@ class StoreRequests:
                 break
             superseded.append(record)
             connected_at = max(user.connected_at, record.connected_at + 1)
-            replaced = await self.store.users.connect(
-                record,
-                self.nodes.own_id,
-                connected_at,
-                request.wake_data,
-                request.min_urgency,
-                user.account,
-            )
+            user.is_on_record = self._must_record(user, record, messages, request)
+            replaced: UserRecord | None = record
+            if user.is_on_record:
+                replaced = await self.store.users.connect(
+                    record,
+                    self.nodes.own_id,
+                    connected_at,
+                    request.wake_data,
+                    request.min_urgency,
+                    user.account,
+                )
             if replaced is not None:
                 # If the reply to a first try was lost, `replaced` is what that try wrote.
-                await self._end_duplicates([*superseded, replaced])
+                await self._end_duplicates([*superseded, replaced], connected_at)
                 return await self._known_user(user, replaced, messages, connected_at, request)
             self.already_connected.add()
         raise Throttled("the user connects in too many places at once")
+
+    def _must_record(
+        self, user: ConnectedUser, record: UserRecord, messages: UserMessages, request: Identify
+    ) -> bool:
+        """Not if the hello changes nothing that lasts longer than the connection, and who looks for
+        the user finds it without a record.
+        """
+        return (
+            self.placement.needs_record(record)
+            or record.moved_from is not None
+            or record.unread != 0
+            or record.record_version < RECORD_VERSION
+            or self.store.is_behind(messages)
+            or self.store.users.is_changed_by(
+                record, request.wake_data, request.min_urgency, user.account
+            )
+        )
+
+    async def put_on_record(self, user: ConnectedUser, min_urgency: str | None = None) -> bool:
+        """Record a connection that was not, for a change that only the user's latest connection may
+        make; False if there is a newer one, or the user was dropped.
+        """
+        if user.is_on_record:
+            return True
+        record = await self.store.users.get(user.uaid or "")
+        if record is None:
+            return False
+        replaced = await self.store.users.connect(
+            record, self.nodes.own_id, user.connected_at, min_urgency=min_urgency
+        )
+        user.is_on_record = replaced is not None
+        return user.is_on_record
 
     async def _find_user(
         self, user: ConnectedUser, uaid: str, router_type: str, secret_hash: str
@@ -145,12 +180,12 @@ class StoreRequests:
             previous = self.registry.find(uaid)
             if previous is not None:
                 previous.disconnect(NORMAL_CLOSURE, REPLACED)
-            await self._end_duplicates([record])
+            await self._end_duplicates([record], user.connected_at)
         return None
 
     def _new_user(self, user: ConnectedUser, table: UserMessages, request: Identify) -> Identified:
         self.registry.release(user)
-        user.is_recorded = False
+        user.is_recorded, user.is_on_record = False, True
         user.messages = table
         uaid = self.placement.new_uaid()
         self._claim(user, uaid)
@@ -196,14 +231,20 @@ class StoreRequests:
             previous.disconnect(NORMAL_CLOSURE, REPLACED)
         return True
 
-    async def _end_duplicates(self, records: Iterable[UserRecord]) -> None:
-        """Close the user's older connections, so that their acks are stored before we read."""
-        nodes = {record.node_id: record for record in records}
+    async def _end_duplicates(self, records: Sequence[UserRecord], connected_at: int) -> None:
+        """Close the user's older connections, so that their acks are stored before we read.
+
+        `connected_at`: of the new one.
+        """
+        uaid = records[0].uaid
+        owner = self.placement.owner_node(uaid)
         calls = [
-            self.nodes.end_duplicate(node_id, record.uaid, record.connected_at)
-            for node_id, record in nodes.items()
-            if node_id is not None and self.nodes.may_have_duplicates(node_id)
+            self.nodes.end_duplicate(node_id, uaid, record.connected_at)
+            for node_id, record in {self.placement.node_of(each): each for each in records}.items()
+            if node_id not in (None, owner) and self.nodes.may_have_duplicates(node_id)
         ]
+        if owner is not None and self.nodes.may_have_duplicates(owner):
+            calls.append(self.nodes.end_duplicate(owner, uaid, connected_at, or_older=True))
         if calls:
             await asyncio.gather(*calls)
 
@@ -267,6 +308,8 @@ class StoreRequests:
     async def _set_urgency(self, user: ConnectedUser, min_urgency: str) -> bool:
         if not user.is_recorded:  # the first register records it
             return True
+        if not user.is_on_record:
+            return await self.put_on_record(user, min_urgency)
         return await self.store.users.set_min_urgency(
             user.uaid or "", self.nodes.own_id, user.connected_at, min_urgency
         )
@@ -275,6 +318,8 @@ class StoreRequests:
         uaid, old = user.uaid or "", user.messages
         if not isinstance(old, Messages) or not self.store.is_behind(old):
             return True
+        if not await self.put_on_record(user):
+            return False
         new = await move_user(
             self.store, uaid, old, node_id=self.nodes.own_id, connected_at=user.connected_at
         )

@@ -27,6 +27,7 @@ from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import ConnectedUser, Registry, is_acked
 from autopush.delivery.peers import Nodes
+from autopush.delivery.placement import Placement
 from autopush.delivery.presence import notify_node
 from autopush.limits import StoredLimits
 from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
@@ -130,6 +131,7 @@ class UserAgentRouter:
     store: PushStore
     registry: Registry
     nodes: Nodes
+    placement: Placement
     bridges: Bridges
     metrics: Metrics
     _: KW_ONLY
@@ -301,13 +303,14 @@ class UserAgentRouter:
             await self._store_message(messages, notification)
             notification.stored = messages.name
             notification.unsettled = not await messages.is_settled(notification)
-        if record.node_id is not None:
+        node_id = self.placement.node_of(record)
+        if node_id is not None:
             outcome = _outcome_of(failed, record)
             if outcome is None:
-                outcome = await self.nodes.push(record.node_id, notification)
+                outcome = await self.nodes.push(node_id, notification)
             if outcome is Outcome.DONE:
-                if self._cache is not None and record.node_id != self.nodes.own_id:
-                    self._cache.add(record, record.node_id)
+                if self._cache is not None and node_id != self.nodes.own_id:
+                    self._cache.add(record, node_id)
                 return Outcome.DONE
             await self._note_failure(outcome, record)
         if not notification.ttl:
@@ -330,8 +333,11 @@ class UserAgentRouter:
                 await messages.delete(notification.uaid, row_of(notification))
             raise self._gone(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
         await follow(self.store, record, [row_of(notification)], messages)
-        if record.node_id is not None:
-            outcome = await notify_node(self.store, self.nodes, record, notification.urgency)
+        node_id = self.placement.node_of(record)
+        if node_id is not None:
+            outcome = await notify_node(
+                self.store, self.nodes, record, node_id, notification.urgency
+            )
             if outcome in (Outcome.DONE, Outcome.STORED):
                 return outcome
             await self._note_failure(outcome, record)
@@ -348,7 +354,7 @@ class UserAgentRouter:
         """A node that is gone is cleared from the record."""
         if outcome.is_failure:
             self._host_gone.add()
-        if not outcome.means_gone:
+        if not outcome.means_gone or record.node_id is None:
             return
         try:
             await self.store.users.clear_node(record)

@@ -63,7 +63,8 @@ _log: Final = logs.get(__name__)
 
 class MovedUser(Struct, array_like=True, frozen=True):
     """The user agent of a connection that goes on in another process. `node_id`: in its router
-    record. `table`: name of its message table. `is_recorded`, `secret_hash`: see `ConnectedUser`.
+    record. `table`: name of its message table. `is_recorded`, `secret_hash`,
+    `is_on_record`: see `ConnectedUser`.
     """
 
     node_id: str
@@ -71,6 +72,7 @@ class MovedUser(Struct, array_like=True, frozen=True):
     is_recorded: bool
     session: SessionState
     secret_hash: str = ""
+    is_on_record: bool = True
 
 
 class Leaving(NamedTuple):
@@ -92,6 +94,7 @@ class UserAgentConnection(WebSocketProtocol):
         "account",
         "address_key",
         "client",
+        "is_on_record",
         "is_recorded",
         "messages",
         "secret_hash",
@@ -113,7 +116,7 @@ class UserAgentConnection(WebSocketProtocol):
             node.rules, connected_at, node.session_metrics, client.kind, node.broadcasts
         )
         self.messages: UserMessages = node.store.current
-        self.is_recorded = True
+        self.is_recorded = self.is_on_record = True
         self.secret_hash = ""
 
     @property
@@ -223,6 +226,7 @@ class UserAgentConnection(WebSocketProtocol):
             self.is_recorded,
             session,
             self.secret_hash,
+            self.is_on_record,
         )
 
     def stay(self) -> None:
@@ -252,7 +256,8 @@ class UserAgentConnection(WebSocketProtocol):
         node, uaid = self._node, user.session.uaid
         self.messages = node.store.known_table(user.table)
         self.session.restore(user.session, node.broadcasts)
-        self.is_recorded, self.secret_hash = user.is_recorded, user.secret_hash
+        self.is_recorded, self.is_on_record = user.is_recorded, user.is_on_record
+        self.secret_hash = user.secret_hash
         self.await_socket()
         node.registry.claim(uaid, self)
         node.registry.acked.forget()
@@ -436,7 +441,7 @@ class UserAgentConnection(WebSocketProtocol):
                 self._node.presence.check_soon(self)
             elif isinstance(effect, DropUser):
                 self._node.log.dropped(self._known_uaid, effect.reason)
-                self._node.background.drop_user(self.messages, self._known_uaid, self.connected_at)
+                self._node.drop_user(self)
         if texts:
             self.send_texts(texts)
         return requests

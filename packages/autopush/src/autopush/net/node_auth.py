@@ -14,7 +14,7 @@ so a process without the keys on the port of an earlier node learns only an inst
 random number.
 
 Each start of a worker makes a new instance name: a later node on the same port has another one, and
-says so (404) with a MAC.
+says so (404) with a MAC. `ANY_INSTANCE` names whichever is there.
 
 Rule: a message counts only with its MAC, in both directions; nothing in it is used before.
 
@@ -40,6 +40,8 @@ MAX_SESSIONS: Final = 16_384
 MAX_PROOFS: Final = 16
 """Keys that a caller may offer."""
 
+ANY_INSTANCE: Final = "any"
+"""Whichever worker is at that place now."""
 _PREFIX: Final = "/i/"
 _SESSION: Final = "/session"
 _START: Final = f"{SCHEME} "
@@ -177,10 +179,10 @@ class Call(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Session:
-    __slots__ = ("key", "last")
+    __slots__ = ("base", "key", "last")
 
-    def __init__(self, key: HMAC) -> None:
-        self.key = key
+    def __init__(self, key: HMAC, base: str) -> None:
+        self.key, self.base = key, base
         self.last = 0  # the number of the latest request
 
 
@@ -192,7 +194,6 @@ class Sessions:
     ) -> None:
         self._keys = _contexts(keys)
         self._base = f"{_PREFIX}{instance}"
-        self._opening = f"{self._base}{_SESSION}"
         self._max_sessions = max_sessions
         self._sessions: dict[str, _Session] = {}
 
@@ -213,7 +214,7 @@ class Sessions:
             raise Unauthenticated("a malformed signature")
         name, digits, mac = parts
         session = self._sessions.get(name)
-        if session is None or not path.startswith(self._base):
+        if session is None or not path.startswith(session.base):
             raise Unauthenticated("an unknown session")
         if not _is(_mac(session.key, f"{digits} {method} {path}\n", body), mac):
             raise Unauthenticated("a wrong signature")
@@ -221,19 +222,19 @@ class Sessions:
         if number <= session.last:
             raise Unauthenticated("repeated")
         session.last = number
-        return Call(path[len(self._base) :], session.key, number)
+        return Call(path[len(session.base) :], session.key, number)
 
     def _open(self, base: str, parts: list[str]) -> Opened:
         nonce, proofs = parts[0], parts[1 : MAX_PROOFS + 1]
         key = next(self._known(f"open {base} {nonce}", proofs), None)
         if key is None:
             raise Unauthenticated("no crypto_key in common")
-        if base != self._base:
+        if base not in (self._base, f"{_PREFIX}{ANY_INSTANCE}"):
             return Opened(404, "", _mac(key, f"404 {base} {nonce} "))
         session = secrets.token_hex(_NONCE_BYTES)
         while len(self._sessions) >= self._max_sessions:
             del self._sessions[next(iter(self._sessions))]
-        self._sessions[session] = _Session(_session_key(key, base, nonce, session))
+        self._sessions[session] = _Session(_session_key(key, base, nonce, session), base)
         return Opened(200, session, _mac(key, f"200 {base} {nonce} {session}"))
 
     def _known(self, text: str, proofs: Sequence[str]) -> Iterator[HMAC]:

@@ -8,7 +8,7 @@ reaches a user agent of the same worker through the registry.
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -49,7 +49,7 @@ from autopush.limits import (
     UserAgentLimits,
 )
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
-from autopush.net.node_auth import Sessions, instance_url, new_instance
+from autopush.net.node_auth import ANY_INSTANCE, Sessions, instance_url, new_instance
 from autopush.net.siblings import (
     PREDECESSOR,
     SUCCESSOR,
@@ -116,7 +116,7 @@ class Parts:
         store, metrics = io.store, io.metrics
         self.ring = KeyRing(io.keys.crypto)
         self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
-        self.placement = Placement(store, io.index, settings.workers)
+        self.placement = Placement(store, io.index, settings.workers, self._node_ids())
 
         # Limits
         self.refusals = LimitRefusals(metrics, monotonic=io.monotonic)
@@ -169,7 +169,7 @@ class Parts:
         self.answering = Answering(self.registry, self.ring, OtherVersions(io.siblings))
         self.node_keys = node_keys(io.keys.crypto)
         self.nodes = io.make_nodes(
-            instance_url(io.node_url, io.instance) if settings.has_sockets else "",
+            self._own_id,
             self.answering,
             io.wheel,
             metrics,
@@ -196,6 +196,23 @@ class Parts:
             self.movers,
         )
 
+    @property
+    def _own_id(self) -> str:
+        has_sockets = self.settings.has_sockets
+        return instance_url(self.io.node_url, self.io.instance) if has_sockets else ""
+
+    def _node_ids(self) -> Sequence[str]:
+        """Of the workers, if all nodes are workers of this service, and each connection can be
+        moved to the worker that owns its user.
+        """
+        settings, io = self.settings, self.io
+        is_only_service = settings.is_embedded and settings.has_sockets and settings.has_endpoint
+        if not is_only_service or (settings.workers > 1 and settings.ssl_key):
+            return ()
+        ids = {index: instance_url(url, ANY_INSTANCE) for url, index in io.sibling_urls.items()}
+        ids[io.index] = self._own_id
+        return [ids[index] for index in range(settings.workers)]
+
 
 class EndpointParts:
     """What accepts messages from application servers."""
@@ -217,6 +234,7 @@ class EndpointParts:
             store,
             parts.registry,
             parts.nodes,
+            parts.placement,
             self.bridges,
             metrics,
             store_first=settings.store_first,

@@ -261,6 +261,21 @@ class Users:
             return None
         return (parse_record(record.uaid, old) if old else None) or record
 
+    def is_changed_by(
+        self,
+        record: UserRecord,
+        wake_data: Mapping[str, str] | None,
+        min_urgency: str | None,
+        account: str,
+    ) -> bool:
+        """Whether `connect` would record more than the connection itself."""
+        return (
+            not is_connect_key_of_month(record.last_connect, self._clock())
+            or (wake_data is not None and wake_data != record.wake_data)
+            or (min_urgency is not None and min_urgency != record.min_urgency)
+            or (bool(account) and account != record.account)
+        )
+
     def create(
         self,
         uaid: str,
