@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 import yaml
 from bench import report
 from bench.measures import MEASURES
-from bench.request_costs import KINDS
 from docs._ext import month_picture, pages, state_diagram
 
 from autopush.api import request_log
@@ -126,14 +125,6 @@ def test_every_route_of_the_endpoint_is_documented(route: str) -> None:
 @cases("measure", MEASURES)
 def test_every_measure_of_the_benchmarks_is_explained(measure: str) -> None:
     assert f"`{measure}`" in PAGES["benchmarks"]
-
-
-def test_the_table_of_what_requests_cost_has_every_kind_and_its_limit() -> None:
-    rows = [line.strip("| ").split(" | ") for line in PAGES["security"].splitlines()]
-    listed = [(cells[0], cells[-1]) for cells in rows if len(cells) == 5]
-    assert [(kind.name, kind.limit) for kind in KINDS] == [
-        each for each in listed if each[0] in {kind.name for kind in KINDS}
-    ]
 
 
 @cases("column", [name for name in report.COLUMNS[1:] if name])
