@@ -21,7 +21,7 @@ from keytables import (
     Unavailable,
     Update,
 )
-from keytables.completions import clone_error
+from keytables.commit.completions import clone_error
 from keytables.sqlite import SqliteEngine
 from support.sqlite_store import Connections, OpenSqlite, failing_commits
 
