@@ -79,16 +79,6 @@ async def test_a_failing_commit_fails_its_batch_and_no_other(
     assert [item["b"] for item in (await table.query("1")).items] == ["after", "before"]
 
 
-async def test_a_read_waits_for_a_write_that_fails(
-    connections: Connections, table: TableHandle
-) -> None:
-    with failing_commits(connections.writer):
-        put = table.put({"a": "1", "b": "2"})
-        assert await table.get(("1", "2")) is None
-        with pytest.raises(Unavailable):
-            await put
-
-
 async def test_a_full_disk_is_unavailable_and_does_not_last(
     connections: Connections, table: TableHandle
 ) -> None:
@@ -137,23 +127,6 @@ async def test_a_defect_reaches_only_the_caller_of_its_operation(
     assert database.reader.execute("SELECT n FROM t").fetchall() == [(1,), (3,)]
     await group.close(lambda: None)
     database.close()
-
-
-async def test_waiting_writes_are_bounded_by_number(open_sqlite: OpenSqlite) -> None:
-    table = await (await open_sqlite(max_waiting=10)).ensure_table(TABLE)
-    puts = [table.put({"a": "1", "b": str(n)}) for n in range(15)]
-    results = await asyncio.gather(*puts, return_exceptions=True)
-    assert [type(result) for result in results] == [type(None)] * 10 + [Throttled] * 5
-    await table.put({"a": "1", "b": "later"})
-    assert len((await table.query("1")).items) == 11
-
-
-async def test_waiting_writes_are_bounded_by_size(open_sqlite: OpenSqlite) -> None:
-    table = await (await open_sqlite(max_waiting_bytes=100_000)).ensure_table(TABLE)
-    puts = [table.put({"a": "1", "b": str(n), "data": "x" * 30_000}) for n in range(8)]
-    results = await asyncio.gather(*puts, return_exceptions=True)
-    assert [type(result) for result in results] == [type(None)] * 4 + [Throttled] * 4
-    await table.put({"a": "1", "b": "later", "data": "x" * 30_000})
 
 
 async def test_a_write_that_cannot_get_the_lock_in_time_is_throttled(
@@ -282,18 +255,6 @@ async def test_a_foreign_program_that_locks_the_file_is_waited_for(
     foreign.execute("COMMIT")
     foreign.close()
     await put
-
-
-async def test_a_foreign_program_that_keeps_the_lock_throttles(
-    open_sqlite: OpenSqlite, path: Path
-) -> None:
-    table = await (await open_sqlite(lock_timeout=0.05)).ensure_table(TABLE)
-    foreign = apsw.Connection(str(path))
-    foreign.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Throttled):
-        await table.put({"a": "1", "b": "1"})
-    foreign.close()
-    await table.put({"a": "1", "b": "2"})
 
 
 async def test_a_long_queue_is_committed_in_bounded_transactions(
