@@ -5,16 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from autopush.delivery import session_log
-from autopush.protocol import effects
 from autopush.protocol.effects import DropReason
-from autopush.protocol.session import NACK_CODES, UNREGISTER_CODES
 from support.connection_harness import CHANNEL, Harness
 from support.log_lines import LogFile
 from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
-PROTOCOL = (ROOT / "docs" / "protocol.md").read_text("utf-8")
 SECTION = PAGE.partition("\n### Sessions\n")[2].partition("\n## ")[0]
 EVENTS, FIELDS, REASONS = (
     [re.split(r"(?<!\\) ?\| ?", line)[1:-1] for line in table.splitlines()[2:]]
@@ -57,33 +53,3 @@ def test_every_other_event_has_a_row_with_its_fields(log: LogFile) -> None:
         (fields,) = log.fields(event)
         cell = re.sub(r"`reason`: .*?;", "`reason`;", events[event])
         assert fields.keys() == {"uaid_hash"} | named(cell), event
-
-
-def test_every_reason_of_a_dropped_user_is_named() -> None:
-    (row,) = [row for row in EVENTS if row[0] == "`Dropping User`"]
-    assert named(row[2]) == {"reason", "code", *(reason.value for reason in DropReason)}
-
-
-def test_the_reasons_of_a_disconnect_are_those_of_the_code() -> None:
-    ours = {
-        session_log.BY_CLIENT,
-        session_log.LOST,
-        session_log.NO_PONG,
-        session_log.PROTOCOL_ERROR,
-        effects.REPLACED,
-        effects.USER_RESET,
-        effects.TOO_OFTEN,
-        effects.STOPPING,
-    }
-    assert {row[0].strip("`") for row in REASONS[:-1]} == ours
-
-
-@pytest.mark.parametrize(
-    ("heading", "codes"), [("nack", NACK_CODES), ("unregister", UNREGISTER_CODES)]
-)
-def test_every_code_that_is_counted_is_explained(heading: str, codes: tuple[int, ...]) -> None:
-    section = PROTOCOL.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    text = section.rpartition("```")[2]
-    assert codes
-    for code in codes:
-        assert re.search(rf"\b{code} ", text), code
