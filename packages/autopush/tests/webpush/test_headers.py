@@ -240,10 +240,6 @@ def test_a_header_without_its_required_element_is_400_with_errno_101(
         check_encryption(headers)
 
 
-def test_a_body_without_encoding_is_400() -> None:
-    assert refusal({"ttl": "60"}) == (400, 110)
-
-
 @pytest.mark.parametrize("name", ["encryption", "crypto-key"])
 def test_a_missing_header_is_named_as_a_field(name: str) -> None:
     headers = {key: value for key, value in AESGCM.items() if key != name}
