@@ -183,6 +183,10 @@ def test_a_v2_token_adds_the_hash_of_the_key_as_sent() -> None:
     assert len(plain) == 64
 
 
+def test_each_registration_of_a_channel_gives_another_token() -> None:
+    assert TOKENS.url(UAID, CHID, None) != TOKENS.url(UAID, CHID, None)
+
+
 def test_a_token_opened_before_is_not_decrypted_again() -> None:
     token = TOKENS.url(UAID, CHID, None).rpartition("/")[2]
     assert TOKENS.open(token) is TOKENS.open(token)
