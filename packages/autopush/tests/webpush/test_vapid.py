@@ -178,6 +178,7 @@ def test_a_broken_token_is_401(token: str) -> None:
         (int(NOW + 60) * 10**9, ("nanoseconds", "24 hours")),
         (10**400, ("beyond all dates", "24 hours")),
         (NOW + 90_000, ("90000 s", "24 hours")),
+        (NOW + 86_400.5, ("24 hours",)),
         (3600, ("seconds from now", "expired")),
         (NOW - 4000, ("expired 4000 s (66 min) ago",)),
         (float("nan"), ("exp", "NaN")),
