@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keytables import Clock, Key, KeytablesError, OnFailure, Table, Unavailable
+from keytables import Clock, Key, KeytablesError, OnFailure, Table
 from keytables.clock_guard import ClockGuard, read_clocks
 from keytables.failures import FailureReports
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES
@@ -157,19 +157,6 @@ def test_processes_sweep_at_different_times() -> None:
         sweeper_of(fake.loop, nothing, 100.0)
     assert all(50 <= when <= 150 for when in fake.scheduled)
     assert fake.scheduled[-1] - fake.scheduled[0] > 10
-
-
-async def test_a_failed_sweep_is_repeated() -> None:
-    calls = asyncio.Queue[int]()
-
-    async def failing() -> int:
-        calls.put_nowait(1)
-        raise Unavailable("disk")
-
-    sweeper = sweeper_of(asyncio.get_running_loop(), failing, 0.001)
-    for _ in range(3):
-        await calls.get()
-    await sweeper.close()
 
 
 async def test_close_cancels_a_running_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
