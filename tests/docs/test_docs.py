@@ -9,18 +9,16 @@ import re
 import tomllib
 from collections.abc import Iterator
 from itertools import chain
-from xml.etree import ElementTree
 
 import yaml
 from bench import report
 from bench.measures import MEASURES
-from docs._ext import pages, state_diagram
+from docs._ext import pages
 
 from autopush.commands import COMMANDS
 from autopush.net.frames import CloseCode
 from autopush.protocol import effects
 from autopush.protocol import messages as client_messages
-from autopush.protocol.states import TRANSITIONS
 from autopush.settings import OPTIONS
 from autopush.settings.reference import option_anchor
 from autopush.webpush.errors import ERRORS, Errno
@@ -37,13 +35,6 @@ PAGES = {page: pages.fill(text) for page, text in SOURCES.items()}
 README = (ROOT / "README.md").read_text("utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
 EVERYTHING = {**PAGES, "README": README, "CHANGELOG": CHANGELOG}
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def drawing() -> ElementTree.Element:
-    found = re.search(r"<svg .*?</svg>", PAGES["protocol"], re.DOTALL)
-    assert found is not None, "no diagram in the protocol page"
-    return ElementTree.fromstring(found[0])
 
 
 # The pages cover the code
@@ -125,18 +116,6 @@ def test_files_that_pages_name_exist(page: str) -> None:
         assert (ROOT / path).exists() or path.startswith("docs/_build"), path
 
 
-# The diagram
-
-
-def test_the_diagram_has_a_label_for_every_transition() -> None:
-    labels = [
-        text.text for text in drawing().iter(f"{SVG}text") if "label" in text.get("class", "")
-    ]
-    legend = list(state_diagram.ACTORS)
-    expected = sorted([event.name.lower() for _, event in TRANSITIONS] + legend)
-    assert sorted(str(label) for label in labels) == expected
-
-
 # The pages name things that exist
 
 
@@ -180,13 +159,6 @@ def test_error_numbers_that_pages_link_to_exist(page: str) -> None:
 @cases("page", EVERYTHING)
 def test_no_page_loads_anything_from_elsewhere(page: str) -> None:
     assert not re.search(r"!\[[^]]*\]\(https?:|<(?:img|script|link)\b", EVERYTHING[page])
-
-
-def test_links_from_the_readme_into_the_tree_resolve() -> None:
-    named = re.findall(r"\]\(((?!https?:)[^)#]+)(?:#[^)]*)?\)", README)
-    assert named
-    for path in named:
-        assert (ROOT / path).exists(), path
 
 
 def test_every_extra_is_listed() -> None:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 import pytest
 
 from autopush import cli
-from autopush.settings import OPTIONS
-from autopush.settings.options import LIMITS as LIMIT_OPTIONS
 from autopush.telemetry.metric_table import LIMITS, METRICS
 from support.page_examples import code_blocks, page
 
@@ -45,10 +43,3 @@ def test_every_limit_has_a_row_on_both_pages() -> None:
     for limit in LIMITS:
         assert any(f"`{limit}`" in label for label in labels), limit
         assert limit == "broadcasts" or any(f"`{limit}`" in row for row in rows), limit
-
-
-def test_every_option_of_limits_is_on_the_page_of_security() -> None:
-    limits = [option.name for option in OPTIONS if option.group == LIMIT_OPTIONS.title]
-    assert limits
-    for name in [*limits, "min_free_space"]:
-        assert f"`{name}`" in SECURITY, name
