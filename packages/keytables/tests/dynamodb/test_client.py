@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from keytables.dynamodb.client import ApiResponse, Client
-from keytables.dynamodb.retries import RetryPolicy
+from keytables.dynamodb.retries import RetryPolicy, ServiceError
 from keytables.dynamodb.signing import Credentials, LoadedCredentials, RefreshTimes
 from keytables.errors import KeytablesError, Unavailable
 from keytables.retries import Backoff
@@ -78,6 +78,15 @@ def chunked(body: bytes, size: int) -> Step:
         await exchange.raw(b"0\r\n\r\n")
 
     return step
+
+
+async def test_chunked_and_large_responses_are_read_whole(open_client: OpenClient) -> None:
+    large = b'{"Items":"' + b"x" * 3_000_000 + b'"}'
+    async with running([chunked(large, 100_000), chunked(b'{"a":1}', 1), ok(large)]) as server:
+        client = await open_client(server)
+        bodies = [(await client.call("Scan", b"{}")).body for _ in range(3)]
+        assert bodies == [large, b'{"a":1}', large]
+        assert server.connections == 1
 
 
 async def test_the_name_in_the_certificate_is_checked(
@@ -144,6 +153,18 @@ async def test_after_a_lost_response_the_call_is_repeated_and_says_so(
         await client.call("PutItem", b"{}")  # the client recovers
 
 
+async def test_a_rejection_after_a_lost_response_says_so(open_client: OpenClient) -> None:
+    refusal = error("ConditionalCheckFailedException", "The conditional request failed")
+    async with running([reset, refusal, refusal]) as server:
+        client = await open_client(server)
+        for maybe_applied in (True, False):
+            with pytest.raises(ServiceError) as raised:
+                await client.call("PutItem", b"{}")
+            assert raised.value.code == "ConditionalCheckFailedException"
+            assert raised.value.maybe_applied is maybe_applied
+        assert server.connections == 2  # a rejection does not cost the connection
+
+
 async def test_a_call_ends_within_its_time_limit() -> None:
     with silent_port() as port:
         client = await Client.open(
@@ -198,6 +219,15 @@ async def test_a_refused_connection_is_unavailable(open_client: OpenClient) -> N
 
 
 # --- credentials and the clock ------------------------------------------------------------------
+
+
+async def test_a_host_without_an_address_is_unavailable() -> None:
+    client = await Client.open(
+        region="r", endpoint="http://nobody.invalid:80", credentials=lambda: loaded("a")
+    )
+    with pytest.raises(Unavailable, match=r"cannot connect to nobody\.invalid"):
+        await client.call("GetItem", b"{}", time_limit=10)
+    await client.close()
 
 
 def loaded(name: str) -> LoadedCredentials:

@@ -265,3 +265,22 @@ async def test_a_result_that_nobody_awaits_is_not_logged() -> None:
     await until(lambda: not thread.is_alive())
     await asyncio.sleep(0)
     assert logged == []
+
+
+async def test_a_thread_may_outlive_its_loop() -> None:
+    release = threading.Event()
+    ended = threading.Event()
+
+    def on_another_loop() -> None:
+        async def leave() -> None:
+            run_in_thread(lambda: release.wait(10))
+
+        asyncio.run(leave())
+        release.set()
+        for thread in threading.enumerate():
+            if thread.name == "credentials":
+                thread.join(10)
+        ended.set()
+
+    await asyncio.to_thread(on_another_loop)
+    assert ended.is_set()

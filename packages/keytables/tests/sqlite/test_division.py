@@ -169,6 +169,19 @@ def test_a_store_is_not_divided_without_space_for_the_new_files(
     assert content_of(path) == content
 
 
+def test_what_progress_raises_ends_it_and_leaves_the_old_store(path: Path) -> None:
+    content = fill(path)
+
+    def stop(done: int, total: int) -> None:
+        if done > total // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        divide_store(path, 2, on_progress=stop)
+    assert {file.name for file in path.parent.iterdir() if "of" in file.name} == set()
+    assert content_of(path) == content
+
+
 def test_an_interrupted_restore_is_repeated_first(path: Path) -> None:
     fill(path)
     usage = UsageLock(str(path))
