@@ -1,25 +1,20 @@
-"""The command line of the suite: `python -m bench [--quick] [--only NAME]`, `python -m bench
-profile [MEASURE]`.
+"""The command line of the suite: `python -m bench [--quick] [--only NAME] [--server COMMAND]`.
 
 The exit code is 0 only if every message answered 201 was delivered exactly once and nothing
 unexpected happened.
 """
 
 import argparse
-import json
 import os
 import shlex
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import uvloop
 
-from bench import machine, profiling, report
+from bench import machine, report
 from bench.floor import Floor
 from bench.ledger import MismatchError
 from bench.measures import MEASURES
@@ -29,29 +24,28 @@ from bench.server import default_command
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
+    given = (option.partition("=") for option in options.server_option)
+    settings = Settings(
+        command=tuple(options.server),
+        data_root=options.data_root,
+        sizes=QUICK if options.quick else Sizes(),
+        server_options=(
+            ("--log-output", "stderr"),
+            ("--log-level", "error"),
+            *((name, value) for name, _, value in given),
+        ),
+    )
     cores = machine.choose_cores()
     os.sched_setaffinity(0, {cores.load})
-    sizes = QUICK if options.quick else Sizes()
-    machine.allow_files(sizes.held + 500)
+    machine.allow_files(settings.sizes.held + 500)
     with machine.exclusive():
-        if options.command == "profile":
-            return _profile(options, cores)
-        return _measure(options, cores)
+        return _measure(settings, cores, options.only or list(MEASURES))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="What the service costs, as ratios to a floor of the same run.",
-    )
-    parser.add_argument(
-        "command", nargs="?", choices=["profile"], help="run one measure under a profiler instead"
-    )
-    parser.add_argument(
-        "measure",
-        nargs="?",
-        choices=sorted(MEASURES),
-        help="for `profile`; direct-bypass if not given",
     )
     parser.add_argument(
         "--only",
@@ -62,9 +56,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--quick", action="store_true", help="short rounds: proves correctness, not figures"
-    )
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write everything measured to FILE"
     )
     parser.add_argument(
         "--server",
@@ -90,36 +81,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    pairs = [option.partition("=") for option in options.server_option]
-    given = tuple((name, value) for name, _, value in pairs)
-    return Settings(
-        command=tuple(options.server),
-        data_root=options.data_root,
-        sizes=QUICK if options.quick else Sizes(),
-        server_options=(("--log-output", "stderr"), ("--log-level", "error"), *given),
-    )
-
-
-def _about(options: argparse.Namespace, settings: Settings, cores: machine.Cores) -> dict[str, str]:
-    free = shutil.disk_usage(settings.data_root).free >> 30
-    return {
-        **machine.describe(),
-        "server core": str(cores.server),
-        "load core": str(cores.load),
-        "data": f"{settings.data_root} ({machine.filesystem(settings.data_root)}, {free} GB free)",
-        "server": shlex.join(
-            [*settings.command, *(f"{name}={value}" for name, value in settings.server_options)]
-        ),
-        "sizes": "quick" if options.quick else "full",
-    }
-
-
-def _measure(options: argparse.Namespace, cores: machine.Cores) -> int:
-    settings = _settings(options)
-    about = _about(options, settings, cores)
-    names = options.only or list(MEASURES)
+def _measure(settings: Settings, cores: machine.Cores, names: list[str]) -> int:
     print(report.HEADER, end="\n\n")
+    about = machine.describe() | {
+        "data": str(settings.data_root),
+        "server": shlex.join([*settings.command, *map("=".join, settings.server_options)]),
+        "sizes": "quick" if settings.sizes is QUICK else "full",
+    }
     for name, value in about.items():
         print(f"  {name + ':':<12} {value}")
     if not cores.apart:
@@ -127,27 +95,15 @@ def _measure(options: argparse.Namespace, cores: machine.Cores) -> int:
     surroundings = machine.Surroundings()
     rows, wrong, floor = uvloop.run(_run(settings, cores, names))
     stolen, others = surroundings.disturbance()
-    about["stolen by the hypervisor"] = f"{stolen:.1%}"
-    about["used by others"] = f"{others:.1%}"
-    print()
-    print(report.table(rows))
-    print()
-    print(report.floor_line(floor.samples, floor.verifications))
+    print(f"\n{report.table(rows)}\n\n{report.floor_line(floor.samples, floor.verifications)}")
     print(
         f"Meanwhile other processes used {others:.0%} of this machine's cores"
         f" and the host took {stolen:.0%}."
     )
-    if options.quick:
+    if settings.sizes is QUICK:
         print("Quick sizes: correctness is what counts, the figures are only an indication.")
     for name, why in wrong.items():
         print(f"\nMISMATCH in {name}, no figures: {why}", file=sys.stderr)
-    if options.json:
-        options.json.write_text(
-            json.dumps(
-                report.document(rows, wrong, floor.samples, floor.verifications, about), indent=2
-            )
-            + "\n"
-        )
     return 1 if wrong else 0
 
 
@@ -184,24 +140,6 @@ async def _run(
     finally:
         floor.stop()
     return rows, wrong, floor
-
-
-def _profile(options: argparse.Namespace, cores: machine.Cores) -> int:
-    name = options.measure or "direct-bypass"
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "profile"
-        options.server = profiling.profiled(options.server, out)
-        settings = replace(_settings(options), stop_limit=120.0)
-        if not options.quick:
-            settings = replace(settings, sizes=replace(settings.sizes, rounds=1))
-        try:
-            uvloop.run(MEASURES[name](Run(settings, cores, None)))
-        except MismatchError as mismatch:
-            print(f"MISMATCH: {mismatch}", file=sys.stderr)
-            return 1
-        print(f"{name}: the server's main thread by own time (set-up of the measure included)\n")
-        print(profiling.top(out))
-    return 0
 
 
 if __name__ == "__main__":

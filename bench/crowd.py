@@ -5,15 +5,14 @@ Each process holds a part of them. A line on its standard input names a step, wh
 at the same time; a line on its standard output is the result, as JSON.
 """
 
-import argparse
 import asyncio
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import repeat
+from typing import Self
 
 import msgspec
 import uvloop
@@ -21,7 +20,7 @@ import uvloop
 from bench import machine
 from bench.fleet import Fleet, HasAddress, at_once
 from bench.ledger import Ledger, MismatchError, TimedLedger
-from bench.open_loop import Metronome, OpenLoop, poisson
+from bench.open_loop import OpenLoop, poisson
 from bench.push_client import ClosedLoop
 from bench.run import POSTERS
 from bench.server import spawn
@@ -43,7 +42,7 @@ class Result(msgspec.Struct):
     endpoint: str = ""
     delivered: int = 0
     seconds: list[float] = []
-    """From the start of the storm to the reply to each hello."""
+    """From the start of the storm to the reply to each hello, ascending."""
     register_seconds: list[float] = []
     turned_away: int = 0
     """Connections that ended before the reply to their hello."""
@@ -55,13 +54,24 @@ class Result(msgspec.Struct):
     """Pushes answered 503."""
     unanswered: int = 0
     """Pushes on connections that ended before an answer."""
-    lost: int = 0
     twice: int = 0
     """Messages that came again."""
     waits: list[float] = []
-    """Milliseconds from each push to its user agent."""
+    """Milliseconds from each push to its user agent, ascending."""
     lateness_ms: float = 0.0
     """By which the load itself was late, at most."""
+
+    def add(self, other: "Result") -> None:
+        """Join the result of another part."""
+        self.mismatch = self.mismatch or other.mismatch
+        self.endpoint = self.endpoint or other.endpoint
+        self.lateness_ms = max(self.lateness_ms, other.lateness_ms)
+        for name in self.__struct_fields__:
+            mine, more = getattr(self, name), getattr(other, name)
+            if isinstance(mine, list):
+                setattr(self, name, sorted(mine + more))
+            elif isinstance(mine, int):
+                setattr(self, name, mine + more)
 
 
 class Crowd:
@@ -77,6 +87,14 @@ class Crowd:
             for size in sizes
         ]
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for part in self._parts:
+            part.kill()
+            part.wait()
+
     async def take(self, *step: object) -> Result:
         """Have all parts take a step, with its arguments; raises `MismatchError` if one found a
         mismatch.
@@ -85,30 +103,12 @@ class Crowd:
         results = await asyncio.gather(
             *(asyncio.to_thread(_ask, part, line) for part in self._parts)
         )
-        for result in results:
-            if result.mismatch:
-                raise MismatchError(result.mismatch)
-        return Result(
-            endpoint=results[0].endpoint,
-            delivered=sum(each.delivered for each in results),
-            seconds=sorted(each for result in results for each in result.seconds),
-            register_seconds=sorted(each for part in results for each in part.register_seconds),
-            turned_away=sum(each.turned_away for each in results),
-            registers_refused=sum(each.registers_refused for each in results),
-            closed=sum(each.closed for each in results),
-            pushes=sum(each.pushes for each in results),
-            refused=sum(each.refused for each in results),
-            unanswered=sum(each.unanswered for each in results),
-            lost=sum(each.lost for each in results),
-            twice=sum(each.twice for each in results),
-            waits=sorted(each for result in results for each in result.waits),
-            lateness_ms=max(each.lateness_ms for each in results),
-        )
-
-    def end(self) -> None:
-        for part in self._parts:
-            part.kill()
-            part.wait()
+        result = Result()
+        for each in results:
+            result.add(each)
+        if result.mismatch:
+            raise MismatchError(result.mismatch)
+        return result
 
 
 def _ask(part: subprocess.Popen[bytes], step: str) -> Result:
@@ -137,7 +137,6 @@ class _Part:
     token: bytes = b""
     history: Result = field(default_factory=Result)
     traffic: OpenLoop | None = None
-    pushing: Metronome | None = None
     reconnecting: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def subscribe(self) -> Result:
@@ -230,17 +229,7 @@ class _Part:
 
     async def reach(self) -> Result:
         """One push to each of some of those who came back."""
-        fleet = self.fleet
-        count = min(REACHED, len(fleet.identities))
-        fleet.ledger.begin(count)
-        posters = await fleet.posters(POSTERS)
-        ClosedLoop(posters, fleet.pushes(repeat(self.token), count), fleet.ledger)
-        await fleet.ledger.all_answered(self.limit)
-        await fleet.ledger.all_delivered(self.limit)
-        await fleet.barrier()
-        fleet.ledger.close_round()
-        for poster in posters:
-            poster.close()
+        await self.fleet.reach(min(REACHED, len(self.fleet.identities)), POSTERS, self.limit)
         return Result()
 
     async def begin_pushes(self, rate: str) -> Result:
@@ -253,12 +242,15 @@ class _Part:
         for agent in fleet.agents:
             agent.lost = self._reconnect
         ledger.begin(0)
-        posters = await fleet.posters(POSTERS)
         self.traffic = OpenLoop(
-            posters, fleet, ledger, self.token, may_be_refused=True, reconnects=True
+            await fleet.posters(POSTERS),
+            fleet,
+            ledger,
+            self.token,
+            poisson(float(rate) * len(fleet.identities), self.limit),
+            may_be_refused=True,
+            reconnects=True,
         )
-        times = poisson(float(rate) * len(fleet.identities), self.limit)
-        self.pushing = Metronome(times, self.traffic.send)
         return Result()
 
     def _reconnect(self, agent: UserAgent) -> None:
@@ -268,12 +260,9 @@ class _Part:
 
     async def end_pushes(self) -> Result:
         """Everything that was answered 201 is delivered."""
-        fleet, traffic, pushing, history = self.fleet, self.traffic, self.pushing, self.history
+        fleet, traffic, history = self.fleet, self.traffic, self.history
         assert traffic is not None
-        assert pushing is not None
-        pushing.stop()
-        await pushing.done
-        await traffic.all_answered(self.limit)
+        await traffic.stop(self.limit)
         history.pushes = traffic.sent
         history.refused, history.unanswered = traffic.refused, traffic.unanswered
         others = traffic.refused + traffic.unanswered
@@ -285,9 +274,9 @@ class _Part:
             agent.lost = None
         await fleet.barrier()
         history.waits = traffic.latencies()
-        history.lateness_ms = traffic.lateness()[-1]
+        history.lateness_ms = traffic.lateness()
         balance = fleet.ledger.close_round(others, may_repeat=True)
-        history.lost, history.twice = balance.lost, balance.twice
+        history.twice = balance.twice
         traffic.close()
         return history
 
@@ -305,46 +294,28 @@ class _Part:
         return Result()
 
 
-STEPS = {
-    step.__name__: step
-    for step in (
-        _Part.subscribe,
-        _Part.store,
-        _Part.expect_kill,
-        _Part.end,
-        _Part.come_back,
-        _Part.settle,
-        _Part.reach,
-        _Part.begin_pushes,
-        _Part.end_pushes,
-        _Part.visit,
-        _Part.leave,
-    )
-}
-
-
 async def _serve(part: _Part) -> None:
     while step := await asyncio.to_thread(sys.stdin.readline):
         name, *arguments = step.split()
         try:
-            result = await STEPS[name](part, *arguments)
+            result = await getattr(part, name)(*arguments)
         except MismatchError as mismatch:
             result = Result(mismatch=str(mismatch))
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
         sys.stdout.flush()
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.crowd")
-    parser.add_argument("host")
-    parser.add_argument("port", type=int)
-    parser.add_argument("limit", type=float)
-    parser.add_argument("count", type=int)
-    options = parser.parse_args(arguments)
-    machine.allow_files(options.count + 500)
-    address = _Address(options.host, options.port)
-    fleet = Fleet(address, TimedLedger(), options.count, body_bytes=BODY_BYTES, may_be_refused=True)
-    uvloop.run(_serve(_Part(fleet, options.limit)))
+def main() -> None:
+    host, port, limit, count = sys.argv[1:]
+    machine.allow_files(int(count) + 500)
+    fleet = Fleet(
+        _Address(host, int(port)),
+        TimedLedger(),
+        int(count),
+        body_bytes=BODY_BYTES,
+        may_be_refused=True,
+    )
+    uvloop.run(_serve(_Part(fleet, float(limit))))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ Each user agent expects a body of its own, so that a message delivered to the wr
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from itertools import cycle, islice
+from itertools import cycle, islice, repeat
 from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from bench.ledger import Ledger, MismatchError
-from bench.push_client import ApplicationServer, Poster, PushRequest, open_posters
+from bench.push_client import ApplicationServer, ClosedLoop, Poster, PushRequest, open_posters
 from bench.user_agent import Identity, UserAgent
-from bench.websocket_client import connect
 
 T = TypeVar("T")
 
@@ -79,10 +78,9 @@ class Fleet:
         """A connected user agent that has said hello. Sources rotate, for the ports of one address
         run out.
         """
+        agent = UserAgent(identity, self.ledger)
         source = f"127.0.0.{2 + random.randrange(_SOURCES)}"
-        agent = await connect(
-            lambda: UserAgent(identity, self.ledger), self.server.host, self.server.port, source
-        )
+        await agent.connect(self.server.host, self.server.port, source, limit)
         await agent.hello(limit)
         return agent
 
@@ -112,6 +110,19 @@ class Fleet:
         """Requests to the connected members round-robin, each with the next of the tokens."""
         signed = zip(cycle(self._requests), tokens)
         return (request.signed(token) for request, token in islice(signed, count))
+
+    async def reach(self, count: int, posters: int, limit: float) -> None:
+        """Push to this many members; each push has to be answered, delivered once and acked."""
+        self.ledger.begin(count)
+        connections = await self.posters(posters)
+        tokens = repeat(self.sender.token(self.origin))
+        ClosedLoop(connections, self.pushes(tokens, count), self.ledger)
+        await self.ledger.all_answered(limit)
+        await self.ledger.all_delivered(limit)
+        await self.barrier()
+        self.ledger.close_round()
+        for poster in connections:
+            poster.close()
 
     def push_to(self, index: int, token: bytes) -> bytes:
         """A request to one member."""

@@ -14,11 +14,12 @@ import sys
 from dataclasses import dataclass
 from itertools import repeat
 
+from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+
 from bench import machine
 from bench.ledger import Ledger
 from bench.push_client import ClosedLoop, Poster, open_posters
 from bench.server import spawn
-from bench.websocket_client import TEXT, WebSocketClient, connect, frame, upgrade_request
 
 ECHO_BYTES = 200
 POST_BYTES = 4096
@@ -36,64 +37,46 @@ class FloorSample:
         return self.echo + self.post
 
 
-class _EchoClient(WebSocketClient):
+class _EchoClient(WSListener):
     """Sends the same frame again whenever it came back, as long as any are left to send."""
 
-    __slots__ = ("run",)
-
-    def __init__(self, request: bytes, run: "_EchoRun") -> None:
-        super().__init__(request)
+    def __init__(self, run: "_EchoRun") -> None:
         self.run = run
 
-    def opened(self) -> None:
-        self.run.opened()
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        self.run.came_back(transport)
 
-    def text_received(self, payload: bytes) -> None:
-        self.run.came_back(self)
-
-    def ended(self, reason: str) -> None:
-        self.run.failed(reason)
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        self.run.failed()
 
 
 class _EchoRun:
     """Counts echoes over all clients of a round."""
 
-    __slots__ = ("_frame", "_ready", "done", "to_come", "to_send")
-
     def __init__(self) -> None:
-        self._ready = asyncio.Semaphore(0)
         self.to_send = self.to_come = 0
         self.done: asyncio.Future[None] | None = None
-        self._frame = frame(TEXT, b"x" * ECHO_BYTES)
+        self._text = b"x" * ECHO_BYTES
 
-    def opened(self) -> None:
-        self._ready.release()
-
-    async def all_ready(self, clients: int) -> None:
-        for _ in range(clients):
-            await self._ready.acquire()
-
-    def begin(self, clients: list[_EchoClient], echoes: int) -> asyncio.Future[None]:
+    def begin(self, clients: list[WSTransport], echoes: int) -> asyncio.Future[None]:
         self.done = asyncio.get_running_loop().create_future()
         self.to_send = self.to_come = echoes
         for client in clients[:echoes]:
             self.to_send -= 1
-            client.transport.write(self._frame)
+            client.send(WSMsgType.TEXT, self._text)
         return self.done
 
-    def came_back(self, client: _EchoClient) -> None:
+    def came_back(self, client: WSTransport) -> None:
         self.to_come -= 1
         if self.to_send:
             self.to_send -= 1
-            client.transport.write(self._frame)
+            client.send(WSMsgType.TEXT, self._text)
         elif not self.to_come and self.done is not None:
             self.done.set_result(None)
 
-    def failed(self, reason: str) -> None:
-        if self.done is None:
-            print(f"the bare echo server: {reason}", file=sys.stderr)
-        elif not self.done.done():
-            self.done.set_exception(ConnectionError(reason))
+    def failed(self) -> None:
+        if self.done is not None and not self.done.done():
+            self.done.set_exception(ConnectionError("the bare echo server ended a connection"))
 
 
 class Floor:
@@ -107,7 +90,7 @@ class Floor:
         self._echoes, self._posts = echoes, posts
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._echo = _EchoRun()
-        self._clients: list[_EchoClient] = []
+        self._clients: list[WSTransport] = []
         self._posters: list[Poster] = []
 
     async def start(self) -> None:
@@ -119,13 +102,10 @@ class Floor:
                 stdout=subprocess.PIPE,
             )
         clients, posters = self._sizes
-        port = int(await self._line("echo"))
-        request = upgrade_request()
+        url = f"ws://127.0.0.1:{int(await self._line('echo'))}/"
         self._clients = [
-            await connect(lambda: _EchoClient(request, self._echo), "127.0.0.1", port)
-            for _ in range(clients)
+            (await ws_connect(lambda: _EchoClient(self._echo), url))[0] for _ in range(clients)
         ]
-        await asyncio.wait_for(self._echo.all_ready(clients), 10)
         self._posters = await open_posters("127.0.0.1", int(await self._line("post")), posters)
         await self._take(self._echoes // 4, self._posts // 4)
 
@@ -168,7 +148,7 @@ class Floor:
 
     def stop(self) -> None:
         for client in self._clients:
-            client.abort()
+            client.disconnect()
         for poster in self._posters:
             poster.close()
         for process in self._processes.values():

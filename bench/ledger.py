@@ -5,24 +5,13 @@ with a mismatch has no figures.
 """
 
 import asyncio
-import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 
 class MismatchError(Exception):
     """The service did something a correct one does not do."""
-
-
-@contextlib.contextmanager
-def named(part: str) -> Iterator[None]:
-    """A mismatch in here names this part of the measure."""
-    try:
-        yield
-    except MismatchError as wrong:
-        raise MismatchError(f"{part}: {wrong}") from None
 
 
 @dataclass(frozen=True)

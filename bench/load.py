@@ -8,7 +8,7 @@ from itertools import repeat
 
 from bench.fleet import Fleet
 from bench.ledger import Ledger, TimedLedger
-from bench.open_loop import Metronome, OpenLoop, poisson
+from bench.open_loop import OpenLoop, poisson
 from bench.push_client import ClosedLoop, Poster
 from bench.report import Sample
 from bench.run import AGENTS, POSTERS, Run, Stopwatch
@@ -60,12 +60,11 @@ class Load:
         assert isinstance(ledger, TimedLedger)
         gc.collect()
         gc.disable()
-        times = poisson(per_second, run.sizes.seconds_at_half_load)
+        times = poisson(per_second, run.sizes.seconds_at_rate)
         ledger.begin(len(times))
         traffic = OpenLoop(
-            self.posters, self.fleet, ledger, self.token, may_be_refused=may_be_refused
+            self.posters, self.fleet, ledger, self.token, times, may_be_refused=may_be_refused
         )
-        await Metronome(times, traffic.send).done
         await traffic.all_answered(run.sizes.limit)
         ledger.expect(traffic.sent - traffic.refused)
         await ledger.none_missing(run.sizes.limit)

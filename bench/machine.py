@@ -22,7 +22,6 @@ from pathlib import Path
 
 _CPUCLOCK_SCHED = 2
 _SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def cpu_ns(pid: int) -> int:
@@ -39,19 +38,6 @@ def family(pid: int) -> list[int]:
                 with suppress(FileNotFoundError, ProcessLookupError):  # the thread has
                     found.extend(int(child) for child in (task / "children").read_text().split())
     return found
-
-
-def cpu_ns_with_ended(pid: int) -> int:
-    """CPU time used so far by the process and by its descendants, in nanoseconds; that of those
-    which have ended to 10 ms each.
-    """
-    total = 0
-    for each in family(pid):
-        with suppress(OSError):  # it has just ended
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-            ended = sum(map(int, fields[13:15])) * 10**9 // os.sysconf("SC_CLK_TCK")
-            total += ended + time.clock_gettime_ns((~each << 3) | _CPUCLOCK_SCHED)
-    return total
 
 
 def children(pid: int) -> set[int]:
@@ -71,7 +57,7 @@ def open_files(pids: Iterable[int]) -> int:
 
 def adopt_orphans() -> None:
     """Make this process the parent of descendants whose parents end."""
-    if _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+    if ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
 
 
@@ -85,22 +71,19 @@ class Memory:
     resident: int
     proportional: int
     private: int
-    anonymous: int
     peak: int
 
 
 def memory(pid: int) -> Memory:
     """Memory of the process and its living descendants."""
-    resident = proportional = private = anonymous = peak = 0
+    resident = proportional = private = peak = 0
     for each in family(pid):
         rollup = _kilobytes(Path(f"/proc/{each}/smaps_rollup").read_text())
-        status = _kilobytes(Path(f"/proc/{each}/status").read_text())
         resident += rollup["Rss"]
         proportional += rollup["Pss"]
         private += rollup["Private_Clean"] + rollup["Private_Dirty"]
-        anonymous += rollup["Anonymous"]
-        peak += status["VmHWM"]
-    return Memory(resident, proportional, private, anonymous, peak)
+        peak += _kilobytes(Path(f"/proc/{each}/status").read_text())["VmHWM"]
+    return Memory(resident, proportional, private, peak)
 
 
 def kernel_memory() -> int:
@@ -109,12 +92,8 @@ def kernel_memory() -> int:
 
 
 def _kilobytes(text: str) -> dict[str, int]:
-    sizes = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        if rest.endswith(" kB"):
-            sizes[name] = int(rest[:-3]) * 1024
-    return sizes
+    lines = (line.partition(":") for line in text.splitlines() if line.endswith(" kB"))
+    return {name: int(rest[:-3]) * 1024 for name, _, rest in lines}
 
 
 @dataclass(frozen=True)
@@ -168,13 +147,6 @@ def _own_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def listen_overflows() -> int:
-    """How often, since boot, a connection was turned away because an accept queue was full."""
-    lines = Path("/proc/net/netstat").read_text().splitlines()
-    names, values = (line.split() for line in lines if line.startswith("TcpExt:"))
-    return int(values[names.index("ListenOverflows")])
-
-
 @contextmanager
 def exclusive() -> Iterator[None]:
     """Waits until no other run of the suite is active on this machine: two would measure each
@@ -200,28 +172,12 @@ def allow_files(count: int) -> None:
         raise OSError(f"{count:,} open files are needed, {most:,} are allowed (ulimit -Hn)")
 
 
-def filesystem(folder: Path) -> str:
-    """Type of the file system that holds the folder, such as `ext4`."""
-    best, kind = "", "unknown"
-    resolved = str(folder.resolve())
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        point = left.split()[4]
-        inside = point == "/" or resolved == point or resolved.startswith(point + "/")
-        if inside and len(point) >= len(best):
-            best, kind = point, right.split()[0]
-    return kind
-
-
 def describe() -> dict[str, str]:
     """The machine in a few words, for the head of a report."""
-    model = "unknown processor"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
-        "processor": model,
+        "processor": models[0] if models else "unknown",
         "cores": str(os.cpu_count()),
         "kernel": platform.release(),
         "python": sys.version.split()[0],
@@ -239,9 +195,8 @@ def keep_awake(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         nonlocal handle
         handle = loop.call_soon(turn)
 
-    turn()
-
     def stop() -> None:
         handle.cancel()  # the latest one
 
+    turn()
     return stop

@@ -2,7 +2,9 @@
 asyncpg in turn. Both send the same SQL, and take and return Python values that are stored as
 MessagePack. Only this process's CPU time counts.
 
-    python -m bench.postgres_costs URL ROUNDS OPERATIONS
+    PYTHONPATH=tests python -m bench.postgres_costs ROUNDS OPERATIONS [URL]
+
+Without a URL it starts a PostgreSQL with fsync, whose data are in $TMPDIR.
 """
 
 import asyncio
@@ -24,6 +26,7 @@ from keytables import Attr, Item, Range, Returning, TableHandle, Update
 from keytables.postgresql import PostgresEngine
 from keytables.postgresql.connections import _SETTINGS, Session
 from keytables.postgresql.table import PostgresTable
+from support.postgres_servers import PostgresServer
 
 LANES = (1, 16)
 """Operations under way at a time."""
@@ -226,6 +229,18 @@ async def measure(url: str, rounds: int, times: int) -> dict[str, list[tuple[flo
     return costs
 
 
+def main() -> None:
+    rounds, times, *urls = sys.argv[1:]
+    server = None if urls else PostgresServer("shared_buffers=256MB", "max_wal_size=4GB")
+    try:
+        if server is not None:
+            server.start()
+            urls = [server.url()]
+        print(json.dumps(uvloop.run(measure(urls[0], int(rounds), int(times)))))
+    finally:
+        if server is not None:
+            server.remove()
+
+
 if __name__ == "__main__":
-    _url, _rounds, _count = sys.argv[1:]
-    print(json.dumps(uvloop.run(measure(_url, int(_rounds), int(_count)))))
+    main()

@@ -6,20 +6,19 @@ Rule: a figure is taken between two floors and counts only if the ledger of its 
 import asyncio
 import gc
 import os
+import shutil
+import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from bench.floor import Floor
 from bench.ledger import MismatchError
 from bench.machine import Cores, keep_awake
 from bench.report import Sample, Series
-from bench.server import Daemons, Server, make_folder, remove_folder
-
-S = TypeVar("S", bound=Server)
+from bench.server import Server
 
 AGENTS = 100
 POSTERS = 64
@@ -41,10 +40,11 @@ class Sizes:
     returns: int = 3_000
     held: int = 10_000
     held_before: int = 250
-    seconds_at_half_load: float = 5.0
+    seconds_at_rate: float = 5.0
     storm: int = 100_000
     storm_pushes_per_second: int = 200
-    storm_limit: float = 600.0
+    crowd_limit: float = 600.0
+    """Of a step of user agents in processes of their own, as `limit`."""
     scale: int = 200_000
     upgrade: int = 20_000
     upgrade_pushes_per_second: int = 500
@@ -52,12 +52,6 @@ class Sizes:
     """Seconds between two pings to the user agents of `scale`."""
     workers: tuple[int, ...] = (1, 2, 4, 8)
     """Of `workers-bypass` and `workers-store-first`."""
-    writers: tuple[int, ...] = (2, 4)
-    """Of `store-writers`, beside one alone."""
-    connection_age: float = 11.0
-    """Seconds before the pushes of `cluster`. A node looks a message up in the store that may be
-    older than the connection, which user agents keep for hours.
-    """
     limit: float = 120.0
 
 
@@ -72,7 +66,7 @@ QUICK = Sizes(
     returns=100,
     held=200,
     held_before=100,
-    seconds_at_half_load=1.0,
+    seconds_at_rate=1.0,
     storm=1_000,
     storm_pushes_per_second=100,
     scale=2_000,
@@ -80,8 +74,6 @@ QUICK = Sizes(
     upgrade_pushes_per_second=100,
     ping_interval=5,
     workers=(1, 2),
-    writers=(2,),
-    connection_age=0.0,
     limit=60.0,
 )
 
@@ -94,13 +86,12 @@ class Settings:
     data_root: Path
     sizes: Sizes
     server_options: tuple[tuple[str, str], ...]
-    stop_limit: float = 30.0
 
 
 class Run:
     """Given to every measure."""
 
-    def __init__(self, settings: Settings, cores: Cores, floor: Floor | None) -> None:
+    def __init__(self, settings: Settings, cores: Cores, floor: Floor) -> None:
         self.sizes = settings.sizes
         self.cores = cores
         self.floor = floor
@@ -125,40 +116,17 @@ class Run:
                 self.stay_awake()
 
     @asynccontextmanager
-    async def server(self, direct_delivery: str, **flags: str) -> AsyncIterator[Server]:
-        """A started server on a fresh data folder, with further `flags` ("--name" → value); ended
-        and cleared away afterwards.
-        """
-        async with self._running(Server, direct_delivery, flags) as server:
-            yield server
-
-    @asynccontextmanager
-    async def workers(
-        self, count: int, direct_delivery: str, cores: Collection[int], **flags: str
+    async def server(
+        self, direct_delivery: str, cores: Collection[int] = (), **flags: str
     ) -> AsyncIterator[Server]:
-        """The same service with several workers, on these cores."""
-        given = {"--workers": str(count), **flags}
-        async with self._running(Server, direct_delivery, given, cores) as server:
-            yield server
-
-    @asynccontextmanager
-    async def daemons(self, direct_delivery: str, **flags: str) -> AsyncIterator[Daemons]:
-        """The same service as two daemons."""
-        async with self._running(Daemons, direct_delivery, flags) as pair:
-            yield pair
-
-    @asynccontextmanager
-    async def _running(
-        self,
-        kind: type[S],
-        direct_delivery: str,
-        flags: Mapping[str, str],
-        cores: Collection[int] = (),
-    ) -> AsyncIterator[S]:
-        folder = make_folder(self._settings.data_root)
+        """A started server on a fresh data folder, with further `flags` ("--name" → value), on
+        these cores or that of the server; ended and cleared away afterwards.
+        """
+        self.data_root.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="autopush-bench-", dir=self.data_root))
         given = dict(self._settings.server_options)
         options = {"--direct-delivery": direct_delivery, **flags, **given}
-        server = kind(self._settings.command, options, folder, cores or {self.cores.server})
+        server = Server(self._settings.command, options, folder, cores or {self.cores.server})
         try:
             server.start()
             try:
@@ -167,25 +135,21 @@ class Run:
                 raise MismatchError(
                     f"{wrong}\nstderr of the server: {server.complaints()}"
                 ) from None
-            server.stop(self._settings.stop_limit)
+            server.stop()
         finally:
             server.kill()
-            remove_folder(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def floored(self, rounds: int, measure: Callable[[], Awaitable[Sample]]) -> Series:
         """Run `measure` this often, with a floor before and after each round."""
         samples = []
-        before = await self.take_floor()
+        before = (await self.floor.take()).total
         for _ in range(rounds):
             sample = await measure()
-            after = await self.take_floor()
+            after = (await self.floor.take()).total
             samples.append(replace(sample, floor_ns=(before + after) / 2))
             before = after
         return Series(samples)
-
-    async def take_floor(self) -> float:
-        """The floor now, in nanoseconds; 0 in a run without one."""
-        return (await self.floor.take()).total if self.floor else 0.0
 
 
 class Stopwatch:

@@ -1,4 +1,4 @@
-"""Starts one autopush server, pinned to its core, and reads what it uses.
+"""Starts one autopush service, pinned to its core, and reads what it uses.
 
 A measured server is a process of its own, with a fresh data folder on a real disk, configured by
 flags only.
@@ -8,11 +8,9 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -20,14 +18,14 @@ from pathlib import Path
 from bench import machine
 from bench.ledger import MismatchError
 
-READY = re.compile(r"autopush (?:connection |endpoint )?ready")
-ANY_PORTS = {"--port": "0", "--endpoint-port": "0", "--router-port": "0"}
+READY = re.compile(r"autopush ready")
 _URL = re.compile(r"\b(wss?|https?)://([^/\s:]+):(\d+)")
+_NODE = re.compile(r"\bnode API [^\s:]+:(\d+)")
 HIGH_LIMITS = {"AUTOPUSH_ENDPOINT_RATE": "999999999/s"}
 """In effect, so that what a limit costs is measured, and never reached. A version that does not
 know one warns of it.
 """
-_NODE = re.compile(r"\bnode API [^\s:]+:(\d+)")
+STOP_LIMIT = 30.0
 
 
 def default_command() -> list[str]:
@@ -71,20 +69,14 @@ class Server:
         options: Mapping[str, str],
         folder: Path,
         cores: Collection[int],
-        *,
-        ports: Mapping[str, str] = ANY_PORTS,
     ) -> None:
         self.folder = folder
         self.host = "127.0.0.1"
         self.port = 0
+        ports = dict.fromkeys(("--port", "--endpoint-port", "--router-port"), "0")
+        own = {"--host": self.host, **ports, "--data": str(folder / "data"), "--workers": "1"}
         self._command = list(command)
-        self._options = {
-            "--host": self.host,
-            **ports,
-            "--data": str(folder / "data"),
-            "--workers": "1",
-            **options,
-        }
+        self._options = {**own, **options}
         self._cores = cores
         self._process: subprocess.Popen[bytes] | None = None
         self._group = 0
@@ -113,18 +105,15 @@ class Server:
             )
         self._group = self._process.pid  # it leads a session of its own: see `spawn`
         until = time.monotonic() + limit
-        while not (line := self._ready_line()):
-            if self._process.poll() is not None:
-                raise MismatchError(
-                    f"the server ended at start ({self._process.returncode}): {self.complaints()}"
-                )
-            if time.monotonic() > until:
-                self.kill()
-                raise MismatchError(
-                    f"no line that says ready within {limit:g} s: {self.complaints()}"
-                )
+        while not (lines := self._ready_lines()):
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise MismatchError(f"not ready within {limit:g} s: {self.complaints()}")
             time.sleep(0.02)
-        self._read_ports(line)
+        own = lines[-1].partition(" · store ")[0]  # whose URL may name a server too
+        ports = {scheme.rstrip("s"): int(port) for scheme, _, port in _URL.findall(own)}
+        if not ports:
+            raise MismatchError(f"the ready line names no URL: {lines[-1]!r}")
+        self.port = ports.get("w", 0) or ports["http"]
 
     def keep_ports(self, endpoint: str) -> None:
         """Start it on the same ports next time; `endpoint` is one that it gave out."""
@@ -132,24 +121,13 @@ class Server:
         if url is None:
             raise MismatchError(f"an endpoint without a port: {endpoint}")
         self._options |= {"--port": str(self.port), "--endpoint-port": url[3]}
-        if node := _NODE.search(self._ready_line()):
+        if node := _NODE.search(self._ready_lines()[-1]):
             self._options["--router-port"] = node[1]
-
-    def _ready_line(self) -> str:
-        lines = self._ready_lines()
-        return lines[-1] if lines else ""
 
     def _ready_lines(self) -> list[str]:
         """One of each version that became ready."""
         lines = (self.folder / "stdout").read_text(errors="replace").splitlines(keepends=True)
         return [line for line in lines if READY.match(line) and line.endswith("\n")]
-
-    def _read_ports(self, line: str) -> None:
-        own = line.partition(" · store ")[0]  # whose URL may name a server too
-        ports = {scheme.rstrip("s"): int(port) for scheme, _, port in _URL.findall(own)}
-        if not ports:
-            raise MismatchError(f"the ready line names no URL: {line!r}")
-        self.port = ports.get("w", 0) or ports["http"]
 
     def cpu_ns(self) -> int:
         return machine.cpu_ns(self.pid)
@@ -199,16 +177,15 @@ class Server:
             before = now
         raise MismatchError(f"the server is still busy {limit:g} s after the last request")
 
-    def stop(self, limit: float = 30.0) -> None:
+    def stop(self) -> None:
         """End it with SIGTERM; it must go with 0 and without a traceback."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
         try:
-            code = self._process.wait(limit)
+            code = self._process.wait(STOP_LIMIT)
         except subprocess.TimeoutExpired:
-            self.kill()
-            raise MismatchError(f"the server did not end within {limit:g} s of SIGTERM") from None
+            raise MismatchError(f"not ended within {STOP_LIMIT:g} s of SIGTERM") from None
         self._process = None
         if code != 0 or "Traceback" in self.complaints():
             raise MismatchError(f"the server ended with {code}: {self.complaints()}")
@@ -226,70 +203,5 @@ class Server:
 
     def complaints(self) -> str:
         """The end of what it wrote to stderr."""
-        return (self.folder / "stderr").read_text(errors="replace")[
-            -2000:
-        ].strip() or "(nothing on stderr)"
-
-
-class Daemons(Server):
-    """An endpoint daemon, a connection daemon and the link between them, on the same core and over
-    the same embedded store, as one server with the CPU time of both. `command` starts the
-    one-process service; its last word is replaced.
-    """
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        options: Mapping[str, str],
-        folder: Path,
-        cores: Collection[int],
-    ) -> None:
-        common = {name: value for name, value in options.items() if name != "--direct-delivery"}
-        (folder / "endpoint").mkdir()
-        self._endpoint = Server(
-            [*command[:-1], "endpoint"],
-            {**options, "--data": str(folder / "data")},
-            folder / "endpoint",
-            cores,
-            ports={"--port": "0"},
-        )
-        super().__init__(
-            [*command[:-1], "connection"],
-            common,
-            folder,
-            cores,
-            ports={"--port": "0", "--router-port": "0"},
-        )
-
-    def start(self, limit: float = 30.0) -> None:
-        self._endpoint.start(limit)
-        self._options["--endpoint-url"] = f"http://{self.host}:{self._endpoint.port}"
-        super().start(limit)
-
-    def cpu_ns(self) -> int:
-        return super().cpu_ns() + self._endpoint.cpu_ns()
-
-    def shares(self) -> tuple[int, int]:
-        """CPU nanoseconds of the endpoint and of the connection node."""
-        return self._endpoint.cpu_ns(), machine.cpu_ns(self.pid)
-
-    def stop(self, limit: float = 30.0) -> None:
-        self._endpoint.stop(limit)
-        super().stop(limit)
-
-    def kill(self) -> None:
-        self._endpoint.kill()
-        super().kill()
-
-    def complaints(self) -> str:
-        return f"{self._endpoint.complaints()}\n{super().complaints()}"
-
-
-def make_folder(root: Path) -> Path:
-    """A fresh folder for one server."""
-    root.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="autopush-bench-", dir=root))
-
-
-def remove_folder(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+        text = (self.folder / "stderr").read_text(errors="replace")
+        return text[-2000:].strip() or "(nothing on stderr)"

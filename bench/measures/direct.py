@@ -20,17 +20,14 @@ async def direct_push(run: Run, *, mode: str, most_floors: float) -> list[Row]:
         repeated = await run.floored(sizes.rounds, lambda: load.pushes(run, sizes.pushes))
 
         async def never_seen() -> Sample:
-            if run.floor:
-                await run.floor.verification(sizes.verifications)
+            await run.floor.verification(sizes.verifications)
             tokens = load.fleet.sender.tokens(load.fleet.origin, sizes.tokens)
             return await load.pushes(run, sizes.tokens, tokens)
 
         new = await run.floored(sizes.rounds, never_seen)
         await load.leave()
-    verification = (
-        statistics.median(run.floor.verifications[-sizes.rounds :]) / 1000 if run.floor else 0.0
-    )
-    extra = (new.microseconds - repeated.microseconds) / verification if verification else 0.0
+    verification = statistics.median(run.floor.verifications[-sizes.rounds :]) / 1000
+    extra = (new.microseconds - repeated.microseconds) / verification
     return [
         cost_row(
             f"direct push, {mode}",
@@ -44,7 +41,5 @@ async def direct_push(run: Run, *, mode: str, most_floors: float) -> list[Row]:
             f"≤ the above + {MOST_VERIFICATIONS} ES256",
             extra <= MOST_VERIFICATIONS,
             note=f"the above {extra:+.2f} ES256",
-            extra_verifications=extra,
-            verification_us=verification,
         ),
     ]

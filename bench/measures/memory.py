@@ -4,11 +4,8 @@ Rule: every connection counted has said hello and registered once, is alive at t
 gets its messages.
 """
 
-from itertools import repeat
-
 from bench.fleet import Fleet
 from bench.ledger import Ledger
-from bench.push_client import ClosedLoop
 from bench.report import Row
 from bench.run import POSTERS, Run
 
@@ -18,8 +15,7 @@ MOST_KIB = 3.0
 async def memory(run: Run) -> list[Row]:
     sizes = run.sizes
     async with run.server("store-first") as server:
-        ledger = Ledger()
-        fleet = Fleet(server, ledger, sizes.held)
+        fleet = Fleet(server, Ledger(), sizes.held)
         await fleet.subscribe_all(sizes.held_before)
         await server.wait_until_idle()
         before = server.memory()
@@ -30,19 +26,8 @@ async def memory(run: Run) -> list[Row]:
         await server.wait_until_idle()
         after = server.memory()
 
-        # all alive, and a thousand of them are sent a message
-        await fleet.barrier()
-        count = min(1000, sizes.held)
-        ledger.begin(count)
-        token = fleet.sender.token(fleet.origin)
-        posters = await fleet.posters(POSTERS)
-        ClosedLoop(posters, fleet.pushes(repeat(token), count), ledger)
-        await ledger.all_answered(sizes.limit)
-        await ledger.all_delivered(sizes.limit)
-        await fleet.barrier()
-        ledger.close_round()
-        for poster in posters:
-            poster.close()
+        await fleet.barrier()  # all are alive
+        await fleet.reach(min(1000, sizes.held), POSTERS, sizes.limit)
         await fleet.leave()
     each = (after.resident - before.resident) / (sizes.held - sizes.held_before) / 1024
     second_half = (after.resident - half.resident) / (sizes.held - sizes.held // 2) / 1024
@@ -54,13 +39,5 @@ async def memory(run: Run) -> list[Row]:
             f"≤ {MOST_KIB:g} KiB",
             each <= MOST_KIB,
             note=f"second half {second_half:.2f} KiB; process {after.resident / 2**20:.0f} MiB",
-            values={
-                "kib_per_connection": each,
-                "kib_per_connection_second_half": second_half,
-                "resident_before": before.resident,
-                "resident_after": after.resident,
-                "anonymous_after": after.anonymous,
-                "held": sizes.held,
-            },
         )
     ]

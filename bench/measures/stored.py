@@ -74,6 +74,5 @@ async def stored(run: Run) -> list[Row]:
             f"≤ {MOST_DRAIN_US:g} µs, none twice",
             drained.microseconds <= MOST_DRAIN_US,
             note="0 came twice",
-            came_twice=0,
         ),
     ]

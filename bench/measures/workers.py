@@ -46,16 +46,6 @@ async def workers(run: Run, *, mode: str) -> list[Row]:
                     f" p99 {p99:.2f} ms (≤ {MOST_MS:g}); as services with nothing between them"
                     f" {apart:.2f} of one's"
                 ),
-                values={
-                    "workers": count,
-                    "cpu_us_per_push": closed.microseconds,
-                    "of_one_worker": ratios[0],
-                    "services_of_one_worker": apart,
-                    "at_rate_cpu_us_per_push": at_rate,
-                    "at_rate_of_one_worker": ratios[1],
-                    "p99_ms": p99,
-                    "rounds": closed.as_json(),
-                },
             )
         )
     return rows
@@ -64,7 +54,7 @@ async def workers(run: Run, *, mode: str) -> list[Row]:
 async def _measure(run: Run, mode: str, count: int) -> tuple[Series, float, list[float]]:
     """Microseconds of CPU time a push, in rounds of a closed loop and at the rate; latencies."""
     sizes = run.sizes
-    async with run.server(mode, **{"--workers": str(count)}) as server:
+    async with run.server(mode, (), **{"--workers": str(count)}) as server:
         load = await Load.on(server, TimedLedger())
         await load.pushes(run, sizes.warm_up)
         closed = Series([await load.pushes(run, sizes.pushes) for _ in range(sizes.rounds)])

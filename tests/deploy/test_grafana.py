@@ -41,24 +41,3 @@ def test_a_query_names_metrics_and_labels_of_the_table(title: str, query: str, l
         }
         compared = set(re.findall(r"(\w+)[=!]~?\"", query))
         assert grouped | compared | set(re.findall(r"{{(\w+)}}", legend)) <= labels, title
-
-
-def test_no_two_panels_overlap() -> None:
-    taken: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        }
-        assert not cells & taken, panel["title"]
-        assert place["x"] + place["w"] <= 24
-        taken |= cells
-
-
-def test_every_panel_says_what_it_shows_and_in_which_unit() -> None:
-    for panel in DASHBOARD["panels"]:
-        if panel["type"] != "row":
-            assert panel["description"]
-            assert panel["fieldConfig"]["defaults"]["unit"]

@@ -213,13 +213,6 @@ def test_the_program_accepts_the_recipe_without_a_warning(
     assert [line for line in proxy.check().splitlines() if re.search(kind.complaint, line)] == []
 
 
-def test_the_caddyfile_is_indented_as_caddy_does() -> None:
-    formatted = subprocess.run(
-        [Caddy.find(), "fmt", Caddy.recipe], capture_output=True, text=True, timeout=30, check=True
-    )
-    assert formatted.stdout == Caddy.recipe.read_text("utf-8")
-
-
 @every_proxy
 def test_no_endpoint_is_in_a_log_while_the_service_is_down(
     kind: type[ReverseProxy], tmp_path: Path

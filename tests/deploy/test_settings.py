@@ -10,7 +10,6 @@ import yaml
 
 from autopush import cli
 from autopush.commands import COMMANDS
-from autopush.settings import OPTIONS
 from autopush.webpush.tokens import new_key
 from support.cases import cases
 from support.paths import ROOT
@@ -21,16 +20,6 @@ TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in FILES}
 TEXTS["docs/deployment.md"] = (ROOT / "docs" / "deployment.md").read_text("utf-8")
 
 BY_NAME = {command.name: command for command in COMMANDS}
-VARIABLES = {
-    name for option in OPTIONS for command in BY_NAME for name in option.variables(command)
-}
-OF_OTHERS = {
-    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"),  # of botocore
-    *("PGPASSWORD", "POSTGRES_USER", "POSTGRES_PASSWORD"),  # of libpq, and of an image
-    *("PUSH_HOST", "UPSTREAM"),  # of the Caddyfile
-    *("ENDPOINT_URL", "WEBSOCKET_URL"),  # of compose.yaml itself
-    *("PATH", "MAINPID", "STATE_DIRECTORY", "PYTHON", "PORT"),
-}
 
 
 def words_of(text: str) -> Iterator[list[str]]:
@@ -50,43 +39,11 @@ LINES = [
 ]
 
 
-def test_command_lines_are_found() -> None:
-    commands = {words[0] for _, words in LINES}
-    assert commands >= {"serve", "connection", "endpoint", "backup", "restore", "maintain"}
-
-
 @cases(("name", "words"), LINES)
 def test_every_command_line_is_understood(name: str, words: list[str]) -> None:
     values = [re.sub(r"^%i$", "8080", word) for word in words]
     _, unknown = cli.make_parser(BY_NAME[values[0]]).parse_known_args(values[1:])
     assert unknown == []
-
-
-@cases("name", TEXTS)
-def test_every_variable_is_one_of_an_option(name: str) -> None:
-    named = set(re.findall(r"\bAUTOPUSH_[A-Z_]*[A-Z]\b", TEXTS[name]))
-    named |= set(
-        re.findall(r"^\s*(?:- name: |-? ?)([A-Z][A-Z_]+[A-Z])\b:?(?: |$)", TEXTS[name], re.M)
-    )
-    named |= set(re.findall(r"\b([A-Z][A-Z_]+[A-Z])=(?!=)", TEXTS[name]))
-    named |= set(re.findall(r"\$\{?([A-Z][A-Z_]+[A-Z])\b", TEXTS[name]))
-    assert named - OF_OTHERS - NOT_VARIABLES <= VARIABLES
-
-
-NOT_VARIABLES = {
-    "ALL",
-    "ARG",
-    "CMD",
-    "COPY",
-    "ENV",
-    "EXPOSE",
-    "FROM",
-    "HEALTHCHECK",
-    "LABEL",
-    "RUN",
-}
-NOT_VARIABLES |= {"STOPSIGNAL", "USER", "VOLUME", "WORKDIR", "HUP", "SIGTERM"}
-"""Words of Dockerfiles and YAML that look like one."""
 
 
 def tables() -> Iterator[tuple[str, str]]:
@@ -102,12 +59,6 @@ def tables() -> Iterator[tuple[str, str]]:
 
 
 TABLES = list(tables())
-
-
-def test_the_recipes_and_the_manifests_have_settings() -> None:
-    assert {name.rpartition("/")[2] for name, _ in TABLES} >= {
-        *("nginx.conf", "Caddyfile", "haproxy.cfg", "embedded.yaml", "cluster.yaml")
-    }
 
 
 @pytest.mark.parametrize(("name", "text"), TABLES)

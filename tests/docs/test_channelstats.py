@@ -4,43 +4,21 @@ Commands, settings and tables of reports are made from the code; these tests hol
 there is explained, and what people typed names things that exist.
 """
 
-import ast
-import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
-from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 from docs._ext import pages
 
-from channelstats.commands import COMMANDS, ListedCommand, doctor, send
+from channelstats.commands import COMMANDS, ListedCommand
 from channelstats.commands.context import make_parser
-from channelstats.days import Calendar
-from channelstats.ingest import runs
-from channelstats.render.data import json_of
-from channelstats.render.names import Directory
-from channelstats.render.reports import Form
-from channelstats.sending import announcing
 from channelstats.settings import OPTIONS, PREFIX, load
 from channelstats.settings.sources import OTHER_VARIABLES
-from channelstats.slack import client
-from channelstats.slack.rate_limits import AppKind, limits
-from channelstats.stats import Options, Period
-from channelstats.stats.period import MOST_SINGLE_DAYS
-from channelstats.tables import configuration, text_store
-from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES
-from channelstats.tables.message_row import MessageRow, item_of
-from channelstats.views.model import ALL_VIEWS, Choice, Kind, Page
-from channelstats.web import auth, filters
-from support.cases import cases
-from support.channelstats.house import EXAMPLE, MODERN, UTC, decoded, house
-from support.paths import PACKAGES, ROOT
+from channelstats.views.model import ALL_VIEWS
+from support.paths import ROOT
 
 PAGES = {path.stem: path for path in sorted((ROOT / "docs" / "channelstats").glob("*.md"))}
 EVERYTHING = {
@@ -88,104 +66,9 @@ def test_every_command_is_explained_outside_the_list_of_commands(command: Listed
     assert re.search(rf"(channelstats |`){command.name}\b", told)
 
 
-async def test_every_key_of_a_report_is_in_the_page_on_the_document(tmp_path: Path) -> None:
-    async with house(tmp_path) as opened:
-        await opened.take_in(EXAMPLE, MODERN)
-        made = await opened.report(Period(date(2024, 3, 10), 7, UTC), Options(MODERN))
-    found = decoded(made)
-    for key in (*found, *keys_below(found)):
-        assert re.search(rf"`{re.escape(key)}`", text_of("document")), key
-
-
-def keys_below(document: Any) -> Iterator[str]:
-    """The names in a report that are no IDs, no dates and no numbers."""
-    yield from document["statistics"]
-    yield from document["new_statistics"]
-    yield from document["new_statistics"]["retention"]
-    yield from document["new_statistics"]["huddles"]
-    yield from document["new_statistics"]["first_reply"]
-    for of in ("user_stats", "enriched_user", "channel_stats", "enriched_channel"):
-        yield from next(iter(document[of].values()))
-    compared = document["compared"]
-    yield from compared
-    for of in ("channels", "users"):
-        one = next(iter(compared[of].values()))
-        yield from one
-    yield from compared["users"][next(iter(compared["users"]))]["people"]
-
-
 @pytest.mark.parametrize("title", ALL_VIEWS.values())
 def test_every_view_says_what_it_answers(title: str) -> None:
     assert [row for row in rows("dashboard") if row.startswith(f"| {title} |")]
-
-
-def attributes_of_a_message() -> set[str]:
-    values = {"ts": "1700000000.000100"}
-    for field in msgspec.structs.fields(MessageRow):
-        values.setdefault(field.name, {str: "x", int: 1, bool: True}[field.type])  # type: ignore[arg-type]
-    return set(item_of(MessageRow(**values), Calendar(UTC))) - {"cid_ts"}  # type: ignore[arg-type]
-
-
-def keys_of_an_exported_view() -> Iterator[str]:
-    today = date(2024, 3, 16)
-    view = Page("people", ("People",), Choice(today, today), (today, today))
-    yield from json.loads(json_of(view, Directory()))
-    yield from Kind
-
-
-SCOPES = (*doctor.NEEDED_SCOPES.values(), *doctor.USEFUL_SCOPES.values())
-
-
-@pytest.mark.parametrize(
-    ("page", "heading", "names"),
-    [
-        ("data", "## A message", attributes_of_a_message()),
-        ("data", "", {*HASH_KEYS.values(), *(index.name for index in MESSAGE_INDEXES)}),
-        ("dashboard", "## Numbers for programs", {*keys_of_an_exported_view()}),
-        ("dashboard", "## Filters", {*filters.NAMES}),
-        ("getting-started", "", {*Form}),
-        ("slack", "", {*send.DESTINATIONS}),
-        ("slack", "## Scopes", {scope for purpose in SCOPES for scope, _ in purpose}),
-    ],
-)
-def test_a_section_names_all_of_its_subject(page: str, heading: str, names: set[str]) -> None:
-    text = text_of(page)
-    section = text.partition(heading)[2].partition("\n## ")[0] if heading else text
-    assert {name for name in names if f"`{name}`" not in section} == set()
-
-
-IN_WORDS = {3: "three", 5: "five", 6: "six", 10: "ten", 12: "twelve"}
-READ = load({}, {})
-UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
-
-
-@cases(
-    ("page", "words"),
-    [
-        ("slack", f"within {IN_WORDS[runs.BELIEVED // 3600]} hours"),
-        ("slack", f"after {IN_WORDS[runs.UNANSWERED]} channels in a row"),
-        ("slack", f"does not answer {IN_WORDS[client.TRIES]} times"),
-        ("slack", f"{limits(AppKind.INTERNAL)['conversations.replies'].per_minute} calls a minute"),
-        ("slack", f"once a minute, {UNLISTED.items} at a time"),
-        ("slack", f"`max_age` days ({READ.max_age})"),
-        ("slack", f"`refetch` days ({READ.refetch})"),
-        ("slack", f"`thread_max_age` days ({READ.thread_max_age})"),
-        ("troubleshooting", f"rate limited {client.HOLDS} times in a row"),
-        ("troubleshooting", f"no answer for {runs.UNANSWERED} channels in a row"),
-        ("troubleshooting", f"{IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
-        ("architecture", f"silent for {IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
-        ("dashboard", f"every {IN_WORDS[announcing.EVERY // 60]} minutes"),
-        ("dashboard", f"let in for {auth.COOKIE_SECONDS // 86_400} days"),
-        ("dashboard", f"{IN_WORDS[auth.SHORTEST_TOKEN]} characters or more"),
-        ("dashboard", f"after {IN_WORDS[auth.MAX_FAILURES]} wrong ones in a minute"),
-        ("dashboard", f"beyond {MOST_SINGLE_DAYS} days"),
-        ("dashboard", f"{filters.USUAL} without it"),
-        ("dashboard", f":{READ.port}/"),
-        ("data", f"more than {text_store.LIMIT:,} bytes"),
-    ],
-)
-def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> None:
-    assert words in " ".join(text_of(page).split())
 
 
 # ── what people typed names things that exist ────────────────────────────────────────────────────
@@ -244,36 +127,3 @@ def test_settings_files_that_pages_show_are_valid(page: str, tmp_path: Path) -> 
 def test_variables_that_pages_name_exist(page: str) -> None:
     named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", text_of(page)))
     assert named <= {*(setting.variable for setting in OPTIONS), *OTHER_VARIABLES}
-
-
-# ── what is said when something is wrong ─────────────────────────────────────────────────────────
-
-
-def said_by_the_code() -> list[str]:
-    """The pieces of text in the code that are of several words, or are codes of Slack."""
-    trees = (ast.parse(path.read_text("utf-8")) for path in PACKAGES.glob("*/src/**/*.py"))
-    found = {
-        node.value.strip(" :;,.()'")
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    return [piece for piece in found if len(piece) >= 7 and re.search("[ _]", piece)]
-
-
-def share_said(line: str, pieces: list[str]) -> float:
-    """How much of a line is pieces: the rest of it is names and numbers."""
-    said = [False] * len(line)
-    for piece in pieces:
-        if (at := line.find(piece)) >= 0:
-            said[at : at + len(piece)] = [True] * len(piece)
-    return sum(said) / len(line)
-
-
-def test_lines_that_are_explained_are_lines_that_the_program_prints() -> None:
-    pieces = said_by_the_code()
-    first = "\n".join(row.split(" | ")[0] for row in rows("troubleshooting"))
-    explained = [line for line in SPAN.findall(first) if " " in line]
-    assert len(explained) > 20
-    assert not [line for line in explained if share_said(line, pieces) < 0.2]
-    assert share_said("nothing is here that anybody ever says", pieces) < 0.2

@@ -9,37 +9,19 @@ import re
 import tomllib
 from collections.abc import Iterator
 from itertools import chain
-from xml.etree import ElementTree
 
 import yaml
 from bench import report
 from bench.measures import MEASURES
-from bench.request_costs import KINDS
-from docs._ext import month_picture, pages, state_diagram
+from docs._ext import pages
 
-from autopush.api import request_log
-from autopush.api.push import MAX_WAITING
-from autopush.api.registration import MAX_BODY, MAX_CHANNELS
-from autopush.bridges import stub
 from autopush.commands import COMMANDS
-from autopush.delivery import bridged
-from autopush.delivery.bridge_contract import Router
-from autopush.net import timers
 from autopush.net.frames import CloseCode
-from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol import effects
 from autopush.protocol import messages as client_messages
-from autopush.protocol.broadcasts import NOT_FOUND, TOO_MANY
-from autopush.protocol.session import Rules
-from autopush.protocol.states import TRANSITIONS
-from autopush.settings import OPTIONS, Settings
+from autopush.settings import OPTIONS
 from autopush.settings.reference import option_anchor
-from autopush.store import messages
-from autopush.store.rotation import MIN_KEEP, QUIET_FROM_DAY
-from autopush.telemetry import log_handlers, logs, process
-from autopush.webpush.encryption import MAX_PLAINTEXT
 from autopush.webpush.errors import ERRORS, Errno
-from keytables.sqlite import writer
 from support.cases import cases
 from support.paths import PACKAGES, ROOT
 
@@ -53,13 +35,6 @@ PAGES = {page: pages.fill(text) for page, text in SOURCES.items()}
 README = (ROOT / "README.md").read_text("utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
 EVERYTHING = {**PAGES, "README": README, "CHANGELOG": CHANGELOG}
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def drawing() -> ElementTree.Element:
-    found = re.search(r"<svg .*?</svg>", PAGES["protocol"], re.DOTALL)
-    assert found is not None, "no diagram in the protocol page"
-    return ElementTree.fromstring(found[0])
 
 
 # The pages cover the code
@@ -128,63 +103,9 @@ def test_every_measure_of_the_benchmarks_is_explained(measure: str) -> None:
     assert f"`{measure}`" in PAGES["benchmarks"]
 
 
-def test_the_table_of_what_requests_cost_has_every_kind_and_its_limit() -> None:
-    rows = [line.strip("| ").split(" | ") for line in PAGES["security"].splitlines()]
-    listed = [(cells[0], cells[-1]) for cells in rows if len(cells) == 5]
-    assert [(kind.name, kind.limit) for kind in KINDS] == [
-        each for each in listed if each[0] in {kind.name for kind in KINDS}
-    ]
-
-
 @cases("column", [name for name in report.COLUMNS[1:] if name])
 def test_every_column_of_the_benchmarks_is_explained(column: str) -> None:
     assert f"| {column} |" in PAGES["benchmarks"]
-
-
-IN_WORDS = {3: "three", 5: "five", 10: "ten", 1: "one", 0.0005: "half a millisecond"}
-
-
-@cases(
-    ("page", "words"),
-    [
-        ("protocol", f"the user agent has {Rules().max_channels:,} channels"),
-        ("operations", f"| none | {Rules().max_channels:,} |"),
-        ("operations", f"up to {logs.CAPACITY:,} lines wait"),
-        ("operations", f"before the process ends, for at most {logs.FLUSH_TIMEOUT:g} s"),
-        ("operations", f"{IN_WORDS[request_log.LINES_PER_SECOND]} lines a second at most"),
-        ("operations", f"{IN_WORDS[log_handlers.REPORTS_PER_MINUTE]} events a minute of one type"),
-        ("operations", f"when it is full, and after {log_handlers.FLUSH_INTERVAL:g} s"),
-        ("operations", f"is sent again, {IN_WORDS[log_handlers.RETRIES]} times"),
-        ("operations", f"the rest is sent, for at most {log_handlers.CLOSE_TIMEOUT:g} s"),
-        ("protocol", f"{IN_WORDS[messages.PAGE]} at most at a time"),
-        ("protocol", f"{WebSocketProtocol.message_timeout:g} s from its first byte to its last"),
-        ("protocol", f"has to be read within {WebSocketProtocol.output_timeout:g} s"),
-        ("protocol", f"at most {WebSocketProtocol.max_message // 1024} KiB a message"),
-        ("architecture", f"{timers.MAX_STEPS} steps or {IN_WORDS[timers.MAX_SECONDS]}"),
-        ("architecture", f"up to {MAX_WAITING:,} may wait"),
-        ("bridges", f"| {Router.timeout:g} s, unless a router sets another |"),
-        ("bridges", f"in one worker | {Router.max_under_way}, unless a router sets another |"),
-        ("bridges", f"`Retry-After: {bridged.BUSY_RETRY}` |"),
-        ("bridges", f"| outages in a row | {bridged.MAX_FAILURES} | the circuit opens: for"),
-        ("bridges", f"opens: for {bridged.CIRCUIT_RESET:g} s every message"),
-        ("bridges", f"when the service stops, within {bridged.CLOSE_TIMEOUT:g} s"),
-        ("maintenance", f"up to {MAX_PLAINTEXT:,} bytes"),
-        ("maintenance", f"from the {QUIET_FROM_DAY}th day on"),
-        ("maintenance", f"`--keep-months` ({MIN_KEEP}: this month and the previous one)"),
-        ("bridges", f"at most {MAX_BODY // 1024} KiB"),
-        ("bridges", f"at most {MAX_CHANNELS:,} subscriptions"),
-        ("bridges", f"`Retry-After: {stub.RETRY_AFTER}`"),
-        ("protocol", f'"{NOT_FOUND}"'),
-        ("protocol", f"(`{TOO_MANY}`)"),
-        ("operations", f"`max_broadcasts` | {Settings().max_broadcasts} |"),
-        ("metrics", f"at most {IN_WORDS[process.PUBLISH_INTERVAL]} second old"),
-        ("storage", f"a pause of {writer.PAUSE * 1000:g} ms"),
-        ("storage", f"slices of {IN_WORDS[writer.TIME_SLICE]}"),
-        ("storage", f"{writer.MAX_BATCH:,} writes or {writer.MAX_BATCH_BYTES >> 20} MiB in a"),
-    ],
-)
-def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> None:
-    assert words in " ".join(PAGES[page].split())
 
 
 @cases("page", EVERYTHING)
@@ -193,25 +114,6 @@ def test_files_that_pages_name_exist(page: str) -> None:
         r"(?<![\w/])(?:packages|tests|bench|docs|deploy)/[\w/.-]+\w", EVERYTHING[page]
     ):
         assert (ROOT / path).exists() or path.startswith("docs/_build"), path
-
-
-# The diagram
-
-
-def test_the_diagram_has_a_label_for_every_transition() -> None:
-    labels = [
-        text.text for text in drawing().iter(f"{SVG}text") if "label" in text.get("class", "")
-    ]
-    legend = list(state_diagram.ACTORS)
-    expected = sorted([event.name.lower() for _, event in TRANSITIONS] + legend)
-    assert sorted(str(label) for label in labels) == expected
-
-
-def test_the_picture_of_a_move_shows_its_steps_in_order() -> None:
-    root = ElementTree.fromstring(month_picture.draw())
-    numbers = [text.text for text in root.iter(f"{SVG}text") if text.get("class") == "number"]
-    assert [text for text in numbers if str(text).isdigit()] == list(month_picture.STEPS)
-    assert list(month_picture.STEPS.values()) == sorted(month_picture.STEPS.values())
 
 
 # The pages name things that exist
@@ -257,19 +159,6 @@ def test_error_numbers_that_pages_link_to_exist(page: str) -> None:
 @cases("page", EVERYTHING)
 def test_no_page_loads_anything_from_elsewhere(page: str) -> None:
     assert not re.search(r"!\[[^]]*\]\(https?:|<(?:img|script|link)\b", EVERYTHING[page])
-
-
-def test_links_from_the_readme_into_the_tree_resolve() -> None:
-    named = re.findall(r"\]\(((?!https?:)[^)#]+)(?:#[^)]*)?\)", README)
-    assert named
-    for path in named:
-        assert (ROOT / path).exists(), path
-
-
-def test_the_readme_shows_both_commands_on_its_first_screen() -> None:
-    first_screen = "\n".join(README.splitlines()[:40])
-    assert "\nmake serve" in first_screen
-    assert "\nmake test" in first_screen
 
 
 def test_every_extra_is_listed() -> None:

@@ -62,14 +62,3 @@ def test_queries_name_samples_and_labels_that_exist(expression: str) -> None:
             pattern = value if operator == "=~" else re.escape(value)
             assert any(re.fullmatch(pattern, each) for each in labels[label]), selector
     assert expression.count("(") == expression.count(")")
-
-
-def test_what_is_left_out_is_not_there() -> None:
-    names = {metric.name for metric in METRICS}
-    table = PAGE.partition("\n## What is left out\n")[2]
-    rows = [row.split(" | ")[0] for row in table.splitlines() if row.startswith("| `")]
-    left_out = {
-        name for row in rows for name in re.findall(r"`([\w.*<>]+)`", row) if "tag" not in row
-    }
-    assert left_out
-    assert not left_out & names

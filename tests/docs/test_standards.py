@@ -12,29 +12,12 @@ from support.paths import PACKAGES, ROOT
 
 PAGE = (ROOT / "docs" / "standards.md").read_text("utf-8")
 SECTIONS = {
-    "RFC 8030": [
-        "4",
-        "4.1",
-        "5",
-        "5.1",
-        "5.2",
-        "5.3",
-        "5.4",
-        "6",
-        "6.1",
-        "6.2",
-        "6.3",
-        "7.2",
-        "7.3",
-        "7.3.1",
-        "8",
-        "8.2",
-        "8.3",
-        "8.4",
-        "8.5",
-    ],
-    "RFC 8291": ["4"],
-    "RFC 8292": ["2", "2.1", "3", "3.2", "4.1", "4.2", "5"],
+    standard: sections.split()
+    for standard, sections in {
+        "RFC 8030": "4 4.1 5 5.1 5.2 5.3 5.4 6 6.1 6.2 6.3 7.2 7.3 7.3.1 8 8.2 8.3 8.4 8.5",
+        "RFC 8291": "4",
+        "RFC 8292": "2 2.1 3 3.2 4.1 4.2 5",
+    }.items()
 }
 """The sections that ask something of a push service."""
 

@@ -1,7 +1,6 @@
 """The page about TLS: its commands make what the service and its clients can use."""
 
 import asyncio
-import configparser
 import re
 import ssl
 import subprocess
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from autopush.net.tls import ClientTls, ServerTls
-from autopush.settings import Settings
 from support.paths import ROOT
 from support.tools import need
 
@@ -52,16 +50,6 @@ async def test_the_commands_make_a_ca_and_a_certificate_that_its_clients_trust(m
             await writer.wait_closed()
     server.close()
     await server.wait_closed()
-
-
-def test_the_first_lines_of_the_page_announce_the_public_names() -> None:
-    block = re.search(r"```ini\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert block
-    lines = configparser.ConfigParser()
-    lines.read_string("[shared]\n" + block[1])
-    settings = Settings(**dict(lines["shared"]))  # type: ignore[arg-type]
-    assert settings.public_endpoint_url == "https://push.example.org:8082"
-    assert settings.public_websocket_url == "wss://push.example.org:8080/"
 
 
 def test_the_hook_for_renewals_is_a_shell_script() -> None:

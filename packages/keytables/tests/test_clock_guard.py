@@ -2,7 +2,7 @@
 
 import pytest
 
-from keytables.clock_guard import BELIEVED_AFTER, MAX_JUMP, ClockGuard, read_clocks, steady_clock
+from keytables.clock_guard import BELIEVED_AFTER, MAX_JUMP, ClockGuard, read_clocks
 from support.clocks import ManualClock
 
 DAY = 86_400.0
@@ -16,13 +16,6 @@ class Clocks:
     def wait(self, seconds: float, drift: float = 0.0) -> None:
         self.wall.advance(seconds * (1 + drift))
         self.steady.advance(seconds)
-
-
-def test_clocks_that_go_alike_agree() -> None:
-    clocks = Clocks()
-    for _ in range(100):
-        clocks.wait(60)
-        assert clocks.guard.jump() == 0.0
 
 
 def test_a_jump_is_noticed_until_it_is_undone() -> None:
@@ -55,12 +48,6 @@ def test_a_process_that_starts_late_takes_a_slow_gain_for_no_jump() -> None:
     assert later.jump() == 0.0
     clocks.wait(60)
     assert later.jump() == 0.0
-
-
-def test_a_jump_back_is_noticed_too() -> None:
-    clocks = Clocks()
-    clocks.wall.advance(-DAY)
-    assert clocks.guard.jump() == -DAY
 
 
 def test_a_new_time_is_believed_when_it_has_stayed() -> None:
@@ -97,10 +84,3 @@ def test_a_clock_that_gains_slowly_never_jumps() -> None:
     for _ in range(10_000):
         clocks.wait(3600, drift=0.0003)
         assert clocks.guard.jump() == 0.0
-
-
-def test_the_steady_clock_does_not_stand_still() -> None:
-    first = steady_clock()
-    while steady_clock() == first:
-        pass
-    assert steady_clock() > first

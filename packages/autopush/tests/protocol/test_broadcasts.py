@@ -27,19 +27,6 @@ def changes(subscriptions: Subscriptions) -> dict[str, object]:
     return subscriptions.take_changes()[1]
 
 
-def test_what_is_newer_than_what_the_user_agent_knows_is_said_at_once() -> None:
-    broadcasts = Broadcasts({"a": "2", "b": "7"})
-    assert broadcasts.no_subscriptions.add({"a": "1", "b": "7"})[1] == {"a": "2"}
-
-
-def test_an_unknown_id_is_an_error_beside_the_versions_and_is_not_subscribed_to() -> None:
-    broadcasts = Broadcasts({"a": "2"})
-    subscriptions, news = broadcasts.no_subscriptions.add({"a": "1", "x": "1"})
-    assert news == {"a": "2", "errors": {"x": NOT_FOUND}}
-    broadcasts.update({"a": "2", "x": "5"})
-    assert changes(subscriptions) == {}
-
-
 @cases("known", [None, 3, ["2"], {}, True])
 def test_what_is_no_text_is_no_version(known: object) -> None:
     broadcasts = Broadcasts({"a": "2"})
@@ -50,59 +37,6 @@ def test_what_is_no_text_is_no_version(known: object) -> None:
 def test_what_is_no_object_has_no_ids(wanted: object) -> None:
     broadcasts = Broadcasts({"a": "2"})
     assert broadcasts.no_subscriptions.add(wanted) == (broadcasts.no_subscriptions, {})
-
-
-def test_a_change_is_told_once_to_those_who_subscribed_to_it() -> None:
-    broadcasts = Broadcasts({"a": "1", "b": "1"})
-    of_a, of_both = subscribed(broadcasts, a="1"), subscribed(broadcasts, a="1", b="1")
-    assert changes(of_a) == changes(of_both) == {}
-    assert broadcasts.update({"a": "1", "b": "2"}) == 1
-    of_a, news_of_a = of_a.take_changes()
-    of_both, news_of_both = of_both.take_changes()
-    assert (news_of_a, news_of_both) == ({}, {"b": "2"})
-    assert changes(of_a) == changes(of_both) == {}
-
-
-def test_only_the_newest_version_is_told() -> None:
-    broadcasts = Broadcasts({"a": "1"})
-    subscriptions = subscribed(broadcasts, a="1")
-    broadcasts.update({"a": "2"})
-    broadcasts.update({"a": "3"})
-    assert changes(subscriptions) == {"a": "3"}
-
-
-def test_a_source_that_says_the_same_changes_nothing() -> None:
-    broadcasts = Broadcasts({"a": "1"})
-    assert broadcasts.update({"a": "1"}) == 0
-    assert broadcasts.change_count == 1
-
-
-def test_an_id_that_the_source_leaves_out_for_a_while_is_no_change() -> None:
-    broadcasts = Broadcasts({"a": "1", "b": "1"})
-    subscriptions = subscribed(broadcasts, a="1", b="1")
-    broadcasts.update({})
-    broadcasts.update({"a": "1", "b": "1"})
-    assert changes(subscriptions) == {}
-
-
-def test_a_further_subscription_brings_what_is_pending_of_earlier_ones() -> None:
-    broadcasts = Broadcasts({"a": "1", "b": "1", "c": "1"})
-    subscriptions = subscribed(broadcasts, a="1", b="1")
-    broadcasts.update({"a": "2", "b": "2", "c": "1"})
-    subscriptions, news = subscriptions.add({"b": "2", "c": "1"})
-    assert news == {"a": "2"}, "the user agent has said that it knows this version of b"
-    assert changes(subscriptions) == {}
-    broadcasts.update({"a": "3", "b": "3", "c": "3"})
-    assert changes(subscriptions) == {"a": "3", "b": "3", "c": "3"}
-
-
-def test_an_empty_subscription_brings_what_is_pending() -> None:
-    broadcasts = Broadcasts({"a": "1"})
-    subscriptions = subscribed(broadcasts, a="1")
-    broadcasts.update({"a": "2"})
-    subscriptions, news = subscriptions.add({})
-    assert news == {"a": "2"}
-    assert changes(subscriptions) == {}
 
 
 def test_a_user_agent_subscribes_to_so_many_ids_and_no_more() -> None:

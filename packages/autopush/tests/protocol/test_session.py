@@ -16,7 +16,6 @@ from autopush.protocol.effects import (
     Identified,
     Identify,
     ReadStored,
-    ReportNack,
     Send,
     SetTimer,
     SetUrgency,
@@ -114,15 +113,6 @@ def test_the_hello_reply_has_the_ping_interval_if_there_is_one() -> None:
     assert sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["ping"] == 300
 
 
-@cases("broadcasts", [None, {}, [], "x", 3])
-def test_without_wanted_broadcasts_the_reply_has_an_empty_object(broadcasts: object) -> None:
-    session = new_session()
-    request = identify(session, broadcasts=broadcasts)
-    assert (
-        sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["broadcasts"] == {}
-    )
-
-
 def with_broadcasts(
     broadcasts: Broadcasts, wanted: object, **hello: object
 ) -> tuple[Session, dict[str, object]]:
@@ -136,10 +126,6 @@ def with_broadcasts(
 def subscribe(session: Session, wanted: object) -> list[dict[str, object]]:
     """What is answered to a `broadcast_subscribe`."""
     return sent(session.receive(frame(messageType="broadcast_subscribe", broadcasts=wanted), NOW))
-
-
-def test_with_current_versions_the_hello_reply_has_an_empty_object() -> None:
-    assert with_broadcasts(Broadcasts({"a/b": "1"}), {"a/b": "1"})[1]["broadcasts"] == {}
 
 
 def test_changed_broadcasts_are_sent_in_place_of_the_next_ping_only() -> None:
@@ -305,15 +291,6 @@ def set_urgency(session: Session, min_urgency: str) -> Sequence[Effect]:
     return others
 
 
-def test_urgency_is_answered_when_it_is_recorded() -> None:
-    session = subscribed()
-    request = request_in(session.receive(frame(messageType="urgency", min="high"), NOW))
-    assert session.accept(message(1, urgency="low"), None), "it is not in effect before the answer"
-    assert sent(session.on_result(request, True, NOW)) == [URGENCY_SET]
-    assert session.state is State.ACTIVE
-    assert not session.accept(message(2), None)
-
-
 def test_urgency_as_it_is_already_is_answered_at_once() -> None:
     session = subscribed()
     assert sent(session.receive(frame(messageType="urgency", min="very-low"), NOW)) == [URGENCY_SET]
@@ -373,25 +350,6 @@ def test_storage_is_read_when_the_urgency_falls_and_not_when_it_rises() -> None:
     assert set_urgency(session, "normal") == []
 
 
-def test_when_the_urgency_falls_during_a_read_storage_is_read_once_more() -> None:
-    session = filtered("high")
-    (read,) = session.check_storage()
-    assert set_urgency(session, "low") == []
-    page = StoredPage([stored(1)], None, frozenset([CHANNEL]))
-    effects = session.on_result(request_in([read]), page, NOW)
-    assert [text["version"] for text in sent(effects)] == ["version-1"]
-    assert session.receive(ack(1), NOW)[-1] == ReadStored(None)
-
-
-def test_what_is_stored_below_the_urgency_is_neither_sent_nor_deleted() -> None:
-    session = filtered("normal")
-    read = request_in(session.check_storage())
-    rows = [stored(1, urgency="low"), stored(2, urgency="normal"), stored(3, urgency="very-low")]
-    effects = session.on_result(read, StoredPage(rows, None, frozenset([CHANNEL])), NOW)
-    assert [text["version"] for text in sent(effects)] == ["version-2"]
-    assert session.receive(ack(2), NOW) == [DeleteMessages([rows[1].row])]
-
-
 def test_what_is_expired_below_the_urgency_is_deleted() -> None:
     session = filtered("normal")
     read = request_in(session.check_storage())
@@ -408,16 +366,6 @@ def test_one_page_of_stored_messages_begins_with_the_most_urgent() -> None:
     page = StoredPage(rows, None, frozenset([CHANNEL]), urgencies=urgencies)
     order = [text["version"] for text in sent(session.on_result(read, page, NOW))]
     assert order == [f"version-{number}" for number in (1, 4, 2, 5, 0, 3)]
-
-
-def test_pages_of_normal_messages_are_read_once() -> None:
-    session = subscribed()
-    session.check_storage()
-    page = StoredPage([stored(1)], "a", frozenset([CHANNEL]))
-    assert sent(session.on_result(ReadStored(None), page, NOW))
-    assert session.receive(ack(1), NOW)[-1] == ReadStored("a")
-    session.on_result(ReadStored("a"), StoredPage([], None), NOW)
-    assert session.drain is None
 
 
 def test_a_hello_brings_the_urgency_and_its_answer_says_what_is_in_effect() -> None:
@@ -609,31 +557,10 @@ def test_register_refuses_a_channel_beyond_the_limit_but_not_a_known_one() -> No
 # ── direct delivery ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_accepted_message_is_kept_until_it_is_acked() -> None:
-    session = subscribed()
-    assert session.accept(message(1), None)
-    assert list(session.unacked) == ["version-1"]
-    assert session.receive(ack(1), NOW) == []
-    assert session.unacked == {}
-
-
-def test_a_stored_message_is_deleted_when_it_is_acked() -> None:
-    session = subscribed()
-    row = Row("02:5:x", None)
-    session.accept(message(1), row)
-    assert session.receive(ack(1), NOW) == [DeleteMessages([row])]
-
-
 def test_a_message_with_ttl_0_is_not_tracked() -> None:
     session = subscribed()
     assert session.accept(message(1, ttl=0), None)
     assert session.unacked == {}
-
-
-def test_nothing_is_accepted_before_the_hello_reply() -> None:
-    session = new_session()
-    session.receive(frame(messageType="hello", use_webpush=True), NOW)
-    assert not session.accept(message(1), None)
 
 
 def test_a_message_refused_before_the_hello_reply_is_read_from_storage_after_it() -> None:
@@ -660,12 +587,6 @@ def test_a_session_is_busy_while_its_output_is_paused() -> None:
     assert not session.accept(message(1), None)
     assert session.check_storage() == ()
     assert session.output_resumed() == [ReadStored(after=None)]
-
-
-def test_resumed_output_reads_storage_only_if_something_was_refused() -> None:
-    session = subscribed()
-    session.output_paused = True
-    assert session.output_resumed() == ()
 
 
 # ── ack and nack ────────────────────────────────────────────────────────────────────────────────
@@ -703,14 +624,6 @@ def test_malformed_entries_of_an_ack_are_skipped() -> None:
     assert session.unacked == {}
 
 
-def test_a_nack_keeps_the_message() -> None:
-    session = subscribed()
-    session.accept(message(1), None)
-    (report,) = session.receive(frame(messageType="nack", version="version-1", code=301), NOW)
-    assert isinstance(report, ReportNack)
-    assert list(session.unacked) == ["version-1"]
-
-
 # ── storage ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -723,13 +636,6 @@ def read_pages(session: Session, *pages: StoredPage) -> Sequence[Effect]:
 
 
 FIRST = StoredPage([], "01:x", frozenset({CHANNEL}))
-
-
-def test_a_pass_ends_with_the_last_page_and_another_may_begin() -> None:
-    session = identified(new=False)
-    assert read_pages(session, FIRST) == [ReadStored(after="01:x")]
-    assert read_pages(session, StoredPage([], None)) == []
-    assert session.check_storage() == [ReadStored(after=None)]
 
 
 def test_rows_before_the_read_pointer_are_skipped() -> None:
@@ -884,16 +790,6 @@ def test_what_is_overdue_does_not_count_against_msg_limit() -> None:
     assert session.state is State.ACTIVE
 
 
-def test_a_message_acked_while_a_page_is_read_is_not_sent_from_that_page() -> None:
-    session = identified(new=False)
-    request = request_in(read_pages(session, FIRST))
-    direct = stored(1)
-    session.accept(direct.notification, direct.row)
-    assert session.receive(ack(1), NOW) == [DeleteMessages([direct.row])]
-    effects = session.on_result(request, StoredPage([direct, stored(2)], None), NOW)
-    assert [m["version"] for m in sent(effects)] == ["version-2"]
-
-
 def test_an_unacked_message_whose_row_is_read_is_deleted_when_acked() -> None:
     session = identified(new=False)
     request = request_in(read_pages(session, FIRST))
@@ -901,15 +797,6 @@ def test_an_unacked_message_whose_row_is_read_is_deleted_when_acked() -> None:
     session.accept(copy.notification, None)
     session.on_result(request, StoredPage([copy], None), NOW)
     assert session.receive(ack(1), NOW) == [DeleteMessages([copy.row])]
-
-
-def test_an_unacked_message_is_not_sent_again_from_storage() -> None:
-    session = identified(new=False)
-    request = request_in(read_pages(session, FIRST))
-    direct = stored(1)
-    session.accept(direct.notification, direct.row)
-    effects = session.on_result(request, StoredPage([direct, stored(2)], None), NOW)
-    assert [m["version"] for m in sent(effects)] == ["version-2"]
 
 
 def test_expired_messages_are_deleted_and_the_next_page_is_read_at_once() -> None:
@@ -935,24 +822,6 @@ def test_no_row_is_deleted_by_a_list_of_channels_that_is_older_than_it() -> None
     assert not session.unacked
 
 
-def test_a_register_that_completes_while_a_page_is_read_is_kept_whatever_the_page_lists() -> None:
-    session = identified(new=False)
-    register = request_in(session.receive(frame(messageType="register", channelID=OTHER), NOW))
-    session.on_result(register, "https://push.example/wpush/v1/token", NOW)
-    effects = read_pages(session, FIRST, StoredPage([stored(1, channel=OTHER)], None))
-    assert [message["version"] for message in sent(effects)] == ["version-1"]
-    assert session.channels == (CHANNEL, OTHER)
-
-
-def test_an_unregister_that_completes_while_a_page_is_read_is_kept_too() -> None:
-    session = identified(new=False)
-    gone = request_in(session.receive(frame(messageType="unregister", channelID=CHANNEL), NOW))
-    session.on_result(gone, None, NOW)
-    effects = read_pages(session, FIRST)
-    assert session.channels == ()
-    assert effects == [ReadStored(after="01:x")]
-
-
 def test_what_was_registered_before_a_page_is_read_is_as_the_page_says() -> None:
     session = identified(new=False)
     register = request_in(session.receive(frame(messageType="register", channelID=OTHER), NOW))
@@ -961,14 +830,6 @@ def test_what_was_registered_before_a_page_is_read_is_as_the_page_says() -> None
     session.check_storage()
     read_pages(session, StoredPage([], None, frozenset({CHANNEL})))
     assert session.channels == (CHANNEL,)
-
-
-def test_a_check_during_a_pass_starts_another_pass_after_it() -> None:
-    session = identified(new=False)
-    assert session.check_storage() == ()
-    effects = read_pages(session, FIRST, StoredPage([], None))
-    assert effects == [ReadStored(after=None)]
-    assert read_pages(session, StoredPage([], None)) == []
 
 
 def test_an_old_record_is_dropped_when_its_messages_are_acked() -> None:
@@ -1012,20 +873,6 @@ def test_a_read_in_an_overload_is_retried_after_5_to_59_s() -> None:
     assert session.check_storage() == ()
     assert session.on_timer(TimerReason.RETRY_READ, NOW) == [request]
     assert read_pages(session, FIRST, StoredPage([stored(1)], None))
-
-
-def test_while_a_read_waits_for_its_retry_messages_flow_and_none_is_sent_twice() -> None:
-    session = identified(new=False)
-    read_pages(session, FIRST)
-    session.on_failure(ReadStored(after="01:x"), StoreFailure.OVERLOADED)
-    acked, unacked = stored(1), stored(2)
-    for direct in (acked, unacked):
-        assert session.accept(direct.notification, direct.row)
-    assert session.receive(ack(1), NOW) == [DeleteMessages([acked.row])]
-    request = request_in(session.on_timer(TimerReason.RETRY_READ, NOW))
-    page = StoredPage([unacked, stored(3)], None)
-    effects = session.on_result(request, page, NOW)
-    assert [m["version"] for m in sent(effects)] == ["version-3"]
 
 
 def test_a_message_table_that_is_gone_drops_the_user() -> None:
@@ -1119,13 +966,6 @@ def test_an_ack_of_as_many_messages_as_fit_into_one_is_read() -> None:
     assert len(updates) > 500
     session.receive(frame(messageType="ack", updates=updates), NOW)
     assert session.unacked == {}
-
-
-def test_a_number_that_no_float_can_hold_is_as_any_unknown_message() -> None:
-    for state in (new_session(), identified()):
-        (close,) = state.receive(b'{"x":1e999}', NOW)
-        assert isinstance(close, Close)
-        assert close.code == 1008
 
 
 @pytest.mark.parametrize("kind", ["register", "unregister"])

@@ -87,13 +87,6 @@ def test_a_hello_is_counted_by_what_became_of_the_uaid(
     assert session.is_existing is is_existing
 
 
-def test_a_hello_that_is_not_answered_yet_is_not_counted(metrics: Metrics) -> None:
-    session = new_session(metrics=metrics)
-    session.receive(frame(messageType="hello", use_webpush=True), NOW)
-    assert recorded(metrics, UA_HELLO) == 0
-    assert session.is_existing is None
-
-
 def test_the_channels_of_a_known_user_are_counted_once(metrics: Metrics) -> None:
     session = identified(metrics)
     read(session, channels=("a", "b", "c"))
@@ -194,15 +187,6 @@ def test_an_ack_says_by_its_code_that_a_notification_could_not_be_used(
     assert recorded(metrics, UA_NOTIFICATION_UNUSABLE, code="102") == 1
 
 
-def test_a_message_dropped_with_its_channel_is_not_acked(metrics: Metrics) -> None:
-    session = subscribed(metrics)
-    session.accept(message(1), None)
-    request = request_in(session.receive(frame(messageType="unregister", channelID=CHANNEL), NOW))
-    session.on_result(request, None, NOW)
-    assert session.unacked == {}
-    assert session.counts.direct_acked == 0
-
-
 def test_topics_and_data_of_notifications_are_counted(metrics: Metrics) -> None:
     session = subscribed(metrics)
     with_data = message(1)
@@ -214,13 +198,6 @@ def test_topics_and_data_of_notifications_are_counted(metrics: Metrics) -> None:
     assert recorded(metrics, UA_NOTIFICATION_TOPIC) == 1
     assert recorded(metrics, UA_NOTIFICATION_SENT, topic="true") == 1
     assert recorded(metrics, UA_NOTIFICATION_SENT, topic="false") == 1
-
-
-def test_a_notification_that_is_not_taken_is_not_counted(metrics: Metrics) -> None:
-    session = subscribed(metrics)
-    session.output_paused = True
-    assert not session.accept(message(1), None)
-    assert recorded(metrics, UA_NOTIFICATION_SENT) == 0
 
 
 def test_versions_of_simplepush_have_no_topic(metrics: Metrics) -> None:
@@ -308,11 +285,3 @@ def test_a_new_user_that_is_dropped_is_no_existing_one(metrics: Metrics) -> None
     session.on_failure(ReadStored(None), StoreFailure.TABLE_GONE)
     assert session.is_reset
     assert session.is_reset
-
-
-def test_sessions_in_which_nothing_happens_share_their_counts(metrics: Metrics) -> None:
-    first, second = subscribed(metrics), subscribed(metrics)
-    assert first.counts is second.counts
-    first.accept(message(1), None)
-    first.receive(ack(1), NOW)
-    assert second.counts == SessionCounts()

@@ -123,14 +123,6 @@ def test_a_version_that_is_not_acked_in_time_holds_back_no_other_page() -> None:
     assert session.receive(ack(5), NOW) == [DeleteMessages([row(5)])]
 
 
-def test_a_known_user_gets_its_stored_versions_a_new_one_reads_nothing() -> None:
-    session, effects = hello()
-    effects = session.on_result(request_in(effects), Identified(UAID, 5, new=False), NOW)
-    assert effects[1:] == [FIRST_READ]
-    session, effects = hello()
-    assert len(session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW)) == 1
-
-
 def test_a_second_hello_is_refused_without_use_webpush_and_the_session_goes_on() -> None:
     session = identified()
     (reply,) = sent(session.receive(frame(messageType="hello", use_webpush=True), NOW))
@@ -224,13 +216,6 @@ def test_msg_limit_does_not_apply() -> None:
     assert len(session.unacked) == 2
 
 
-def test_the_next_page_is_read_when_all_of_this_one_are_acked() -> None:
-    session, _ = reading(update(3), update(4, OTHER), last=OTHER)
-    assert session.receive(ack(3), NOW) == [DeleteMessages([row(3)])]
-    effects = session.receive(ack(4, channel=OTHER), NOW)
-    assert effects == [DeleteMessages([row(4, OTHER)]), ReadStored(OTHER)]
-
-
 def test_a_stored_version_is_not_sent_when_a_newer_one_was_and_is_deleted_with_its_ack() -> None:
     session = identified(new=False)
     accept(session, 7)
@@ -304,18 +289,6 @@ def test_of_what_is_unacked_at_the_end_only_the_newest_version_has_to_be_saved()
     undelivered = session.on_closed()
     assert undelivered.unsaved == [update(6)]
     assert undelivered.stored == [row(1, OTHER)]
-
-
-def test_a_busy_session_takes_no_version_and_reads_when_it_can() -> None:
-    session = identified(Rules(max_unacked=1))
-    accept(session, 5)
-    assert not session.accept(update(6), None)
-    assert session.receive(ack(5), NOW) == [FIRST_READ]
-
-
-def test_a_ping_is_answered() -> None:
-    (reply,) = sent(identified().receive(b"{}", NOW))
-    assert reply == {}
 
 
 # ── waking ──────────────────────────────────────────────────────────────────────────────────────

@@ -106,46 +106,6 @@ def test_messages_are_accepted_until_storage_is_read_to_its_end() -> None:
     assert not session.accept(message(2), None)
 
 
-def test_from_then_on_nothing_is_accepted_until_all_is_acked() -> None:
-    session = identified()
-    session.accept(message(1), None)
-    page(session)
-    assert not session.accept(message(2), None)
-    assert session.check_storage() == ()
-    assert session.receive(ack(1), NOW) == [CHANGE]
-
-
-def test_messages_refused_during_the_change_are_read_from_storage_after_it() -> None:
-    session = changing()
-    assert not session.accept(message(1), None)
-    assert session.check_storage() == ()
-    assert session.on_result(CHANGE, True, NOW) == [FIRST]
-    assert session.state is State.ACTIVE
-    assert session.accept(message(2), None)
-
-
-def test_the_new_table_is_read_even_if_nothing_was_refused() -> None:
-    session = changing()
-    assert session.on_result(CHANGE, True, NOW) == [FIRST]
-    assert page(session) == []
-    assert session.state is State.ACTIVE
-
-
-def test_the_table_is_changed_once() -> None:
-    session = changing()
-    session.on_result(CHANGE, True, NOW)
-    for _ in range(3):
-        assert page(session) == []
-        assert session.check_storage() == [FIRST]
-
-
-def test_resumed_output_does_not_request_the_change_twice() -> None:
-    session = changing()
-    session.output_paused = True
-    assert session.output_resumed() == ()
-    assert session.state is State.ROTATING
-
-
 @pytest.mark.parametrize("done", [True, False])
 @pytest.mark.parametrize("kind", ["register", "unregister"])
 def test_an_open_register_or_unregister_is_finished_first(kind: str, done: bool) -> None:
@@ -187,29 +147,6 @@ def test_a_change_in_an_overload_is_retried_later_and_the_session_keeps_the_old_
     assert session.receive(ack(1), NOW) == []
     assert session.on_timer(TimerReason.ROTATE, NOW) == [FIRST]
     assert page(session) == [CHANGE]
-
-
-def test_messages_refused_during_a_failed_change_are_read_from_storage() -> None:
-    session = changing()
-    session.accept(message(1), None)
-    assert session.on_failure(CHANGE, StoreFailure.OVERLOADED) == [RETRY, FIRST]
-
-
-def test_a_retry_during_a_pass_changes_tables_after_the_pass() -> None:
-    session = changing()
-    session.on_failure(CHANGE, StoreFailure.OVERLOADED)
-    assert session.check_storage() == [FIRST]
-    assert session.on_timer(TimerReason.ROTATE, NOW) == ()
-    assert page(session) == [CHANGE]
-
-
-def test_a_retry_waits_for_the_acks_of_unacked_messages() -> None:
-    session = changing()
-    session.on_failure(CHANGE, StoreFailure.OVERLOADED)
-    session.accept(message(1), None)
-    assert session.on_timer(TimerReason.ROTATE, NOW) == [FIRST]
-    assert page(session) == []
-    assert session.receive(ack(1), NOW) == [CHANGE]
 
 
 def test_any_other_failure_of_a_change_closes() -> None:

@@ -45,12 +45,6 @@ async def put_record(engine: Engine, **attributes: str | int) -> Item:
     return row
 
 
-async def test_a_user_without_record_is_none(
-    engine: Engine, store: PushStore, clock: ManualClock
-) -> None:
-    assert await inspect_user(engine, PLAN, UAID, CHANNEL, key_hash="", now=clock()) is None
-
-
 async def test_record_channels_and_messages_are_found(
     engine: Engine, store: PushStore, clock: ManualClock
 ) -> None:

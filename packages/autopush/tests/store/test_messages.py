@@ -9,7 +9,6 @@ from autopush.store.messages import PAGE, row_of
 from autopush.store.tables import message_table
 from autopush.telemetry.metric_table import MESSAGE_DELETED, MESSAGE_RETRIEVED, MESSAGE_STORED
 from autopush.webpush.notification import Notification
-from autopush.webpush.stored import Row
 from keytables import Engine, StorageFull
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
@@ -17,7 +16,6 @@ from support.recorded import new_metrics, recorded
 
 UAID = "0123456789abcdef0123456789abcdef"
 CHANNEL = "11111111-2222-3333-4444-555555555555"
-OTHER = "00111111-2222-3333-4444-555555555555"
 
 
 def message(
@@ -52,35 +50,6 @@ async def versions(store: PushStore) -> list[str]:
         last = batch.last
 
 
-async def test_a_message_without_payload_has_neither_data_nor_headers(
-    store: PushStore, clock: ManualClock
-) -> None:
-    empty = message(clock, 1)
-    empty.data = empty.headers = None
-    await store.current.store(empty)
-    batch = await store.current.read(UAID, None)
-    assert batch.messages[0].notification.data is None
-    assert b"headers" not in batch.messages[0].notification.to_client()
-
-
-async def test_the_row_has_the_attributes_of_the_schema(
-    engine: Engine, store: PushStore, clock: ManualClock
-) -> None:
-    await store.current.store(message(clock, 1, topic="news"))
-    table = await engine.ensure_table(message_table("message"))
-    item = await table.get((UAID, f"01:{CHANNEL}:news"))
-    assert item == {
-        "uaid": UAID,
-        "chidmessageid": f"01:{CHANNEL}:news",
-        "ttl": 3600,
-        "timestamp": int(clock()),
-        "expiry": int(clock()) + 3600,
-        "updateid": "version-1",
-        "data": "ZGF0YQ",
-        "headers": {"encoding": "aes128gcm"},
-    }
-
-
 async def test_topics_are_read_first_then_the_rest_by_storing_time(
     store: PushStore, clock: ManualClock
 ) -> None:
@@ -106,16 +75,6 @@ async def test_a_page_is_bounded_and_names_the_last_sort_key(
     assert len(await versions(store)) == 2 * PAGE + 3
 
 
-async def test_the_first_page_has_channels_and_pointer(
-    store: PushStore, clock: ManualClock
-) -> None:
-    await store.current.add_channel(UAID, CHANNEL)
-    await store.current.store(message(clock, 1, topic="news"))
-    batch = await store.current.read(UAID, None)
-    assert batch.channels == frozenset({CHANNEL})
-    assert [stored.notification.topic for stored in batch.messages] == ["news"]
-
-
 async def test_without_a_channels_row_no_topic_message_is_skipped(
     store: PushStore, clock: ManualClock
 ) -> None:
@@ -135,10 +94,6 @@ async def test_a_late_ack_does_not_delete_the_message_that_replaced_the_acked_on
     assert await versions(store) == ["version-2"]
     assert await store.current.delete(UAID, row_of(second))
     assert await versions(store) == []
-
-
-async def test_deleting_an_absent_message_succeeds(store: PushStore, clock: ManualClock) -> None:
-    assert await store.current.delete(UAID, Row("02:1:x", None))
 
 
 @pytest.mark.parametrize("count", [1, 2, 30])
@@ -165,22 +120,6 @@ async def test_a_read_submitted_after_a_delete_does_not_see_its_messages(
     forgotten = store.current.delete_all(UAID, [row_of(notification) for notification in acked])
     assert await versions(store) == []
     await forgotten
-
-
-async def test_a_read_sees_every_write_submitted_before(
-    store: PushStore, clock: ManualClock
-) -> None:
-    writes = [store.current.store(message(clock, number)) for number in range(5)]
-    assert len(await versions(store)) == 5
-    await asyncio.gather(*writes)
-
-
-async def test_expired_messages_do_not_hide_good_ones(store: PushStore, clock: ManualClock) -> None:
-    for number in range(3 * PAGE):
-        await store.current.store(message(clock, number, ttl=1))
-    await store.current.store(message(clock, 500, ttl=100))
-    clock.advance(2)
-    assert await versions(store) == ["version-500"]
 
 
 async def test_legacy_rows_are_read_with_the_id_in_their_key(
@@ -289,13 +228,6 @@ async def test_a_message_is_found_until_it_is_deleted_or_replaced(
 # ── channels ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_channels_are_a_set(store: PushStore) -> None:
-    await store.current.add_channel(UAID, CHANNEL)
-    await store.current.add_channel(UAID, CHANNEL)
-    await store.current.add_channel(UAID, OTHER)
-    assert await store.current.channels(UAID) == {CHANNEL, OTHER}
-
-
 async def test_removing_a_channel_says_whether_it_was_there(store: PushStore) -> None:
     await store.current.add_channel(UAID, CHANNEL)
     assert await store.current.remove_channel(UAID, CHANNEL)
@@ -318,10 +250,6 @@ async def test_a_dropped_user_has_neither_record_nor_channels(store: PushStore) 
 
 async def open_store(engine: Engine, clock: ManualClock) -> PushStore:
     return await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)
-
-
-async def test_a_fresh_store_has_one_message_table_named_by_the_prefix(store: PushStore) -> None:
-    assert store.current.name == "message"
 
 
 async def test_the_newest_month_that_exists_is_the_current_table(

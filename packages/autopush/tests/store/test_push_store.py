@@ -126,25 +126,6 @@ async def test_tables_are_created_with_their_capacities(clock: ManualClock) -> N
 # ── the month turns ─────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_next_table_is_created_a_day_ahead_and_used_from_its_first_minute(
-    engine: Engine, clock: ManualClock
-) -> None:
-    store = await open_store(engine, clock, at(2026, 12, 15))
-    seen = []
-    for now in (at(2026, 12, 30, 23, 59), at(2026, 12, 31), at(2026, 12, 31, 23, 59)):
-        clock.now = now
-        await store.rotate()
-        seen.append((known(store)[-1], store.current.name))
-    assert seen == [
-        ("message_2026_12", "message_2026_12"),
-        ("message_2027_01", "message_2026_12"),
-        ("message_2027_01", "message_2026_12"),
-    ]
-    clock.now = at(2027, 1, 1)
-    await store.rotate()
-    assert store.current.name == "message_2027_01"
-
-
 async def test_two_years_of_minutes_start_every_month_once(clock: ManualClock) -> None:
     engine = MemoryEngine(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
@@ -185,20 +166,6 @@ async def test_a_month_is_not_started_before_its_table_exists(clock: ManualClock
     engine.refuses = False
     await store.rotate()
     assert store.current.name == "message_2026_12"
-
-
-async def test_rotating_again_makes_no_calls(
-    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = MemoryEngine(clock)
-    store = await open_store(engine, clock, at(2026, 11, 30))
-
-    async def refused(*_: object, **__: object) -> None:
-        raise AssertionError("asked again")
-
-    for name in ("ensure_table", "table_names"):
-        monkeypatch.setattr(engine, name, refused)
-    await store.rotate()
 
 
 async def test_users_of_a_table_that_is_too_old_are_unknown_after_rotation(
@@ -327,15 +294,6 @@ async def test_a_missing_table_is_looked_for_once_a_minute(clock: ManualClock) -
     assert engine.lists == 2
 
 
-async def test_a_clock_that_goes_back_does_not_keep_a_table_absent(clock: ManualClock) -> None:
-    engine = Listing(clock)
-    store = await open_store(engine, clock, at(2026, 11, 15))
-    assert await store.table("message_2026_12") is None
-    await make(engine, "message_2026_12")
-    clock.advance(-DAY)
-    assert await store.table("message_2026_12") is not None
-
-
 async def test_concurrent_searches_for_tables_share_one_listing(clock: ManualClock) -> None:
     engine = Listing(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
@@ -386,17 +344,6 @@ async def test_a_dropped_table_is_unknown_with_its_users(
     assert await store.is_gone("message_2026_10")
     assert known(store) == ["message_2026_11"]
     assert not await user_of(store, "message_2026_10")
-
-
-async def test_an_existing_table_is_not_gone(engine: Engine, clock: ManualClock) -> None:
-    store = await open_store(engine, clock, at(2026, 11, 15))
-    await engine.drop_table("message_2026_10")
-    await make(engine, "message_2026_10")
-    assert not await store.is_gone("message_2026_10")
-    messages = await store.table("message_2026_10")
-    assert messages is not None
-    await messages.add_channel(UAID, CHANNEL)
-    assert await messages.channels(UAID) == {CHANNEL}
 
 
 async def test_the_current_table_is_created_again_when_it_was_dropped(

@@ -173,14 +173,6 @@ async def test_channels_removed_since_such_an_attempt_are_not_kept(
     assert await store.current.channels(UAID) == frozenset()
 
 
-async def test_channels_the_original_has_copied_are_replaced_too(
-    store: PushStore, old: Messages
-) -> None:
-    await store.current.add_channel(UAID, OTHER)
-    await move(store, old)
-    assert await store.current.channels(UAID) == {CHANNEL}
-
-
 async def test_a_late_copy_does_not_overwrite_that_of_a_newer_connection(
     store: PushStore, old: Messages
 ) -> None:
@@ -210,12 +202,6 @@ async def test_a_user_that_was_dropped_meanwhile_is_not_created_again(
     await store.users.drop(UAID)
     assert await move(store, old) is None
     assert await store.users.get(UAID) is None
-
-
-async def test_a_move_may_be_repeated(store: PushStore, old: Messages) -> None:
-    for _ in range(2):
-        assert await move(store, old) is store.current
-    assert await store.current.channels(UAID) == {CHANNEL}
 
 
 # ── messages ────────────────────────────────────────────────────────────────────────────────────
@@ -269,14 +255,6 @@ async def test_a_topic_message_replaced_in_the_old_table_is_not_moved(
     await move_messages(UAID, [row_of(first)], old, store.current)
     assert await stored(store.current) == []
     assert await stored(old) == [second]
-
-
-async def test_messages_acked_meanwhile_are_not_moved(
-    store: PushStore, old: Messages, clock: ManualClock
-) -> None:
-    notification = message(clock, 1)
-    await move_messages(UAID, [row_of(notification)], old, store.current)
-    assert await stored(store.current) == []
 
 
 @pytest.mark.parametrize("failing", range(3))

@@ -147,28 +147,6 @@ async def test_the_router_table_has_the_index_of_the_original(
     assert index["Projection"]["ProjectionType"] == "KEYS_ONLY"
 
 
-async def test_tables_and_index_are_provisioned_as_planned(
-    store: PushStore, reader: Reader
-) -> None:
-    described = [reader.describe(name) for name in reader.names()]
-    described += reader.describe("router")["GlobalSecondaryIndexes"]
-    assert len(described) == 5
-    for found in described:
-        units = found["ProvisionedThroughput"]
-        assert (units["ReadCapacityUnits"], units["WriteCapacityUnits"]) == (5, 5)
-
-
-async def test_tables_without_a_planned_capacity_are_billed_by_use(
-    database: DynamoStore, clock: ManualClock, reader: Reader
-) -> None:
-    store = await PushStore.open(
-        await database.open(), TablePlan(rotating=True), key_hash="", clock=clock
-    )
-    modes = {reader.describe(n)["BillingModeSummary"]["BillingMode"] for n in reader.names()}
-    assert modes == {"PAY_PER_REQUEST"}
-    await store.close()
-
-
 # --- items -----------------------------------------------------------------------------------
 
 
@@ -185,26 +163,6 @@ async def test_a_router_record_is_that_of_the_original(store: PushStore, reader:
         "record_version": {"N": "1"},
         "current_month": {"S": "message_2090_07"},
     }
-
-
-async def test_a_user_that_is_not_connected_has_no_node(store: PushStore, reader: Reader) -> None:
-    await add_user(store)
-    [before] = reader.items("router")
-    record = await store.users.get(UAID)
-    assert record is not None
-    assert await store.users.clear_node(record)
-    [after] = reader.items("router")
-    assert after == {name: value for name, value in before.items() if name != "node_id"}
-
-
-async def test_the_index_finds_the_users_of_an_hour(store: PushStore, reader: Reader) -> None:
-    await add_user(store)
-    [record] = reader.items("router")
-    key = int(record["last_connect"]["N"])
-    answer = reader.table("router").query(
-        IndexName="AccessIndex", KeyConditionExpression=Key("last_connect").eq(key)
-    )
-    assert answer["Items"] == [{"uaid": UAID, "last_connect": key}]
 
 
 async def test_the_channels_row_is_that_of_the_original(store: PushStore, reader: Reader) -> None:
@@ -242,14 +200,6 @@ async def test_a_message_without_payload_has_neither_data_nor_headers(
     await store.current.store(notification())
     [item] = reader.items("message_2090_07")
     assert item.keys() == {"uaid", "chidmessageid", "ttl", "timestamp", "updateid", "expiry"}
-
-
-async def test_a_topic_has_one_row(store: PushStore, reader: Reader) -> None:
-    for version in ("first", "second"):
-        await store.current.store(notification(topic="news", sort_time=None, version=version))
-    [item] = reader.items("message_2090_07")
-    assert item["chidmessageid"] == {"S": f"01:{CHANNEL}:news"}
-    assert item["updateid"] == {"S": "second"}
 
 
 async def test_the_original_s_queries_find_channels_and_topics_then_the_rest(

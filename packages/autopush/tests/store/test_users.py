@@ -23,29 +23,6 @@ async def known(store: PushStore) -> UserRecord:
     return record
 
 
-async def test_a_user_that_was_never_written_is_absent(store: PushStore) -> None:
-    assert await store.users.get(UAID) is None
-
-
-async def test_a_new_user_has_every_attribute_of_the_schema(
-    store: PushStore, router: TableHandle
-) -> None:
-    await store.users.create(UAID, NODE, 5, "message")
-    item = await router.get((UAID,))
-    assert item is not None
-    last_connect = item.pop("last_connect")
-    assert str(last_connect).startswith("202701")
-    assert 1 <= int(str(last_connect)[-4:]) <= 10
-    assert item == {
-        "uaid": UAID,
-        "node_id": NODE,
-        "connected_at": 5,
-        "router_type": "webpush",
-        "record_version": 1,
-        "current_month": "message",
-    }
-
-
 WAKE_DATA = {"ip": "192.0.2.7", "port": "4711", "mcc": "", "mnc": "", "netid": "home"}
 
 

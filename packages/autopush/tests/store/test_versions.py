@@ -1,7 +1,5 @@
 """The table of SimplePush: which version replaces which, and what is deleted when."""
 
-import asyncio
-
 import pytest
 
 from autopush.store import PushStore, TablePlan, UserRecord
@@ -60,11 +58,6 @@ async def test_only_a_higher_version_replaces_one(
     assert await stored(store) == [(CHANNEL, f"{CHANNEL}:{kept}")]
 
 
-async def test_of_versions_stored_at_once_the_highest_stays(store: PushStore) -> None:
-    await asyncio.gather(*(store.versions.store(update(number)) for number in (3, 9, 1, 7, 8)))
-    assert await stored(store) == [(CHANNEL, f"{CHANNEL}:9")]
-
-
 async def test_a_version_is_deleted_only_if_it_is_still_the_one_that_was_acked(
     store: PushStore,
 ) -> None:
@@ -78,25 +71,11 @@ async def test_a_version_is_deleted_only_if_it_is_still_the_one_that_was_acked(
     assert await stored(store) == []
 
 
-async def test_several_acked_versions_are_deleted_together(store: PushStore) -> None:
-    updates = [update(number, channel=channel(number)) for number in range(4)]
-    for each in updates:
-        await store.versions.store(each)
-    await store.versions.delete_all(UAID, [row_of(each) for each in updates[1:]])
-    assert await stored(store) == [(channel(0), f"{channel(0)}:0")]
-
-
 async def test_a_version_is_found_by_its_row_unless_it_was_replaced(store: PushStore) -> None:
     await store.versions.store(update(5))
     assert await store.versions.find(UAID, row_of(update(5))) == update(5)
     assert await store.versions.find(UAID, row_of(update(4))) is None
     assert await store.versions.find(OTHER_UAID, row_of(update(5))) is None
-
-
-async def test_every_channel_is_subscribed(store: PushStore) -> None:
-    assert CHANNEL in await store.versions.channels(UAID)
-    await store.versions.add_channel(UAID, CHANNEL)
-    assert await stored(store) == []
 
 
 async def test_removing_a_channel_deletes_its_version(store: PushStore) -> None:

@@ -46,23 +46,19 @@ def test_an_error_with_fields_lists_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("errno", "header"),
+    ("errno", "headers"),
     [
-        (Errno.INVALID_SUBSCRIPTION, ("Cache-Control", "max-age=86400")),
-        (Errno.INVALID_AUTHENTICATION, ("WWW-Authenticate", "vapid")),
-        (Errno.BACK_OFF, ("Retry-After", "120")),
+        (Errno.INVALID_SUBSCRIPTION, (("Cache-Control", "max-age=86400"),)),
+        (Errno.INVALID_AUTHENTICATION, (("WWW-Authenticate", "vapid"),)),
+        (Errno.BACK_OFF, (("Retry-After", "120"),)),
+        (Errno.RETRY, ()),
+        (Errno.INVALID_TTL, ()),
     ],
 )
-def test_the_status_implies_a_header(errno: int, header: tuple[str, str]) -> None:
-    assert PushError(errno, "x").headers == (header,)
-
-
-def test_an_error_that_may_be_retried_at_once_names_no_pause() -> None:
-    assert PushError(Errno.RETRY, "x").headers == ()
-
-
-def test_an_error_of_another_status_implies_no_header() -> None:
-    assert PushError(Errno.INVALID_TTL, "x").headers == ()
+def test_the_status_implies_a_header_or_none(
+    errno: int, headers: tuple[tuple[str, str], ...]
+) -> None:
+    assert PushError(errno, "x").headers == headers
 
 
 def test_a_header_of_its_own_replaces_the_implied_one() -> None:

@@ -10,7 +10,6 @@ from autopush.webpush.headers import (
     check_encryption,
     check_topic,
     check_ttl,
-    parse_crypto_key,
 )
 from autopush.webpush.syntax import decode_base64url
 from support.cases import cases
@@ -240,10 +239,6 @@ def test_a_header_without_its_required_element_is_400_with_errno_101(
         check_encryption(headers)
 
 
-def test_a_body_without_encoding_is_400() -> None:
-    assert refusal({"ttl": "60"}) == (400, 110)
-
-
 @pytest.mark.parametrize("name", ["encryption", "crypto-key"])
 def test_a_missing_header_is_named_as_a_field(name: str) -> None:
     headers = {key: value for key, value in AESGCM.items() if key != name}
@@ -304,10 +299,3 @@ def test_random_headers_are_content_or_a_push_error(headers: dict[str, str], bod
     assert (content.data is None) == (content.headers is None) == (not body)
     for value in (content.headers or {}).values():
         assert value.isascii()
-
-
-@cases("field", ["invalid", "dh=a;", "dh=a,,b=c", "=a", "dh=a;b", "dh=é"])
-def test_a_crypto_key_with_an_odd_piece_is_400_with_errno_110(field: str) -> None:
-    with pytest.raises(PushError) as caught:
-        parse_crypto_key(field)
-    assert (caught.value.status, caught.value.errno) == (400, 110)

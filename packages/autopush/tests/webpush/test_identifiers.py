@@ -206,11 +206,6 @@ def test_an_endpoint_token_is_no_message_id() -> None:
         parse_message_id(RING, RING.encrypt(bytes.fromhex(UAID + HEX)))
 
 
-def test_the_padding_of_a_message_id_may_be_missing() -> None:
-    text = new_message_id(RING, UAID, CHID, None, TIME)
-    assert parse_message_id(RING, text.rstrip("=")) == parse_message_id(RING, text)
-
-
 def test_sort_keys_are_those_of_the_table() -> None:
     assert sort_key(CHID, "news", None, "v") == f"01:{CHID}:news"
     assert sort_key(CHID, "news", TIME, "v") == f"01:{CHID}:news"
@@ -315,10 +310,3 @@ def test_rows_with_and_without_process_digits_sort_by_time(
         for each in (time - 1, time * 10**8 + digits, time + 1)
     )
     assert before < ours < later
-
-
-def test_the_digits_of_a_process_do_not_make_the_text_of_an_id_longer() -> None:
-    ours = IdFactory(lambda: TIME / 1e6).next()
-    assert len(new_message_id(RING, UAID, CHID, None, ours)) == len(
-        new_message_id(RING, UAID, CHID, None, TIME)
-    )

@@ -62,14 +62,6 @@ def test_the_json_for_a_client_has_exactly_these_members() -> None:
     )
 
 
-def test_without_a_body_there_is_neither_data_nor_headers() -> None:
-    assert json.loads(plain(ttl=60).to_client()) == {
-        "messageType": "notification",
-        "channelID": CHID,
-        "version": "gAAAA==",
-    }
-
-
 @given(notifications)
 def test_a_client_reads_back_what_the_notification_holds(notification: Notification) -> None:
     written = json.loads(notification.to_client())
@@ -215,23 +207,11 @@ def test_whatever_a_node_accepts_it_can_write_as_json(
     assert json.loads(notification.to_node())["topic"] == document.get("topic")
 
 
-@given(st.binary())
-def test_random_bytes_are_a_value_error(body: bytes) -> None:
-    with pytest.raises(ValueError, match=r"^node payload: "):
-        from_node(UAID, body)
-
-
 def test_a_notification_expires_when_its_ttl_is_over() -> None:
     notification = plain(ttl=60, timestamp=1000)
     assert not notification.expired(1059.9)
     assert notification.expired(1060)
     assert plain(timestamp=1000).expired(1000)
-
-
-def test_the_row_of_a_notification_is_found_by_topic_then_time_then_version() -> None:
-    assert plain(topic="news", sort_time=5).sort_key == f"01:{CHID}:news"
-    assert plain(sort_time=5).sort_key == f"02:5:{CHID}"
-    assert plain().sort_key == f"{CHID}:gAAAA=="
 
 
 # ── version update ────────────────────────────────────────────────────────────────────────────────

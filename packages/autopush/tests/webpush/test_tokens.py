@@ -68,11 +68,6 @@ def test_a_token_carries_the_time_of_the_clock_and_never_ages() -> None:
     assert KeyRing([KEY], clock=time.time).decrypt(token) == b"x"
 
 
-def test_padding_of_the_text_may_be_missing() -> None:
-    ring = KeyRing([KEY])
-    assert ring.decrypt(ring.encrypt(b"abc").rstrip("=")) == b"abc"
-
-
 def test_no_two_tokens_are_equal() -> None:
     ring = KeyRing([KEY])
     assert len({ring.encrypt(b"x") for _ in range(50)}) == 50
@@ -93,12 +88,6 @@ def test_a_token_cut_anywhere_is_refused(length: int) -> None:
     token = ring.encrypt(b"some text to hide").rstrip("=")
     with pytest.raises(InvalidToken):
         ring.decrypt(token[: min(length, len(token) - 1)])
-
-
-@given(st.text() | st.binary().map(lambda raw: base64.urlsafe_b64encode(b"\x80" + raw).decode()))
-def test_random_text_is_no_token(text: str) -> None:
-    with pytest.raises(InvalidToken):
-        KeyRing([KEY]).decrypt(text)
 
 
 def signed(body: bytes) -> str:

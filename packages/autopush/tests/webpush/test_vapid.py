@@ -1,4 +1,3 @@
-import base64
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,12 +6,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 from py_vapid import Vapid01, Vapid02
-from pywebpush import WebPusher
-from requests import Response
 
 from autopush.webpush import jwt
 from autopush.webpush.errors import PushError
-from autopush.webpush.headers import check_content
 from autopush.webpush.syntax import encode_base64url
 from autopush.webpush.tokens import key_hash
 from autopush.webpush.vapid import (
@@ -93,32 +89,6 @@ def test_the_first_draft_takes_its_key_from_crypto_key(scheme: str, crypto_key: 
     assert credentials.key() == SENDER.point
 
 
-@cases("raw", [SENDER.point, SENDER.point[1:], SENDER.der])
-@cases("encode", [base64.urlsafe_b64encode, base64.b64encode])
-def test_every_form_of_key_is_taken_and_kept_as_sent(raw: bytes, encode: object) -> None:
-    assert callable(encode)
-    authorization = f"vapid t={TOKEN},k={encode(raw).decode()}"
-    verify(authorization)
-    assert parse(authorization).key() == raw
-
-
-def test_a_der_signature_is_taken() -> None:
-    token = SENDER.token(CLAIMS, der_signature=True)
-    verify(f"vapid t={token},k={KEY}")
-
-
-@cases(
-    "authorization",
-    [
-        *("", " ", "vapid", "Bearer", "Bearer ", "webpush \t", TOKEN, f"Basic {TOKEN}", "vapid ,"),
-        *(f"vapid t={TOKEN}", f"vapid k={KEY}", f"vapid t=,k={KEY}", f"vapid t={TOKEN},k="),
-        *(f'vapid t={TOKEN},k=""', f"vapid t={TOKEN};k={KEY}", f"vapid {TOKEN},{KEY}"),
-    ],
-)
-def test_a_header_without_its_parts_is_401(authorization: str) -> None:
-    assert "missing authorization header" in refusal(authorization, f"p256ecdsa={KEY}")
-
-
 @cases(
     ("authorization", "said"),
     [
@@ -193,11 +163,6 @@ def test_a_broken_token_is_401(token: str) -> None:
     assert "Invalid Authorization Header" in refusal(f"vapid t={token},k={KEY}")
 
 
-@cases("exp", ["@", ["@"], {"a": 1}, True, str(int(NOW) + 60), "", []])
-def test_an_expiry_that_is_no_number_is_401(exp: object) -> None:
-    assert "Invalid expiration" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
-
-
 @cases(
     ("exp", "said"),
     [
@@ -213,6 +178,7 @@ def test_an_expiry_that_is_no_number_is_401(exp: object) -> None:
         (int(NOW + 60) * 10**9, ("nanoseconds", "24 hours")),
         (10**400, ("beyond all dates", "24 hours")),
         (NOW + 90_000, ("90000 s", "24 hours")),
+        (NOW + 86_400.5, ("24 hours",)),
         (3600, ("seconds from now", "expired")),
         (NOW - 4000, ("expired 4000 s (66 min) ago",)),
         (float("nan"), ("exp", "NaN")),
@@ -258,11 +224,6 @@ def test_a_header_of_another_algorithm_is_shown(header: object, said: str) -> No
     assert "ES256" in text or "JSON object" in text
 
 
-@pytest.mark.parametrize("exp", [float("nan"), float("inf")])
-def test_an_expiry_that_is_no_json_is_401(exp: float) -> None:
-    assert "Invalid Authorization Header" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
-
-
 @pytest.mark.parametrize("claims", [{"aud": ORIGIN}, {"aud": ORIGIN, "exp": None}])
 def test_a_token_without_expiry_is_401(claims: dict[str, object]) -> None:
     assert "No expiration" in refusal(SENDER.vapid(claims))
@@ -276,11 +237,6 @@ def test_an_expiry_may_lie_from_now_to_24_hours_ahead(exp: float) -> None:
 @pytest.mark.parametrize("exp", [NOW - 0.25, NOW - 1, 0, -1])
 def test_an_expired_token_is_401_without_grace(exp: float) -> None:
     assert "Auth expired" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
-
-
-@pytest.mark.parametrize("exp", [NOW + 86_400.5, NOW + 10**6, 10**400])
-def test_a_token_for_more_than_24_hours_is_401(exp: float) -> None:
-    assert "24 hours" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
 
 
 @cases(
@@ -460,13 +416,6 @@ def test_random_headers_are_parsed_or_raise_a_push_error(
             verify(text, crypto_key)
 
 
-@given(st.text(), st.text())
-def test_random_credentials_are_401(token: str, key: str) -> None:
-    with pytest.raises(PushError) as caught:
-        Verifier(ORIGIN).verify(Credentials("", 2, token, key))
-    assert caught.value.status == 401
-
-
 claim_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -488,37 +437,6 @@ def test_what_py_vapid_signs_is_accepted(vapid_class: type[Vapid01]) -> None:
     vapid.generate_keys()
     headers = vapid.sign({"aud": ORIGIN, "exp": int(NOW) + 60, "sub": "mailto:a@b.example"})
     assert verify(headers["Authorization"], headers.get("Crypto-Key")).expires == int(NOW) + 60
-
-
-class RecordingSession:
-    """Stands in for a requests session: keeps what would have been sent."""
-
-    def post(self, url: str, *, data: bytes, headers: dict[str, str], timeout: object) -> Response:
-        self.data = data
-        self.headers = {name.lower(): str(value) for name, value in headers.items()}
-        return Response()
-
-
-@pytest.mark.parametrize(
-    ("vapid_class", "encoding"),
-    [(Vapid01, "aesgcm"), (Vapid02, "aesgcm"), (Vapid02, "aes128gcm")],
-)
-def test_what_pywebpush_sends_is_accepted(vapid_class: type[Vapid01], encoding: str) -> None:
-    vapid = vapid_class()
-    vapid.generate_keys()
-    session = RecordingSession()
-    subscription = {
-        "endpoint": f"{ORIGIN}/wpush/v2/token",
-        "keys": {"p256dh": SENDER.key_text, "auth": "AAAAAAAAAAAAAAAAAAAAAA"},
-    }
-    pusher = WebPusher(subscription, requests_session=session)
-    signed = vapid.sign({"aud": ORIGIN, "exp": int(NOW) + 60, "sub": "mailto:a@b.example"})
-    pusher.send("hello", signed, ttl=60, content_encoding=encoding)
-    verify(session.headers["authorization"], session.headers.get("crypto-key"))
-    content = check_content(session.headers, session.data)
-    assert content.headers is not None
-    assert content.headers["encoding"] == encoding
-    assert ("salt=" in content.headers.get("encryption", "")) == (encoding == "aesgcm")
 
 
 @pytest.mark.parametrize("subject", [None, "mailto:ops@a.example"])

@@ -28,29 +28,9 @@ async def test_any_number_of_items(messages: TableHandle, count: int) -> None:
     assert await messages.batch_get(keys(count)) == []
 
 
-async def test_absent_items_are_not_returned(messages: TableHandle) -> None:
-    await messages.batch_write(puts=items(3))
-    assert len(await messages.batch_get([*keys(3), ("nobody", "1")])) == 3
-
-
 async def test_an_item_is_returned_once_if_its_key_is_given_twice(messages: TableHandle) -> None:
     await messages.batch_write(puts=items(1))
     assert len(await messages.batch_get(keys(1) * 3)) == 1
-
-
-async def test_puts_and_deletes_together(messages: TableHandle) -> None:
-    await messages.batch_write(puts=items(10))
-    changed: Item = {"user": "u0", "place": "000", "n": "new"}
-    await messages.batch_write(puts=[changed], deletes=keys(10)[5:])
-    found = await messages.batch_get(keys(10))
-    assert len(found) == 5
-    assert changed in found
-
-
-async def test_a_batch_may_be_repeated(messages: TableHandle) -> None:
-    for _ in range(2):
-        await messages.batch_write(puts=items(30), deletes=[("nobody", "1")])
-    assert len((await messages.scan()).items) == 30
 
 
 async def test_a_key_may_be_deleted_twice_in_a_batch(messages: TableHandle) -> None:

@@ -167,26 +167,6 @@ async def test_on_an_absent_item_every_attribute_is_absent(messages: TableHandle
     assert await messages.get(KEY) == STORED
 
 
-async def test_a_conditional_put_is_applied_once(messages: TableHandle) -> None:
-    absent = Attr("user").absent()
-    await messages.put(STORED, condition=absent)
-    with pytest.raises(ConditionFailed) as caught:
-        await messages.put({**STORED, "n": 6}, condition=absent)
-    assert caught.value.item == STORED
-    assert await messages.get(KEY) == STORED
-
-
-async def test_a_conditional_put_replaces_the_item_if_the_condition_is_true(
-    messages: TableHandle,
-) -> None:
-    newer = Attr("n").absent() | (Attr("n") < Param("n"))
-    await messages.put({"user": "u", "place": "1", "n": 5}, condition=newer, values={"n": 5})
-    await messages.put({"user": "u", "place": "1", "n": 7}, condition=newer, values={"n": 7})
-    with pytest.raises(ConditionFailed):
-        await messages.put({"user": "u", "place": "1", "n": 6}, condition=newer, values={"n": 6})
-    assert await messages.get(KEY) == {"user": "u", "place": "1", "n": 7}
-
-
 async def test_an_update_with_a_false_condition_changes_nothing(messages: TableHandle) -> None:
     await messages.put(STORED)
     update = Update(set={"n": 9}, remove=("text",), add_to={"set": frozenset({"z"})})
@@ -194,22 +174,6 @@ async def test_an_update_with_a_false_condition_changes_nothing(messages: TableH
         await messages.update(KEY, update, condition=Attr("n") == 6)
     assert caught.value.item == STORED
     assert await messages.get(KEY) == STORED
-
-
-async def test_an_update_with_a_false_condition_creates_no_item(messages: TableHandle) -> None:
-    with pytest.raises(ConditionFailed) as caught:
-        await messages.update(KEY, Update(set={"n": 9}), condition=Attr("user").exists())
-    assert caught.value.item is None
-    assert await messages.get(KEY) is None
-
-
-async def test_condition_and_update_share_their_parameters(messages: TableHandle) -> None:
-    newer = Attr("n").absent() | (Attr("n") < Param("n"))
-    for number in (1, 3):
-        await messages.update(KEY, Update(set=("n",)), {"n": number}, condition=newer)
-    with pytest.raises(ConditionFailed):
-        await messages.update(KEY, Update(set=("n",)), {"n": 2}, condition=newer)
-    assert await messages.get(KEY) == {"user": "u", "place": "1", "n": 3}
 
 
 async def test_a_condition_sees_the_writes_submitted_before_it(messages: TableHandle) -> None:

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from keytables import (
-    Attr,
-    ConditionFailed,
     Cursor,
     Item,
     Page,
@@ -41,11 +39,6 @@ async def test_an_item_without_an_expiry_never_expires(
     assert await messages.get(KEY) == item
     assert (await messages.query("u")).items == [item]
     assert (await messages.scan()).items == [item]
-
-
-async def test_an_item_may_be_stored_expired(messages: TableHandle, clock: ManualClock) -> None:
-    await messages.put({"user": "u", "place": "1", "expiry": clock.now})
-    assert await messages.get(KEY) is None
 
 
 @cases("bad", ["soon", True, [1], 2**64])
@@ -130,18 +123,6 @@ async def test_items_among_many_expired_ones_are_found(
         assert set(places) == set(expected)
 
 
-async def test_an_expired_item_is_absent_for_a_condition(
-    messages: TableHandle, clock: ManualClock
-) -> None:
-    await messages.put({"user": "u", "place": "1", "n": 1, "expiry": clock.now + 1})
-    clock.advance(1)
-    with pytest.raises(ConditionFailed) as caught:
-        await messages.delete(KEY, condition=Attr("n") == 1)
-    assert caught.value.item is None
-    await messages.put({"user": "u", "place": "1", "n": 2}, condition=Attr("user").absent())
-    assert await messages.get(KEY) == {"user": "u", "place": "1", "n": 2}
-
-
 async def test_an_update_of_an_expired_item_creates_a_new_one(
     messages: TableHandle, clock: ManualClock
 ) -> None:
@@ -151,14 +132,6 @@ async def test_an_update_of_an_expired_item_creates_a_new_one(
     old = await messages.update(KEY, Update(set={"m": 2}), returning=Returning.OLD)
     assert old is None
     assert await messages.get(KEY) == {"user": "u", "place": "1", "m": 2}
-
-
-async def test_deleting_an_expired_item_returns_nothing(
-    messages: TableHandle, clock: ManualClock
-) -> None:
-    await messages.put({"user": "u", "place": "1", "expiry": clock.now + 1})
-    clock.advance(1)
-    assert await messages.delete(KEY, returning=Returning.OLD) is None
 
 
 async def test_an_update_can_change_the_expiry(messages: TableHandle, clock: ManualClock) -> None:

@@ -144,19 +144,6 @@ async def test_a_whole_float_is_read_as_an_equal_number(messages: TableHandle) -
     assert found["numbers"] == numbers
 
 
-async def test_put_replaces_the_whole_item(messages: TableHandle) -> None:
-    await messages.put({"user": "u", "place": "1", "a": 1, "b": 2})
-    await messages.put({"user": "u", "place": "1", "b": 3})
-    assert await messages.get(("u", "1")) == {"user": "u", "place": "1", "b": 3}
-
-
-async def test_a_put_may_be_repeated(messages: TableHandle) -> None:
-    item: Item = {"user": "u", "place": "1", "a": 1}
-    await messages.put(item)
-    await messages.put(item)
-    assert (await messages.query("u")).items == [item]
-
-
 async def test_an_item_may_be_changed_after_the_put(messages: TableHandle) -> None:
     inner: list[Value] = [1]
     item: Item = {"user": "u", "place": "1", "a": inner}
@@ -175,20 +162,6 @@ async def test_changing_an_item_that_was_read_does_not_change_the_store(
     assert found is not None
     found["a"] = 5
     assert await messages.get(("u", "1")) == {"user": "u", "place": "1", "a": {"b": 1}}
-
-
-async def test_delete_removes_and_may_be_repeated(messages: TableHandle) -> None:
-    await messages.put({"user": "u", "place": "1"})
-    assert await messages.delete(("u", "1")) is None
-    assert await messages.get(("u", "1")) is None
-    assert await messages.delete(("u", "1")) is None
-
-
-async def test_delete_returns_the_old_item_when_asked(messages: TableHandle) -> None:
-    item: Item = {"user": "u", "place": "1", "a": 1}
-    await messages.put(item)
-    assert await messages.delete(("u", "1"), returning=Returning.OLD) == item
-    assert await messages.delete(("u", "1"), returning=Returning.OLD) is None
 
 
 async def test_delete_cannot_return_a_new_item(messages: TableHandle) -> None:
@@ -303,25 +276,6 @@ async def test_the_size_of_text_is_that_of_its_utf8_bytes(messages: TableHandle)
 
 
 # --- submission ------------------------------------------------------------------------------
-
-
-async def test_a_write_is_submitted_when_called(messages: TableHandle) -> None:
-    put = messages.put({"user": "u", "place": "1"})
-    assert await messages.get(("u", "1")) is not None
-    await put
-
-
-async def test_a_read_sees_all_writes_submitted_before_it(messages: TableHandle) -> None:
-    writes: list[Awaitable[object]] = []
-    for number in range(50):
-        writes.append(messages.put({"user": "u", "place": "1", "n": number}))
-        if number % 10 == 9:
-            found = await messages.get(("u", "1"))
-            assert found is not None
-            assert found["n"] == number
-    writes.append(messages.delete(("u", "1")))
-    assert (await messages.query("u")).items == []
-    await asyncio.gather(*writes)
 
 
 async def test_writes_apply_in_the_order_submitted(messages: TableHandle) -> None:

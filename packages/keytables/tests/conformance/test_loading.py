@@ -16,14 +16,6 @@ async def of_city(table: TableHandle, city: str) -> list[Item]:
     return (await table.query_index("by_city", city)).items
 
 
-async def test_loaded_items_are_found(users: TableHandle) -> None:
-    async with users.loading():
-        await users.batch_write(puts=PEOPLE)
-        assert await of_city(users, "x") == PEOPLE[::2]
-    assert await of_city(users, "x") == PEOPLE[::2]
-    assert await of_city(users, "y") == PEOPLE[1::2]
-
-
 async def test_a_table_that_holds_items_can_be_loaded(users: TableHandle) -> None:
     await users.batch_write(puts=PEOPLE[:20])
     async with users.loading():

@@ -71,14 +71,6 @@ async def test_sort_keys_are_ordered(engine: Engine, kind: Kind, ordered: list[A
         assert places(await table.query("u", sort=between)) == ordered[low + 1 : high + 1]
 
 
-async def test_a_query_sees_one_partition(messages: TableHandle) -> None:
-    await fill(messages, "u", ["1", "2"])
-    await fill(messages, "v", ["3"])
-    await fill(messages, "u2", ["4"])
-    assert places(await messages.query("u")) == ["1", "2"]
-    assert places(await messages.query("nobody")) == []
-
-
 async def test_a_table_without_sort_key_has_one_item_in_a_partition(users: TableHandle) -> None:
     await users.put({"user": "u", "a": 1})
     assert await users.query("u") == Page([{"user": "u", "a": 1}], None)

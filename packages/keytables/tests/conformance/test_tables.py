@@ -28,15 +28,6 @@ async def test_tables_are_listed_by_name(engine: Engine) -> None:
     assert await engine.table_names() == ["message_2026_01", "message_2026_02", "router"]
 
 
-async def test_ensuring_an_existing_table_keeps_its_items(engine: Engine) -> None:
-    table = await engine.ensure_table(TABLE)
-    await table.put({"a": "1", "b": "2"})
-    again = await engine.ensure_table(TABLE)
-    assert again.table == TABLE
-    assert await again.get(("1", "2")) is not None
-    assert await engine.table_names() == ["things"]
-
-
 async def test_an_existing_table_can_be_opened(engine: Engine) -> None:
     table = await engine.ensure_table(TABLE)
     await table.put({"a": "1", "b": "2"})
@@ -180,14 +171,6 @@ async def test_a_closed_engine_is_unavailable(engine: Engine) -> None:
         await table.query("1")
     with pytest.raises(Unavailable):
         await engine.table_names()
-
-
-async def test_items_exist_after_reopening(open_engine: Open) -> None:
-    first = await open_engine()
-    await (await first.ensure_table(TABLE)).put({"a": "1", "b": "2"})
-    await first.close()
-    again = await (await open_engine()).ensure_table(TABLE)
-    assert await again.get(("1", "2")) == {"a": "1", "b": "2"}
 
 
 async def test_processes_see_each_others_writes(open_engine: Open) -> None:

@@ -13,7 +13,6 @@ from keytables import (
     SchemaError,
     TableHandle,
     Update,
-    Value,
     Values,
 )
 from support.cases import cases
@@ -29,24 +28,6 @@ def members(*names: str) -> dict[str, frozenset[str]]:
     return {"members": frozenset(names)}
 
 
-async def test_set_changes_only_what_it_names(messages: TableHandle) -> None:
-    await messages.put({**BARE, "a": 1, "b": 2})
-    deep: Value = [1, {"d": None}]
-    await messages.update(KEY, Update(set={"b": 3, "c": Param("c")}), {"c": deep})
-    assert await messages.get(KEY) == {**BARE, "a": 1, "b": 3, "c": deep}
-
-
-async def test_an_absent_item_is_created_with_its_key(messages: TableHandle) -> None:
-    await messages.update(KEY, Update(set=("a",)), {"a": 1})
-    assert await messages.get(KEY) == {**BARE, "a": 1}
-
-
-async def test_remove_removes_attributes(messages: TableHandle) -> None:
-    await messages.put({**BARE, "a": 1, "b": 2})
-    await messages.update(KEY, Update(remove=("a", "gone")))
-    assert await messages.get(KEY) == {**BARE, "b": 2}
-
-
 @cases("update", [Update(remove=("a",)), TAKE])
 async def test_an_update_that_only_removes_creates_no_item(
     messages: TableHandle, update: Update
@@ -54,33 +35,6 @@ async def test_an_update_that_only_removes_creates_no_item(
     result = await messages.update(KEY, update, members("x"), returning=Returning.NEW)
     assert result is None
     assert await messages.get(KEY) is None
-
-
-async def test_sets_grow_and_shrink_and_repetition_changes_nothing(messages: TableHandle) -> None:
-    for _ in range(2):
-        await messages.update(KEY, ADD, members("a", "b"))
-    for _ in range(2):
-        await messages.update(KEY, ADD, members("c"))
-    assert await messages.get(KEY) == {**BARE, "members": frozenset("abc")}
-    for _ in range(2):
-        await messages.update(KEY, TAKE, members("a", "z"))
-    assert await messages.get(KEY) == {**BARE, "members": frozenset("bc")}
-
-
-async def test_an_attribute_is_removed_with_the_last_member_of_its_set(
-    messages: TableHandle,
-) -> None:
-    await messages.update(KEY, ADD, members("a", "b"))
-    await messages.update(KEY, TAKE, members("a", "b"))
-    assert await messages.get(KEY) == BARE
-    await messages.update(KEY, ADD, members("c"))
-    assert await messages.get(KEY) == {**BARE, "members": frozenset("c")}
-
-
-async def test_adding_nothing_adds_nothing(messages: TableHandle) -> None:
-    await messages.put({**BARE, "a": 1})
-    await messages.update(KEY, ADD, members())
-    assert await messages.get(KEY) == {**BARE, "a": 1}
 
 
 async def test_setting_an_empty_set_removes_the_attribute(messages: TableHandle) -> None:
@@ -112,16 +66,6 @@ async def test_all_parts_of_an_update_are_applied_atomically(messages: TableHand
     new = await messages.update(KEY, update, values, returning=Returning.NEW)
     expected = {**BARE, "a": 9, "plus": frozenset("xz"), "minus": frozenset("y")}
     assert new == expected == await messages.get(KEY)
-
-
-async def test_returning_selects_the_result(messages: TableHandle) -> None:
-    update = Update(set=("a",))
-    assert await messages.update(KEY, update, {"a": 1}, returning=Returning.OLD) is None
-    old = await messages.update(KEY, update, {"a": 2}, returning=Returning.OLD)
-    assert old == {**BARE, "a": 1}
-    new = await messages.update(KEY, update, {"a": 3}, returning=Returning.NEW)
-    assert new == {**BARE, "a": 3}
-    assert await messages.update(KEY, update, {"a": 4}) is None
 
 
 async def test_the_old_item_is_returned_with_its_old_set(messages: TableHandle) -> None:

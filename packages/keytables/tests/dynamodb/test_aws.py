@@ -136,16 +136,6 @@ def test_a_key_that_cannot_be_in_a_header_is_refused(monkeypatch: pytest.MonkeyP
         find_credentials("us-east-1", instance_role=False)
 
 
-def test_the_role_of_the_instance_is_used_only_if_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched: list[str] = []
-    fetcher = "botocore.utils.InstanceMetadataFetcher.retrieve_iam_role_credentials"
-    monkeypatch.setattr(fetcher, lambda self: fetched.append("role"))
-    find_credentials("us-east-1", instance_role=False)
-    assert fetched == []
-    find_credentials("us-east-1", instance_role=True)
-    assert fetched == ["role"]
-
-
 # --- without botocore -----------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ import pytest
 from keytables.dynamodb.client import ApiResponse, Client
 from keytables.dynamodb.retries import RetryPolicy, ServiceError
 from keytables.dynamodb.signing import Credentials, LoadedCredentials, RefreshTimes
-from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
+from keytables.errors import KeytablesError, Unavailable
 from keytables.retries import Backoff
 from support.certificates import tls_pair
 from support.clocks import ManualClock
@@ -36,6 +36,7 @@ from support.sockets import silent_port, unused_port
 OpenClient = Callable[..., Any]
 
 BOTH_LOOPS = True
+
 SECRETS = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", "TOKEN+OF+A+SESSION")  # of the conftest
 
 running = ScriptedServer.running
@@ -64,19 +65,6 @@ async def test_a_call_sends_its_operation_and_body_and_returns_the_response(
     assert "/eu-west-1/dynamodb/aws4_request" in request.headers["authorization"]
 
 
-async def test_requests_are_signed_by_the_injected_clock(
-    open_client: OpenClient,
-) -> None:
-    clock = ManualClock(1_800_000_000.0)
-    async with running() as server:
-        client = await open_client(server, clock=clock)
-        await client.call("GetItem", b"{}")
-        clock.advance(3600)
-        await client.call("GetItem", b"{}")
-    dates = [request.headers["x-amz-date"] for request in server.requests]
-    assert dates == ["20270115T080000Z", "20270115T090000Z"]
-
-
 def chunked(body: bytes, size: int) -> Step:
     """In chunks, each written by itself."""
 
@@ -99,16 +87,6 @@ async def test_chunked_and_large_responses_are_read_whole(open_client: OpenClien
         bodies = [(await client.call("Scan", b"{}")).body for _ in range(3)]
         assert bodies == [large, b'{"a":1}', large]
         assert server.connections == 1
-
-
-async def test_a_server_that_closes_after_each_response_gets_new_connections(
-    open_client: OpenClient,
-) -> None:
-    async with running([ok(Connection="close")] * 3) as server:
-        client = await open_client(server)
-        replies = [await client.call("GetItem", b"{}") for _ in range(3)]
-        assert not any(reply.maybe_applied for reply in replies)
-        assert server.connections == 3
 
 
 async def test_the_name_in_the_certificate_is_checked(
@@ -187,15 +165,6 @@ async def test_a_rejection_after_a_lost_response_says_so(open_client: OpenClient
         assert server.connections == 2  # a rejection does not cost the connection
 
 
-async def test_a_response_that_is_late_is_lost(open_client: OpenClient) -> None:
-    held = HeldStep()
-    async with running([held]) as server:
-        client = await open_client(server)
-        assert (await client.call("PutItem", b"{}")).maybe_applied
-        assert server.connections == 2
-        held.released.set()
-
-
 async def test_a_call_ends_within_its_time_limit() -> None:
     with silent_port() as port:
         client = await Client.open(
@@ -242,23 +211,14 @@ async def test_a_request_on_a_stale_connection_is_repeated_at_once(open_client: 
 # --- throttling, outages, permissions-------------------------------------------------------------
 
 
-async def test_a_throttled_call_is_repeated_and_is_not_ambiguous(open_client: OpenClient) -> None:
-    throttled = error("ProvisionedThroughputExceededException")
-    async with running([throttled] * 3) as server:
-        client = await open_client(server)
-        assert not (await client.call("PutItem", b"{}")).maybe_applied
-        server.script = [throttled] * 4
-        with pytest.raises(Throttled, match="ProvisionedThroughputExceededException"):
-            await client.call("PutItem", b"{}", table="router")
-        assert len(server.requests) == 8
-        assert server.connections == 1
-
-
 async def test_a_refused_connection_is_unavailable(open_client: OpenClient) -> None:
     client = await Client.open(region="r", endpoint=f"http://127.0.0.1:{unused_port()}")
     with pytest.raises(Unavailable, match=r"GetItem: cannot connect to 127\.0\.0\.1"):
         await client.call("GetItem", b"{}")
     await client.close()
+
+
+# --- credentials and the clock ------------------------------------------------------------------
 
 
 async def test_a_host_without_an_address_is_unavailable() -> None:
@@ -268,18 +228,6 @@ async def test_a_host_without_an_address_is_unavailable() -> None:
     with pytest.raises(Unavailable, match=r"cannot connect to nobody\.invalid"):
         await client.call("GetItem", b"{}", time_limit=10)
     await client.close()
-
-
-async def test_a_missing_right_is_refused_by_name_at_once(open_client: OpenClient) -> None:
-    async with running([error("AccessDeniedException", "User: arn:… is not")]) as server:
-        client = await open_client(server)
-        with pytest.raises(AccessRefused, match="dynamodb:UpdateItem") as raised:
-            await client.call("UpdateItem", b"{}", table="router")
-        assert (raised.value.operation, raised.value.table) == ("UpdateItem", "router")
-        assert len(server.requests) == 1
-
-
-# --- credentials and the clock ------------------------------------------------------------------
 
 
 def loaded(name: str) -> LoadedCredentials:
@@ -295,38 +243,6 @@ async def test_expired_credentials_are_renewed_and_the_call_goes_on(
         assert not (await client.call("PutItem", b"{}")).maybe_applied
     used = [request.headers["authorization"].split("/")[0] for request in server.requests]
     assert [text.rpartition("=")[2] for text in used] == ["OLD", "NEW"]
-
-
-async def test_many_refused_calls_load_credentials_once(open_client: OpenClient) -> None:
-    loads = Counter[str]()
-
-    def load() -> LoadedCredentials:
-        loads["all"] += 1
-        return loaded(f"KEY{loads['all']}")
-
-    def judge(exchange: Exchange) -> Step:
-        old = "Credential=KEY1/" in exchange.request.headers["authorization"]
-        return error("UnrecognizedClientException") if old else ok()
-
-    async def step(exchange: Exchange) -> None:
-        await judge(exchange)(exchange)
-
-    async with running([step] * 100) as server:
-        client = await open_client(server, credentials=load)
-        await asyncio.gather(*[client.call("PutItem", b"{}") for _ in range(10)])
-        assert loads["all"] == 2
-
-
-@pytest.mark.parametrize("code", ["ExpiredTokenException", "UnrecognizedClientException"])
-async def test_credentials_that_stay_refused_end_the_call_with_help(
-    open_client: OpenClient, code: str
-) -> None:
-    async with running([error(code)] * 3) as server:
-        client = await open_client(server)
-        for _ in range(2):
-            with pytest.raises(Unavailable, match=f"{code}.*AWS_ACCESS_KEY_ID"):
-                await client.call("PutItem", b"{}")
-        assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("code", ["RequestTimeTooSkewed", "InvalidSignatureException"])
@@ -492,22 +408,6 @@ async def test_the_credentials_of_a_closed_client_are_not_checked(open_client: O
             checked.clear()
             await checked.wait()
     assert checks["closed"] == 0
-
-
-async def test_a_call_needs_no_task_until_it_waits(open_client: OpenClient) -> None:
-    async with running() as server:
-        client = await open_client(server)
-        loop = asyncio.get_running_loop()
-        started: asyncio.Future[asyncio.Future[None]] = loop.create_future()
-
-        def outside_of_any_task() -> None:
-            assert asyncio.current_task() is None
-            started.set_result(client.call("GetItem", b"{}").send(None))
-
-        for _ in range(2):  # with a new connection, and with an idle one
-            loop.call_soon(outside_of_any_task)
-            await asyncio.wait([await started])
-            started = loop.create_future()
 
 
 # --- opening ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from keytables import Index, Key, SchemaError, Table, Unavailable
+from keytables import Index, Key, SchemaError, Table
 from keytables.dynamodb import DynamoEngine
 from support.clocks import ManualClock
 from support.fake_api_client import FakeApiClient, service_error
@@ -27,13 +27,6 @@ def engine(client: FakeApiClient, prefix: str = "x.") -> DynamoEngine:
 async def run_scheduled() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
-
-
-async def test_names_of_tables_begin_with_the_prefix() -> None:
-    client = FakeApiClient(DESCRIBED)
-    table = await engine(client).ensure_table(TABLE)
-    await table.put({"a": "1"})
-    assert [request["TableName"] for _, request in client.calls] == ["x.things", "x.things"]
 
 
 async def test_a_name_that_is_too_long_with_the_prefix_is_refused() -> None:
@@ -79,20 +72,3 @@ async def test_a_table_is_dropped_after_the_writes_to_it() -> None:
     await drop
     await put
     assert client.operations == ["DescribeTable", "PutItem", "DeleteTable", "DescribeTable"]
-
-
-async def test_close_waits_for_the_writes_submitted_and_takes_no_more() -> None:
-    client = FakeApiClient(DESCRIBED)
-    store = engine(client)
-    table = await store.ensure_table(TABLE)
-    client.gate = asyncio.Event()
-    put = table.put({"a": "1"})
-    close = asyncio.ensure_future(store.close())
-    await run_scheduled()
-    assert not close.done()
-    with pytest.raises(Unavailable):
-        await table.put({"a": "2"})
-    client.gate.set()
-    await close
-    await put
-    assert client.operations == ["DescribeTable", "PutItem", "close"]

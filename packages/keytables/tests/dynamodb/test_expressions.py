@@ -4,15 +4,12 @@ from typing import Any
 
 import pytest
 
-from keytables import Attr, Condition, Key, Param, SchemaError, Table, Update
+from keytables import Attr, Condition, Param, Update
 from keytables.dynamodb.expressions import (
     Placeholders,
     condition_text,
-    create_condition,
     holds_for_missing_item,
     update_actions,
-    update_condition,
-    write_condition,
 )
 from keytables.expressions import Compare, Operand
 from support.cases import cases
@@ -20,8 +17,6 @@ from support.cases import cases
 # --- conditions -----------------------------------------------------------------------------------
 
 A, B, C = Attr("a"), Attr("b"), Attr("c")
-PLAIN = Table("plain", Key("user"))
-EXPIRING = Table("expiring", Key("user"), expiry="end")
 
 
 def readable(text: str | None, to: Placeholders) -> str:
@@ -77,22 +72,8 @@ def test_nothing_stored_equals_the_empty_set() -> None:
     assert not to.literals
 
 
-def test_each_name_and_parameter_has_one_placeholder() -> None:
-    to = Placeholders()
-    text = condition_text(equal(A, Param("p")) | equal(A, Param("q")) & equal(B, Param("p")), to)
-    assert text == "#0 = :0 OR #0 = :1 AND #1 = :0"
-    assert to.names == {"a": "#0", "b": "#1"}
-    assert to.params == {"p": ":0", "q": ":1"}
-
-
 def equal(attribute: Attr, operand: Operand) -> Condition:
     return Compare(attribute.name, "==", operand)
-
-
-@cases("literal", [True, None, [1], {"a": 1}, {"a"}, frozenset()])
-def test_only_numbers_text_and_bytes_have_an_order(literal: Any) -> None:
-    with pytest.raises(SchemaError):
-        condition_text(literal > A, Placeholders())
 
 
 @cases(
@@ -113,60 +94,6 @@ def test_it_is_known_which_conditions_hold_without_an_item(
     condition: Condition | None, expected: bool
 ) -> None:
     assert holds_for_missing_item(condition) is expected
-
-
-EXPIRED = "end > 0 AND end <= :now"
-
-
-@pytest.mark.parametrize(
-    ("condition", "text"),
-    [
-        (A == 5, f"NOT ({EXPIRED}) AND a = 5"),
-        (A.absent(), f"{EXPIRED} OR attribute_not_exists(a)"),
-        ((A == 5) | (B == 6), f"NOT ({EXPIRED}) AND (a = 5 OR b = 6)"),
-    ],
-    ids=repr,
-)
-def test_an_expired_item_is_judged_as_none(condition: Condition, text: str) -> None:
-    to = Placeholders()
-    assert readable(write_condition(EXPIRING, condition, to), to) == text
-    assert to.needs_now
-
-
-def test_a_table_without_expiry_has_no_condition_for_it() -> None:
-    to = Placeholders()
-    assert readable(write_condition(PLAIN, A == 5, to), to) == "a = 5"
-    assert update_condition(PLAIN, None, to, creates=True) is None
-    assert not to.needs_now
-
-
-@pytest.mark.parametrize(
-    ("condition", "creates", "text"),
-    [
-        (None, True, f"NOT ({EXPIRED})"),
-        (None, False, f"NOT ({EXPIRED}) AND attribute_exists(user)"),
-        ((A == 5) | (B == 6), True, f"NOT ({EXPIRED}) AND (a = 5 OR b = 6)"),
-        (A.absent(), True, f"NOT ({EXPIRED}) AND attribute_not_exists(a)"),
-    ],
-    ids=repr,
-)
-def test_an_update_does_not_change_an_expired_item(
-    condition: Condition | None, creates: bool, text: str
-) -> None:
-    to = Placeholders()
-    assert readable(update_condition(EXPIRING, condition, to, creates=creates), to) == text
-
-
-def test_an_update_that_only_removes_needs_the_item() -> None:
-    to = Placeholders()
-    found = update_condition(PLAIN, A == 5, to, creates=False)
-    assert readable(found, to) == "attribute_exists(user) AND a = 5"
-
-
-def test_an_item_is_created_where_there_is_no_live_one() -> None:
-    to = Placeholders()
-    text = readable(create_condition(EXPIRING, to), to)
-    assert text == f"attribute_not_exists(user) OR {EXPIRED}"
 
 
 # --- updates --------------------------------------------------------------------------------------

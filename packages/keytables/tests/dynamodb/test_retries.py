@@ -210,14 +210,6 @@ def test_refused_credentials_end_with_help_and_without_the_server_s_message(
     assert retry_state().on_error(error(kind), 0.0, repaired=True) == 0.0
 
 
-def test_without_a_table_only_the_operation_is_named() -> None:
-    state = retry_state(time_limit=0.0, table=None)
-    assert (
-        str(ended(lambda: state.on_response_lost(ResponseLost("no response"), 0.0)))
-        == "PutItem: no response"
-    )
-
-
 def test_each_remedy_is_used_once() -> None:
     state = retry_state()
     assert [state.first_use("clock"), state.first_use("clock"), state.first_use("credentials")] == [

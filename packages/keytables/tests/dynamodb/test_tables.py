@@ -348,12 +348,6 @@ async def test_dropping_waits_until_the_table_is_gone() -> None:
     assert client.operations == ["DeleteTable", *["DescribeTable"] * 3]
 
 
-async def test_dropping_a_missing_table_is_fine() -> None:
-    client = FakeApiClient(NOT_FOUND)
-    await store(client).drop_table("things")
-    assert len(client.calls) == 1
-
-
 async def test_a_table_in_use_is_dropped_later() -> None:
     client = FakeApiClient(IN_USE, TOO_MANY, {}, NOT_FOUND)
     await store(client).drop_table("things")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from keytables import KeyTuple, Throttled, Unavailable
+from keytables import KeyTuple, Throttled
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 
 U1, U2, V1 = ("u", "1"), ("u", "2"), ("v", "1")
@@ -57,27 +57,6 @@ async def test_writes_of_one_item_follow_each_other(sequencer: WriteSequencer) -
     assert await asyncio.gather(*writes) == ["a", "b", "c"]
 
 
-async def test_writes_of_different_items_run_at_the_same_time(sequencer: WriteSequencer) -> None:
-    database = StoreClient()
-    writes = [sequencer.submit((key,), 1, database.write(key[1] + key[0])) for key in (U1, U2, V1)]
-    await run_scheduled()
-    assert database.begun == ["1u", "2u", "1v"]
-    database.complete(*database.begun)
-    await asyncio.gather(*writes)
-
-
-async def test_a_failure_does_not_stop_the_next_write(sequencer: WriteSequencer) -> None:
-    database = StoreClient()
-    first = sequencer.submit((U1,), 1, database.write("a"))
-    second = sequencer.submit((U1,), 1, database.write("b"))
-    await run_scheduled()
-    database.gates["a"].set_exception(Throttled("no"))
-    database.complete("b")
-    with pytest.raises(Throttled):
-        await first
-    assert await second == "b"
-
-
 async def test_a_batch_waits_for_each_of_its_items_and_they_for_it(
     sequencer: WriteSequencer,
 ) -> None:
@@ -93,19 +72,6 @@ async def test_a_batch_waits_for_each_of_its_items_and_they_for_it(
     assert database.begun == ["before", "aside", "batch"]
     database.complete("batch", "after")
     await asyncio.gather(before, batch, after, aside)
-
-
-async def test_cancelling_the_wait_does_not_cancel_the_write(sequencer: WriteSequencer) -> None:
-    database = StoreClient()
-    write = sequencer.submit((U1,), 1, database.write("a"))
-    write.cancel()
-    await run_scheduled()
-    assert database.begun == ["a"]
-    waiting = asyncio.ensure_future(sequencer.wait_for_item(U1))
-    await run_scheduled()
-    assert not waiting.done()
-    database.complete("a")
-    await waiting
 
 
 async def test_a_failure_is_logged_unless_its_wait_was_cancelled(sequencer: WriteSequencer) -> None:
@@ -204,16 +170,6 @@ async def test_a_read_waits_for_earlier_writes_to_what_it_reads(
     await asyncio.gather(late, *writes.values())
 
 
-async def test_complete_writes_are_not_waited_for(sequencer: WriteSequencer) -> None:
-    for coroutine in (
-        sequencer.wait_for_item(U1),
-        sequencer.wait_for_partition("u"),
-        sequencer.wait_for_all(),
-    ):
-        with pytest.raises(StopIteration):
-            coroutine.send(None)
-
-
 async def test_writes_above_the_limit_are_throttled_until_some_complete() -> None:
     sequencer, database = WriteSequencer(InFlightLimit(max_writes=2)), StoreClient()
     first = sequencer.submit((U1,), 1, database.write("a"))
@@ -243,11 +199,3 @@ async def test_the_limit_is_shared_by_all_tables_of_an_engine() -> None:
         WriteSequencer(limit).submit((U1,), 1, database.write("b"))
     database.complete("a")
     await first
-
-
-async def test_no_write_begins_once_the_limit_is_closed() -> None:
-    limit = InFlightLimit()
-    limit.close()
-    sequencer = WriteSequencer(limit)
-    with pytest.raises(Unavailable):
-        sequencer.submit((U1,), 1, StoreClient().write("a"))

@@ -30,14 +30,12 @@ from keytables.failures import FailureReports
 from support.clocks import ManualClock
 from support.fake_api_client import FakeApiClient, condition_failed, service_error
 
-PLAIN = Table("things", Key("user"))
 EXPIRING = Table("things", Key("user"), expiry="end")
 NOW = 1000.0
 U: Any = {"user": {"S": "u"}}
 LIVE: Any = {**U, "n": {"N": "5"}, "end": {"N": "1001"}}
 EXPIRED: Any = {**U, "n": {"N": "5"}, "end": {"N": "1000"}}
 SET = Update(set={"a": 1})
-REMOVE = Update(remove=("a",), take_from={"s": {"x"}})
 EXISTS, ABSENT = Attr("user").exists(), Attr("user").absent()
 
 
@@ -49,27 +47,6 @@ def open_table(client: FakeApiClient, table: Table = EXPIRING) -> DynamoTable:
 
 
 # --- what is sent -----------------------------------------------------------------------------
-
-
-async def test_a_put_without_a_condition_sends_none() -> None:
-    client = FakeApiClient()
-    await open_table(client).put({"user": "u", "n": 1})
-    item = {"user": {"S": "u"}, "n": {"N": "1"}}
-    assert client.calls == [("PutItem", {"TableName": "x.things", "Item": item})]
-
-
-async def test_a_delete_without_a_condition_sends_none() -> None:
-    client = FakeApiClient()
-    await open_table(client).delete(("u",))
-    assert client.calls == [("DeleteItem", {"TableName": "x.things", "Key": U})]
-
-
-async def test_an_update_without_expiry_and_condition_sends_none() -> None:
-    client = FakeApiClient()
-    await open_table(client, PLAIN).update(("u",), SET)
-    [(operation, request)] = client.calls
-    assert operation == "UpdateItem"
-    assert "ConditionExpression" not in request
 
 
 async def test_a_get_is_consistent_and_sees_no_expired_item() -> None:
@@ -85,21 +62,6 @@ async def test_a_get_is_consistent_and_sees_no_expired_item() -> None:
 
 
 # --- what a failed condition means ------------------------------------------------------------
-
-
-async def test_a_failed_condition_carries_the_item_it_was_judged_on() -> None:
-    client = FakeApiClient(condition_failed(LIVE))
-    with pytest.raises(ConditionFailed) as caught:
-        await open_table(client).put({"user": "u"}, condition=Attr("n") == 6)
-    assert caught.value.item == {"user": "u", "n": 5, "end": 1001}
-    assert len(client.calls) == 1
-
-
-async def test_a_failed_condition_shows_no_expired_item() -> None:
-    client = FakeApiClient(condition_failed(EXPIRED))
-    with pytest.raises(ConditionFailed) as caught:
-        await open_table(client).update(("u",), SET, condition=EXISTS)
-    assert caught.value.item is None
 
 
 async def test_the_item_is_read_where_the_server_does_not_send_it() -> None:
@@ -174,25 +136,6 @@ async def test_an_update_is_repeated_when_another_client_replaced_the_item_first
     old = await open_table(client).update(("u",), SET, returning=Returning.OLD)
     assert old == decode_item(other)
     assert client.operations == ["UpdateItem", "PutItem", "UpdateItem"]
-
-
-async def test_an_update_that_only_removes_leaves_an_expired_item() -> None:
-    client = FakeApiClient(condition_failed(EXPIRED))
-    assert await open_table(client).update(("u",), REMOVE, returning=Returning.NEW) is None
-    assert client.operations == ["UpdateItem"]
-
-
-async def test_an_update_that_only_removes_creates_no_item() -> None:
-    client = FakeApiClient(condition_failed(), {})
-    assert await open_table(client, PLAIN).update(("u",), REMOVE) is None
-    assert client.operations == ["UpdateItem", "GetItem"]
-
-
-async def test_a_delete_returns_no_expired_item() -> None:
-    client = FakeApiClient({"Attributes": EXPIRED}, {"Attributes": LIVE})
-    table = open_table(client)
-    assert await table.delete(("u",), returning=Returning.OLD) is None
-    assert await table.delete(("u",), returning=Returning.OLD) is not None
 
 
 async def test_an_item_that_changes_all_the_time_is_throttled_in_the_end() -> None:
@@ -353,18 +296,3 @@ async def test_a_batch_may_be_larger_than_any_item() -> None:
         puts=[{"user": str(number), "x": "x" * 300_000} for number in range(3)]
     )
     assert client.operations == ["BatchWriteItem"]
-
-
-async def test_writes_of_one_item_are_sent_in_the_order_submitted() -> None:
-    client = FakeApiClient()
-    table = open_table(client)
-    writes = [
-        table.put({"user": "u", "n": 1}),
-        table.update(("u",), SET),
-        table.batch_write(puts=[{"user": "u"}]),
-        table.delete(("u",)),
-    ]
-    assert await table.get(("u",)) is None
-    assert client.operations == ["PutItem", "UpdateItem", "BatchWriteItem", "DeleteItem", "GetItem"]
-    for write in writes:
-        await write

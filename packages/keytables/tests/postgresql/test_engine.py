@@ -4,7 +4,6 @@ import asyncio
 import re
 import socket
 import subprocess
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,17 +12,10 @@ from keytables.postgresql import PostgresEngine
 from keytables.postgresql.connections import each_host
 from keytables.postgresql.failures import ConnectionLost
 from support.clocks import ManualClock
-from support.postgres_proxy import PostgresProxy
 from support.postgres_servers import PostgresServer, dump_program, postgres, program
 from support.sockets import unused_port
 from support.stream_server import stream_server
 from support.table_engines import MESSAGES, OpenPostgres, PostgresStore
-
-
-@pytest.fixture
-async def proxy() -> AsyncIterator[PostgresProxy]:
-    async with PostgresProxy(postgres().port) as started:
-        yield started
 
 
 def in_database(name: str) -> str:
@@ -105,24 +97,6 @@ async def test_a_database_that_is_not_utf8_is_refused(store: PostgresStore) -> N
         )
     finally:
         await store.execute("DROP DATABASE latin")
-
-
-async def test_a_connection_pooler_is_refused_by_name(proxy: PostgresProxy) -> None:
-    proxy.foreign_keys = True
-    assert "PgBouncer" in await refusal(postgres().url(port=proxy.port))
-
-
-@pytest.mark.parametrize(
-    ("parameter", "expected"),
-    [
-        ("sslmode=perhaps", "`sslmode` parameter must be one of: disable, allow, prefer"),
-        ("sslmode=verify-full&sslrootcert=/missing.pem", "sslrootcert: there is no file"),
-        ("sslmode=require", "SSL"),
-    ],
-)
-async def test_tls_that_cannot_be_had_is_refused(parameter: str, expected: str) -> None:
-    url = postgres().url().replace("sslmode=disable", parameter)
-    assert expected in await refusal(url)
 
 
 async def test_a_schema_of_another_version_is_refused_and_not_changed(

@@ -15,7 +15,6 @@ from keytables import (
     Key,
     OutOfReach,
     Param,
-    Returning,
     SchemaError,
     Table,
     TableHandle,
@@ -83,22 +82,6 @@ async def test_a_dropped_table_fails_its_own_writes_only(open_postgres: OpenPost
     await put
     with pytest.raises(TableNotFound, match="users"):
         await lost
-
-
-async def test_writes_of_one_turn_to_an_item_are_applied_in_order(messages: TableHandle) -> None:
-    results = await asyncio.gather(
-        messages.put({**ITEM, "n": 1}),
-        messages.update(KEY, Update(set=("n",)), {"n": 2}, returning=Returning.NEW),
-        messages.delete(KEY, condition=Attr("n") == 1),
-        messages.delete(KEY, returning=Returning.OLD),
-        messages.put(ITEM, condition=Attr("user").absent()),
-        return_exceptions=True,
-    )
-    assert results[1] == {**ITEM, "n": 2}
-    assert isinstance(results[2], ConditionFailed)
-    assert results[2].item == {**ITEM, "n": 2}
-    assert results[3] == {**ITEM, "n": 2}
-    assert await messages.get(KEY) == ITEM
 
 
 async def test_of_many_processes_that_compare_and_set_each_success_counts_once(
@@ -213,16 +196,6 @@ async def test_one_that_is_given_up_for_too_long_is_throttled_and_not_applied(
         await messages.put(ITEM)
     await store.execute("DROP TRIGGER refuse ON {schema}.messages")
     assert await messages.get(KEY) is None
-
-
-async def test_too_many_waiting_writes_are_throttled(open_postgres: OpenPostgres) -> None:
-    engine = await open_postgres(max_waiting=5)
-    messages = await engine.ensure_table(MESSAGES)
-    results = await asyncio.gather(
-        *(messages.put({"user": "u", "place": str(number)}) for number in range(8)),
-        return_exceptions=True,
-    )
-    assert [type(result) for result in results] == [type(None)] * 5 + [Throttled] * 3
 
 
 # --- a database that does not answer --------------------------------------------------------------

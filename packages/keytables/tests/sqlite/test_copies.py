@@ -72,17 +72,6 @@ def target(tmp_path: Path) -> Path:
 # ── Copying ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_copy_has_everything_that_was_committed_before(
-    engine: SqliteEngine, path: Path, target: Path
-) -> None:
-    table = await notes_of(engine)
-    await asyncio.gather(*(table.put(note(number)) for number in range(200)))
-    await asyncio.to_thread(copies.copy_store, path, target)
-    await table.put(note(1000))
-    assert copies.check_copy(target) == ("notes",)
-    assert (await asyncio.to_thread(notes, target)).keys() == set(range(200))
-
-
 async def test_writers_go_on_while_a_copy_is_made_and_it_is_of_the_state_at_its_beginning(
     open_sqlite: OpenSqlite, path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

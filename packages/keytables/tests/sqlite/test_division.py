@@ -128,16 +128,6 @@ def test_a_store_is_divided_and_merged_with_all_that_is_in_it(path: Path) -> Non
     assert divide_store(path, 1) is None
 
 
-def test_every_part_gets_a_share(path: Path) -> None:
-    fill(path)
-    divide_store(path, 4)
-    files = [Path(file) for file in store_files(str(path))]
-    named = "SELECT name FROM sqlite_schema WHERE name LIKE 'notes~_'"
-    [(table,)] = select(path, named)
-    shares = [select(file, f'SELECT count(*) FROM "{table}"') for file in files]
-    assert all(count > 0 for [(count,)] in shares)  # type: ignore[operator]
-
-
 def test_a_merged_store_is_a_file_as_before_parts(path: Path) -> None:
     fill(path)
     [before] = (select(path, "PRAGMA user_version"),)

@@ -23,9 +23,8 @@ from keytables import (
     Throttled,
     Unavailable,
 )
-from keytables.errors import StoreClosed
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import MissingIndex, failure_reports, translate
+from keytables.sqlite.database import failure_reports, translate
 from support.clocks import ManualClock
 from support.sqlite_store import Connections, OpenSqlite, failing_commits, select, write_lock
 
@@ -111,12 +110,6 @@ async def test_conditions_mistakes_and_limits_are_not_heard_of(
         await table.put({"a": "1", "b": "1"})
     with pytest.raises(Unavailable):
         await table.get(("1", "1"))
-    assert heard == []
-
-
-@pytest.mark.parametrize("error", [MissingIndex("no"), StoreClosed("no"), ConditionFailed()])
-async def test_what_is_no_failure_is_not_reported(error: KeytablesError, heard: Heard) -> None:
-    failure_reports(heard).report(error)
     assert heard == []
 
 

@@ -116,16 +116,6 @@ async def test_one_table_is_loaded_at_a_time(
     assert indexes(path) == ALL
 
 
-async def test_indexes_missing_after_a_failed_load_are_created_when_the_table_is_opened(
-    path: Path, engine: SqliteEngine, table: TableHandle
-) -> None:
-    await fail_loading(table)
-    assert indexes(path) == {"key"}
-    await engine.ensure_table(TABLE)
-    assert indexes(path) == ALL
-    assert await results_are_right(table)
-
-
 async def test_indexes_missing_after_a_failed_load_are_created_before_the_next(
     path: Path, table: TableHandle
 ) -> None:
@@ -184,31 +174,6 @@ async def test_a_store_that_cannot_be_written_is_read_without_indexes(
 
 
 # --- several ---------------------------------------------------------------------------------
-
-
-async def test_who_opens_a_table_during_a_load_does_not_create_its_indexes(
-    path: Path, open_sqlite: OpenSqlite, table: TableHandle
-) -> None:
-    async with table.loading():
-        await table.batch_write(puts=items(0))
-        theirs = await (await open_sqlite()).ensure_table(TABLE)
-        assert indexes(path) == {"key"}
-        assert await results_are_right(theirs)
-        await theirs.put({"name": "mine", "color": "r", "number": -1})
-        assert (await of_color(table, "r"))[0]["name"] == "mine"
-    assert indexes(path) == ALL
-    assert (await of_color(theirs, "r"))[0]["name"] == "mine"
-
-
-async def test_missing_indexes_are_created_once_by_several_who_open_the_table(
-    path: Path, open_sqlite: OpenSqlite, table: TableHandle
-) -> None:
-    await fail_loading(table)
-    engines = [await open_sqlite() for _ in range(4)]
-    tables = await asyncio.gather(*(engine.ensure_table(TABLE) for engine in engines))
-    assert indexes(path) == ALL
-    for opened in tables:
-        assert await results_are_right(opened)
 
 
 @asynccontextmanager

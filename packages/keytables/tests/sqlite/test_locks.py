@@ -19,15 +19,6 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "store")
 
 
-def test_only_one_holds_the_fair_lock(path: str) -> None:
-    first, second = FairLock(path), FairLock(path)
-    assert first.try_acquire()
-    assert not second.try_acquire()
-    first.release()
-    assert second.try_acquire()
-    assert not first.try_acquire()
-
-
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs the kernel's list of locks")
 def test_who_releases_the_fair_lock_cannot_acquire_it_before_one_who_waits(path: str) -> None:
     busy, patient = FairLock(path), FairLock(path)
@@ -83,13 +74,6 @@ def test_the_lock_of_a_killed_process_is_released(path: str) -> None:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
     assert lock.try_acquire()
-
-
-def test_closing_releases_the_lock(path: str) -> None:
-    first, second = FairLock(path), FairLock(path)
-    assert first.try_acquire()
-    first.close()
-    assert second.try_acquire()
 
 
 def test_only_one_holds_the_file_lock(path: str) -> None:

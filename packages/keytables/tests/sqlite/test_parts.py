@@ -16,20 +16,16 @@ import pytest
 from keytables import (
     Attr,
     ConditionFailed,
-    Cursor,
     Engine,
-    Index,
     Item,
     Key,
-    Kind,
     SchemaError,
     Table,
     TableNotFound,
     Throttled,
     Unavailable,
-    Value,
 )
-from keytables.sqlite import SqliteEngine, database, divide_store, open_sqlite, parted_table
+from keytables.sqlite import SqliteEngine, divide_store, open_sqlite, parted_table
 from keytables.sqlite.layout import part_of, part_path
 from support.clocks import ManualClock
 from support.paths import PYTHONPATH
@@ -256,21 +252,6 @@ async def test_the_first_file_alone_and_another_part_alone_are_refused(path: Pat
         await open_sqlite(file_of(path, 1))
 
 
-async def test_versions_before_parts_refuse_the_store(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "FILE_VERSION", 1)
-    with pytest.raises(Unavailable, match=r"was written by a newer version \(format 2"):
-        await SqliteEngine.open(path)
-
-
-async def test_parts_that_the_process_does_not_write_may_all_be_of_others(open_store: Open) -> None:
-    table = await (await open_store(own_parts=())).ensure_table(NOTES)
-    for part in range(PARTS):
-        await table.put(note(part))
-    assert len((await table.scan()).items) == PARTS
-
-
 async def test_the_disk_is_watched_by_every_process(open_store: Open) -> None:
     for own_parts in (None, {1}, ()):
         engine = await open_store(own_parts=own_parts, min_free_space=1 << 60)
@@ -311,34 +292,6 @@ async def test_a_table_made_in_some_parts_before_a_crash_is_made_in_the_others(
         await table.put(note(part))
     with pytest.raises(SchemaError, match="exists with other keys"):
         await engine.ensure_table(Table("notes", Key("author")))
-
-
-async def test_an_index_gives_the_items_of_all_parts_in_order_on_pages_of_any_size(
-    open_store: Open,
-) -> None:
-    by_age = Index("by_age", Key("city"), Key("age", Kind.NUMBER))
-    ages = Table("ages", Key("name"), indexes=(by_age,))
-    table = await (await open_store()).ensure_table(ages)
-    people: list[Item] = [
-        {"name": f"{number}", "city": "york", "age": number % 7} for number in range(1300)
-    ]
-    await table.batch_write(puts=people)
-    people.sort(key=lambda person: (person["age"], person["name"]))
-    expected = [person["name"] for person in people]
-    for limit in (None, 1000, 93):
-        for descending in (False, True):
-            found: list[Value] = []
-            after: Cursor | None = None
-            while True:
-                page = await table.query_index(
-                    "by_age", "york", limit=limit, descending=descending, after=after
-                )
-                assert limit is None or len(page.items) <= limit
-                found += [item["name"] for item in page.items]
-                after = page.cursor
-                if after is None:
-                    break
-            assert found == (expected[::-1] if descending else expected)
 
 
 # ── Processes ─────────────────────────────────────────────────────────────────────────────────────

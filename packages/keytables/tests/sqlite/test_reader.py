@@ -37,14 +37,6 @@ async def test_slow_reads_run_one_by_one_in_a_thread(reader: Reader) -> None:
     await reader.close()
 
 
-async def test_slow_reads_cannot_write(reader: Reader) -> None:
-    with pytest.raises(Unavailable):
-        await reader.run_in_thread(
-            lambda connection: connection.execute("INSERT INTO t VALUES (1)").get, "t"
-        )
-    await reader.close()
-
-
 async def test_close_ends_slow_reads_that_run_or_wait(reader: Reader) -> None:
     started = threading.Event()
 
@@ -60,12 +52,6 @@ async def test_close_ends_slow_reads_that_run_or_wait(reader: Reader) -> None:
             await task
     with pytest.raises(Unavailable):
         await reader.run_in_thread(endless, "t")
-
-
-async def test_without_slow_reads_there_is_no_thread(reader: Reader) -> None:
-    before = threading.active_count()
-    await reader.close()
-    assert threading.active_count() == before
 
 
 TABLE = Table("things", Key("a"), Key("b"), indexes=(Index("by_c", Key("c")),), expiry="end")

@@ -85,46 +85,6 @@ def test_a_statement_uses_its_index(connection: apsw.Connection, sql: str, expec
     assert "TEMP B-TREE" not in found
 
 
-def test_a_query_selects_expired_rows_without_their_blobs(connection: apsw.Connection) -> None:
-    for place, end in [("1", None), ("2", 5), ("3", 6)]:
-        connection.execute(STATEMENTS.put, ("u", place, end, b"blob", 1, "x"))
-
-    def rows(query: Selection, now: int) -> list[tuple[object, ...]]:
-        return list(connection.execute(query.sql, (now, *query.values)))
-
-    assert rows(select("u"), 5) == [(b"blob", "1"), (None, "2"), (b"blob", "3")]
-    scan = QUERIES.scan(Cursor(("u", "1")))
-    assert rows(scan, 5) == [(None, "u", "2"), (b"blob", "u", "3")]
-    assert rows(select(1, "by_n", descending=True), 5) == [
-        (b"blob", "u", "3"),
-        (None, "u", "2"),
-        (b"blob", "u", "1"),
-    ]
-
-
-def test_every_statement_is_valid(connection: apsw.Connection) -> None:
-    row = ("u", "p", None, b"blob", 1, "x")
-    connection.execute(STATEMENTS.put, row)
-    connection.execute(STATEMENTS.put, row)
-    assert connection.execute('SELECT count(*) FROM "things~1"').get == 1
-    connection.execute(STATEMENTS.delete_some, (5,))
-    assert connection.execute('SELECT count(*) FROM "things~1"').get == 0
-    connection.execute(STATEMENTS.drop)
-
-
-def test_a_query_of_a_missing_index_fails_unless_it_may_read_every_row(
-    connection: apsw.Connection,
-) -> None:
-    for sql in STATEMENTS.drop_indexes:
-        connection.execute(sql)
-    for index in TABLE.indexes:
-        value = 1 if index.name == "by_n" else "c"
-        with pytest.raises(apsw.SQLError, match="no such index"):
-            plan(connection, select(value, index.name).sql)
-        slow = select(value, index.name, use_index=False)
-        assert "SCAN things~1" in plan(connection, slow.sql)
-
-
 async def test_a_statement_is_prepared_once_for_all_values(
     engine: SqliteEngine, connections: Connections
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keytables import Clock, Key, KeytablesError, OnFailure, Table, Unavailable
+from keytables import Clock, Key, KeytablesError, OnFailure, Table
 from keytables.clock_guard import ClockGuard, read_clocks
 from keytables.failures import FailureReports
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES
@@ -159,25 +159,6 @@ def test_processes_sweep_at_different_times() -> None:
     assert fake.scheduled[-1] - fake.scheduled[0] > 10
 
 
-async def test_a_failed_sweep_is_repeated() -> None:
-    calls = asyncio.Queue[int]()
-
-    async def failing() -> int:
-        calls.put_nowait(1)
-        raise Unavailable("disk")
-
-    sweeper = sweeper_of(asyncio.get_running_loop(), failing, 0.001)
-    for _ in range(3):
-        await calls.get()
-    await sweeper.close()
-
-
-async def test_close_cancels_the_timer() -> None:
-    fake = FakeLoop()
-    await sweeper_of(fake.loop, nothing, 1.0).close()
-    assert fake.scheduled == []
-
-
 async def test_close_cancels_a_running_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     sweeping, timers = asyncio.Event(), []
@@ -213,15 +194,6 @@ async def test_nothing_is_swept_while_the_clock_may_be_wrong() -> None:
     await sweeper._sweep()
     assert swept.is_set()
     await sweeper.close()
-
-
-async def test_the_engine_tells_by_how_much_its_clock_was_set(
-    open_sqlite: OpenSqlite, clock: ManualClock
-) -> None:
-    engine = await open_sqlite()
-    assert engine.clock_jump == 0.0
-    clock.advance(86_400)
-    assert engine.clock_jump == pytest.approx(86_400, abs=60)
 
 
 async def test_an_engine_opened_after_the_clock_was_set_tells_so_by_an_earlier_reading(

@@ -32,17 +32,6 @@ async def wait_for_end() -> None:
             assert not thread.is_alive()
 
 
-async def test_a_job_runs_in_another_thread_and_ends_on_the_loop(worker: WorkerThread) -> None:
-    where: list[threading.Thread] = []
-
-    def job() -> None:
-        where.append(threading.current_thread())
-
-    assert await error_of(worker, job) is None
-    assert where[0] is not threading.current_thread()
-    assert not worker.is_busy
-
-
 async def test_what_a_job_returns_or_raises_is_its_error(worker: WorkerThread) -> None:
     error = ValueError()
 
@@ -52,32 +41,6 @@ async def test_what_a_job_returns_or_raises_is_its_error(worker: WorkerThread) -
     assert await error_of(worker, lambda: error) is error
     assert await error_of(worker, fail) is error
     assert await error_of(worker, lambda: None) is None
-
-
-async def test_the_end_of_a_job_may_submit_the_next(worker: WorkerThread) -> None:
-    done = asyncio.get_running_loop().create_future()
-    left = 100
-
-    def submit_next(_: Exception | None) -> None:
-        nonlocal left
-        left -= 1
-        if left:
-            worker.submit(lambda: None, submit_next)
-        else:
-            done.set_result(None)
-
-    worker.submit(lambda: None, submit_next)
-    await done
-
-
-async def test_a_slow_job_is_noticed_by_an_idle_loop(worker: WorkerThread) -> None:
-    release = threading.Event()
-    asyncio.get_running_loop().call_later(0.05, release.set)
-
-    def job() -> None:
-        assert release.wait(10)
-
-    assert await error_of(worker, job) is None
 
 
 async def test_the_end_of_a_job_is_noticed_when_its_message_does_not_come(

@@ -8,22 +8,16 @@ import pytest
 
 from keytables import (
     Attr,
-    ConditionFailed,
     Index,
-    Item,
     Key,
     Kind,
     Returning,
     Table,
     TableHandle,
-    TableNotFound,
-    Throttled,
-    Unavailable,
     Update,
 )
-from keytables.completions import clone_error
 from keytables.sqlite import SqliteEngine
-from support.sqlite_store import Connections, OpenSqlite, failing_commits
+from support.sqlite_store import Connections
 
 TABLE = Table("things", Key("a"), Key("b"))
 KEY = ("1", "1")
@@ -156,21 +150,6 @@ async def test_all_are_applied_if_another_operation_is_in_between(
     assert await table.get(KEY) is None
 
 
-async def test_a_condition_in_between_sees_the_put_before_it(table: TableHandle) -> None:
-    first = put(table, 1)
-    old = table.delete(KEY, returning=Returning.OLD)
-    second = put(table, 2)
-    refused = table.delete(KEY, condition=Attr("n") == 1)
-    third = put(table, 3)
-    assert await old == {"a": "1", "b": "1", "n": 1}
-    with pytest.raises(ConditionFailed) as caught:
-        await refused
-    assert caught.value.item == {"a": "1", "b": "1", "n": 2}
-    for waiting in (first, second, third):
-        await waiting
-    assert await table.get(KEY) == {"a": "1", "b": "1", "n": 3}
-
-
 async def test_a_write_that_is_applied_already_is_not_replaced(
     connections: Connections, table: TableHandle
 ) -> None:
@@ -185,38 +164,6 @@ async def test_a_write_that_is_applied_already_is_not_replaced(
     assert await table.get(KEY) is None
 
 
-async def test_a_failing_commit_fails_each_with_an_error_of_its_own(
-    connections: Connections, table: TableHandle
-) -> None:
-    with failing_commits(connections.writer):
-        waiting = [put(table), table.delete(KEY), put(table)]
-        results = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(result) for result in results] == [Unavailable] * 3
-    assert len({id(result) for result in results}) == 3
-    assert await table.get(KEY) is None
-
-
-async def test_they_count_as_waiting_until_they_are_completed(open_sqlite: OpenSqlite) -> None:
-    engine = await open_sqlite(max_waiting=10, max_waiting_bytes=3000)
-    table = await engine.ensure_table(TABLE)
-    for _ in range(3):
-        results = await asyncio.gather(*(put(table) for _ in range(12)), return_exceptions=True)
-        assert [type(result) for result in results] == [type(None)] * 10 + [Throttled] * 2
-    large: Item = {"a": "1", "b": "1", "data": "x" * 2500}
-    for _ in range(3):
-        await asyncio.gather(*(table.put(large) for _ in range(10)))  # only one is kept in memory
-    others = [table.put({**large, "b": str(n)}) for n in range(3)]
-    results = await asyncio.gather(*others, return_exceptions=True)
-    assert [type(result) for result in results] == [type(None)] * 2 + [Throttled]
-
-
-async def test_a_cancelled_wait_does_not_affect_the_others(table: TableHandle) -> None:
-    first, second = asyncio.ensure_future(put(table, 1)), asyncio.ensure_future(put(table, 2))
-    first.cancel()
-    await second
-    assert await table.get(KEY) == {"a": "1", "b": "1", "n": 2}
-
-
 async def test_endless_puts_of_one_key_are_completed(table: TableHandle) -> None:
     newest: asyncio.Future[None]
     first: asyncio.Future[None] = asyncio.ensure_future(put(table))
@@ -227,13 +174,3 @@ async def test_endless_puts_of_one_key_are_completed(table: TableHandle) -> None
             break
     assert first.done()
     await newest
-
-
-def test_a_cloned_error_is_equal_and_another_object() -> None:
-    for error in (TableNotFound("gone"), ConditionFailed({"a": 1}), Unavailable("disk")):
-        clone = clone_error(error)
-        assert clone is not error
-        assert type(clone) is type(error)
-        assert str(clone) == str(error)
-        assert clone.__cause__ is error
-        assert vars(clone) == vars(error)

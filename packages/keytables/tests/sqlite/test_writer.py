@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
@@ -79,34 +79,6 @@ async def test_a_failing_commit_fails_its_batch_and_no_other(
     assert [item["b"] for item in (await table.query("1")).items] == ["after", "before"]
 
 
-async def test_a_read_waits_for_a_write_that_fails(
-    connections: Connections, table: TableHandle
-) -> None:
-    with failing_commits(connections.writer):
-        put = table.put({"a": "1", "b": "2"})
-        assert await table.get(("1", "2")) is None
-        with pytest.raises(Unavailable):
-            await put
-
-
-async def test_a_full_disk_is_unavailable_and_does_not_last(
-    connections: Connections, table: TableHandle
-) -> None:
-    writer = connections.writer
-    await table.put({"a": "1", "b": "kept", "data": "x" * 10_000})
-    pages = writer.execute("PRAGMA page_count").get
-    writer.execute(f"PRAGMA max_page_count = {pages + 3}")
-    puts = [table.put({"a": "1", "b": str(n), "data": "x" * 10_000}) for n in range(20)]
-    results = await asyncio.gather(*puts, return_exceptions=True)
-    assert any(isinstance(result, Unavailable) for result in results)
-    assert all(result is None or isinstance(result, Unavailable) for result in results)
-    stored = {item["b"] for item in (await table.query("1")).items}
-    assert stored == {"kept", *(str(n) for n in range(20) if results[n] is None)}
-    writer.execute("PRAGMA max_page_count = 1000000")
-    await asyncio.gather(*(table.put({"a": "2", "b": str(n)}) for n in range(20)))
-    assert len((await table.query("2")).items) == 20
-
-
 @pytest.mark.parametrize("is_slow", [False, True])
 async def test_a_defect_reaches_only_the_caller_of_its_operation(
     path: Path, *, is_slow: bool
@@ -139,23 +111,6 @@ async def test_a_defect_reaches_only_the_caller_of_its_operation(
     database.close()
 
 
-async def test_waiting_writes_are_bounded_by_number(open_sqlite: OpenSqlite) -> None:
-    table = await (await open_sqlite(max_waiting=10)).ensure_table(TABLE)
-    puts = [table.put({"a": "1", "b": str(n)}) for n in range(15)]
-    results = await asyncio.gather(*puts, return_exceptions=True)
-    assert [type(result) for result in results] == [type(None)] * 10 + [Throttled] * 5
-    await table.put({"a": "1", "b": "later"})
-    assert len((await table.query("1")).items) == 11
-
-
-async def test_waiting_writes_are_bounded_by_size(open_sqlite: OpenSqlite) -> None:
-    table = await (await open_sqlite(max_waiting_bytes=100_000)).ensure_table(TABLE)
-    puts = [table.put({"a": "1", "b": str(n), "data": "x" * 30_000}) for n in range(8)]
-    results = await asyncio.gather(*puts, return_exceptions=True)
-    assert [type(result) for result in results] == [type(None)] * 4 + [Throttled] * 4
-    await table.put({"a": "1", "b": "later", "data": "x" * 30_000})
-
-
 async def test_a_write_that_cannot_get_the_lock_in_time_is_throttled(
     open_sqlite: OpenSqlite, path: Path
 ) -> None:
@@ -169,22 +124,6 @@ async def test_a_write_that_cannot_get_the_lock_in_time_is_throttled(
         assert await table.get(("1", "0")) is not None  # reads need no lock
     await table.put({"a": "1", "b": "2"})
     assert [item["b"] for item in (await table.query("1")).items] == ["0", "2"]
-
-
-async def test_close_ends_although_another_process_keeps_the_lock(
-    open_sqlite: OpenSqlite, path: Path
-) -> None:
-    engine = await open_sqlite(lock_timeout=0.05)
-    table = await engine.ensure_table(TABLE)
-    with write_lock(path):
-        put = asyncio.ensure_future(table.put({"a": "1", "b": "1"}))
-        await asyncio.sleep(0)
-        await engine.close()
-        with pytest.raises(Throttled):
-            await put
-    again = await (await open_sqlite()).ensure_table(TABLE)
-    await again.put({"a": "1", "b": "2"})  # the abandoned thread keeps nothing
-    assert [item["b"] for item in (await again.query("1")).items] == ["2"]
 
 
 @pytest.mark.parametrize("moment", ["throttled", "waiting", "late"])
@@ -284,18 +223,6 @@ async def test_a_foreign_program_that_locks_the_file_is_waited_for(
     await put
 
 
-async def test_a_foreign_program_that_keeps_the_lock_throttles(
-    open_sqlite: OpenSqlite, path: Path
-) -> None:
-    table = await (await open_sqlite(lock_timeout=0.05)).ensure_table(TABLE)
-    foreign = apsw.Connection(str(path))
-    foreign.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Throttled):
-        await table.put({"a": "1", "b": "1"})
-    foreign.close()
-    await table.put({"a": "1", "b": "2"})
-
-
 async def test_a_long_queue_is_committed_in_bounded_transactions(
     connections: Connections, table: TableHandle
 ) -> None:
@@ -358,28 +285,6 @@ async def test_the_loop_runs_while_a_long_queue_is_written(table: TableHandle) -
     await asyncio.gather(*puts)
     running = False
     assert iterations > 20
-
-
-async def test_order_holds_on_a_loop_that_is_never_idle(table: TableHandle) -> None:
-    loop = asyncio.get_running_loop()
-    running = True
-
-    def spin() -> None:
-        end = perf_counter() + 0.0005
-        while perf_counter() < end:
-            pass
-        if running:
-            loop.call_soon(spin)
-
-    loop.call_soon(spin)
-    for round_ in range(5):
-        writes: list[Awaitable[object]] = []
-        for n in range(20):
-            writes.append(table.put({"a": "1", "b": "x", "n": (round_, n)[1]}))
-            writes.append(table.delete(("1", "x")) if n % 2 else asyncio.sleep(0))
-        await asyncio.gather(*writes)
-        assert await table.get(("1", "x")) is None
-    running = False
 
 
 async def test_a_read_waits_only_for_writes_of_its_partition(

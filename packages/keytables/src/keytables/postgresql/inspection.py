@@ -4,13 +4,12 @@ It only reads, and needs no right but to connect; what a role may not see is lef
 """
 
 import time
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from keytables.engine import Clock
 from keytables.postgresql.connections import Connector, Session
-from keytables.stores import PostgresUrl
 
 _SERVER: Final = """
 SELECT current_setting('server_version_num')::int / 10000 AS version,
@@ -100,7 +99,20 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[TableState, ...]
 
 
-async def inspect_server(store: PostgresUrl, clock: Clock = time.time) -> ServerState:
+class ServerAddress(Protocol):
+    """See :class:`keytables.stores.PostgresUrl`."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...]: ...
+    @property
+    def connect_timeout(self) -> float: ...
+
+
+async def inspect_server(store: ServerAddress, clock: Clock = time.time) -> ServerState:
     """Connect and ask. Errors: those of a connection, and Unavailable."""
     connector = Connector(store.url, dict(store.settings), store.connect_timeout)
     session = await connector.connect()

@@ -4,20 +4,17 @@ Rule: a write that needs the stored item is guarded by the version that it was e
 another process changed the row meanwhile, it is evaluated again. Nothing here waits or does I/O.
 """
 
-import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
-from keytables.checks import snapshot_all
-from keytables.completions import Completion
+from keytables.commit.conditional import Action, evaluated
+from keytables.commit.writes import DELETE_SIZE, Operation
 from keytables.engine import WriteOptions
-from keytables.errors import ConditionFailed, KeytablesError
-from keytables.expressions import Change as ChangeItem
-from keytables.expressions import Predicate, Returning, compile_condition
+from keytables.errors import KeytablesError
 from keytables.packing import unpack
-from keytables.postgresql.columns import ITEM, NUMBER, Row, RowEncoder
+from keytables.postgresql.columns import ITEM, NUMBER, Row
 from keytables.postgresql.statements import Change
 from keytables.values import Item, KeyTuple
 
@@ -35,7 +32,9 @@ class Stored:
 
 
 class ItemState:
-    """An item while operations are applied to it, one after the other."""
+    """An item while operations are applied to it, one after the other: a
+    :class:`keytables.commit.conditional.StoredItem`.
+    """
 
     __slots__ = ("_item", "is_changed", "key", "packed", "row")
 
@@ -47,7 +46,6 @@ class ItemState:
 
     @property
     def item(self) -> Item | None:
-        """The item, not to be changed; None: absent."""
         if self._item is None and self.packed is not None:
             self._item = unpack(self.packed)
         return self._item
@@ -56,28 +54,23 @@ class ItemState:
         self.row, self.packed, self._item = row, cast(bytes, row[ITEM]), None
         self.is_changed = True
 
+    def replace(self, row: Row) -> bytes:
+        if row[ITEM] != self.packed:
+            self.put(row)
+        return cast(bytes, row[ITEM])
+
     def delete(self) -> None:
         self.row = self.packed = self._item = None
         self.is_changed = True
 
 
-class ItemOperation(ABC):
-    """A write from its submission to its completion. ``size``: bytes; ``waiters``: reads that wait
-    for it. Applying it sets ``result`` and ``error``.
-    """
+class ItemOperation(Operation):
+    """A write to one item."""
 
-    __slots__ = ("completion", "error", "result", "size", "waiters")
+    __slots__ = ()
 
-    needs_stored: bool = False
+    needs_stored = False
     """Whether the stored item decides what it does, or is its result."""
-
-    completion: Completion
-    result: object
-    error: KeytablesError | None
-    waiters: list[asyncio.Future[None]] | None
-
-    def __init__(self, size: int) -> None:
-        self.size, self.waiters = size, None
 
     @abstractmethod
     def apply(self, state: ItemState) -> object:
@@ -99,84 +92,30 @@ class UnconditionalPut(ItemOperation):
 class UnconditionalDelete(ItemOperation):
     __slots__ = ()
 
+    def __init__(self) -> None:
+        self.size, self.waiters = DELETE_SIZE, None
+
     def apply(self, state: ItemState) -> object:
         state.delete()
         return None
 
 
-class _ReadingOperation(ItemOperation):
-    __slots__ = ("condition", "returning", "values")
+class ReadingOperation(ItemOperation):
+    """A conditional write."""
+
+    __slots__ = ("_action", "argument", "condition", "returning", "values")
 
     needs_stored = True
 
-    def __init__(self, size: int, options: WriteOptions) -> None:
-        super().__init__(size)
-        condition, values, self.returning = options.condition, options.values, options.returning
-        self.condition: Predicate | None
-        self.condition = None if condition is None else compile_condition(condition)
-        self.values = snapshot_all(values)
-
-    def check(self, state: ItemState) -> Item | None:
-        """Return the item. Raises ConditionFailed."""
-        item = state.item
-        if self.condition is not None and not self.condition(item or {}, self.values):
-            raise ConditionFailed(None if item is None else dict(item))
-        return item
-
-
-class ConditionalPut(_ReadingOperation):
-    __slots__ = ("row",)
-
-    def __init__(self, row: Row, options: WriteOptions) -> None:
-        super().__init__(len(cast(bytes, row[ITEM])), options)
-        self.row = row
-
-    def apply(self, state: ItemState) -> object:
-        self.check(state)
-        state.put(self.row)
-        return None
-
-
-class ConditionalDelete(_ReadingOperation):
-    __slots__ = ()
-
-    def apply(self, state: ItemState) -> object:
-        item = self.check(state)
-        state.delete()
-        return item if self.returning is Returning.OLD else None
-
-
-class ConditionalUpdate(_ReadingOperation):
-    """``change`` and ``creates``: of :func:`keytables.expressions.compile_update`."""
-
-    __slots__ = ("change", "codec", "creates")
-
     def __init__(
-        self,
-        size: int,
-        options: WriteOptions,
-        *,
-        change: ChangeItem,
-        creates: bool,
-        codec: RowEncoder,
+        self, size: int, options: WriteOptions, action: Action, argument: object = None
     ) -> None:
-        super().__init__(size, options)
-        self.change, self.creates, self.codec = change, creates, codec
+        self.size, self.waiters = size, None
+        self.condition, self.values, self.returning = evaluated(options)
+        self._action, self.argument = action, argument
 
     def apply(self, state: ItemState) -> object:
-        old = self.check(state)
-        if old is None and not self.creates:
-            return None
-        item: Item = {} if old is None else dict(old)
-        if old is None:
-            item.update(zip(self.codec.key_names, state.key, strict=True))
-        self.change(item, self.values)
-        _, row = self.codec.row(item)
-        if row[ITEM] != state.packed:
-            state.put(row)
-        if self.returning is Returning.NEW:
-            return unpack(cast(bytes, row[ITEM]))
-        return old if self.returning is Returning.OLD else None
+        return self._action(self, state)
 
 
 UNREAD: Final = object()

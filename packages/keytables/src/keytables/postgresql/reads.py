@@ -20,7 +20,7 @@ from keytables.checks import (
     key_check,
     key_checks,
 )
-from keytables.completions import clone_error
+from keytables.commit.completions import clone_error
 from keytables.engine import Clock, Query
 from keytables.errors import KeytablesError, SchemaError, Throttled
 from keytables.packing import unpack_all

@@ -5,22 +5,27 @@ writes to what it reads, and for no others.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from functools import lru_cache, partial
-from typing import Final
+from collections.abc import Awaitable, Collection, Iterable, Sequence
+from functools import lru_cache
+from typing import Final, cast
 
 from keytables.checks import check_batch
-from keytables.completions import CompletionCounter
+from keytables.commit.completions import CompletionCounter
+from keytables.commit.conditional import (
+    ItemChange,
+    conditional_delete,
+    conditional_put,
+    conditional_update,
+)
+from keytables.commit.writes import DELETE_SIZE, UPDATE_SIZE
 from keytables.engine import Clock, Query, TableHandle, WriteOptions
-from keytables.expressions import MAX_COMPILED, Change, Update, compile_update
+from keytables.expressions import MAX_COMPILED, Update, compile_update
 from keytables.packing import unpack
-from keytables.postgresql.columns import RowEncoder
+from keytables.postgresql.columns import ITEM, Row, RowEncoder
 from keytables.postgresql.connections import Pool
 from keytables.postgresql.operations import (
-    ConditionalDelete,
-    ConditionalPut,
-    ConditionalUpdate,
     ItemOperation,
+    ReadingOperation,
     Stored,
     UnconditionalDelete,
     UnconditionalPut,
@@ -30,10 +35,6 @@ from keytables.postgresql.statements import TableStatements
 from keytables.postgresql.writer import GroupCommit, TableWrites
 from keytables.schema import Cursor, Page, Table
 from keytables.values import Item, KeyTuple
-
-_DELETE_SIZE: Final = 64
-_UPDATE_SIZE: Final = 256
-"""Bytes that an operation without an item counts for while it waits."""
 
 _GET_TOGETHER: Final = 100
 """Items of a batch that are asked for at once: at most 40 MB."""
@@ -56,8 +57,7 @@ class PostgresTable(TableHandle):
         self._reads = ItemReads(statements, pool)
         self._pages = Pages(statements, pool, clock)
         self.writes = TableWrites(statements, self._reads)
-        self._compile: Callable[[Update], tuple[Change, bool]]
-        self._compile = lru_cache(maxsize=MAX_COMPILED)(partial(compile_update, table))
+        self._compiled = lru_cache(maxsize=MAX_COMPILED)(self._compile)
 
     # --- writes -------------------------------------------------------------------------------
 
@@ -67,18 +67,16 @@ class PostgresTable(TableHandle):
     def _update(
         self, key: KeyTuple, update: Update, options: WriteOptions
     ) -> Awaitable[Item | None]:
-        change, creates = self._compile(update)
-        operation = ConditionalUpdate(
-            _UPDATE_SIZE, options, change=change, creates=creates, codec=self._codec
-        )
+        change = self._compiled(update)
+        operation = ReadingOperation(UPDATE_SIZE, options, conditional_update, change)
         return self._writer.submit(self.writes, key, operation)
 
     def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]:
         operation: ItemOperation
         if options is None:
-            operation = UnconditionalDelete(_DELETE_SIZE)
+            operation = UnconditionalDelete()
         else:
-            operation = ConditionalDelete(_DELETE_SIZE, options)
+            operation = ReadingOperation(DELETE_SIZE, options, conditional_delete)
         return self._writer.submit(self.writes, key, operation)
 
     def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
@@ -89,14 +87,24 @@ class PostgresTable(TableHandle):
         for key, operation in put:
             self._writer.submit_to(counter, self.writes, key, operation)
         for key in deletes:
-            self._writer.submit_to(counter, self.writes, key, UnconditionalDelete(_DELETE_SIZE))
+            self._writer.submit_to(counter, self.writes, key, UnconditionalDelete())
         return future
 
     def _put_operation(
         self, item: Item, options: WriteOptions | None
     ) -> tuple[KeyTuple, ItemOperation]:
         key, row = self._codec.row(item)
-        return key, UnconditionalPut(row) if options is None else ConditionalPut(row, options)
+        if options is None:
+            return key, UnconditionalPut(row)
+        size = len(cast(bytes, row[ITEM]))
+        return key, ReadingOperation(size, options, conditional_put, row)
+
+    def _compile(self, update: Update) -> ItemChange:
+        table = self.table
+        return ItemChange(*compile_update(table, update), table.key_names, self._row_of)
+
+    def _row_of(self, item: Item) -> Row:
+        return self._codec.row(item)[1]
 
     # --- reads --------------------------------------------------------------------------------
 

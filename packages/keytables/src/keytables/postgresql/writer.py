@@ -23,7 +23,8 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from keytables.completions import Completion, clone_error
+from keytables.commit.completions import Completion, clone_error
+from keytables.commit.writes import IncompleteWrites
 from keytables.engine import Clock
 from keytables.errors import (
     AccessRefused,
@@ -31,7 +32,6 @@ from keytables.errors import (
     OutOfReach,
     SchemaError,
     StorageFull,
-    StoreClosed,
     Throttled,
     Unavailable,
     Unconfirmed,
@@ -121,9 +121,11 @@ class GroupCommit:
         self._connector, self._failures, self._clock = connector, failures, clock
         self._connections = connections
         self._free, self._unopened = deque(connections[:1]), deque(connections[1:])
-        self._max_waiting, self._max_waiting_bytes = max_waiting, max_waiting_bytes
+        self._writes = IncompleteWrites(
+            self._loop, max_waiting=max_waiting, max_waiting_bytes=max_waiting_bytes
+        )
         self._ready: deque[ItemWrites] = deque()
-        self._count = self._bytes = self._under_way = 0
+        self._under_way = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_beginning = False
         self._timer: asyncio.TimerHandle | None = None
@@ -132,11 +134,12 @@ class GroupCommit:
         self._given_up: set[CommitConnection] = set()  # their callers have an error already
         self.trouble = ""
         """Why commits are not confirmed now, as far as it is known."""
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._random = random.Random()  # noqa: S311 - numbers that are not alike, no secrets
         self._log = f'INSERT INTO {schema}."~commits" (id, rows) SELECT $1, '
-        self.is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._writes.is_closed
 
     def new_number(self) -> int:
         return self._random.getrandbits(62) + 1  # 0 is none
@@ -153,16 +156,10 @@ class GroupCommit:
     def submit_to(
         self, completion: Completion, table: TableWrites, key: KeyTuple, operation: ItemOperation
     ) -> None:
-        if self.is_closed:
-            completion.set_exception(StoreClosed("the store is closed"))
-            return
-        if self._given_up and self._is_blocked:
+        if self._given_up and self._is_blocked and not self.is_closed:
             completion.set_exception(OutOfReach(self.trouble or _NO_ANSWER))
             return
-        if self._count >= self._max_waiting or self._bytes >= self._max_waiting_bytes:
-            completion.set_exception(
-                Throttled(f"{self._count} writes with {self._bytes} bytes are waiting already")
-            )
+        if self._writes.refuses(completion):
             return
         keys = table.partitions.get(key[0])
         if keys is None:
@@ -171,11 +168,7 @@ class GroupCommit:
         if writes is not None and writes.is_overdue:
             completion.set_exception(OutOfReach(self.trouble or _NO_ANSWER))
             return
-        operation.completion = completion
-        if not self._count:
-            self._idle.clear()
-        self._count += 1
-        self._bytes += operation.size
+        self._writes.add(operation, completion)
         if writes is None:
             writes = keys[key] = ItemWrites(table, key, operation)
             self._prepare(writes)
@@ -184,18 +177,13 @@ class GroupCommit:
 
     async def wait_for(self, writes: Iterable[ItemWrites]) -> None:
         """Wait for what was submitted to these items until now."""
-        futures = []
-        for each in writes:
-            operation, future = each.operations[-1], self._loop.create_future()
-            operation.waiters = [*(operation.waiters or ()), future]
-            futures.append(future)
-        for future in futures:
+        for future in [self._writes.wait_for(each.operations[-1]) for each in writes]:
             await future
 
     async def close(self) -> None:
         """Complete everything submitted, then close the connections."""
-        self.is_closed = True
-        await self._idle.wait()
+        self._writes.is_closed = True
+        await self._writes.wait_empty()
         for task in self._tasks:  # at most one that opens a connection
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -303,11 +291,9 @@ class GroupCommit:
             waiting = writes.operations[writes.taken :]
             del writes.operations[writes.taken :]
             for operation in writes.operations:
-                _answer(operation, failure)
+                self._writes.answer(operation, failure)
             for operation in waiting:
-                self._count -= 1
-                self._bytes -= operation.size
-                _answer(operation, OutOfReach(reason))
+                self._writes.complete(operation, OutOfReach(reason))
         if self._is_blocked:
             ready = list(self._ready)
             self._ready.clear()
@@ -338,7 +324,9 @@ class GroupCommit:
 
     def _take(self) -> list[ItemWrites]:
         ready, batch = self._ready, list[ItemWrites]()
-        if self._count <= MAX_BATCH and self._bytes <= MAX_BATCH_BYTES:  # all of them fit
+        if (
+            self._writes.count <= MAX_BATCH and self._writes.bytes <= MAX_BATCH_BYTES
+        ):  # all of them fit
             batch += ready
             ready.clear()
             for writes in batch:
@@ -428,22 +416,9 @@ class GroupCommit:
                 if not keys:
                     del partitions[key[0]]
             for operation in done:
-                self._count -= 1
-                self._bytes -= operation.size
-                completion = operation.completion
-                if not completion.done():
-                    if operation.error is None:
-                        completion.set_result(operation.result)
-                    else:
-                        completion.set_exception(operation.error)
-                if operation.waiters is not None:
-                    for waiter in operation.waiters:
-                        if not waiter.done():
-                            waiter.set_result(None)
+                self._writes.complete(operation, operation.error)
             if left:
                 self._prepare(writes)
-        if not self._count:
-            self._idle.set()
 
 
 def _of_caller(error: KeytablesError) -> KeytablesError:
@@ -452,27 +427,6 @@ def _of_caller(error: KeytablesError) -> KeytablesError:
     if isinstance(error, NotApplied):
         return Throttled(str(error))
     return Unconfirmed(str(error)) if isinstance(error, ConnectionLost) else error
-
-
-class _Answered:
-    """In place of a completion that has its error."""
-
-    def done(self) -> bool:
-        return True
-
-    def set_result(self, _: object, /) -> None: ...
-
-    def set_exception(self, _: Exception, /) -> None: ...
-
-
-def _answer(operation: ItemOperation, failure: KeytablesError) -> None:
-    if not operation.completion.done():
-        operation.completion.set_exception(clone_error(failure))
-    operation.completion = _Answered()
-    for waiter in operation.waiters or ():
-        if not waiter.done():
-            waiter.set_result(None)
-    operation.waiters = None
 
 
 Shape: TypeAlias = tuple[tuple[TableStatements, Change], ...]

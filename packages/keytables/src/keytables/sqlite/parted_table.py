@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from keytables.checks import check_batch, item_size, snapshot_all
-from keytables.completions import clone_error
+from keytables.commit.completions import clone_error
 from keytables.engine import Query, TableHandle, WriteOptions, refused_write
 from keytables.errors import KeytablesError, Throttled
 from keytables.expressions import Update

@@ -34,6 +34,8 @@ class Statements:
         columns.update({attribute: f"a{number}" for number, attribute in enumerate(others)})
         self.columns = columns
         """Attribute names to the columns that hold them, table keys first."""
+        self.blob_column = len(table.key_names) + (table.expiry is not None)
+        """Position of the item's blob in a row."""
         self.indexed = tuple(others.values())
         """Indexed attributes that have a column besides the table's key, in order."""
         expires = table.expiry is not None

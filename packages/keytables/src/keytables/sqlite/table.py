@@ -13,10 +13,17 @@ from typing import Final, cast
 import apsw
 
 from keytables.checks import check_batch
-from keytables.completions import CompletionCounter
+from keytables.commit.completions import CompletionCounter
+from keytables.commit.conditional import (
+    ItemChange,
+    conditional_delete,
+    conditional_put,
+    conditional_update,
+)
+from keytables.commit.writes import DELETE_SIZE, UPDATE_SIZE
 from keytables.engine import Clock, Query, TableHandle, WriteOptions
 from keytables.errors import KeytablesError, Unavailable
-from keytables.expressions import MAX_COMPILED, Change, Update, compile_update
+from keytables.expressions import MAX_COMPILED, Update, compile_update
 from keytables.packing import unpack
 from keytables.schema import Cursor, Page, Table
 from keytables.sqlite.database import Database, MissingIndex, translate
@@ -24,16 +31,14 @@ from keytables.sqlite.locks import FileLock
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.statements import Queries, RowCodec, Statements
 from keytables.sqlite.write_queue import (
-    ConditionalDeleteRow,
-    ConditionalPutRow,
     DeleteRow,
-    Operation,
     Pending,
     PutRow,
     PutRows,
+    RowOperation,
     RunFunction,
-    UpdateRow,
     WriteQueue,
+    WriteRow,
 )
 from keytables.values import Item, KeyTuple
 
@@ -117,18 +122,6 @@ def _drop_if_empty(statements: Statements, cursor: apsw.Cursor) -> bool:
 _BATCH_ROWS: Final = 32
 """Rows of a batch per operation: a quarter of a millisecond of the loop."""
 
-_DELETE_SIZE: Final = 64
-_UPDATE_SIZE: Final = 256
-"""Bytes that an operation without a blob counts for while it waits."""
-
-
-def _compile(table: Table, update: Update) -> tuple[Change, bool, bool]:
-    """As ``compile_update``, and whether no attribute with a column of its own is named."""
-    change, creates = compile_update(table, update)
-    columns = {table.expiry, *(key.name for key in table.key_attributes)}
-    named = (*update.assigned, *update.remove, *update.added, *update.taken)
-    return change, creates, columns.isdisjoint(named)
-
 
 class SqliteTable(TableHandle):
     def __init__(
@@ -150,8 +143,7 @@ class SqliteTable(TableHandle):
         self._sort_column = len(table.key_names) - 1
         self._expires = table.expiry is not None
         self._pending: Pending = {}
-        self._compile: Callable[[Update], tuple[Change, bool, bool]]
-        self._compile = lru_cache(maxsize=MAX_COMPILED)(partial(_compile, table))
+        self._compiled = lru_cache(maxsize=MAX_COMPILED)(self._compile)
 
     # --- writes -------------------------------------------------------------------------------
 
@@ -159,31 +151,52 @@ class SqliteTable(TableHandle):
         row, statements = self._codec.row(item), self.statements
         blob, column = row[self._codec.blob_column], self._sort_column
         assert isinstance(blob, bytes)
-        operation: Operation
+        operation: RowOperation
         if options is None:
             operation = PutRow(
                 self.table.name, self._pending, statements.put, row, column, len(blob)
             )
         else:
             key = cast(KeyTuple, row[: column + 1])
-            operation = conditional = ConditionalPutRow(
-                self._pending, statements, key, len(blob), self._clock, options
+            operation = WriteRow(
+                self._pending,
+                statements,
+                key,
+                len(blob),
+                self._clock,
+                options,
+                conditional_put,
+                row,
             )
-            conditional.row = row
         return self._queue.submit(operation)
 
     def _update(
         self, key: KeyTuple, update: Update, options: WriteOptions
     ) -> Awaitable[Item | None]:
-        operation = UpdateRow(
-            self._pending, self.statements, key, _UPDATE_SIZE, self._clock, options
+        change, only_blob = self._compiled(update)
+        operation = WriteRow(
+            self._pending,
+            self.statements,
+            key,
+            UPDATE_SIZE,
+            self._clock,
+            options,
+            conditional_update,
+            change,
+            only_blob,
         )
-        operation.codec = self._codec
-        operation.change, operation.creates, operation.only_blob = self._compile(update)
         return self._queue.submit(operation)
 
+    def _compile(self, update: Update) -> tuple[ItemChange, bool]:
+        """Return the change, and whether no attribute with a column of its own is named."""
+        table = self.table
+        change = ItemChange(*compile_update(table, update), table.key_names, self._codec.row)
+        columns = {table.expiry, *(key.name for key in table.key_attributes)}
+        named = (*update.assigned, *update.remove, *update.added, *update.taken)
+        return change, columns.isdisjoint(named)
+
     def _delete(self, key: KeyTuple, options: WriteOptions | None) -> Awaitable[Item | None]:
-        operation: Operation
+        operation: RowOperation
         if options is None:
             operation = DeleteRow(
                 self.table.name,
@@ -191,11 +204,17 @@ class SqliteTable(TableHandle):
                 self.statements.delete,
                 key,
                 self._sort_column,
-                _DELETE_SIZE,
+                DELETE_SIZE,
             )
         else:
-            operation = ConditionalDeleteRow(
-                self._pending, self.statements, key, _DELETE_SIZE, self._clock, options
+            operation = WriteRow(
+                self._pending,
+                self.statements,
+                key,
+                DELETE_SIZE,
+                self._clock,
+                options,
+                conditional_delete,
             )
         return self._queue.submit(operation)
 
@@ -204,12 +223,12 @@ class SqliteTable(TableHandle):
         column = self._sort_column
         rows = [self._codec.row(item) for item in puts]
         check_batch([cast(KeyTuple, row[: column + 1]) for row in rows], deletes)
-        operations: list[Operation] = []
+        operations: list[RowOperation] = []
         for begin in range(0, len(rows), _BATCH_ROWS):
             some = rows[begin : begin + _BATCH_ROWS]
             operations.append(PutRows(name, pending, sql, some, self._codec.blob_column))
         operations += [
-            DeleteRow(name, pending, self.statements.delete, key, column, _DELETE_SIZE)
+            DeleteRow(name, pending, self.statements.delete, key, column, DELETE_SIZE)
             for key in deletes
         ]
         future = self._loop.create_future()

@@ -37,7 +37,7 @@ from keytables.failures import FailureReports
 from keytables.sqlite.checkpoint import Checkpointer
 from keytables.sqlite.database import Database, translate
 from keytables.sqlite.space import SMALL
-from keytables.sqlite.write_queue import Operation, WriteQueue
+from keytables.sqlite.write_queue import RowOperation, WriteQueue
 
 Job: TypeAlias = Callable[[], Exception | None]
 """Runs in the thread; returns the error, if any."""
@@ -199,7 +199,7 @@ class Writer:
         self.queue = WriteQueue(
             loop, self._schedule, max_waiting=max_waiting, max_waiting_bytes=max_waiting_bytes
         )
-        self._batch: list[Operation] = []
+        self._batch: list[RowOperation] = []
         self._batch_bytes = 0
         self._max_batch = MAX_BATCH
         self._full_attempts = 0
@@ -216,12 +216,11 @@ class Writer:
         abandoned with the connection and the lock; it calls ``on_abandoned`` if it ever ends.
         """
         queue, thread = self.queue, self._thread
-        queue.is_closed = True
+        queue.writes.is_closed = True
         if self._overdue is not None:  # from now on for all that are waiting
             self._cancel_timeout()
             self._set_timeout()
-        while len(queue):
-            await queue.wait_idle()
+        await queue.writes.wait_empty()
         if thread.is_busy:
             self._cancel_timeout()
             self._is_abandoned = True
@@ -304,8 +303,6 @@ class Writer:
             queue.complete(operation, Throttled(_LOCKED))
         if late:
             self._failures.report(Throttled(_LOCKED))
-        if not len(queue):
-            queue.wake_idle_waiters()
 
     def _cancel_timeout(self) -> None:
         if self._overdue is not None:
@@ -347,7 +344,7 @@ class Writer:
                 return
         self._thread.submit(self._commit, self._on_committed)
 
-    def _note_error(self, operation: Operation, error: Exception) -> bool:
+    def _note_error(self, operation: RowOperation, error: Exception) -> bool:
         """Keep the error for the operation's caller; return whether the transaction goes on."""
         operation.error = error
         if isinstance(error, apsw.Error):
@@ -360,7 +357,7 @@ class Writer:
     def _translate(self, error: apsw.Error, table: str = "") -> KeytablesError:
         return translate(error, table, self._connection.system_errno)
 
-    def _clean_up(self, operation: Operation) -> Exception | None:
+    def _clean_up(self, operation: RowOperation) -> Exception | None:
         assert operation.error is not None
         return self._fail(operation.error)
 
@@ -462,7 +459,7 @@ class Writer:
         else:
             self.queue.finish([])
 
-    def _take_batch(self) -> list[Operation]:
+    def _take_batch(self) -> list[RowOperation]:
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         return batch
 
@@ -487,7 +484,7 @@ class Writer:
             return
         self._requeue(repeated)
 
-    def _requeue(self, operations: list[Operation]) -> None:
+    def _requeue(self, operations: list[RowOperation]) -> None:
         """Apply them again, first and in a transaction of their own."""
         for operation in operations:
             operation.error = operation.result = None

@@ -1,6 +1,7 @@
-"""What is told the outcome of a write: a future, or a counter of several writes."""
+"""What is told the outcome of a write: a future, a counter of several writes, or all of several."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 E = TypeVar("E", bound=Exception)
@@ -40,9 +41,48 @@ class CompletionCounter:
         self.set_result(None)
 
 
+class FanOut:
+    """The completions of several writes that one replaces: all get its outcome."""
+
+    __slots__ = ("completions",)
+
+    def __init__(self, *completions: Completion) -> None:
+        self.completions = list(completions)
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, result: object, /) -> None:
+        for completion in self.completions:
+            if not completion.done():
+                completion.set_result(result)
+
+    def set_exception(self, error: Exception, /) -> None:
+        for number, completion in enumerate(self.completions):
+            if not completion.done():
+                completion.set_exception(clone_error(error) if number else error)
+
+
+class Answered:
+    """In place of a completion that has its error."""
+
+    def done(self) -> bool:
+        return True
+
+    def set_result(self, _: object, /) -> None: ...
+
+    def set_exception(self, _: Exception, /) -> None: ...
+
+
 def clone_error(error: E) -> E:
     # Each ``raise`` adds to the traceback of the error it raises.
     clone = type(error).__new__(type(error), *error.args)
     clone.__dict__.update(error.__dict__)
     clone.__cause__ = error
     return clone
+
+
+def wake(waiters: Iterable["asyncio.Future[None]"]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
