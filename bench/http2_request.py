@@ -23,7 +23,8 @@ from pathlib import Path
 import httpx
 import uvloop
 
-from autopush.net.http_client import ClientLimits, HttpClient
+from autopush.net.http2_client import Http2Client
+from autopush.net.http_client import ClientLimits
 from bench.machine import cpu_ns
 from support.certificates import self_signed
 from support.provider_server import ProviderExchange, ProviderServer
@@ -85,7 +86,7 @@ async def measure(port: int, certificate: str, options: argparse.Namespace) -> N
     library = httpx.AsyncClient(http2=True, verify=context)
     own_context = ssl.create_default_context(cafile=certificate)
     own_context.set_alpn_protocols(["h2"])
-    client = HttpClient(own_context, ClientLimits(max_connections=4))
+    client = Http2Client(own_context, ClientLimits(max_connections=4))
     headers = [(name, text) for name, text in HEADERS.items() if name != "content-length"]
 
     async def by_library() -> int:
@@ -108,13 +109,13 @@ async def measure(port: int, certificate: str, options: argparse.Namespace) -> N
             rounds.append(figures)
     await library.aclose()
     await client.close()
-    for name, column in (("httpx", 0), ("HttpClient", 1)):
+    for name, column in (("httpx", 0), ("Http2Client", 1)):
         cost = statistics.median(each[column][0] for each in rounds)
         longest = statistics.median(each[column][1] for each in rounds)
-        print(f"  {name:16} {cost:7.0f} µs    longest stall {longest:5.1f} ms")
+        print(f"  {name:17} {cost:7.0f} µs    longest stall {longest:5.1f} ms")
     ratios = [library_figures[0] / ours[0] for library_figures, ours in rounds]
     print(
-        f"  {'httpx/HttpClient':16} {statistics.median(ratios):7.1f}       "
+        f"  {'httpx/Http2Client':17} {statistics.median(ratios):7.1f}       "
         f"({min(ratios):.1f} to {max(ratios):.1f})"
     )
 

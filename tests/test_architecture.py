@@ -135,7 +135,7 @@ MECHANISMS = {
         rf"import {HTTP_MODULES}|\.ClientSession|\.open_connection|\.create_connection",
         {
             "autopush.net.http_client": "",
-            "autopush.net.tcp": "its connections",
+            "autopush.net.tcp": "connections of HTTP/2, whose requests cost less, and of nodes",
             "channelstats.slack.transport": "slack_sdk brings aiohttp",
             "channelstats.sending.push_sender": "the same aiohttp",
             "keytables.dynamodb.connections": "the base layer knows no service; DynamoDB alone",

@@ -6,7 +6,8 @@ import pytest
 
 from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
-from autopush.net.http_client import ClientLimits, HttpClient, client_tls
+from autopush.net.http2_client import Http2Client
+from autopush.net.http_client import ClientLimits, client_tls
 from support.apns_server import ApnsServer
 from support.certificates import self_signed
 
@@ -28,7 +29,7 @@ def server(process: ApnsServer, monkeypatch: pytest.MonkeyPatch) -> ApnsServer:
 
 @pytest.fixture
 async def provider(server: ApnsServer) -> AsyncIterator[Provider]:
-    client = HttpClient(client_tls(http2=True), ClientLimits(max_retry=1))
+    client = Http2Client(client_tls(http2=True), ClientLimits(max_retry=1))
     provider = Provider("X", client=client)
     yield provider
     await provider.close()

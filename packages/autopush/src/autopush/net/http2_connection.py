@@ -11,7 +11,7 @@ request.
 import asyncio
 import contextlib
 import time
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import h2.config
 import h2.connection
@@ -21,13 +21,7 @@ from h2.errors import ErrorCodes
 from h2.exceptions import FrameTooLargeError
 from h2.settings import SettingCodes
 
-from autopush.net.http1_connection import (
-    MAX_RESPONSE,
-    ConnectionPool,
-    HeaderList,
-    HttpError,
-    HttpResponse,
-)
+from autopush.net.http_client import MAX_RESPONSE, HeaderList, HttpError, HttpResponse
 from autopush.net.timers import Budget
 
 MAX_STREAMS: Final = 500
@@ -92,8 +86,15 @@ class _Stream:
         self.body = bytearray()
 
 
+class ConnectionPool(Protocol):
+    def room_changed(self, connection: "Http2Connection") -> None:
+        """Called when another request may fit, or the connection takes no more."""
+
+
 class Http2Connection(asyncio.Protocol):
-    """A pooled connection; `ready` waits for the server's settings."""
+    """A pooled connection. `ready`: done when the server's settings are known, or failed with
+    `HttpError`; `lost`: done when the connection is gone.
+    """
 
     def __init__(
         self,
@@ -103,7 +104,6 @@ class Http2Connection(asyncio.Protocol):
         ping_timeout: float = PING_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
     ) -> None:
-        self.protocol: asyncio.Protocol = self
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._ping_interval = ping_interval
@@ -129,23 +129,29 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
+        """Takes requests, now or when others are done."""
         transport = self._transport
         return transport is not None and not transport.is_closing() and not self._is_draining
 
     @property
     def has_room(self) -> bool:
+        """Takes a request now."""
         limit = min(self._h2.remote_settings.max_concurrent_streams, MAX_STREAMS)
         return (
             self.usable and self.ready.done() and not self._is_paused and len(self._streams) < limit
         )
 
     async def request(
-        self, method: str, origin: tuple[str, str], target: str, headers: HeaderList, body: bytes
+        self, method: str, authority: str, target: str, headers: HeaderList, body: bytes
     ) -> HttpResponse:
+        """Send a request, only while `has_room`. `headers`: lower-case names.
+
+        :raises HttpError: no complete response
+        """
         sent = [
             (":method", method),
-            (":scheme", origin[0]),
-            (":authority", origin[1]),
+            (":scheme", "https"),
+            (":authority", authority),
             (":path", target),
             *headers,
         ]
@@ -180,9 +186,11 @@ class Http2Connection(asyncio.Protocol):
                 self._stream_closed()
 
     def close(self) -> None:
+        """Take no more requests; close when those in progress are done."""
         self._drain()
 
     def abort(self, reason: str = "the connection was closed here") -> None:
+        """Drop the connection at once; requests in progress fail."""
         self._reason = reason
         self._is_draining = True
         if self._transport is not None:
@@ -192,6 +200,10 @@ class Http2Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() != "h2":
+            self.abort("the server does not speak HTTP/2")
+            return
         self._h2.initiate_connection()
         self._h2.update_settings({SettingCodes.ENABLE_PUSH: 0})
         self._flush()

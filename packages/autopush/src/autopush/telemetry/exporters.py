@@ -248,7 +248,9 @@ class Datadog:
         self._url = url
         self._headers = [("dd-api-key", api_key), ("content-type", "application/json")]
         tls = client_tls() if url.startswith("https:") else None
-        self._client = HttpClient(tls, ClientLimits(connect_timeout=TIMEOUT), uses_proxy=True)
+        self._client = HttpClient(
+            tls, ClientLimits(connect_timeout=TIMEOUT, response_timeout=TIMEOUT), uses_proxy=True
+        )
         self._host = host
         self.interval = interval
         self._clock = clock
@@ -288,12 +290,7 @@ class Datadog:
         }
 
     async def _post(self, path: str, series: Sequence[Mapping[str, object]]) -> None:
-        response = await self._client.request(
-            "POST",
-            self._url + path,
-            self._headers,
-            orjson.dumps({"series": series}),
-            response_timeout=TIMEOUT,
-        )
+        body = orjson.dumps({"series": series})
+        response = await self._client.request("POST", self._url + path, self._headers, body)
         if not 200 <= response.status < 300:
             raise HttpError(f"HTTP {response.status}")
