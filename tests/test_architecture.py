@@ -141,6 +141,23 @@ MECHANISMS = {
             "keytables.dynamodb.connections": "the base layer knows no service; DynamoDB alone",
         },
     ),
+    "pool of connections": Mechanism(
+        r"class _?\w*Pool",
+        {
+            "keytables.dynamodb.connections": "",
+            "autopush.net.http2_client": "many requests on a connection, as its server allows",
+            "keytables.postgresql.connections": "connections with a state: transactions, locks",
+        },
+    ),
+    "rate limiter": Mechanism(
+        r"class _?\w*(TokenBucket|RateLimiter|RepeatLimiter)\w*",
+        {
+            "autopush.limits": "",
+            "autopush.jobs": "paces what may wait, and slows down with the store",
+            "autopush.telemetry.logs": "counts what it leaves out, for the next line",
+            "channelstats.slack.rate_limits": "the other service; Slack says how long to wait",
+        },
+    ),
     "list of checks": Mechanism(
         r"class _?Check",
         {"autopush.commands.checks": "", "autopush.store.preflight": "one call to the database"},

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autopush.service.datadog import TIMEOUT, Datadog
 from autopush.telemetry.exporters import (
     MAX_DATAGRAM,
-    TIMEOUT,
     Change,
     Changes,
-    Datadog,
     Exporter,
     Statsd,
     datagrams,

@@ -86,7 +86,7 @@ class _Stream:
         self.body = bytearray()
 
 
-class ConnectionPool(Protocol):
+class ConnectionOwner(Protocol):
     def room_changed(self, connection: "Http2Connection") -> None:
         """Called when another request may fit, or the connection takes no more."""
 
@@ -98,7 +98,7 @@ class Http2Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        pool: ConnectionPool,
+        pool: ConnectionOwner,
         *,
         ping_interval: float = PING_INTERVAL,
         ping_timeout: float = PING_TIMEOUT,

@@ -68,6 +68,7 @@ from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.session import Rules
 from autopush.service.certificates import Certificates
+from autopush.service.datadog import Datadog
 from autopush.service.listeners import Sockets
 from autopush.service.maintenance import Maintenance
 from autopush.service.ports import Ports
@@ -75,7 +76,7 @@ from autopush.service.store_watch import rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID
-from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
+from autopush.telemetry.exporters import Exporter, Sender, Statsd
 from autopush.telemetry.metric_table import LIMIT_REFUSED, NODE_TIMEOUT, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 from autopush.telemetry.process import DescriptorShortage, ProcessMetrics
