@@ -22,6 +22,7 @@ from h2.exceptions import FrameTooLargeError
 from h2.settings import SettingCodes
 
 from autopush.net.http_client import MAX_RESPONSE, HeaderList, HttpError, HttpResponse
+from autopush.net.sliced_input import SlicedInput
 from autopush.net.timers import Budget
 
 MAX_STREAMS: Final = 500
@@ -91,7 +92,7 @@ class ConnectionOwner(Protocol):
         """Called when another request may fit, or the connection takes no more."""
 
 
-class Http2Connection(asyncio.Protocol):
+class Http2Connection(SlicedInput):
     """A pooled connection. `ready`: done when the server's settings are known, or failed with
     `HttpError`; `lost`: done when the connection is gone.
     """
@@ -104,6 +105,7 @@ class Http2Connection(asyncio.Protocol):
         ping_timeout: float = PING_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
     ) -> None:
+        super().__init__()
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._ping_interval = ping_interval
@@ -121,7 +123,7 @@ class Http2Connection(asyncio.Protocol):
         self._received_at = self._used_at = self._loop.time()
         self._ping_sent_at: float | None = None
         self._continuation: asyncio.Handle | None = None
-        self._is_paused = self._is_reading_paused = self._is_draining = False
+        self._is_paused = self._is_draining = False
         self._reason = "the server closed the connection"
         self.ready: asyncio.Future[None] = self._loop.create_future()
         self.ready.add_done_callback(_retrieve)
@@ -247,11 +249,13 @@ class Http2Connection(asyncio.Protocol):
         try:
             while self._process_frame():
                 if budget.exhausted():
-                    self._pause_reading()
+                    if self._transport is not None:
+                        self._pause_socket(self._transport)
                     self._continuation = self._loop.call_soon(self._process_frames)
                     break
             else:
-                self._resume_reading()
+                if self._transport is not None:
+                    self._resume_socket(self._transport)
         except h2.exceptions.ProtocolError:
             self._flush()  # the GOAWAY that says why
             self.abort("the server does not follow HTTP/2")
@@ -267,16 +271,6 @@ class Http2Connection(asyncio.Protocol):
         elif frame is not None:
             self._on_goaway(frame)
         return frame is not None
-
-    def _pause_reading(self) -> None:
-        if self._transport is not None and not self._is_reading_paused:
-            self._is_reading_paused = True
-            self._transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if self._transport is not None and self._is_reading_paused:
-            self._is_reading_paused = False
-            self._transport.resume_reading()
 
     # --- events ---------------------------------------------------------------------------------
 
