@@ -26,7 +26,6 @@ from autopush.store.users import UserRecord
 from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing, key_hash, new_key
 from keytables import Engine, Item, Value
-from support.cases import cases
 from support.data_store import CHANNEL, DataStore, Run, uaid
 from support.node_server import node_at
 from support.service import service
@@ -339,7 +338,7 @@ def of_user(**changes: object) -> Facts:
     return replace(FACTS, user=replace(USER, **changes))
 
 
-@cases(("facts", "rule", "words"), [
+@pytest.mark.parametrize(("facts", "rule", "words"), [
         (replace(FACTS, endpoint=None), Rule.TOKEN_OF_OTHER_KEYS, "404, errno 102"),
         (
             replace(FACTS, url=URL._replace(version="v2")),
@@ -426,7 +425,7 @@ def test_users_of_simplepush_and_of_bridges_have_no_subscriptions_that_could_be_
     assert judge(replace(BRIDGED, user=replace(DEVICE, missing_table=""))).rule is Rule.BRIDGED
 
 
-@cases(
+@pytest.mark.parametrize(
     ("version", "endpoint", "is_simplepush", "fits"),
     [
         ("v1", ENDPOINT, False, True),
@@ -450,7 +449,7 @@ def test_a_token_is_accepted_with_its_own_version_only(
     assert (verdict.rule is Rule.OTHER_VERSION) is not fits
 
 
-@cases(
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("https://push.example/wpush/v2/abc", EndpointUrl(False, "v2", "abc")),

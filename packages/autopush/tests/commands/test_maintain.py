@@ -10,7 +10,6 @@ from autopush.commands.maintain import parse_list
 from autopush.settings import StartupError
 from autopush.store.tables import Month
 from keytables import Throttled, Unavailable
-from support.cases import cases
 from support.data_store import DataStore, Run, month_table, next_month, uaid
 
 ROTATING = "AUTOPUSH_NO_TABLE_ROTATION"
@@ -361,7 +360,7 @@ def test_a_list_that_cannot_be_read_is_an_error(store: DataStore, run: Run) -> N
     assert err == "autopush: cannot read missing: No such file or directory\n"
 
 
-@cases(
+@pytest.mark.parametrize(
     "line",
     [uaid(1), DASHED, DASHED.upper(), f"  {uaid(1)}\t", f"{uaid(1)} # a phone", f"{{{DASHED}}}"],
 )
@@ -369,7 +368,7 @@ def test_a_line_may_have_a_uaid_in_any_form(line: str) -> None:
     assert parse_list([line, "", "#", uaid(1)], "list") == [uaid(1)]
 
 
-@cases("line", ["x", uaid(1)[1:], uaid(1) + uaid(2), "g" * 32, "\ufffd" * 32])
+@pytest.mark.parametrize("line", ["x", uaid(1)[1:], uaid(1) + uaid(2), "g" * 32, "\ufffd" * 32])
 def test_a_line_with_an_invalid_uaid_is_refused(line: str) -> None:
     with pytest.raises(StartupError, match="list:2: expected a UAID"):
         parse_list([uaid(1), line], "list")

@@ -232,14 +232,6 @@ def test_behind_a_proxy_upgrades_count_against_the_rate_of_their_client() -> Non
     assert (limits.open, limits.addresses) == (0, 0)
 
 
-def test_the_addresses_of_one_ipv6_network_have_one_rate() -> None:
-    shell, _ = chatting()
-    shell.server.connection_rate = Tokens()
-    connections = [shell.connect(f"2001:db8:0:7::{number}") for number in range(1, 4)]
-    assert [statuses(each) for each in connections] == [[], [], [429]]
-    assert not shell.connect("2001:db8:0:8::1").closing
-
-
 def test_a_protocol_that_cannot_be_made_leaves_nothing_counted() -> None:
     limits = ConnectionLimits(PROXIES, max_per_address=1)
 

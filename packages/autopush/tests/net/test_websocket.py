@@ -10,7 +10,6 @@ from autopush.net.client_limits import BufferedBytes
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS, TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
-from support.cases import cases
 from support.recorder import Connection, Event, Recorder
 
 frame, text = wire.frame, wire.text
@@ -40,7 +39,7 @@ STREAMS: dict[str, tuple[bytes, list[Event]]] = {
 }
 
 
-@cases("name", STREAMS)
+@pytest.mark.parametrize("name", STREAMS)
 def test_messages_are_the_same_wherever_the_stream_is_cut(name: str) -> None:
     data, events = STREAMS[name]
     for cut in range(min(len(data), 1500)):
@@ -65,7 +64,7 @@ class FrameCounter(Recorder):
         self.frames += 1
 
 
-@cases(
+@pytest.mark.parametrize(
     ("data", "number"),
     [
         (text(b"a"), 0),
@@ -111,13 +110,6 @@ def test_a_ping_is_answered_with_its_payload(connection: Connection) -> None:
     connection.receive(frame(wire.PING, b"are you there"))
     assert connection.sent() == wire.server(wire.PONG, b"are you there")
     assert connection.events == []
-
-
-def test_a_ping_inside_a_fragmented_message_is_answered_before_it_ends(
-    connection: Connection,
-) -> None:
-    connection.receive(text(b"a", fin=False) + frame(wire.PING, b"1"))
-    assert connection.sent() == wire.server(wire.PONG, b"1")
 
 
 def test_our_ping_and_its_answer(connection: Connection) -> None:
@@ -170,8 +162,8 @@ PROTOCOL_ERRORS: dict[str, tuple[bytes, int]] = {
 }
 
 
-@cases("name", PROTOCOL_ERRORS)
-@cases("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
+@pytest.mark.parametrize("name", PROTOCOL_ERRORS)
+@pytest.mark.parametrize("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
 def test_a_protocol_error_closes_with_its_code_and_is_reported_once(
     name: str, before: list[bytes]
 ) -> None:
@@ -522,20 +514,6 @@ def test_close_while_output_is_paused_ends_by_the_close_timeout(connection: Conn
     assert connection.state() == "lost"
 
 
-def test_a_subclass_may_have_a_timer_of_its_own(connection: Connection) -> None:
-    class WithTimer(Recorder):
-        def __init__(self, wheel: TimerWheel) -> None:
-            super().__init__(wheel)
-            self._timer = wheel.after(1000, int)
-
-    other = Connection(WithTimer)
-    other.transport.stuck = True
-    other.protocol.send_text(b"never read")
-    other.receive(wire.close(1000))
-    other.run_due(10.5)
-    assert other.state() == "lost"
-
-
 # --- incomplete messages ------------------------------------------------------------------------
 
 INCOMPLETE = {
@@ -722,24 +700,6 @@ def test_input_during_a_pause_stops_the_socket_and_is_kept(connection: Connectio
     assert connection.events == [("text", b"a"), ("text", b"b")]
 
 
-def test_a_pause_inside_fragmented_messages_keeps_the_order(connection: Connection) -> None:
-    connection.protocol.on_text = lambda _: connection.protocol.pause_reading()
-    connection.receive(text(b"a", fin=False))
-    connection.receive(frame(wire.CONTINUATION, b"b") + text(b"c") + frame(wire.PING, b"1"))
-    assert connection.events == [("text", b"ab")]
-    connection.protocol.resume_reading()
-    connection.protocol.pause_reading()
-    connection.run_due()
-    assert connection.events == [("text", b"ab")]
-    connection.protocol.resume_reading()
-    connection.run_due()
-    assert connection.events == [("text", b"ab"), ("text", b"c")]
-    connection.protocol.resume_reading()
-    connection.run_due()
-    assert connection.sent() == wire.server(wire.PONG, b"1")
-    assert connection.reading()
-
-
 def test_close_ends_a_pause_so_that_the_answer_is_seen(connection: Connection) -> None:
     connection.protocol.pause_reading()
     connection.receive(text(b"dropped") + wire.close(1000))
@@ -748,27 +708,6 @@ def test_close_ends_a_pause_so_that_the_answer_is_seen(connection: Connection) -
     connection.run_due()
     assert connection.events == [("closed", 1001, "")]
     assert connection.state() == "lost"
-
-
-def test_abort_during_a_pause_drops_what_was_kept(connection: Connection) -> None:
-    connection.protocol.pause_reading()
-    connection.receive(text(b"a"))
-    connection.protocol.abort()
-    connection.protocol.resume_reading()
-    connection.run_due()
-    assert connection.events == [("closed", None, "")]
-
-
-def test_a_reset_during_a_pause_is_reported_and_resume_has_no_effect(
-    connection: Connection,
-) -> None:
-    connection.protocol.pause_reading()
-    connection.receive(text(b"a"))
-    connection.transport.reset()
-    connection.run_due()
-    connection.protocol.resume_reading()
-    connection.run_due()
-    assert connection.events == [("closed", None, "")]
 
 
 def test_a_hook_that_raises_in_a_later_turn_loses_the_connection(

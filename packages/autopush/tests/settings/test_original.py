@@ -8,7 +8,6 @@ import pytest
 
 from autopush.settings import Settings
 from autopush.settings.declaration import OBSOLETE, VARIABLES, IniFile
-from support.cases import cases
 from support.setting_sources import SettingSources
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
@@ -150,7 +149,7 @@ def resolvable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autopush.settings.options.ipv4_address", lambda _: "192.0.2.7")
 
 
-@cases(("file", "row", "command"), CASES)
+@pytest.mark.parametrize(("file", "row", "command"), CASES)
 def test_each_option_of_the_original_takes_effect_or_is_named(
     sources: SettingSources, file: IniFile, row: Row, command: str
 ) -> None:
@@ -169,7 +168,7 @@ def test_each_option_of_the_original_takes_effect_or_is_named(
         assert loaded.settings.sources[row.option].place == f"{path}:2"
 
 
-@cases(
+@pytest.mark.parametrize(
     ("row", "command"),
     [
         (row, command)
