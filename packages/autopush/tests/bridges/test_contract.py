@@ -80,6 +80,8 @@ class Bridge:
     outcomes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     quote: Callable[[str], Any] = lambda secret: {"status": 400, "text": secret}
     """An answer that repeats what it got."""
+    logged: str = "A bridge failed"
+    """A line of the log about a message that was not taken."""
 
     def new_token(self) -> str:
         return f"{self.token}{next(_numbers):016x}"
@@ -241,6 +243,7 @@ def fcm_bridge(google: FakeGoogleProcess) -> Bridge:
         },
         outcomes={"not configured": (400, 106)},
         quote=lambda secret: "HTML_404",  # its fake has fixed answers only
+        logged="FCM did not take a message",
     )
 
 
@@ -278,6 +281,7 @@ def apns_bridge(apple: ApnsServer, client: Path) -> Bridge:
         },
         token="ab" * 24,
         quote=lambda secret: {"status": 400, "reason": secret},
+        logged="APNs did not take a message",
         outcomes={"no token": (400, 108), "unknown application": (400, 108)},
     )
 
@@ -499,5 +503,6 @@ async def test_no_secret_reaches_the_log_or_the_sender(
     logs.shutdown()
     shown += (tmp_path / "log").read_text()
     assert "A bridge failed" in shown
+    assert bridge.logged in shown
     for secret in (token, KEY, secret_of(CLIENT_ID), "Atc|", "ya29.", UAID, MEMBERS["body"]):
         assert secret not in shown

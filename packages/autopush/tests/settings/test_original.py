@@ -227,14 +227,6 @@ RECIPES = {
         {IniFile.SHARED: "# A comment\n;debug\n;max_data=4096\nmax_data=5630\n"},
         settings={"max_data": 5630, "debug": False},
     ),
-    "an unexpected option": Recipe(
-        {IniFile.SHARED: "max_dta = 1"}, refused="unknown option 'max_dta'; did you mean 'max_data'"
-    ),
-    "TLS in the environment": Recipe(
-        {},
-        {"SSL_KEY": "/ssl/key.pem", "SSL_CERT": "/ssl/cert.pem", "SSL_DH_PARAM": "/ssl/dh.pem"},
-        {"ssl_key": "/ssl/key.pem", "ssl_cert": "/ssl/cert.pem", "ssl_dh_param": "/ssl/dh.pem"},
-    ),
     "GCM of 1.33": Recipe(
         {
             IniFile.SHARED: 'gcm_enabled\nsenderid_list = {"1": {"auth": "k"}}\n'
@@ -248,37 +240,8 @@ RECIPES = {
         settings={"fcm_auth": "server-key", "fcm_senderid": "1"},
         warned=("fcm_enabled is obsolete and does nothing; see fcm_creds",),
     ),
-    "the key of GCM as the documentation has it": Recipe(
-        {IniFile.SHARED: "gcm_enabled", IniFile.ENDPOINT: "gcm_apikey = secret"},
-        refused="gcm_apikey is no option: the key is written as senderid_list = ",
-    ),
-    "the key of FCM as the documentation has it": Recipe(
-        {IniFile.SHARED: "fcm_enabled", IniFile.ENDPOINT: "fcm_apikey = secret"},
-        refused="fcm_apikey is no option: the key is written as fcm_auth = KEY",
-    ),
-    "server key and service account": Recipe(
-        {IniFile.SHARED: 'fcm_auth = k\nfcm_senderid = 1\nfcm_creds = {"1": {"projectid": "p"}}\n'},
-        settings={"fcm_auth": "k"},
-        warned=("fcm_auth: does nothing with fcm_creds, unless fcm_version is 0",),
-    ),
     "bad JSON": Recipe(
         {IniFile.SHARED: "senderid_list = {1: secret}"}, refused="senderid_list: not JSON"
-    ),
-    "APNs": Recipe(
-        {IniFile.SHARED: 'apns_creds = {"firefox": {"cert": "c.pem", "key": "k.pem"}}\n'},
-        settings={"apns_creds": {"firefox": {"cert": "c.pem", "key": "k.pem"}}},
-    ),
-    "APNs of an older version": Recipe(
-        {IniFile.SHARED: "apns_enabled\napns_sandbox\napns_cert_file = c.pem\n"},
-        warned=("apns_enabled", "apns_sandbox", "apns_cert_file"),
-    ),
-    "client certificates without TLS": Recipe(
-        {IniFile.ENDPOINT: f'client_certs = {{"a": ["{FINGERPRINT}"]}}'},
-        refused="client certificates need TLS: ssl_key and ssl_cert",
-    ),
-    "one certificate for two clients": Recipe(
-        {IniFile.ENDPOINT: f'client_certs = {{"a": ["{FINGERPRINT}"], "b": ["{FINGERPRINT}"]}}'},
-        refused="'a' and 'b' have the same fingerprint",
     ),
 }
 
