@@ -68,10 +68,6 @@ def refusal(settings: Settings) -> str:
 # ── routers of other packages ───────────────────────────────────────────────────────────────────
 
 
-def test_without_options_there_is_no_router() -> None:
-    assert load_routers(Settings(), ManualClock()) == {}
-
-
 def test_a_router_of_another_package_gets_its_configuration(install: Install) -> None:
     install(ROUTER)
     routers = load_routers(settings(relay={"url": "http://h/", "n": 3}), ManualClock())

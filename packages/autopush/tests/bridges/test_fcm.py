@@ -138,24 +138,12 @@ async def test_an_aesgcm_push_carries_channel_encoding_keys_and_body(
     response = await sender.push(headers=AESGCM)
     assert (response.status_code, response.headers) == (201, (("TTL", "600"),))
     assert response.router_data is None
-    assert google.sent() == [
-        {
-            "message": {
-                "token": DEVICE,
-                "android": {
-                    "ttl": "600s",
-                    "priority": "HIGH",
-                    "data": {
-                        "chid": CHANNEL,
-                        "con": "aesgcm",
-                        "enc": "salt=c2FsdA",
-                        "cryptokey": "dh=ZGg",
-                        "body": BODY,
-                    },
-                },
-            }
-        }
-    ]
+    [sent] = google.sent()
+    assert sent.keys() == {"message"}
+    android = sent["message"].pop("android")
+    assert sent["message"] == {"token": DEVICE}
+    data = {"chid": CHANNEL, "body": BODY, **con(AESGCM)}
+    assert android == {"ttl": "600s", "priority": "HIGH", "data": data}
 
 
 @pytest.mark.parametrize(

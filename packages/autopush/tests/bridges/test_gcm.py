@@ -24,12 +24,6 @@ from support.scripted_provider import HTML, REDIRECT, TOO_LONG, Answer, Scripted
 SENDER, KEY = "33clienttoken33", "AIza-a-key-of-google"
 TOKEN = "11-instance-id-11"
 LATER = "Please try request later."
-AESGCM = {
-    "ttl": "60",
-    "content-encoding": "aesgcm",
-    "encryption": "keyid=p256dh;salt=c2FsdHNhbHRzYWx0c2FsdA==",
-    "crypto-key": "keyid=p256dh;dh=BJGTv5Vv_WVh2YRMPrYcg",
-}
 BOTH = pytest.mark.parametrize("router_type", ["gcm", "fcm"])
 
 
@@ -124,10 +118,6 @@ async def test_what_a_client_makes_up_of_credentials_is_not_stored(
 
 
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_2744_bytes_with_crypto_headers_fit(registered: BridgedDevice) -> None:
-    assert (await registered.push(AESGCM, b"x" * 2744)).status == 201
 
 
 @BOTH

@@ -485,9 +485,3 @@ def test_a_store_in_use_is_read_and_stays_in_use(store: DataStore, run: Run) -> 
     code, out, _ = store.use(check)
     assert code == 0
     assert "its log was not checked, as a process has it open" in out
-
-
-def test_without_an_embedded_store_it_is_one_line(store: DataStore, run: Run) -> None:
-    code, out, err = run("check")
-    assert (code, out) == (3, "")
-    assert err.startswith(f"autopush: there is no store at {store.data}/autopush.sqlite: ")

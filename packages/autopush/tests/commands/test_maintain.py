@@ -54,12 +54,6 @@ def test_a_dry_run_prints_how_many_and_changes_nothing(store: DataStore, run: Ru
     assert store.tables() == ["message", "router"]
 
 
-def test_quiet_prints_nothing(store: DataStore, run: Run) -> None:
-    store.add_users(range(3))
-    assert run("maintain", "--hours-only", "--quiet") == (0, "", "")
-    assert store.users() == set()
-
-
 def test_a_store_error_is_one_line_with_the_number_that_was_dropped(
     store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,13 +142,6 @@ def test_a_run_of_users_only_touches_no_table(store: DataStore, run: Run, rotati
 
 
 # ── errors at the start ──────────────────────────────────────────────────────────────────────────
-
-
-def test_a_missing_store_is_an_error_and_is_not_created(store: DataStore, run: Run) -> None:
-    code, out, err = run("maintain", "--hours-only")
-    assert (code, out) == (3, "")
-    assert err.startswith(f"autopush: there is no store at {store.data}/autopush.sqlite: ")
-    assert list(store.data.iterdir()) == []
 
 
 def test_a_store_without_router_table_is_an_error(store: DataStore, run: Run) -> None:

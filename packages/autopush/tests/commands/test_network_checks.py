@@ -396,12 +396,6 @@ async def test_whatever_keeps_an_answer_away_is_named(monkeypatch: pytest.Monkey
     assert str(await failure(f"http://{'a' * 64}.example/")) == "the URL is invalid"
 
 
-async def test_an_endless_answer_is_not_read() -> None:
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n"
-    async with answering(head + b"x" * 10_000_000) as server:
-        assert "too large" in str(await failure(f"http://127.0.0.1:{server.port}/"))
-
-
 async def test_a_certificate_is_checked_unless_that_is_not_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

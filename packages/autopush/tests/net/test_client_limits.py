@@ -150,14 +150,6 @@ def test_connections_of_one_address_beyond_the_limit_are_refused_until_one_ends(
     limits.count(CLIENT)
 
 
-def test_connections_of_one_ipv6_network_count_together() -> None:
-    limits, _ = limited(per_address=1)
-    limits.count("2001:db8::1")
-    with pytest.raises(ConnectionRefused):
-        limits.count("2001:db8::2")
-    limits.count("2001:db8:0:1::1")
-
-
 def test_a_trusted_proxy_may_have_as_many_connections_as_there_are() -> None:
     limits, refusals = limited(per_address=1)
     for _ in range(10):

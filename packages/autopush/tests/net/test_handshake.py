@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.net.frames import HandshakeAnswer, accept_key, answer_handshake
+from autopush.net.frames import HandshakeAnswer, answer_handshake
 
 GOOD = {
     "host": "push.example.com",
@@ -149,7 +149,3 @@ def test_whatever_comes_the_answer_is_acceptance_400_or_426(
         for name, value in answer.headers:
             assert (name + value).isascii()
             assert (name + value).isprintable()
-
-
-def test_accept_key_is_that_of_the_rfc() -> None:
-    assert accept_key("dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="

@@ -124,13 +124,6 @@ async def test_a_response_has_status_headers_and_body(
     assert server.requests()[0]["payload"] == {"x": 1}
 
 
-async def test_requests_share_a_connection(server: ApnsServer, make_pool: PoolMaker) -> None:
-    pool = make_pool(max_connections=5)
-    responses = await asyncio.gather(*(send(pool, str(n)) for n in range(60)))
-    assert [response.status for response in responses] == [200] * 60
-    assert server.connections == 1
-
-
 async def test_a_body_larger_than_the_flow_control_window_arrives_whole(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:

@@ -602,19 +602,6 @@ def test_the_new_protocol_may_stop_reading_at_once() -> None:
     assert not transport.reading
 
 
-@pytest.mark.parametrize("late", ["", "?late"])
-async def test_an_upgrade_over_a_socket(late: str) -> None:
-    async with serving(upgrading) as here:
-        client = await Client.connect(here)
-        client.send(UPGRADE.replace(b"/ws", b"/ws" + late.encode()) + b"a")
-        assert (await client.answer()).status == 101
-        client.send(b"b")
-        assert await client.reader.readexactly(2) == b"AB"
-        client.send(b"c" * 100_000)
-        assert await client.reader.readexactly(100_000) == b"C" * 100_000
-        await client.close()
-
-
 async def test_input_during_the_handler_of_an_upgrade_is_kept() -> None:
     considered, go = asyncio.Event(), asyncio.Event()
 
@@ -743,17 +730,6 @@ def test_a_slow_head_is_answered_408(used: bytes, part: bytes) -> None:
     answer = read_answers(bytes(transport.written))[-1]
     assert (answer.status, answer.headers["connection"]) == (408, "close")
     assert closed_after(shell, transport) < 3
-
-
-def test_a_head_sent_byte_by_byte_has_the_same_deadline() -> None:
-    shell = Shell()
-    transport = shell.connect()
-    sent = 0
-    while not transport.ended:
-        receive(transport, GET[:-2][sent : sent + 1] or b"X: y\r\n")
-        sent += 1
-        shell.clock.advance(1)
-    assert 9 <= sent <= 11
 
 
 def test_a_slow_body_is_answered_408() -> None:

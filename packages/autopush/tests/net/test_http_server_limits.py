@@ -176,21 +176,6 @@ def test_behind_a_proxy_an_upgraded_connection_counts_by_its_client() -> None:
     assert (limits.open, limits.addresses) == (0, 0)
 
 
-def test_a_direct_connection_counts_once_for_its_address() -> None:
-    shell, limits = chatting(per_address=1)
-    transport = shell.connect(CLIENT)
-    receive(transport, CHAT + b"\r\n")
-    assert (statuses(transport), limits.open, limits.addresses) == ([101], 1, 1)
-
-
-def test_an_address_that_a_stranger_reports_is_not_counted() -> None:
-    shell, _ = chatting(per_address=1)
-    for number in range(3):
-        transport = shell.connect(f"198.51.100.{number}")
-        receive(transport, CHAT + f"X-Forwarded-For: {CLIENT}\r\n\r\n".encode())
-        assert statuses(transport) == [101]
-
-
 class Tokens(dict[str, int]):
     """A rate with that many tokens for each key, which are not refilled; none limit the key ""."""
 

@@ -121,17 +121,6 @@ def test_our_ping_and_its_answer(connection: Connection) -> None:
         connection.protocol.ping(b"x" * 126)
 
 
-def test_the_limit_of_a_message_is_the_class_s() -> None:
-    class Small(Recorder):
-        max_message = 200
-
-    connection = Connection(Small)
-    connection.receive(text(b"x" * 200))
-    assert connection.events == [("text", b"x" * 200)]
-    connection.receive(text(b"x" * 201))
-    assert connection.events[1:] == [("closed", 1009, "message is longer than 200 bytes")]
-
-
 # --- protocol errors ----------------------------------------------------------------------------
 
 PROTOCOL_ERRORS: dict[str, tuple[bytes, int]] = {
@@ -223,14 +212,6 @@ def test_the_binary_hook_may_choose_the_code(connection: Connection) -> None:
     connection.receive(frame(wire.BINARY, b"x"))
     assert connection.events == [("binary",), ("closed", 4001, "no")]
     assert connection.sent() == wire.server_close(4001, b"no")
-
-
-def test_the_binary_hook_may_abort(connection: Connection) -> None:
-    connection.protocol.on_binary = connection.protocol.abort
-    connection.receive(frame(wire.BINARY, b"x"))
-    connection.run_due()
-    assert connection.events == [("binary",), ("closed", None, "")]
-    assert connection.sent() == b""
 
 
 # --- closing ------------------------------------------------------------------------------------
@@ -504,16 +485,6 @@ def test_close_while_output_is_paused_awaits_the_peer_s_answer(connection: Conne
     assert connection.sent() == b""
 
 
-def test_close_while_output_is_paused_ends_by_the_close_timeout(connection: Connection) -> None:
-    stuck(connection)
-    connection.run_due(5)
-    connection.protocol.close(1001)
-    connection.run_due(9.9)
-    assert connection.state() == "open"
-    connection.run_due(0.5)
-    assert connection.state() == "lost"
-
-
 # --- incomplete messages ------------------------------------------------------------------------
 
 INCOMPLETE = {
@@ -632,32 +603,6 @@ def test_a_large_read_waits_for_the_next_turn(connection: Connection) -> None:
     """libuv would read the next as soon as this one returned."""
     data = text(b"x" * 60_000) * 3
     assert turns(connection, data) == [0, 3]
-
-
-def test_an_exhausted_time_slice_and_a_pause_go_together(connection: Connection) -> None:
-    connection.protocol.data_received(b"".join(text(b"%d" % i) for i in range(200)))
-    connection.protocol.pause_reading()
-    done = len(connection.events)
-    assert 0 < done <= MAX_STEPS + 1
-    connection.run_due()
-    assert len(connection.events) == done
-    connection.protocol.resume_reading()
-    connection.protocol.resume_reading()
-    connection.clock.turn()
-    assert done < len(connection.events) <= done + MAX_STEPS + 1
-    connection.run_due()
-    assert connection.events == [("text", b"%d" % i) for i in range(200)]
-    assert connection.reading()
-
-
-def test_close_and_protocol_error_after_an_exhausted_time_slice(connection: Connection) -> None:
-    connection.protocol.data_received(text(b"x") * 100 + frame(3))
-    connection.protocol.close(1001)
-    connection.run_due()
-    assert connection.events[-1] == ("closed", 1001, "")
-    assert len(connection.events) <= MAX_STEPS + 2
-    assert connection.reading()  # so that the end of the stream is seen
-    assert connection.state() == "ended"
 
 
 # --- input pauses -------------------------------------------------------------------------------

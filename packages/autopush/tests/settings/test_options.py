@@ -42,16 +42,6 @@ def runtime_types(hint: object) -> tuple[type, ...]:
     return tuple(typing.get_origin(member) or member for member in members)
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_a_default_has_the_type_of_its_field(option: Option) -> None:
-    hint = HINTS[option.name]
-    default = getattr(DEFAULTS, option.name)
-    if typing.get_origin(hint) is tuple:
-        assert default == ()
-    else:
-        assert isinstance(default, runtime_types(hint))
-
-
 SAMPLES = {
     "HOST": "push.example.org",
     "PORT": "1234",
@@ -245,18 +235,6 @@ def test_the_websocket_url_is_canonical_and_has_a_path(
     sources: SettingSources, flags: dict[str, list[str]], public: str
 ) -> None:
     assert sources.load(flags).settings.public_websocket_url == public
-
-
-@pytest.mark.parametrize(
-    ("settings", "port", "url"),
-    [
-        (Settings(), 8081, "http://127.0.0.1:8081"),
-        (Settings(host="::1"), 80, "http://[::1]:80"),
-        (Settings(router_hostname="Node1.example"), 1, "http://node1.example:1"),
-    ],
-)
-def test_the_url_of_a_node_always_names_its_port(settings: Settings, port: int, url: str) -> None:
-    assert settings.node_url(port) == url
 
 
 @pytest.mark.parametrize(

@@ -169,14 +169,7 @@ def test_each_option_of_the_original_takes_effect_or_is_named(
 
 
 @pytest.mark.parametrize(
-    ("row", "command"),
-    [
-        (row, command)
-        for file, rows in TABLES.items()
-        for row in rows
-        for command in COMMANDS[file]
-        if row.variable
-    ],
+    ("row", "command"), [(row, command) for _, row, command in CASES if row.variable]
 )
 def test_each_variable_of_the_original_takes_effect_or_is_named(
     sources: SettingSources, row: Row, command: str
@@ -193,11 +186,9 @@ def test_each_variable_of_the_original_takes_effect_or_is_named(
 
 
 def test_no_option_of_the_original_is_left_out_here() -> None:
-    tested = {row.option for rows in TABLES.values() for row in rows}
-    assert VARIABLES.keys() - {"sentry_dsn"} <= tested
-    with_variable = {row.option for rows in TABLES.values() for row in rows if row.variable}
-    assert VARIABLES.keys() - {"sentry_dsn"} <= with_variable
-    assert OBSOLETE.keys() <= tested
+    rows = [row for _, row, _ in CASES]
+    assert VARIABLES.keys() - {"sentry_dsn"} <= {row.option for row in rows if row.variable}
+    assert OBSOLETE.keys() <= {row.option for row in rows}
 
 
 # ── Recipes of its documentation ──────────────────────────────────────────────────────────────────

@@ -243,13 +243,6 @@ def test_log_lines_go_to_the_output_and_to_the_stream(
     assert server.records == records_of(written[1:])
 
 
-def test_without_another_output_lines_go_to_the_stream(server: FirehoseServer) -> None:
-    logs.configure(output="none", handlers=[open_stream(STREAM, capacity=100)])
-    logs.get("x").info("a")
-    logs.shutdown()
-    assert len(server.records) == 1
-
-
 def test_what_is_lost_is_in_the_other_output(server: FirehoseServer, tmp_path: Path) -> None:
     lines = LogFile(tmp_path, level="info", handlers=[open_stream("other", capacity=100)])
     logs.start_background()

@@ -761,23 +761,6 @@ def test_the_fields_of_a_line_that_is_not_written_are_not_collected(log_file: Pa
     assert len(collected) == LINES_PER_SECOND
 
 
-def test_of_a_repeated_line_no_record_is_made(
-    log_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[logging.LogRecord] = []
-    make = logging.getLogRecordFactory()
-
-    def noted(*args: Any, **kwargs: Any) -> logging.LogRecord:
-        made.append(make(*args, **kwargs))
-        return made[-1]
-
-    monkeypatch.setattr(logging, "_logRecordFactory", noted)
-    configure(log_file, level="info", monotonic=ManualClock())
-    for _ in range(FLOOD):
-        logs.get("x").info("often")
-    assert len(made) == LINES_PER_SECOND
-
-
 def test_at_level_debug_every_line_is_written(log_file: Path) -> None:
     configure(log_file, monotonic=ManualClock())
     for _ in range(FLOOD):
