@@ -504,5 +504,7 @@ async def test_no_secret_reaches_the_log_or_the_sender(
     shown += (tmp_path / "log").read_text()
     assert "A bridge failed" in shown
     assert bridge.logged in shown
+    names_provider = "No response of a provider" in shown
+    assert names_provider is (bridge.logged != "A bridge failed")
     for secret in (token, KEY, secret_of(CLIENT_ID), "Atc|", "ya29.", UAID, MEMBERS["body"]):
         assert secret not in shown
