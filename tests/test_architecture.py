@@ -135,10 +135,27 @@ MECHANISMS = {
         rf"import {HTTP_MODULES}|\.ClientSession|\.open_connection|\.create_connection",
         {
             "autopush.net.http_client": "",
-            "autopush.net.tcp": "its connections",
+            "autopush.net.tcp": "connections of HTTP/2, whose requests cost less, and of nodes",
             "channelstats.slack.transport": "slack_sdk brings aiohttp",
             "channelstats.sending.push_sender": "the same aiohttp",
             "keytables.dynamodb.connections": "the base layer knows no service; DynamoDB alone",
+        },
+    ),
+    "pool of connections": Mechanism(
+        r"class _?\w*Pool",
+        {
+            "keytables.dynamodb.connections": "",
+            "autopush.net.http2_client": "many requests on a connection, as its server allows",
+            "keytables.postgresql.connections": "connections with a state: transactions, locks",
+        },
+    ),
+    "rate limiter": Mechanism(
+        r"class _?\w*(TokenBucket|RateLimiter|RepeatLimiter)\w*",
+        {
+            "autopush.limits": "",
+            "autopush.jobs": "paces what may wait, and slows down with the store",
+            "autopush.telemetry.logs": "counts what it leaves out, for the next line",
+            "channelstats.slack.rate_limits": "the other service; Slack says how long to wait",
         },
     ),
     "list of checks": Mechanism(

@@ -1,26 +1,20 @@
 """ADM: access tokens, what it is sent, and what each of its answers means."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from autopush.bridges import adm
 from autopush.bridges.adm import AdmRouter, Profile
-from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
-from autopush.telemetry import logs
-from support.adm_server import LIFETIME, refusal, secret_of
+from support.adm_server import refusal, secret_of
 from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID
 from support.endpoint_harness import headers_of
 from support.scripted_provider import (
-    HALF,
     HTML,
     REDIRECT,
     SILENCE,
@@ -123,18 +117,6 @@ async def test_a_record_without_a_profile_fails_for_good(device: BridgedDevice) 
 # ── Access tokens ───────────────────────────────────────────────────────────────────────────────
 
 
-async def test_an_access_token_serves_many_messages_until_it_nears_its_expiry(
-    amazon: ScriptedProvider, registered: BridgedDevice, client_id: str, clock: ManualClock
-) -> None:
-    for seconds in (0, 0, LIFETIME - 301):
-        clock.advance(seconds)
-        assert (await registered.push()).status == 201
-    assert len(amazon.requests(client_id)) == 1
-    clock.advance(1)
-    assert (await registered.push()).status == 201
-    assert len(await asyncio.to_thread(amazon.requests, client_id, at_least=2)) == 2
-
-
 async def test_credentials_are_tried_with_a_token_and_nothing_is_sent(
     amazon: ScriptedProvider, device: BridgedDevice, client_id: str
 ) -> None:
@@ -176,18 +158,6 @@ async def test_a_token_that_is_not_issued_is_502_901(
     assert await registered.result() == (201, None, "")
 
 
-async def test_a_wrong_client_secret_is_502_901(
-    amazon: ScriptedProvider, settings: Settings, client_id: str
-) -> None:
-    creds = {PROFILE: {"client_id": client_id, "client_secret": "wrong"}}
-    device = await BridgedDevice.open(
-        "adm", adm.create(replace(settings, adm_creds=creds), ManualClock())
-    )
-    await device.register(PROFILE, TOKEN)
-    assert (await device.result())[:2] == (502, 901)
-    await device.close()
-
-
 # ── What ADM answers ────────────────────────────────────────────────────────────────────────────
 
 
@@ -224,16 +194,6 @@ async def test_an_answer_that_does_not_come_is_502_902(
     amazon.release(whom)
 
 
-async def test_a_provider_that_is_silent_within_the_whole_time_is_502_902(
-    amazon: ScriptedProvider, registered: BridgedDevice, token: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    provider = Provider(timeout=0.2)
-    monkeypatch.setattr(registered.router, "_provider", provider)
-    amazon.script(token, SILENCE)
-    assert (await registered.result())[:2] == (502, 902)
-    amazon.release(token)
-
-
 async def test_a_message_that_amazon_finds_too_large_is_413_104(
     amazon: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
@@ -262,26 +222,6 @@ async def test_another_registration_id_replaces_the_token_and_nothing_else(
         "token": f"{token}-new",
         "creds": {"profile": PROFILE},
     }
-
-
-async def test_no_secret_reaches_the_logs_or_the_sender(
-    amazon: ScriptedProvider,
-    registered: BridgedDevice,
-    client_id: str,
-    token: str,
-    tmp_path: Path,
-) -> None:
-    log = tmp_path / "log"
-    logs.configure(output=str(log), level="debug")
-    secret = secret_of(client_id)
-    amazon.script(client_id, {"status": 400, "text": f"no {secret}"}, HALF)
-    amazon.script(token, *[refusal(401, "x")] * 2, refusal(400, f"{secret} {token}"))
-    bodies = [(await registered.push(body=b"payload")).body.decode() for _ in range(5)]
-    logs.shutdown()
-    shown = log.read_text() + "".join(bodies)
-    assert "No access token was issued" in shown
-    for text in (secret, "Atc|", TOKEN_START, UAID, "cGF5bG9hZA"):
-        assert text not in shown
 
 
 def test_a_profile_does_not_show_its_secret() -> None:

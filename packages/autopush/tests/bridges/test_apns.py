@@ -29,16 +29,14 @@ from autopush.bridges.apns_credentials import (
     ReleaseChannel,
     release_channels,
 )
-from autopush.bridges.discovery import load_routers
 from autopush.delivery.bridge_contract import RouterError
-from autopush.settings import Settings, StartupError
-from autopush.telemetry import logs
+from autopush.settings import StartupError
 from keytables import Value
 from support.apns_server import ApnsServer
 from support.certificates import self_signed
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID, Harness
-from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
+from support.endpoint_harness import Endpoint, headers_of, refusal
 
 DEVICE = "ab" * 32
 KEY_ID, TEAM = "ABC123DEFG", "TEAM456789"
@@ -303,12 +301,6 @@ async def test_aps_that_is_nested_too_deep_is_400(bridge: Bridge) -> None:
         registered(bridge.router, {"token": DEVICE, "aps": aps})
 
 
-async def test_an_unknown_release_channel_is_400(bridge: Bridge) -> None:
-    with pytest.raises(RouterError, match=r"^Unknown release channel: .nightly.$") as refused:
-        registered(bridge.router, {"token": DEVICE}, "nightly")
-    assert refused.value.status == 400
-
-
 async def test_an_update_replaces_the_token_and_keeps_the_channel(
     harness: Harness, server: ApnsServer, p8: ec.EllipticCurvePrivateKey
 ) -> None:
@@ -509,19 +501,6 @@ async def test_an_expired_provider_token_is_replaced_and_the_request_repeated_on
     assert len(authorizations(bridge.server)) == 4
 
 
-async def test_one_token_replaces_the_one_that_several_requests_had(
-    server: ApnsServer, p8: ec.EllipticCurvePrivateKey
-) -> None:
-    clock = ManualClock()
-    token = release_channels({"beta": token_credentials(server, p8)}, clock)["beta"].token
-    assert token is not None
-    old = token.current()
-    clock.advance(TOKEN_SHORTEST)
-    new = token.replacement(old)
-    assert new != old
-    assert token.replacement(old) == new == token.current()
-
-
 async def test_a_clock_that_was_put_back_makes_a_new_token(
     server: ApnsServer, p8: ec.EllipticCurvePrivateKey
 ) -> None:
@@ -531,15 +510,6 @@ async def test_a_clock_that_was_put_back_makes_a_new_token(
     old = token.current()
     clock.now -= 5000
     assert token.current() != old
-
-
-async def test_a_token_of_another_key_is_refused(harness: Harness, server: ApnsServer) -> None:
-    other = ec.generate_private_key(ec.SECP256R1())
-    bridge = Bridge(harness, server, make_router(token_credentials(server, other), harness.clock))
-    await bridge.register()
-    assert await bridge.push() == 502
-    assert refusal(bridge.response) == (502, 901)
-    await bridge.router.close()
 
 
 async def test_a_client_certificate_needs_no_token(
@@ -554,50 +524,7 @@ async def test_a_client_certificate_needs_no_token(
     await bridge.router.close()
 
 
-async def test_a_server_that_wants_a_certificate_refuses_another(
-    tmp_path: Path, harness: Harness, client: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    certificate = self_signed(tmp_path / "strict.pem")
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    other = str(self_signed(tmp_path / "other.pem", "other.example"))
-    with ApnsServer(tmp_path, certificate, client_ca=client) as server:
-        members = {"cert": other, "key": other, "endpoint": server.url, "max_retry": 0}
-        bridge = Bridge(harness, server, make_router(members, harness.clock))
-        await bridge.register()
-        assert await bridge.push() == 502
-        assert refusal(bridge.response) == (502, 902)
-        await bridge.router.close()
-
-
 # ── Secrets ──────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_no_token_key_or_payload_reaches_the_log_or_the_sender(
-    bridge: Bridge, tmp_path: Path, p8: ec.EllipticCurvePrivateKey
-) -> None:
-    log = tmp_path / "autopush.log"
-    logs.configure(output=str(log), level="debug", version="2.0")
-    bridge.server.script(
-        DEVICE,
-        {"status": 400, "reason": f"made up {DEVICE}", "text": json.dumps({"reason": DEVICE})},
-        {"status": 403, "reason": "InvalidProviderToken"},
-        {"status": 200, "text": DEVICE},
-        *[{"do": "abort"}] * 3,
-        {"do": "garbage"},
-        {"status": 410, "reason": "Unregistered"},
-    )
-    shown = ""
-    for _ in range(6):
-        await bridge.push(AES128GCM, b"a secret message")
-        shown += bridge.response.body.decode()
-    logs.shutdown()
-    text = log.read_text() + shown
-    assert "APNs did not take a message" in text
-    assert "No response of a provider" in text
-    used = authorizations(bridge.server)[0].split()[1]
-    inner = "".join(pem(p8).splitlines()[1:-1])
-    for secret in (DEVICE, used, used.split(".")[2], inner, UAID, "YSBzZWNyZXQgbWVzc2FnZQ"):
-        assert secret not in text
 
 
 # ── Configuration ────────────────────────────────────────────────────────────────────────────────
@@ -702,11 +629,3 @@ async def test_a_channel_whose_name_no_url_has_stops_the_start() -> None:
     with pytest.raises(StartupError, match="names of release channels") as failure:
         release_channels({f"{SECRET}/": {}}, ManualClock())
     assert SECRET not in str(failure.value)
-
-
-async def test_the_option_switches_the_bridge_on(client: Path) -> None:
-    creds = {"beta": {"cert": str(client), "key": str(client)}}
-    assert load_routers(Settings(), ManualClock()) == {}
-    routers = load_routers(Settings(apns_creds=creds), ManualClock())
-    assert isinstance(routers["apns"], ApnsRouter)
-    assert routers["apns"].timeout == 20

@@ -78,6 +78,10 @@ class Bridge:
     answers: Mapping[str, Sequence[Any]]
     token: str = "11-instance-id-"
     outcomes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    quote: Callable[[str], Any] = lambda secret: {"status": 400, "text": secret}
+    """An answer that repeats what it got."""
+    logged: str = "A bridge failed"
+    """A line of the log about a message that was not taken."""
 
     def new_token(self) -> str:
         return f"{self.token}{next(_numbers):016x}"
@@ -164,6 +168,7 @@ def gcm_bridge(provider: ScriptedProvider) -> Bridge:
         sent_by_gcm(provider),
         GCM_ANSWERS,
         outcomes={"refused": (500, 901)},
+        quote=lambda secret: result(error=secret),
     )
 
 
@@ -178,6 +183,7 @@ def legacy_bridge(provider: ScriptedProvider) -> Bridge:
         sent_by_gcm(provider),
         GCM_ANSWERS,
         outcomes={"refused": (500, 901), "gone": (410, 103)},
+        quote=lambda secret: result(error=secret),
     )
 
 
@@ -204,6 +210,7 @@ def adm_bridge(provider: ScriptedProvider) -> Bridge:
             "silent": [SILENCE],
         },
         token=ADM_TOKEN,
+        quote=lambda secret: adm_refusal(400, secret),
     )
 
 
@@ -235,6 +242,8 @@ def fcm_bridge(google: FakeGoogleProcess) -> Bridge:
             "silent": ["STALLED"],
         },
         outcomes={"not configured": (400, 106)},
+        quote=lambda secret: "HTML_404",  # its fake has fixed answers only
+        logged="FCM did not take a message",
     )
 
 
@@ -271,6 +280,8 @@ def apns_bridge(apple: ApnsServer, client: Path) -> Bridge:
             "silent": [{"do": "wait"}],
         },
         token="ab" * 24,
+        quote=lambda secret: {"status": 400, "reason": secret},
+        logged="APNs did not take a message",
         outcomes={"no token": (400, 108), "unknown application": (400, 108)},
     )
 
@@ -485,11 +496,15 @@ async def test_no_secret_reaches_the_log_or_the_sender(
 ) -> None:
     logs.configure(output=str(tmp_path / "log"), level="debug")
     shown = ""
-    for answer in ("busy", "refused", "nothing", "gone"):
-        bridge.script(token, bridge.answers[answer])
+    answers = [bridge.answers[name] for name in ("busy", "refused", "nothing")]
+    for given in (*answers, [bridge.quote(token)], bridge.answers["gone"]):
+        bridge.script(token, given)
         shown += (await device.push(AESGCM, b"\xff\xfe encrypted")).body.decode()
     logs.shutdown()
     shown += (tmp_path / "log").read_text()
     assert "A bridge failed" in shown
+    assert bridge.logged in shown
+    names_provider = "No response of a provider" in shown
+    assert names_provider is (bridge.logged != "A bridge failed")
     for secret in (token, KEY, secret_of(CLIENT_ID), "Atc|", "ya29.", UAID, MEMBERS["body"]):
         assert secret not in shown

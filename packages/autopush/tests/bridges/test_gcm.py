@@ -18,19 +18,12 @@ from keytables import Value
 from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
 from support.connection_harness import UAID
-from support.endpoint_harness import headers_of
 from support.gcm_server import result
 from support.scripted_provider import HTML, REDIRECT, TOO_LONG, Answer, ScriptedProvider
 
 SENDER, KEY = "33clienttoken33", "AIza-a-key-of-google"
 TOKEN = "11-instance-id-11"
 LATER = "Please try request later."
-AESGCM = {
-    "ttl": "60",
-    "content-encoding": "aesgcm",
-    "encryption": "keyid=p256dh;salt=c2FsdHNhbHRzYWx0c2FsdA==",
-    "crypto-key": "keyid=p256dh;dh=BJGTv5Vv_WVh2YRMPrYcg",
-}
 BOTH = pytest.mark.parametrize("router_type", ["gcm", "fcm"])
 
 
@@ -125,10 +118,6 @@ async def test_what_a_client_makes_up_of_credentials_is_not_stored(
 
 
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_2744_bytes_with_crypto_headers_fit(registered: BridgedDevice) -> None:
-    assert (await registered.push(AESGCM, b"x" * 2744)).status == 201
 
 
 @BOTH
@@ -316,14 +305,3 @@ async def test_each_answer_has_its_outcome_and_only_an_invalid_token_drops_the_u
     assert logged == [{"reason": outcome.logged, "application": SENDER}] * bool(outcome.logged)
     if not outcome.drops_user:
         assert await registered.result() == (201, None, "")
-
-
-@pytest.mark.parametrize(
-    "answer", [result(error="Unavailable"), {"status": 429}], ids=["an error", "a status"]
-)
-async def test_retry_after_is_handed_on(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
-) -> None:
-    google.script(token, {**answer, "headers": {"Retry-After": "17"}})
-    response = await registered.push()
-    assert (response.status, headers_of(response)["retry-after"]) == (503, "17")

@@ -100,7 +100,9 @@ async def test_a_refused_token_is_replaced_once(issuer: Issuer) -> None:
     assert issuer.requests == 2
 
 
-async def test_a_failure_reaches_each_who_waits_as_an_error_of_its_own(issuer: Issuer) -> None:
+async def test_a_failure_reaches_each_who_waits_as_an_error_of_its_own(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
     issuer.error = RouterError(Errno.BRIDGE_REFUSED, "refused", is_outage=True)
     waiting = [issuer.cache.get() for _ in range(2)]
     first, second = await asyncio.gather(*waiting, return_exceptions=True)
@@ -113,6 +115,7 @@ async def test_a_failure_reaches_each_who_waits_as_an_error_of_its_own(issuer: I
         "refused",
         True,
     )
+    assert [each.getMessage() for each in caplog.records] == ["No access token was issued"]
     issuer.error = None
     assert await issuer.cache.get() == "token-2"
 

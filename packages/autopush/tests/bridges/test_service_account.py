@@ -1,6 +1,5 @@
 """Access tokens of a service account, from a fake of Google in a process of its own."""
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +16,6 @@ from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
 from support.clocks import ManualClock
 from support.fcm_server import SCOPE, TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
-from support.sockets import unused_port
 
 HOUR = 3600
 EC_KEY = (
@@ -88,16 +86,6 @@ def script(google: FakeGoogleProcess, *answers: str) -> None:
     google.ask(do="script", target=TOKEN_ENDPOINT, answers=list(answers))
 
 
-def fetches(google: FakeGoogleProcess) -> int:
-    return len(google.requests(TOKEN_ENDPOINT))
-
-
-async def renewal_ended(tokens: TokenCache) -> None:
-    """Return when a renewal that was begun in the background has ended."""
-    assert tokens._replacement is not None, "none was begun"
-    await asyncio.wait([tokens._replacement])
-
-
 # ── Fetching ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -116,34 +104,7 @@ async def test_an_assertion_is_signed_for_the_token_endpoint_and_valid_for_an_ho
     }
 
 
-async def test_a_signature_of_another_key_is_refused(
-    google: FakeGoogleProcess, key: dict[str, Any], clocks: Clocks
-) -> None:
-    other = google.add_account("project-2")
-    provider = Provider()
-    forged = {**key, "private_key": other["private_key"]}
-    account = ServiceAccount(forged, SCOPE, provider, clocks.clock)
-    with pytest.raises(RouterError) as caught:
-        await account.fetch()
-    assert (caught.value.status, caught.value.errno) == (502, 901)
-    await provider.close()
-
-
 # ── Renewal ───────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_token_of_ten_minutes_is_renewed_in_its_last_quarter(
-    google: FakeGoogleProcess, tokens: TokenCache, clocks: Clocks
-) -> None:
-    script(google, "TOKEN_OF_TEN_MINUTES")
-    assert await tokens.get() == "ya29.ten"
-    clocks.advance(449)
-    assert await tokens.get() == "ya29.ten"
-    assert fetches(google) == 1
-    clocks.advance(2)
-    assert await tokens.get() == "ya29.ten"
-    await renewal_ended(tokens)
-    assert await tokens.get() != "ya29.ten"
 
 
 # ── A token endpoint that fails ───────────────────────────────────────────────────────────────────
@@ -194,15 +155,6 @@ async def test_a_token_is_asked_for_again_once_when_the_connection_ends(
     assert await tokens.get()
 
 
-async def test_an_overloaded_token_endpoint_says_when_to_try_again(
-    google: FakeGoogleProcess, tokens: TokenCache
-) -> None:
-    script(google, "QUOTA_EXCEEDED")
-    with pytest.raises(RouterError) as caught:
-        await tokens.get()
-    assert caught.value.headers == (("Retry-After", "17"),)
-
-
 @pytest.mark.parametrize("answer", ["SILENT", "STALLED"])
 async def test_a_token_endpoint_that_takes_too_long_is_a_timeout(
     google: FakeGoogleProcess, key: dict[str, Any], clocks: Clocks, answer: str
@@ -213,18 +165,6 @@ async def test_a_token_endpoint_that_takes_too_long_is_a_timeout(
     with pytest.raises(RouterError) as caught:
         await account.fetch()
     assert (caught.value.status, caught.value.errno) == (502, 903)
-    await provider.close()
-
-
-async def test_a_token_endpoint_that_cannot_be_reached_is_an_outage(
-    key: dict[str, Any], clocks: Clocks
-) -> None:
-    provider = Provider()
-    elsewhere = {**key, "token_uri": f"https://127.0.0.1:{unused_port()}/token"}
-    account = ServiceAccount(elsewhere, SCOPE, provider, clocks.clock)
-    with pytest.raises(RouterError) as caught:
-        await account.fetch()
-    assert (caught.value.status, caught.value.errno) == (502, 902)
     await provider.close()
 
 

@@ -91,13 +91,6 @@ async def test_a_moved_token_is_replaced() -> None:
     assert response.router_data == {"token": "new-1", "app_id": "app"}
 
 
-@pytest.mark.parametrize(("token", "status"), [(None, 401), ("", 400), ("short", 400)])
-def test_it_checks_tokens_as_other_bridges_do(token: str | None, status: int) -> None:
-    with pytest.raises(RouterError) as caught:
-        StubRouter().register(UAID, {} if token is None else {"token": token}, "app")
-    assert caught.value.status == status
-
-
 async def test_what_it_logs_holds_neither_token_nor_payload(tmp_path: Path) -> None:
     logs.configure(output=str(tmp_path / "log"), level="debug")
     await StubRouter().route_notification(message(), user("success-token"))

@@ -1,7 +1,6 @@
 """`autopush user`, as an operator runs it."""
 
 import io
-import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,16 +112,3 @@ def test_the_store_that_was_used_is_named(
 ) -> None:
     cli.main(words)
     assert capfd.readouterr().err.startswith(f"store: {store.data}/autopush.sqlite\n")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-@pytest.mark.parametrize("command", [["settings"], ["user", "list"], ["maintain", "--dry-run"]])
-@pytest.mark.parametrize("name", [".autopush.toml", ".autopush_shared.ini"])
-def test_as_root_a_command_ends_with_a_line_about_a_file_of_somebody_else(
-    run: Run, tmp_path: Path, command: list[str], name: str
-) -> None:
-    (tmp_path / name).write_text("port = 9000\n")
-    os.chown(tmp_path / name, 12345, 12345)
-    code, out, err = run(*command)
-    assert (code, out) == (3, "")
-    assert f"{name} belongs to the user 12345, and this runs as root" in err

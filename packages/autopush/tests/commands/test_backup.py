@@ -1,18 +1,12 @@
 """`autopush backup`, `restore`, and `check` of the embedded store."""
 
 import argparse
-import asyncio
 import fcntl
 import json
 import os
 import re
-import resource
 import shutil
 import signal
-import subprocess
-import sys
-import sysconfig
-import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +17,7 @@ from autopush.keys import save_keys, service_keys
 from autopush.settings import Settings
 from autopush.webpush.tokens import new_key
 from keytables import Engine
-from keytables.sqlite import SqliteEngine, copies, divide_store
+from keytables.sqlite import copies, divide_store
 from support.damaged_store import damage_log, damage_table, leave_unclosed
 from support.data_store import DataStore, Run, uaid
 
@@ -90,14 +84,6 @@ def test_a_backup_is_for_its_owner_only(filled: DataStore, run: Run, folder: Pat
         os.umask(before)
     for path in (folder, backup, *backup.rglob("*")):
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
-
-
-def test_two_backups_of_one_second_have_names_of_their_own(
-    filled: DataStore, run: Run, folder: Path
-) -> None:
-    made = {back_up(run, folder) for _ in range(3)}
-    assert len(made) == 3
-    assert {*folder.iterdir()} == made
 
 
 def test_old_backups_are_removed_on_request_and_nothing_else(
@@ -233,42 +219,6 @@ def test_one_backup_at_a_time_is_written_to_a_folder(
     back_up(run, folder)
 
 
-def test_a_damaged_store_gives_no_backup(filled: DataStore, run: Run, folder: Path) -> None:
-    path = filled.data / "autopush.sqlite"
-    content = bytearray(path.read_bytes())
-    content[9_000:] = bytes(len(content) - 9_000)
-    path.write_bytes(content)
-    code, _, err = run("backup", str(folder))
-    assert code == 3
-    assert "damaged" in err
-    assert [*folder.iterdir()] == []
-
-
-def on_a_full_disk(*words: str | Path) -> "subprocess.CompletedProcess[str]":
-    """Run the command where no file can grow beyond 40 kB. It must not cache bytecode: Python would
-    leave files of that length, which no later process can read.
-    """
-    return subprocess.run(
-        [sys.executable, "-B", Path(sysconfig.get_path("scripts"), "autopush"), *words],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_a_full_disk_leaves_nothing_and_the_backups_before_stay(
-    filled: DataStore, run: Run, folder: Path
-) -> None:
-    backup = back_up(run, folder)
-    before = tree(folder)
-    ended = on_a_full_disk("backup", folder)
-    assert ended.returncode == 3, ended.stderr
-    assert f"\nautopush: cannot back up to {folder}: " in ended.stderr
-    assert tree(folder) == before
-    assert backup.exists()
-
-
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
 )
@@ -396,44 +346,6 @@ def test_the_newest_backup_is_named_where_their_folder_is_given(
     )
 
 
-def test_a_store_that_is_in_use_is_not_replaced(filled: DataStore, run: Run, folder: Path) -> None:
-    backup = back_up(run, folder)
-    engine = filled.data / "autopush.sqlite"
-    before = tree(filled.data)
-    program = (
-        "import asyncio, sys; from keytables.sqlite import SqliteEngine\n"
-        "async def main():\n"
-        "    engine = await SqliteEngine.open(sys.argv[1])\n"
-        "    print('open', flush=True)\n"
-        "    await asyncio.to_thread(sys.stdin.read)\n"
-        "    await engine.close()\n"
-        "asyncio.run(main())\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as user:
-        assert user.stdout is not None
-        assert user.stdin is not None
-        assert user.stdout.readline() == b"open\n"
-        code, out, err = run("restore", str(backup), "--force")
-        user.stdin.close()
-        assert user.wait() == 0
-    assert (code, out) == (3, "")
-    assert err == (f"autopush: cannot restore: {engine} is in use: stop the service first\n")
-    assert tree(filled.data) == before
-    assert run("restore", str(backup), "--force")[0] == 0
-
-
-def test_a_restore_does_not_wait_for_the_service_but_the_service_refuses_to_start(
-    filled: DataStore, run: Run
-) -> None:
-    path = filled.data / "autopush.sqlite"
-    (filled.data / "autopush.sqlite-open").write_text("being replaced\n")
-    code, _, err = run("drop-user", uaid(1))
-    assert code == 3
-    assert f"{path} is being restored, or a restore was interrupted: repeat it" in err
-
-
 @pytest.mark.parametrize("name", ["autopush.sqlite", "keys/crypto_key", "backup.json"])
 def test_a_backup_that_lacks_a_file_changes_nothing(
     filled: DataStore, run: Run, folder: Path, name: str
@@ -498,32 +410,6 @@ def assert_refused(store: DataStore, run: Run, backup: Path, words: str, *option
     assert words in err
     assert err.count("\n") == 1
     assert tree(store.data) == before
-
-
-def test_a_restore_to_a_full_disk_changes_nothing(
-    filled: DataStore, run: Run, folder: Path
-) -> None:
-    backup = back_up(run, folder)
-    filled.add_users(range(7, 8))
-    before = tree(filled.data)
-    ended = on_a_full_disk("restore", backup, "--force")
-    assert ended.returncode == 3, ended.stderr
-    assert ended.stderr.startswith("autopush: cannot restore: ")
-    assert tree(filled.data) == before
-
-
-def test_a_restored_store_is_opened_as_any_other(filled: DataStore, run: Run, folder: Path) -> None:
-    backup = back_up(run, folder)
-    assert run("restore", str(backup), "--force")[0] == 0
-
-    async def tables() -> list[str]:
-        engine = await SqliteEngine.open(filled.data / "autopush.sqlite")
-        try:
-            return await engine.table_names()
-        finally:
-            await engine.close()
-
-    assert asyncio.run(tables()) == ["message", "router"]
 
 
 def test_a_whole_store_is_not_damaged(store: DataStore, run: Run) -> None:
@@ -599,22 +485,3 @@ def test_a_store_in_use_is_read_and_stays_in_use(store: DataStore, run: Run) -> 
     code, out, _ = store.use(check)
     assert code == 0
     assert "its log was not checked, as a process has it open" in out
-
-
-def test_it_changes_nothing(store: DataStore, run: Run) -> None:
-    path = store.data / "autopush.sqlite"
-    leave_unclosed(path)
-    damage_log(path)
-    before = {name.name: name.read_bytes() for name in store.data.glob("autopush.sqlite*")}
-    began = time.monotonic()
-    run("check", "--timeout", "5")
-    assert time.monotonic() - began < 30
-    after = {name.name: name.read_bytes() for name in store.data.glob("autopush.sqlite*")}
-    for name in ("autopush.sqlite", "autopush.sqlite-wal"):
-        assert after[name] == before[name]
-
-
-def test_without_an_embedded_store_it_is_one_line(store: DataStore, run: Run) -> None:
-    code, out, err = run("check")
-    assert (code, out) == (3, "")
-    assert err.startswith(f"autopush: there is no store at {store.data}/autopush.sqlite: ")

@@ -27,7 +27,6 @@ from autopush.commands.checks import (
 from autopush.keys import save_keys, service_keys
 from autopush.settings import Settings
 from autopush.version import VERSION
-from support.cases import cases
 from support.certificates import self_signed
 from support.checks import NOW, findings, given, subject
 
@@ -189,7 +188,7 @@ async def test_the_cas_of_other_nodes_must_be_readable(pem: Path, tmp_path: Path
     assert "a secret" not in text
 
 
-@cases(
+@pytest.mark.parametrize(
     ("name", "host", "matches"),
     [
         ("push.example.org", "PUSH.example.org", True),

@@ -21,12 +21,11 @@ from autopush.commands.diagnose import (
 from autopush.delivery.calls import Outcome
 from autopush.keys import save_keys, service_keys
 from autopush.store.inspection import PendingMessages, UserInspection, UserTable
-from autopush.store.tables import message_table, router_table, storage_table
+from autopush.store.tables import message_table, router_table
 from autopush.store.users import UserRecord
 from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing, key_hash, new_key
 from keytables import Engine, Item, Value
-from support.cases import cases
 from support.data_store import CHANNEL, DataStore, Run, uaid
 from support.node_server import node_at
 from support.service import service
@@ -206,14 +205,6 @@ def test_the_script_of_the_original_does_the_same(
     assert cli.endpoint_diagnostic(["nonsense"]) == 1
 
 
-def test_as_an_installed_program(store: DataStore, installed: Run, url: str) -> None:
-    store.add_users(range(1, 2))
-    code, out, err = installed("autopush", "diagnose", url)
-    assert (code, err) == (0, "")
-    assert out.startswith(f"UAID: {UAID}\n")
-    assert installed("autopush", "diagnose", "x")[::2] == (1, "autopush: Not a valid endpoint\n")
-
-
 # ── Why a push would not arrive ──────────────────────────────────────────────────────────────────
 
 
@@ -246,21 +237,6 @@ def test_a_channel_that_is_not_subscribed(
     assert code == 0
     assert last_lines(out)[0] == "A push would not arrive: channel not subscribed"
     assert "(this endpoint)" not in out
-
-
-def test_an_endpoint_of_simplepush(store: DataStore, run: Run, url: str) -> None:
-    store.add_users(range(1, 2))
-    change_record(store, router_type="simplepush")
-
-    async def add(engine: Engine) -> None:
-        table = await engine.ensure_table(storage_table("storage"))
-        await table.put({"uaid": UAID, "chid": CHANNEL, "version": 7})
-
-    store.use(add)
-    code, out, _ = run("diagnose", url.replace("/wpush/", "/spush/"))
-    assert code == 0
-    assert "\nVersions in table storage:\nPending: 1, of this channel 1\n" in out
-    assert last_lines(out)[0] == "A push would arrive later: not connected"
 
 
 def test_a_node_where_nothing_listens(store: DataStore, run: Run, url: str) -> None:
@@ -339,7 +315,7 @@ def of_user(**changes: object) -> Facts:
     return replace(FACTS, user=replace(USER, **changes))
 
 
-@cases(("facts", "rule", "words"), [
+@pytest.mark.parametrize(("facts", "rule", "words"), [
         (replace(FACTS, endpoint=None), Rule.TOKEN_OF_OTHER_KEYS, "404, errno 102"),
         (
             replace(FACTS, url=URL._replace(version="v2")),
@@ -418,15 +394,7 @@ def test_every_answer_of_a_node_has_a_rule() -> None:
     assert Arrival.NEVER not in {rule.arrival for rule in rules}
 
 
-def test_users_of_simplepush_and_of_bridges_have_no_subscriptions_that_could_be_missing() -> None:
-    facts = replace(FACTS, user=SIMPLEPUSH, url=URL._replace(is_simplepush=True))
-    assert judge(facts).rule is Rule.NOT_CONNECTED
-    gone = replace(SIMPLEPUSH, tables=(), missing_table="storage")
-    assert judge(replace(facts, user=gone)).rule is Rule.NOT_CONNECTED
-    assert judge(replace(BRIDGED, user=replace(DEVICE, missing_table=""))).rule is Rule.BRIDGED
-
-
-@cases(
+@pytest.mark.parametrize(
     ("version", "endpoint", "is_simplepush", "fits"),
     [
         ("v1", ENDPOINT, False, True),
@@ -450,7 +418,7 @@ def test_a_token_is_accepted_with_its_own_version_only(
     assert (verdict.rule is Rule.OTHER_VERSION) is not fits
 
 
-@cases(
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("https://push.example/wpush/v2/abc", EndpointUrl(False, "v2", "abc")),

@@ -238,11 +238,3 @@ def test_accepting_is_for_the_crypto_key_alone(
         3,
         "autopush: keys accept: the store knows the crypto_key only; it has no --prepare\n",
     )
-
-
-def test_without_a_store_there_is_nothing_to_accept(
-    store: DataStore, run: Run, keys: list[str]
-) -> None:
-    code, _, err = run("keys", "accept")
-    assert code == 3
-    assert err.startswith(f"autopush: there is no store at {store.data}/autopush.sqlite: ")

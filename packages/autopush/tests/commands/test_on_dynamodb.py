@@ -103,28 +103,6 @@ def test_the_next_month_gets_the_capacity_of_this_one(tables: DataStore, run: Ru
     assert tables.use(lambda engine: engine.capacity(next_month())) == busy
 
 
-def test_users_are_dropped_by_name(tables: DataStore, run: Run, tmp_path: Path) -> None:
-    tables.add_users(range(70), 0, month_table(0))
-    code, out, _ = run("drop-user", uaid(0))
-    assert code == 0
-    assert out.startswith(f"dropped {uaid(0)}: webpush, {month_table(0)}, 1 channel, last connect ")
-    (tmp_path / "list").write_text("\n".join(uaid(number) for number in range(60)))
-    assert run("delete-uaids", str(tmp_path / "list"))[1] == "dropped 59 of 60; 1 had no record\n"
-    left = {uaid(number) for number in range(60, 70)}
-    assert tables.users() == tables.subscribed(month_table(0)) == left
-
-
-def test_an_endpoint_is_diagnosed(tables: DataStore, run: Run) -> None:
-    tables.add_users(range(1), 0, month_table(0))
-    endpoints = EndpointTokens(KeyRing([KEY]), "http://a")
-    before = tables.tables()
-    code, out, err = run("diagnose", endpoints.url(uaid(0), CHANNEL, None), "--crypto-key", KEY)
-    assert (code, err) == (0, "")
-    assert f"Channels in message table {month_table(0)}: 1\n  {CHANNEL} (this endpoint)\n" in out
-    assert "A push would arrive later: not connected" in out
-    assert tables.tables() == before
-
-
 def test_a_database_that_cannot_be_reached_is_one_line(
     store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
 ) -> None:

@@ -229,15 +229,6 @@ def test_the_message_may_come_from_standard_input(
     assert subscriber.decrypt(other.requests[0][2]) == b"piped"
 
 
-def test_an_endpoint_given_wins_over_the_one_of_the_file(
-    run: Run, tmp_path: Path, subscriber: Subscriber
-) -> None:
-    with push_service() as other:
-        file = subscriber.file(tmp_path, ENDPOINT)
-        assert run("send", f"{other.origin}/p", "--subscription", file, "--data", "x")[0] == 0
-    assert subscriber.decrypt(other.requests[0][2]) == b"x"
-
-
 # ── Answers ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -277,13 +268,6 @@ def test_no_answer_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert err == f"autopush: cannot send to 127.0.0.1:{port}: the connection was refused\n"
 
 
-def test_a_host_name_that_cannot_be_is_one_line(run: Run) -> None:
-    code, out, err = run("send", f"http://{'a' * 64}.example/p")
-    assert (code, out) == (1, "")
-    assert err.startswith("autopush: cannot send to ")
-    assert err.count("\n") == 1
-
-
 def test_texts_and_keys_may_begin_with_a_dash(run: Run, subscriber: Subscriber) -> None:
     subscriber.change_secret(b"\xfb" + bytes(15))
     assert subscriber.auth.startswith("-")
@@ -293,13 +277,6 @@ def test_texts_and_keys_may_begin_with_a_dash(run: Run, subscriber: Subscriber) 
     [(_, headers, body)] = other.requests
     assert headers["Topic"] == "-a"
     assert subscriber.decrypt(body) == b"--dry_run=x"
-
-
-def test_a_message_may_be_any_bytes(run: Run, subscriber: Subscriber) -> None:
-    with push_service() as other:
-        words = ("--p256dh", subscriber.p256dh, "--auth", subscriber.auth)
-        assert run("send", other.origin, "--data", os.fsdecode(b"\xff\xfe"), *words)[0] == 0
-    assert subscriber.decrypt(other.requests[0][2]) == b"\xff\xfe"
 
 
 def test_a_service_that_is_silent_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,10 +389,3 @@ def test_what_is_no_such_key_is_refused_and_not_shown(tmp_path: Path) -> None:
         with pytest.raises(StartupError, match="expected a P-256 private key") as caught:
             read_vapid_key(str(tmp_path / "key"))
         assert "secret" not in str(caught.value)
-
-
-def test_the_command_needs_no_store(run: Run, store: DataStore) -> None:
-    with push_service() as other:
-        assert run("send", other.origin)[0] == 0
-    assert list(store.data.iterdir()) == []
-    assert run("send", ENDPOINT, "--store", "sqlite:///x")[0] == 2

@@ -138,46 +138,6 @@ async def test_a_certificate_of_an_unknown_authority_is_accepted_with_its_chain(
 
 
 @VERSIONS
-async def test_records_may_arrive_byte_by_byte_or_many_at_once(
-    contexts: Contexts, version: str
-) -> None:
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    context = contexts.client(contexts.own, version)
-    tls = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
-    async with listening(contexts) as here:
-        reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
-
-        async def send_by_bytes() -> None:
-            for byte in outgoing.read():
-                writer.write(bytes([byte]))
-                await writer.drain()
-                await asyncio.sleep(0)
-
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                await send_by_bytes()
-                incoming.write(await reader.read(65536))
-        # The end of the handshake and 300 small records in one piece.
-        texts = [f"record {number};".encode() for number in range(300)]
-        for text in texts:
-            tls.write(text)
-        writer.write(outgoing.read())
-        answer = b""
-        while len(answer) < len(b"".join(texts)):
-            with contextlib.suppress(ssl.SSLWantReadError):
-                while True:
-                    answer += tls.read(65536)
-            if len(answer) < len(b"".join(texts)):
-                incoming.write(await reader.read(65536))
-        assert answer == b"".join(texts)
-        writer.close()
-        await here.made[0].ended.wait()
-
-
-@VERSIONS
 async def test_the_end_behind_data_in_one_piece_is_seen(contexts: Contexts, version: str) -> None:
     async with listening(contexts) as here:
         _, writer = await here.connect(contexts.client(contexts.own, version))

@@ -27,7 +27,6 @@ from autopush.net.frames import (
     unmask,
 )
 from support import wire
-from support.cases import cases
 
 MAX = 70_000  # so that a message may need a 64-bit length
 
@@ -165,7 +164,7 @@ CASES: dict[str, tuple[bytes, list[Event]]] = {
 }
 
 
-@cases("name", CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_a_stream_gives_the_same_events_wherever_it_is_cut(name: str) -> None:
     data, events = CASES[name]
     for chunks in splits(data):
@@ -175,7 +174,7 @@ def test_a_stream_gives_the_same_events_wherever_it_is_cut(name: str) -> None:
 # --- limits -------------------------------------------------------------------------------------
 
 
-@cases("size", [101, 126, 65_535, 65_536, 1 << 40])
+@pytest.mark.parametrize("size", [101, 126, 65_535, 65_536, 1 << 40])
 def test_a_message_too_long_is_refused_from_its_announced_length(size: int) -> None:
     header = frame(wire.TEXT, length=size)[:-4]  # without even the masking key
     assert read([header], max_message=100) == [1009]
@@ -242,14 +241,14 @@ SENDABLE = [*range(1000, 1004), *range(1007, 1015), 3000, 3999, 4000, 4774, 4999
 NOT_SENDABLE = [0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535]
 
 
-@cases("code", SENDABLE)
+@pytest.mark.parametrize("code", SENDABLE)
 def test_close_codes_that_may_be_sent(code: int) -> None:
     assert may_be_sent(code)
     assert parse_close(code.to_bytes(2) + b"why") == (code, "why")
     assert close_frame(code, "why") == wire.server_close(code, b"why")
 
 
-@cases("code", NOT_SENDABLE)
+@pytest.mark.parametrize("code", NOT_SENDABLE)
 def test_close_codes_that_must_not_be_sent(code: int) -> None:
     assert not may_be_sent(code)
     with pytest.raises(FrameError) as caught:
@@ -292,7 +291,7 @@ def test_a_close_reason_with_a_lone_surrogate_is_still_sent() -> None:
 # --- out ----------------------------------------------------------------------------------------
 
 
-@cases(
+@pytest.mark.parametrize(
     ("size", "header"),
     [
         (0, b"\x81\x00"),
@@ -320,17 +319,3 @@ def test_is_utf8_agrees_with_the_codec(data: bytes) -> None:
     except UnicodeDecodeError:
         valid = False
     assert is_utf8(data) == valid
-
-
-@given(st.text(max_size=300), st.data())
-def test_fragments_of_valid_text_are_taken_wherever_they_are_cut(
-    content: str, data: st.DataObject
-) -> None:
-    payload = content.encode()
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(payload)), max_size=6)))
-    parts = [payload[a:b] for a, b in zip([0, *cuts], [*cuts, len(payload)], strict=True)]
-    stream = b"".join(
-        frame(wire.TEXT if number == 0 else wire.CONTINUATION, part, fin=number == len(parts) - 1)
-        for number, part in enumerate(parts)
-    )
-    assert read([stream]) == [(TEXT, payload)]

@@ -17,13 +17,12 @@ from hyperframe.frame import GoAwayFrame, PingFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.net import http2_connection, http_client
-from autopush.net.http1_connection import Http1Connection, PooledConnection
+from autopush.net import http2_client, http2_connection
+from autopush.net.http2_client import Http2Client
 from autopush.net.http2_connection import FrameSplitter, Http2Connection
 from autopush.net.http_client import (
     ClientLimits,
     HttpBusyError,
-    HttpClient,
     HttpError,
     HttpResponse,
 )
@@ -68,15 +67,15 @@ async def make_pool(server: ApnsServer, certificate: Path) -> AsyncIterator["Poo
 class Target:
     """A client, and the server it sends to."""
 
-    client: HttpClient
+    client: Http2Client
     origin: str
 
     @property
-    def pool(self) -> "http_client._Pool":
+    def pool(self) -> "http2_client._Pool":
         return self.client._pools[self.origin]
 
     @property
-    def open(self) -> "set[PooledConnection]":
+    def open(self) -> "set[Http2Connection]":
         return self.pool._open
 
 
@@ -104,7 +103,7 @@ class PoolMaker:
             connect_timeout=connect,
         )
         origin = f"https://127.0.0.1:{port or self._port}"
-        self.pools.append(Target(HttpClient(self.context, limits), origin))
+        self.pools.append(Target(Http2Client(self.context, limits), origin))
         return self.pools[-1]
 
 
@@ -123,13 +122,6 @@ async def test_a_response_has_status_headers_and_body(
     assert (response.status, response.body) == (418, b"tea")
     assert response.headers["retry-after"] == "7"
     assert server.requests()[0]["payload"] == {"x": 1}
-
-
-async def test_requests_share_a_connection(server: ApnsServer, make_pool: PoolMaker) -> None:
-    pool = make_pool(max_connections=5)
-    responses = await asyncio.gather(*(send(pool, str(n)) for n in range(60)))
-    assert [response.status for response in responses] == [200] * 60
-    assert server.connections == 1
 
 
 async def test_a_body_larger_than_the_flow_control_window_arrives_whole(
@@ -358,7 +350,6 @@ async def test_a_server_that_does_not_answer_pings_is_dropped(
     pool = make_pool()
     await send(pool)
     (connection,) = pool.open
-    assert isinstance(connection, Http2Connection)
     connection._ping_timeout = 0.05
     server.change(silent=True)
     with pytest.raises(TimeoutError):
@@ -404,7 +395,9 @@ async def test_no_listener_is_an_error_and_pauses_between_attempts_grow(
         with pytest.raises(HttpError, match="the connection was refused") as failure:
             await send(pool)
         assert not failure.value.processed
-        longest = min(http_client.BACKOFF.longest, http_client.BACKOFF.first * 2 ** (failures - 1))
+        longest = min(
+            http2_client.BACKOFF.longest, http2_client.BACKOFF.first * 2 ** (failures - 1)
+        )
         assert longest / 2 - 1 < pool.pool._next_attempt - time() <= longest
         pool.pool._next_attempt = 0
     pool.pool._next_attempt = time() + 5
@@ -448,14 +441,13 @@ async def test_a_certificate_of_another_host_is_refused(
             await send(pool)
 
 
-async def test_a_server_that_chooses_http_1_1_gets_it(
+async def test_a_server_that_does_not_choose_http2_is_an_error(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
     make_pool.context.set_alpn_protocols(["http/1.1"])
-    pool = make_pool()
-    assert (await send(pool)).status == 200
-    (connection,) = pool.open
-    assert isinstance(connection, Http1Connection)
+    with pytest.raises(HttpError, match="does not speak HTTP/2") as failure:
+        await send(make_pool(max_retry=0))
+    assert not failure.value.processed
 
 
 async def test_a_closed_pool_fails_what_is_under_way_and_what_comes(
@@ -492,7 +484,7 @@ class InMemory:
         return [event.stream_id for event in events if isinstance(event, RequestReceived)]
 
     def request(self, body: bytes = b"{}", **headers: str) -> asyncio.Task[HttpResponse]:
-        sent = self.connection.request("POST", ("https", "x"), "/", [*headers.items()], body)
+        sent = self.connection.request("POST", "x", "/", [*headers.items()], body)
         return asyncio.create_task(sent)
 
     def respond(self, streams: list[int]) -> bytes:
@@ -626,5 +618,5 @@ async def open_connection(
 
 
 class NoPool:
-    def room_changed(self, connection: PooledConnection) -> None:
+    def room_changed(self, connection: Http2Connection) -> None:
         """Nothing waits for it."""

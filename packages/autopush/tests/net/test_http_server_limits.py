@@ -176,21 +176,6 @@ def test_behind_a_proxy_an_upgraded_connection_counts_by_its_client() -> None:
     assert (limits.open, limits.addresses) == (0, 0)
 
 
-def test_a_direct_connection_counts_once_for_its_address() -> None:
-    shell, limits = chatting(per_address=1)
-    transport = shell.connect(CLIENT)
-    receive(transport, CHAT + b"\r\n")
-    assert (statuses(transport), limits.open, limits.addresses) == ([101], 1, 1)
-
-
-def test_an_address_that_a_stranger_reports_is_not_counted() -> None:
-    shell, _ = chatting(per_address=1)
-    for number in range(3):
-        transport = shell.connect(f"198.51.100.{number}")
-        receive(transport, CHAT + f"X-Forwarded-For: {CLIENT}\r\n\r\n".encode())
-        assert statuses(transport) == [101]
-
-
 class Tokens(dict[str, int]):
     """A rate with that many tokens for each key, which are not refilled; none limit the key ""."""
 
@@ -230,14 +215,6 @@ def test_behind_a_proxy_upgrades_count_against_the_rate_of_their_client() -> Non
     assert set(tokens) == {CLIENT}
     shell.clock.advance()
     assert (limits.open, limits.addresses) == (0, 0)
-
-
-def test_the_addresses_of_one_ipv6_network_have_one_rate() -> None:
-    shell, _ = chatting()
-    shell.server.connection_rate = Tokens()
-    connections = [shell.connect(f"2001:db8:0:7::{number}") for number in range(1, 4)]
-    assert [statuses(each) for each in connections] == [[], [], [429]]
-    assert not shell.connect("2001:db8:0:8::1").closing
 
 
 def test_a_protocol_that_cannot_be_made_leaves_nothing_counted() -> None:

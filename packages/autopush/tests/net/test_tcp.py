@@ -200,12 +200,6 @@ async def test_a_handshake_has_no_more_time_than_the_connection(tmp_path: Path) 
         await connect_tls(port, client, seconds=0.05)
 
 
-async def test_a_port_that_refuses_is_refused_with_tls_too(tmp_path: Path) -> None:
-    _, client = tls_pair(tmp_path)
-    with pytest.raises(DialRefused):
-        await connect_tls(unused_port(), client)
-
-
 # --- keepalive ----------------------------------------------------------------------------------
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the names are Linux's")

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import os
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -22,7 +21,7 @@ from autopush.net.tls import (
     ServerTls,
     TlsFileError,
 )
-from support.certificates import Authority, CertificateFiles, self_signed
+from support.certificates import Authority, CertificateFiles
 
 BOTH_LOOPS = True
 
@@ -294,12 +293,6 @@ def test_a_folder_is_no_key(files: CertificateFiles) -> None:
     assert str(error) == f"{files.key.parent}: Is a directory"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_key_that_may_not_be_read_is_named(files: CertificateFiles) -> None:
-    files.key.chmod(0)
-    assert str(refusal(files)) == f"{files.key}: Permission denied"
-
-
 def test_a_key_that_belongs_to_another_certificate_is_refused(
     authority: Authority, files: CertificateFiles, tmp_path: Path
 ) -> None:
@@ -336,11 +329,6 @@ def test_a_file_without_diffie_hellman_parameters_is_refused(
     error = refusal(files, path)
     assert error.part == DH_PARAMETERS
     assert str(error).startswith(f"{path}: ")
-
-
-def test_certificate_and_key_may_be_in_one_file(tmp_path: Path) -> None:
-    both = self_signed(tmp_path / "both.pem", "push.example")
-    assert ServerTls(str(both), str(both)).names == ("push.example",)
 
 
 # ── warnings ─────────────────────────────────────────────────────────────────────────────────────

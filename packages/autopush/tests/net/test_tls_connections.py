@@ -139,18 +139,6 @@ async def test_a_shutdown_aborts_a_connection_whose_client_does_not_read(tls: Co
         writer.transport.abort()
 
 
-async def test_the_address_of_the_client_is_known(tls: Contexts) -> None:
-    def peer(request: Request) -> Response:
-        return Response(200, request.peer.encode())
-
-    async with serving_http(peer, tls=tls.server) as here:
-        reader, writer = await opened(here.port, tls)
-        writer.write(LAST_GET)
-        (answer,) = read_answers(await asyncio.wait_for(reader.read(), TIMEOUT))
-        assert answer.body == b"127.0.0.1"
-        writer.close()
-
-
 # ── WebSocket ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -201,13 +189,6 @@ async def echoing(tls: Contexts) -> AsyncIterator[tuple[ClientConnection, Echo]]
         await client.close()
 
 
-async def test_texts_of_every_size_come_back(tls: Contexts) -> None:
-    async with echoing(tls) as (client, _):
-        for size in (0, 1, 125, 126, 16_384, 16_385, 65_536):
-            await client.send("x" * size)
-            assert await client.recv() == "x" * size
-
-
 async def test_output_pauses_for_a_client_that_does_not_read_and_resumes(tls: Contexts) -> None:
     async with echoing(tls) as (client, server):
         await client.send("flood")
@@ -230,16 +211,6 @@ async def test_reading_that_the_owner_paused_goes_on_where_it_was(tls: Contexts)
         assert got == [f"{number}" * 20 for number in range(2000)]
 
 
-async def test_the_server_closes_with_its_code(tls: Contexts) -> None:
-    async with echoing(tls) as (client, server):
-        await client.send("bye")
-        with pytest.raises(ConnectionClosed) as caught:
-            await client.recv()
-        assert caught.value.rcvd is not None
-        assert caught.value.rcvd.code == 4774
-        assert await asyncio.wait_for(server.ended, TIMEOUT) == 4774
-
-
 async def test_a_protocol_error_is_told_although_one_direction_cannot_be_closed(
     tls: Contexts,
 ) -> None:
@@ -250,17 +221,3 @@ async def test_a_protocol_error_is_told_although_one_direction_cannot_be_closed(
         assert caught.value.rcvd is not None
         assert caught.value.rcvd.code == 1002
         assert await asyncio.wait_for(server.ended, TIMEOUT) == 1002
-
-
-async def test_a_client_that_vanishes_is_gone(tls: Contexts) -> None:
-    async with echoing(tls) as (client, server):
-        client.transport.abort()
-        assert await asyncio.wait_for(server.ended, TIMEOUT) is None
-
-
-async def test_the_server_can_abort(tls: Contexts) -> None:
-    async with echoing(tls) as (client, server):
-        server.abort()
-        assert await asyncio.wait_for(server.ended, TIMEOUT) is None
-        with pytest.raises(ConnectionClosed):
-            await asyncio.wait_for(client.recv(), TIMEOUT)

@@ -10,7 +10,6 @@ from autopush.net.client_limits import BufferedBytes
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS, TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
-from support.cases import cases
 from support.recorder import Connection, Event, Recorder
 
 frame, text = wire.frame, wire.text
@@ -40,7 +39,7 @@ STREAMS: dict[str, tuple[bytes, list[Event]]] = {
 }
 
 
-@cases("name", STREAMS)
+@pytest.mark.parametrize("name", STREAMS)
 def test_messages_are_the_same_wherever_the_stream_is_cut(name: str) -> None:
     data, events = STREAMS[name]
     for cut in range(min(len(data), 1500)):
@@ -65,7 +64,7 @@ class FrameCounter(Recorder):
         self.frames += 1
 
 
-@cases(
+@pytest.mark.parametrize(
     ("data", "number"),
     [
         (text(b"a"), 0),
@@ -113,13 +112,6 @@ def test_a_ping_is_answered_with_its_payload(connection: Connection) -> None:
     assert connection.events == []
 
 
-def test_a_ping_inside_a_fragmented_message_is_answered_before_it_ends(
-    connection: Connection,
-) -> None:
-    connection.receive(text(b"a", fin=False) + frame(wire.PING, b"1"))
-    assert connection.sent() == wire.server(wire.PONG, b"1")
-
-
 def test_our_ping_and_its_answer(connection: Connection) -> None:
     connection.protocol.ping(b"1")
     assert connection.sent() == wire.server(wire.PING, b"1")
@@ -127,17 +119,6 @@ def test_our_ping_and_its_answer(connection: Connection) -> None:
     assert connection.events == [("pong", b"1")]
     with pytest.raises(ValueError, match="at most 125"):
         connection.protocol.ping(b"x" * 126)
-
-
-def test_the_limit_of_a_message_is_the_class_s() -> None:
-    class Small(Recorder):
-        max_message = 200
-
-    connection = Connection(Small)
-    connection.receive(text(b"x" * 200))
-    assert connection.events == [("text", b"x" * 200)]
-    connection.receive(text(b"x" * 201))
-    assert connection.events[1:] == [("closed", 1009, "message is longer than 200 bytes")]
 
 
 # --- protocol errors ----------------------------------------------------------------------------
@@ -170,8 +151,8 @@ PROTOCOL_ERRORS: dict[str, tuple[bytes, int]] = {
 }
 
 
-@cases("name", PROTOCOL_ERRORS)
-@cases("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
+@pytest.mark.parametrize("name", PROTOCOL_ERRORS)
+@pytest.mark.parametrize("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
 def test_a_protocol_error_closes_with_its_code_and_is_reported_once(
     name: str, before: list[bytes]
 ) -> None:
@@ -231,14 +212,6 @@ def test_the_binary_hook_may_choose_the_code(connection: Connection) -> None:
     connection.receive(frame(wire.BINARY, b"x"))
     assert connection.events == [("binary",), ("closed", 4001, "no")]
     assert connection.sent() == wire.server_close(4001, b"no")
-
-
-def test_the_binary_hook_may_abort(connection: Connection) -> None:
-    connection.protocol.on_binary = connection.protocol.abort
-    connection.receive(frame(wire.BINARY, b"x"))
-    connection.run_due()
-    assert connection.events == [("binary",), ("closed", None, "")]
-    assert connection.sent() == b""
 
 
 # --- closing ------------------------------------------------------------------------------------
@@ -512,30 +485,6 @@ def test_close_while_output_is_paused_awaits_the_peer_s_answer(connection: Conne
     assert connection.sent() == b""
 
 
-def test_close_while_output_is_paused_ends_by_the_close_timeout(connection: Connection) -> None:
-    stuck(connection)
-    connection.run_due(5)
-    connection.protocol.close(1001)
-    connection.run_due(9.9)
-    assert connection.state() == "open"
-    connection.run_due(0.5)
-    assert connection.state() == "lost"
-
-
-def test_a_subclass_may_have_a_timer_of_its_own(connection: Connection) -> None:
-    class WithTimer(Recorder):
-        def __init__(self, wheel: TimerWheel) -> None:
-            super().__init__(wheel)
-            self._timer = wheel.after(1000, int)
-
-    other = Connection(WithTimer)
-    other.transport.stuck = True
-    other.protocol.send_text(b"never read")
-    other.receive(wire.close(1000))
-    other.run_due(10.5)
-    assert other.state() == "lost"
-
-
 # --- incomplete messages ------------------------------------------------------------------------
 
 INCOMPLETE = {
@@ -656,32 +605,6 @@ def test_a_large_read_waits_for_the_next_turn(connection: Connection) -> None:
     assert turns(connection, data) == [0, 3]
 
 
-def test_an_exhausted_time_slice_and_a_pause_go_together(connection: Connection) -> None:
-    connection.protocol.data_received(b"".join(text(b"%d" % i) for i in range(200)))
-    connection.protocol.pause_reading()
-    done = len(connection.events)
-    assert 0 < done <= MAX_STEPS + 1
-    connection.run_due()
-    assert len(connection.events) == done
-    connection.protocol.resume_reading()
-    connection.protocol.resume_reading()
-    connection.clock.turn()
-    assert done < len(connection.events) <= done + MAX_STEPS + 1
-    connection.run_due()
-    assert connection.events == [("text", b"%d" % i) for i in range(200)]
-    assert connection.reading()
-
-
-def test_close_and_protocol_error_after_an_exhausted_time_slice(connection: Connection) -> None:
-    connection.protocol.data_received(text(b"x") * 100 + frame(3))
-    connection.protocol.close(1001)
-    connection.run_due()
-    assert connection.events[-1] == ("closed", 1001, "")
-    assert len(connection.events) <= MAX_STEPS + 2
-    assert connection.reading()  # so that the end of the stream is seen
-    assert connection.state() == "ended"
-
-
 # --- input pauses -------------------------------------------------------------------------------
 
 
@@ -722,24 +645,6 @@ def test_input_during_a_pause_stops_the_socket_and_is_kept(connection: Connectio
     assert connection.events == [("text", b"a"), ("text", b"b")]
 
 
-def test_a_pause_inside_fragmented_messages_keeps_the_order(connection: Connection) -> None:
-    connection.protocol.on_text = lambda _: connection.protocol.pause_reading()
-    connection.receive(text(b"a", fin=False))
-    connection.receive(frame(wire.CONTINUATION, b"b") + text(b"c") + frame(wire.PING, b"1"))
-    assert connection.events == [("text", b"ab")]
-    connection.protocol.resume_reading()
-    connection.protocol.pause_reading()
-    connection.run_due()
-    assert connection.events == [("text", b"ab")]
-    connection.protocol.resume_reading()
-    connection.run_due()
-    assert connection.events == [("text", b"ab"), ("text", b"c")]
-    connection.protocol.resume_reading()
-    connection.run_due()
-    assert connection.sent() == wire.server(wire.PONG, b"1")
-    assert connection.reading()
-
-
 def test_close_ends_a_pause_so_that_the_answer_is_seen(connection: Connection) -> None:
     connection.protocol.pause_reading()
     connection.receive(text(b"dropped") + wire.close(1000))
@@ -748,27 +653,6 @@ def test_close_ends_a_pause_so_that_the_answer_is_seen(connection: Connection) -
     connection.run_due()
     assert connection.events == [("closed", 1001, "")]
     assert connection.state() == "lost"
-
-
-def test_abort_during_a_pause_drops_what_was_kept(connection: Connection) -> None:
-    connection.protocol.pause_reading()
-    connection.receive(text(b"a"))
-    connection.protocol.abort()
-    connection.protocol.resume_reading()
-    connection.run_due()
-    assert connection.events == [("closed", None, "")]
-
-
-def test_a_reset_during_a_pause_is_reported_and_resume_has_no_effect(
-    connection: Connection,
-) -> None:
-    connection.protocol.pause_reading()
-    connection.receive(text(b"a"))
-    connection.transport.reset()
-    connection.run_due()
-    connection.protocol.resume_reading()
-    connection.run_due()
-    assert connection.events == [("closed", None, "")]
 
 
 def test_a_hook_that_raises_in_a_later_turn_loses_the_connection(

@@ -4,12 +4,9 @@ import asyncio
 import contextlib
 import os
 import socket
-import struct
-import zlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import wraps
 
-import aiohttp
 import picows
 import uvloop
 from websockets.asyncio.client import connect
@@ -144,29 +141,6 @@ async def test_websockets_offers_compression_and_subprotocol() -> None:
 # --- aiohttp ------------------------------------------------------------------------------------
 
 
-@on_uvloop
-async def test_aiohttp_text_ping_and_close() -> None:
-    async with (
-        echo_server() as served,
-        aiohttp.ClientSession() as session,
-        session.ws_connect(
-            served.url, compress=zlib.MAX_WBITS, protocols=["push-notification"], autoping=False
-        ) as client,
-    ):
-        assert client.protocol == "push-notification"
-        assert client.compress == 0
-        for size in SIZES:
-            await client.send_str(of_size(size))
-            assert await client.receive_str(timeout=TIMEOUT) == of_size(size)
-        await client.ping(b"1")
-        pong = await client.receive(timeout=TIMEOUT)
-        assert (pong.type, pong.data) == (aiohttp.WSMsgType.PONG, b"1")
-        await client.send_str("close 1001bye")
-        end = await client.receive(timeout=TIMEOUT)
-        assert (end.type, end.data, end.extra) == (aiohttp.WSMsgType.CLOSE, 1001, "bye")
-        assert await served.end() == (1001, "bye")
-
-
 # --- picows -------------------------------------------------------------------------------------
 
 
@@ -247,22 +221,6 @@ async def test_frames_sent_together_with_the_request_are_not_lost() -> None:
 
 
 @on_uvloop
-async def test_a_half_closed_socket_is_closed() -> None:
-    async with echo_server() as served, bare(served.port) as sock:
-        sock.shutdown(socket.SHUT_WR)
-        assert await read_all(sock) == b""
-        assert await served.end() == (None, "")
-
-
-@on_uvloop
-async def test_a_reset_socket_is_reported_once() -> None:
-    async with echo_server() as served, bare(served.port) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        sock.close()
-        assert await served.end() == (None, "")
-
-
-@on_uvloop
 async def test_the_close_frame_reaches_a_peer_that_is_still_sending() -> None:
     loop = asyncio.get_running_loop()
     async with echo_server() as served, bare(served.port) as sock:
@@ -274,13 +232,6 @@ async def test_the_close_frame_reaches_a_peer_that_is_still_sending() -> None:
         assert data[0] == 0x88
         assert int.from_bytes(data[2:4]) == 1009
         assert (await served.end())[0] == 1009
-
-
-@on_uvloop
-async def test_the_server_closes_the_socket_first() -> None:
-    async with echo_server() as served, bare(served.port) as sock:
-        await asyncio.get_running_loop().sock_sendall(sock, wire.close(1000))
-        assert await read_all(sock) == wire.server_close(1000)  # the stream ended, ours is open
 
 
 @on_uvloop

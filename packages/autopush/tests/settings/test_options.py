@@ -14,7 +14,6 @@ from autopush.settings import OPTIONS, Option, Settings, StartupError
 from autopush.settings.declaration import ALL_COMMANDS, DAEMONS, OBSOLETE, SHELL_TOOLS
 from autopush.settings.value_types import BOOLEAN
 from keytables.stores import parse_store
-from support.cases import cases
 from support.senders import Sender
 from support.setting_sources import SettingSources
 
@@ -26,7 +25,7 @@ KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 # ── The table ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@cases("option", OPTIONS)
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_an_option_has_help_a_default_and_commands(option: Option) -> None:
     assert len(option.help) > 15
     assert not option.help.endswith(".")
@@ -41,16 +40,6 @@ def runtime_types(hint: object) -> tuple[type, ...]:
     """The classes of the values that a field may have."""
     members = typing.get_args(hint) if typing.get_origin(hint) in (Union, UnionType) else (hint,)
     return tuple(typing.get_origin(member) or member for member in members)
-
-
-@cases("option", OPTIONS)
-def test_a_default_has_the_type_of_its_field(option: Option) -> None:
-    hint = HINTS[option.name]
-    default = getattr(DEFAULTS, option.name)
-    if typing.get_origin(hint) is tuple:
-        assert default == ()
-    else:
-        assert isinstance(default, runtime_types(hint))
 
 
 SAMPLES = {
@@ -82,7 +71,7 @@ SAMPLES_BY_NAME = {
 }
 
 
-@cases("option", OPTIONS)
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_every_source_sets_every_option_to_a_value_of_the_fields_type(
     sources: SettingSources, option: Option
 ) -> None:
@@ -123,7 +112,7 @@ def test_the_options_of_a_group_stand_together() -> None:
     assert len(titles) == len(set(titles))
 
 
-@cases("command", ALL_COMMANDS)
+@pytest.mark.parametrize("command", ALL_COMMANDS)
 def test_every_command_can_choose_the_store_and_the_log_output(command: str) -> None:
     names = {option.name for option in OPTIONS if command in option.commands}
     assert {"store", "data", "router_tablename", "key_hash", "log_output"} <= names
@@ -249,18 +238,6 @@ def test_the_websocket_url_is_canonical_and_has_a_path(
 
 
 @pytest.mark.parametrize(
-    ("settings", "port", "url"),
-    [
-        (Settings(), 8081, "http://127.0.0.1:8081"),
-        (Settings(host="::1"), 80, "http://[::1]:80"),
-        (Settings(router_hostname="Node1.example"), 1, "http://node1.example:1"),
-    ],
-)
-def test_the_url_of_a_node_always_names_its_port(settings: Settings, port: int, url: str) -> None:
-    assert settings.node_url(port) == url
-
-
-@cases(
     ("settings", "seconds"),
     [
         (Settings(), 0),
@@ -278,7 +255,7 @@ def test_strict_transport_security_is_for_https_unless_configured(
     assert settings.hsts_max_age == seconds
 
 
-@cases(
+@pytest.mark.parametrize(
     ("given", "interval"),
     [
         ({}, 0),
@@ -339,7 +316,7 @@ def test_the_store_is_the_named_one_else_the_local_dynamodb_else_in_the_data_fol
     parse_store(url)
 
 
-@cases(
+@pytest.mark.parametrize(
     ("settings", "store_first", "rotates"),
     [
         (Settings(), True, False),
@@ -364,7 +341,7 @@ def test_delivery_and_table_rotation_follow_from_the_store_unless_configured(
     assert (settings.store_first, settings.rotates) == (store_first, rotates)
 
 
-@cases(
+@pytest.mark.parametrize(
     ("settings", "table", "units"),
     [
         (Settings(), "router", None),
@@ -381,7 +358,7 @@ def test_a_throughput_means_provisioned_units_unless_the_capacity_is_on_demand(
     assert settings.units(table) == units
 
 
-@cases(
+@pytest.mark.parametrize(
     ("settings", "needed"),
     [
         (Settings(), True),

@@ -8,7 +8,6 @@ import pytest
 
 from autopush.settings import Settings
 from autopush.settings.declaration import OBSOLETE, VARIABLES, IniFile
-from support.cases import cases
 from support.setting_sources import SettingSources
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
@@ -150,7 +149,7 @@ def resolvable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autopush.settings.options.ipv4_address", lambda _: "192.0.2.7")
 
 
-@cases(("file", "row", "command"), CASES)
+@pytest.mark.parametrize(("file", "row", "command"), CASES)
 def test_each_option_of_the_original_takes_effect_or_is_named(
     sources: SettingSources, file: IniFile, row: Row, command: str
 ) -> None:
@@ -169,15 +168,8 @@ def test_each_option_of_the_original_takes_effect_or_is_named(
         assert loaded.settings.sources[row.option].place == f"{path}:2"
 
 
-@cases(
-    ("row", "command"),
-    [
-        (row, command)
-        for file, rows in TABLES.items()
-        for row in rows
-        for command in COMMANDS[file]
-        if row.variable
-    ],
+@pytest.mark.parametrize(
+    ("row", "command"), [(row, command) for _, row, command in CASES if row.variable]
 )
 def test_each_variable_of_the_original_takes_effect_or_is_named(
     sources: SettingSources, row: Row, command: str
@@ -194,11 +186,9 @@ def test_each_variable_of_the_original_takes_effect_or_is_named(
 
 
 def test_no_option_of_the_original_is_left_out_here() -> None:
-    tested = {row.option for rows in TABLES.values() for row in rows}
-    assert VARIABLES.keys() - {"sentry_dsn"} <= tested
-    with_variable = {row.option for rows in TABLES.values() for row in rows if row.variable}
-    assert VARIABLES.keys() - {"sentry_dsn"} <= with_variable
-    assert OBSOLETE.keys() <= tested
+    rows = [row for _, row, _ in CASES]
+    assert VARIABLES.keys() - {"sentry_dsn"} <= {row.option for row in rows if row.variable}
+    assert OBSOLETE.keys() <= {row.option for row in rows}
 
 
 # ── Recipes of its documentation ──────────────────────────────────────────────────────────────────
@@ -228,14 +218,6 @@ RECIPES = {
         {IniFile.SHARED: "# A comment\n;debug\n;max_data=4096\nmax_data=5630\n"},
         settings={"max_data": 5630, "debug": False},
     ),
-    "an unexpected option": Recipe(
-        {IniFile.SHARED: "max_dta = 1"}, refused="unknown option 'max_dta'; did you mean 'max_data'"
-    ),
-    "TLS in the environment": Recipe(
-        {},
-        {"SSL_KEY": "/ssl/key.pem", "SSL_CERT": "/ssl/cert.pem", "SSL_DH_PARAM": "/ssl/dh.pem"},
-        {"ssl_key": "/ssl/key.pem", "ssl_cert": "/ssl/cert.pem", "ssl_dh_param": "/ssl/dh.pem"},
-    ),
     "GCM of 1.33": Recipe(
         {
             IniFile.SHARED: 'gcm_enabled\nsenderid_list = {"1": {"auth": "k"}}\n'
@@ -249,37 +231,8 @@ RECIPES = {
         settings={"fcm_auth": "server-key", "fcm_senderid": "1"},
         warned=("fcm_enabled is obsolete and does nothing; see fcm_creds",),
     ),
-    "the key of GCM as the documentation has it": Recipe(
-        {IniFile.SHARED: "gcm_enabled", IniFile.ENDPOINT: "gcm_apikey = secret"},
-        refused="gcm_apikey is no option: the key is written as senderid_list = ",
-    ),
-    "the key of FCM as the documentation has it": Recipe(
-        {IniFile.SHARED: "fcm_enabled", IniFile.ENDPOINT: "fcm_apikey = secret"},
-        refused="fcm_apikey is no option: the key is written as fcm_auth = KEY",
-    ),
-    "server key and service account": Recipe(
-        {IniFile.SHARED: 'fcm_auth = k\nfcm_senderid = 1\nfcm_creds = {"1": {"projectid": "p"}}\n'},
-        settings={"fcm_auth": "k"},
-        warned=("fcm_auth: does nothing with fcm_creds, unless fcm_version is 0",),
-    ),
     "bad JSON": Recipe(
         {IniFile.SHARED: "senderid_list = {1: secret}"}, refused="senderid_list: not JSON"
-    ),
-    "APNs": Recipe(
-        {IniFile.SHARED: 'apns_creds = {"firefox": {"cert": "c.pem", "key": "k.pem"}}\n'},
-        settings={"apns_creds": {"firefox": {"cert": "c.pem", "key": "k.pem"}}},
-    ),
-    "APNs of an older version": Recipe(
-        {IniFile.SHARED: "apns_enabled\napns_sandbox\napns_cert_file = c.pem\n"},
-        warned=("apns_enabled", "apns_sandbox", "apns_cert_file"),
-    ),
-    "client certificates without TLS": Recipe(
-        {IniFile.ENDPOINT: f'client_certs = {{"a": ["{FINGERPRINT}"]}}'},
-        refused="client certificates need TLS: ssl_key and ssl_cert",
-    ),
-    "one certificate for two clients": Recipe(
-        {IniFile.ENDPOINT: f'client_certs = {{"a": ["{FINGERPRINT}"], "b": ["{FINGERPRINT}"]}}'},
-        refused="'a' and 'b' have the same fingerprint",
     ),
 }
 

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from autopush.settings import OPTIONS, Option, Settings
 from autopush.settings.declaration import IniFile
 from autopush.settings.reference import (
@@ -11,7 +13,6 @@ from autopush.settings.reference import (
     render_toml_sample,
 )
 from autopush.settings.sources import Loaded
-from support.cases import cases
 from support.setting_sources import SettingSources
 
 REFERENCE = render_reference()
@@ -25,7 +26,7 @@ OPTION_LINES = [
 ]
 
 
-@cases("option", OPTIONS)
+@pytest.mark.parametrize("option", OPTIONS)
 def test_an_option_has_a_row_with_its_flag_and_variables(option: Option) -> None:
     [row] = [
         line
@@ -55,7 +56,7 @@ def test_sample_files_as_they_are_change_nothing(sources: SettingSources) -> Non
     assert sources.load() == defaults(sources)
 
 
-@cases(("file", "line"), OPTION_LINES)
+@pytest.mark.parametrize(("file", "line"), OPTION_LINES)
 def test_a_line_of_a_sample_file_without_its_comment_sign_states_the_default(
     sources: SettingSources, file: IniFile, line: str
 ) -> None:
@@ -64,7 +65,7 @@ def test_a_line_of_a_sample_file_without_its_comment_sign_states_the_default(
     assert sources.load() == defaults(sources)
 
 
-@cases("option", OPTIONS)
+@pytest.mark.parametrize("option", OPTIONS)
 def test_a_line_of_the_toml_sample_without_its_comment_sign_states_the_default(
     sources: SettingSources, option: Option
 ) -> None:

@@ -283,15 +283,6 @@ def test_a_line_that_is_no_option_stops_the_start_and_is_named(
     assert sources.refusal() == f"{path}:{line}: {refusal}"
 
 
-@pytest.mark.parametrize("name", sorted(OBSOLETE))
-def test_an_obsolete_option_is_a_warning(sources: SettingSources, name: str) -> None:
-    path = sources.write("weak", f"\n{name} = 3\n")
-    loaded = sources.load()
-    assert loaded.settings == Settings(data=loaded.settings.data)
-    assert loaded.warnings == (f"{path}:2: {name} {reason_for_absence(name)}",)
-    assert "is obsolete and does nothing" in loaded.warnings[0]
-
-
 def test_an_option_given_twice_in_a_file_is_a_warning(sources: SettingSources) -> None:
     path = sources.write("weak", "port = 1\nport = 2\n")
     loaded = sources.load()
@@ -414,14 +405,6 @@ def test_a_token_that_no_header_can_have_is_refused_and_not_shown(sources: Setti
     assert sources.refusal({"megaphone_api_token": ["gehéim"]}) == (
         "--megaphone-api-token: expected printable ASCII characters, got 6 characters"
     )
-
-
-def test_two_listeners_on_one_port_are_refused(sources: SettingSources) -> None:
-    assert sources.refusal({"port": ["8082"]}) == (
-        "endpoint_port and port are both 8082; each needs its own"
-    )
-    free = {name: ["0"] for name in ("port", "endpoint_port", "router_port")}
-    assert sources.load(free).settings.port == 0
 
 
 def lines_of_ini_files() -> st.SearchStrategy[str]:

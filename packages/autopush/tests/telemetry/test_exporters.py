@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autopush.service.datadog import TIMEOUT, Datadog
 from autopush.telemetry.exporters import (
     MAX_DATAGRAM,
-    TIMEOUT,
     Change,
     Changes,
-    Datadog,
     Exporter,
     Statsd,
     datagrams,
@@ -256,27 +255,3 @@ def test_a_request_under_way_does_not_hold_up_the_end_of_the_process(
         asyncio.run(serve(silent))
     assert time.monotonic() - began < TIMEOUT / 2
     accepted[0].close()
-
-
-async def test_a_server_that_does_not_answer_delays_the_end_by_two_seconds_at_most(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("autopush.telemetry.exporters.STOP_TIMEOUT", 0.05)
-
-    class Silent:
-        interval = 0.0
-
-        def __init__(self) -> None:
-            self.called = asyncio.Event()
-
-        async def send(self, changes: Sequence[Change]) -> None:
-            self.called.set()
-            await asyncio.Event().wait()
-
-        async def close(self) -> None: ...
-
-    sender = Silent()
-    exporter = Exporter(workers()[0], sender)
-    exporter.start()
-    await sender.called.wait()
-    await asyncio.wait_for(exporter.stop(), 20)

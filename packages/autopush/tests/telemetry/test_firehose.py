@@ -172,16 +172,6 @@ def test_a_batch_that_fails_again_and_again_is_dropped_and_counted_and_the_next_
     assert lost == [(1, "ServiceUnavailableException")]
 
 
-def test_a_stream_that_does_not_exist_is_named_as_the_cause(
-    server: FirehoseServer, start: Callable[..., DeliveryStream], lost: Lost
-) -> None:
-    stream = start("other")
-    stream.put(b"a\n")
-    server.wait(RETRIES + 1)
-    stream.close()
-    assert lost == [(1, "ResourceNotFoundException")]
-
-
 def test_a_service_that_is_not_there_loses_lines_and_delays_nothing(
     start: Callable[..., DeliveryStream], lost: Lost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,28 +225,6 @@ def test_the_end_does_not_wait_for_a_service_that_is_stuck(
     client.released.set()
 
 
-def test_the_thread_sleeps_while_there_is_nothing_to_do() -> None:
-    gets = 0
-    stream = DeliveryStream(STREAM, StuckClient, capacity=10, flush_interval=0.01)
-    get = stream._lines.get
-
-    class Counting:
-        put = staticmethod(stream._lines.put)
-        qsize = staticmethod(stream._lines.qsize)
-
-        def get(self, timeout: float | None = None) -> bytes | None:
-            nonlocal gets
-            gets += 1
-            return get(timeout=timeout)
-
-    stream._lines = Counting()  # type: ignore[assignment]
-    stream.start()
-    assert stream._thread is not None
-    stream._thread.join(0.2)
-    stream.close()
-    assert gets <= 2
-
-
 # With the logs
 
 
@@ -273,13 +241,6 @@ def test_log_lines_go_to_the_output_and_to_the_stream(
     written = lines.path.read_bytes().splitlines(keepends=True)
     assert len(written) == 3
     assert server.records == records_of(written[1:])
-
-
-def test_without_another_output_lines_go_to_the_stream(server: FirehoseServer) -> None:
-    logs.configure(output="none", handlers=[open_stream(STREAM, capacity=100)])
-    logs.get("x").info("a")
-    logs.shutdown()
-    assert len(server.records) == 1
 
 
 def test_what_is_lost_is_in_the_other_output(server: FirehoseServer, tmp_path: Path) -> None:

@@ -291,16 +291,11 @@ def test_other_outputs_stay_as_they_are(output: str, capfd: pytest.CaptureFixtur
     assert (out + err).count("\n") == (0 if output == "none" else 2)
 
 
-def test_records_name_the_host_that_is_given(log_file: Path) -> None:
-    configure(log_file, hostname="push-1.example")
+def test_records_name_the_program_and_the_host_that_are_given(log_file: Path) -> None:
+    configure(log_file, program="Autoendpoint", hostname="push-1.example")
     logs.get("x").info("m")
-    assert records(log_file)[0]["Hostname"] == "push-1.example"
-
-
-def test_so_many_lines_may_wait_as_is_given(log_file: Path) -> None:
-    configure(log_file, capacity=3)
-    (handler,) = (h for h in logging.getLogger().handlers if isinstance(h, LineHandler))
-    assert handler._capacity == 3
+    (record,) = records(log_file)
+    assert (record["Logger"], record["Hostname"]) == ("Autoendpoint-2.0", "push-1.example")
 
 
 # Everything ends up here
@@ -532,19 +527,6 @@ def test_what_was_lost_is_reported_at_the_end_at_the_latest(
 
 
 @pytest.mark.timeout(20)
-def test_a_full_pipe_does_not_block_a_process_without_the_thread(
-    pipe: Pipe, handler_for: Callable[..., LineHandler]
-) -> None:
-    size = pipe.fill()
-    handler = handler_for(pipe.writer)
-    handler.handle(record_of("a"))
-    assert handler.lost == 1
-    assert len(os.read(pipe.reader, size)) == size
-    handler.handle(record_of("b"))
-    assert pipe.read_until(b"1\n") == b"b\nlost 1\n"
-
-
-@pytest.mark.timeout(20)
 def test_a_descriptor_that_was_made_non_blocking_loses_nothing(
     pipe: Pipe, handler_for: Callable[..., LineHandler]
 ) -> None:
@@ -673,12 +655,6 @@ def test_a_reader_that_stopped_reading_does_not_keep_the_process_from_ending() -
         assert process.wait(timeout=20) == 0
 
 
-def test_the_logger_name_carries_program_and_version(log_file: Path) -> None:
-    logs.configure(output=str(log_file), program="Autoendpoint", version="2.1")
-    logs.get("x").info("m")
-    assert records(log_file)[0]["Logger"] == "Autoendpoint-2.1"
-
-
 # Repeated lines
 
 
@@ -783,23 +759,6 @@ def test_the_fields_of_a_line_that_is_not_written_are_not_collected(log_file: Pa
     configure(log_file, level="warning")
     logs.get("x").info_with("another", fields)
     assert len(collected) == LINES_PER_SECOND
-
-
-def test_of_a_repeated_line_no_record_is_made(
-    log_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[logging.LogRecord] = []
-    make = logging.getLogRecordFactory()
-
-    def noted(*args: Any, **kwargs: Any) -> logging.LogRecord:
-        made.append(make(*args, **kwargs))
-        return made[-1]
-
-    monkeypatch.setattr(logging, "_logRecordFactory", noted)
-    configure(log_file, level="info", monotonic=ManualClock())
-    for _ in range(FLOOD):
-        logs.get("x").info("often")
-    assert len(made) == LINES_PER_SECOND
 
 
 def test_at_level_debug_every_line_is_written(log_file: Path) -> None:

@@ -3,6 +3,8 @@
 import ast
 from collections import Counter
 
+import pytest
+
 from autopush.delivery.bridged import REASONS
 from autopush.settings import OPTIONS
 from autopush.telemetry import metric_table
@@ -10,7 +12,6 @@ from autopush.telemetry.metric_table import BRIDGE_REASONS, BRIDGES, METRICS, RE
 from autopush.telemetry.metrics import Kind, Metric
 from autopush.telemetry.prometheus import prometheus_name
 from autopush.webpush.errors import ERRORS
-from support.cases import cases
 from support.paths import PACKAGES
 
 SOURCE = PACKAGES / "autopush" / "src" / "autopush"
@@ -55,7 +56,7 @@ def test_no_name_occurs_twice() -> None:
         assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
-@cases("metric", METRICS)
+@pytest.mark.parametrize("metric", METRICS)
 def test_a_metric_says_what_it_is(metric: Metric) -> None:
     assert metric.help
     assert not metric.help.endswith(".")

@@ -86,15 +86,3 @@ def test_the_whole_table_can_be_read() -> None:
         name += "_count" if metric.kind is Kind.HISTOGRAM else ""
         of_metric = [labels for found, labels in samples if found == name]
         assert len(of_metric) == len(list(metric.series())), name
-
-
-@pytest.mark.parametrize(
-    ("metric", "name"),
-    [
-        (COUNTER, "autopush_some_bytes_read_bytes_total"),
-        (GAUGE, "autopush_a_gauge"),
-        (HISTOGRAM, "autopush_duration_seconds"),
-    ],
-)
-def test_the_name_has_the_unit_and_the_kind(metric: Metric, name: str) -> None:
-    assert prometheus_name(metric) == name

@@ -23,7 +23,7 @@ from autopush.bridges.payload import MAX_TTL, check_size, check_token, device_to
 from autopush.bridges.provider import BUSY_RETRY, Provider, Reply, overloaded, refused
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
-from autopush.net.http_client import HttpClient
+from autopush.net.http2_client import Http2Client
 from autopush.settings import Settings
 from autopush.shown import shown
 from autopush.store.users import UserRecord
@@ -120,7 +120,7 @@ class ApnsRouter(Router):
         self._channels = channels
         self._clock = clock
         self._providers = {
-            name: Provider("APNS", client=HttpClient(channel.context, channel.limits))
+            name: Provider("APNS", client=Http2Client(channel.context, channel.limits))
             for name, channel in channels.items()
         }
 

@@ -28,7 +28,8 @@ from autopush.bridges.payload import bridge_ttl, check_token, device_token, limi
 from autopush.bridges.provider import Provider, Reply, overloaded, refused, retry_headers
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import Router, RouterData, RouterError, RouterResponse
-from autopush.net.http_client import ClientLimits, HttpClient, client_tls
+from autopush.net.http2_client import Http2Client
+from autopush.net.http_client import ClientLimits, client_tls
 from autopush.settings import Settings, StartupError
 from autopush.settings.value_types import shown_path
 from autopush.shown import shown
@@ -272,7 +273,7 @@ def create(settings: Settings, clock: Clock) -> Router:
     if not settings.fcm_endpoint.startswith("https://"):
         raise StartupError("fcm_endpoint: HTTP v1 needs a URL that starts with https://")
     limits = ClientLimits(max_connections=MAX_CONNECTIONS, max_retry=MAX_RETRY)
-    messages = Provider("FCM", client=HttpClient(client_tls(http2=True), limits))
+    messages = Provider("FCM", client=Http2Client(client_tls(http2=True), limits))
     oauth = Provider(max_connections=4)
     applications = {}
     for app_id, members in settings.fcm_creds.items():

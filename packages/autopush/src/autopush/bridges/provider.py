@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 import orjson
@@ -36,6 +36,9 @@ DEFAULT_RETRY: Final = 60
 """Seconds, when an overloaded provider sends no valid Retry-After."""
 LONGEST_RETRY: Final = 3600
 
+if TYPE_CHECKING:
+    from autopush.net.http2_client import Http2Client
+
 _log = logs.get(__name__)
 
 
@@ -50,9 +53,9 @@ class Reply(Struct, frozen=True):
 class Provider:
     """One provider's API, over persistent connections.
 
-    `name`: for error texts and logs. `timeout`: seconds for a free connection, and again for the
-    reply. `max_connections`: per server. `tls`: with a client certificate where one is needed.
-    `client`: instead of these three; the router then limits the time of a request.
+    `name`: for error texts and logs. `timeout`: seconds for a free connection, again to connect,
+    and again for the reply. `max_connections`: at a time. `tls`: with a client certificate where
+    one is needed. `client`: instead of these three; the router then limits the time of a request.
     """
 
     def __init__(
@@ -62,15 +65,15 @@ class Provider:
         timeout: float = TIMEOUT,
         max_connections: int = MAX_CONNECTIONS,
         tls: ssl.SSLContext | None = None,
-        client: HttpClient | None = None,
+        client: "Http2Client | None" = None,
     ) -> None:
         self._name = name
-        self._timeout = timeout if client is None else None
         limits = ClientLimits(
             max_connections=max_connections,
             max_retry=1,
             busy_timeout=timeout,
             connect_timeout=timeout,
+            response_timeout=timeout,
         )
         self._client = client or HttpClient(tls or client_tls(), limits, uses_proxy=True)
 
@@ -96,14 +99,7 @@ class Provider:
             body, kind = json if isinstance(json, bytes) else orjson.dumps(json), "application/json"
         sent = [("content-type", kind), *((name.lower(), text) for name, text in headers.items())]
         try:
-            response = await self._client.request(
-                "POST",
-                url,
-                sent,
-                body,
-                idempotent=idempotent,
-                response_timeout=self._timeout,
-            )
+            response = await self._client.request("POST", url, sent, body, idempotent=idempotent)
         except HttpBusyError:
             text = f"{self._name} busy, please retry" if self._name else BUSY
             raise RouterError.retry_after(BUSY_RETRY, text) from None

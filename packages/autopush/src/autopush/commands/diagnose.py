@@ -10,7 +10,6 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from pprint import pformat
 from typing import Final, NamedTuple
@@ -30,13 +29,14 @@ from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import Registry
 from autopush.delivery.peers import Nodes
 from autopush.keys import existing_crypto_keys, key_file, node_keys
+from autopush.net.node_auth import ANY_INSTANCE, instance_url, split_instance_url
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, TlsFileError
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.shown import span
 from autopush.store.inspection import UserInspection, UserTable, inspect_user
-from autopush.store.users import CONNECTING, SIMPLEPUSH
+from autopush.store.users import CONNECTING, SIMPLEPUSH, UserRecord
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import unshared_metrics
@@ -76,31 +76,143 @@ class Arrival(StrEnum):
     UNKNOWN = "unknown"
 
 
+_STORED: Final = "A push is stored, and delivered when the user agent connects again"
+
+
+class _RuleText(NamedTuple):
+    title: str
+    arrival: Arrival
+    text: str
+
+
 class Rule(Enum):
-    """The deciding fact: its name in `--json`, and when the push arrives."""
+    """What decides: its name in `--json`, when the push arrives, and what becomes of it."""
 
-    TOKEN_OF_OTHER_KEYS = ("token of other keys", Arrival.NEVER)
-    OTHER_VERSION = ("token of another version", Arrival.NEVER)
-    USER_GONE = ("user gone", Arrival.NEVER)
-    RECORD_INCOMPLETE = ("record incomplete", Arrival.NEVER)
-    CRITICAL_FAILURE = ("critical failure", Arrival.NEVER)
-    BRIDGE_NOT_CONFIGURED = ("bridge not configured", Arrival.NEVER)
-    BRIDGED = ("passed to a bridge", Arrival.UNKNOWN)
-    OTHER_ROUTER_TYPE = ("URL of another router type", Arrival.NEVER)
-    TABLE_GONE = ("message table gone", Arrival.NEVER)
-    CHANNEL_NOT_SUBSCRIBED = ("channel not subscribed", Arrival.NEVER)
-    NODE_GONE = ("node gone", Arrival.LATER)
-    NODE_RESTARTED = ("node restarted", Arrival.LATER)
-    NODE_UNRESPONSIVE = ("node does not answer", Arrival.LATER)
-    NOT_ON_ITS_NODE = ("not connected to the node on record", Arrival.LATER)
-    NODE_CANNOT_TELL = ("node does not say who is connected", Arrival.UNKNOWN)
-    NOT_CONNECTED = ("not connected", Arrival.LATER)
-    TAKES_HIGHER_URGENCY = ("takes only a higher urgency", Arrival.LATER)
-    CONNECTED = ("connected", Arrival.NOW)
+    TOKEN_OF_OTHER_KEYS = _RuleText(
+        "token of other keys",
+        Arrival.NEVER,
+        "A push is refused with 404, errno 102: the token is damaged, or was made with a key that "
+        "is not among those used here.",
+    )
+    OTHER_VERSION = _RuleText(
+        "token of another version",
+        Arrival.NEVER,
+        "A push is refused with 404, errno 102: the URL names {named}, and its token is that of a "
+        "{held} endpoint.",
+    )
+    USER_GONE = _RuleText(
+        "user gone",
+        Arrival.NEVER,
+        "A push is refused with 410, errno 103: the user agent has no record. It was dropped, and "
+        "gets a new UAID and new subscriptions when it connects.",
+    )
+    RECORD_INCOMPLETE = _RuleText(
+        "record incomplete",
+        Arrival.NEVER,
+        "A push is refused with 410, errno 103: the record lacks router_type or connected_at, so "
+        "it counts as absent and is dropped when it is used.",
+    )
+    CRITICAL_FAILURE = _RuleText(
+        "critical failure",
+        Arrival.NEVER,
+        "A push is refused with 410, errno 105: the bridge can never reach this device as it is "
+        "registered ({failure}). It has to register again.",
+    )
+    BRIDGE_NOT_CONFIGURED = _RuleText(
+        "bridge not configured",
+        Arrival.NEVER,
+        "A push is refused with 400, errno 108: the bridge {router_type} is not configured here. "
+        "Its options are on the page Settings, under Bridges.",
+    )
+    BRIDGED = _RuleText(
+        "passed to a bridge",
+        Arrival.UNKNOWN,
+        "A push is passed to the bridge {router_type} at once. Whether the device gets it is for "
+        "the bridge to say: it is not stored here.",
+    )
+    OTHER_ROUTER_TYPE = _RuleText(
+        "URL of another router type",
+        Arrival.NEVER,
+        "A push is refused with 400, errno 108: the URL is {one_or_none} of SimplePush, and the "
+        "user agent is registered as {router_type}.",
+    )
+    TABLE_GONE = _RuleText(
+        "message table gone",
+        Arrival.NEVER,
+        "A push is refused with 410, errno 106, and the user dropped: {why}. The user agent gets "
+        "a new UAID and new subscriptions when it connects.",
+    )
+    CHANNEL_NOT_SUBSCRIBED = _RuleText(
+        "channel not subscribed",
+        Arrival.NEVER,
+        "A push is refused with 410, errno 106: the user agent is not subscribed to this channel; "
+        "it has unsubscribed, or its subscription was never saved.",
+    )
+    NODE_GONE = _RuleText(
+        "node gone",
+        Arrival.LATER,
+        f"Nothing listens where the node on record was. {_STORED}. If that node runs, its router "
+        "port is not reachable from here: a push is delivered as soon as it is.",
+    )
+    NODE_RESTARTED = _RuleText(
+        "node restarted",
+        Arrival.LATER,
+        f"The node on record was restarted since. {_STORED}; the next push removes the node from "
+        "the record.",
+    )
+    NODE_UNRESPONSIVE = _RuleText(
+        "node does not answer",
+        Arrival.LATER,
+        "The node on record does not answer. A push is stored, and delivered when the node answers "
+        "or the user agent connects to another one. Look at that node, at the network to its "
+        "router port, and whether its crypto_key is the one that is used here.",
+    )
+    NOT_ON_ITS_NODE = _RuleText(
+        "not connected to the node on record",
+        Arrival.LATER,
+        f"The node on record has no connection of the user agent (any more). {_STORED}; the next "
+        "push removes the node from the record.",
+    )
+    NODE_CANNOT_TELL = _RuleText(
+        "node does not say who is connected",
+        Arrival.UNKNOWN,
+        "The node on record works, but does not say whether the user agent is connected to it. If "
+        "it is, a push is delivered at once; otherwise it is stored, and delivered when the user "
+        "agent connects again.",
+    )
+    NOT_CONNECTED = _RuleText(
+        "not connected",
+        Arrival.LATER,
+        f"The user agent is not connected. {_STORED}.",
+    )
+    TAKES_HIGHER_URGENCY = _RuleText(
+        "takes only a higher urgency",
+        Arrival.LATER,
+        "The user agent is connected and takes only urgent messages (min_urgency in its record). "
+        "One of a lower urgency is stored, and delivered when it takes that again.",
+    )
+    CONNECTED = _RuleText(
+        "connected",
+        Arrival.NOW,
+        "The user agent is connected. A push is delivered at once.",
+    )
 
-    def __init__(self, title: str, arrival: Arrival) -> None:
+    def __init__(self, title: str, arrival: Arrival, text: str) -> None:
         self.title = title
         self.arrival = arrival
+        self.text = text
+
+
+_NODE_RULES: Final = {
+    None: Rule.NOT_CONNECTED,
+    Outcome.DONE: Rule.CONNECTED,
+    Outcome.STORED: Rule.TAKES_HIGHER_URGENCY,
+    Outcome.ABSENT: Rule.NOT_ON_ITS_NODE,
+    Outcome.GONE: Rule.NODE_RESTARTED,
+    Outcome.REFUSED: Rule.NODE_GONE,
+    Outcome.SILENT: Rule.NODE_UNRESPONSIVE,
+    Outcome.BUSY: Rule.NODE_CANNOT_TELL,
+}
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -120,150 +232,44 @@ class Verdict(NamedTuple):
     text: str
 
 
-_STORED: Final = "A push is stored, and delivered when the user agent connects again"
-_NODE_RULES: Final = {
-    None: (Rule.NOT_CONNECTED, f"The user agent is not connected. {_STORED}."),
-    Outcome.DONE: (Rule.CONNECTED, "The user agent is connected. A push is delivered at once."),
-    Outcome.STORED: (
-        Rule.TAKES_HIGHER_URGENCY,
-        (
-            "The user agent is connected and takes only urgent messages (min_urgency in its "
-            "record). One of a lower urgency is stored, and delivered when it takes that again."
-        ),
-    ),
-    Outcome.ABSENT: (
-        Rule.NOT_ON_ITS_NODE,
-        (
-            f"The node on record has no connection of the user agent (any more). {_STORED}; the "
-            "next push removes the node from the record."
-        ),
-    ),
-    Outcome.GONE: (
-        Rule.NODE_RESTARTED,
-        (
-            f"The node on record was restarted since. {_STORED}; the next push removes the node "
-            "from the record."
-        ),
-    ),
-    Outcome.REFUSED: (
-        Rule.NODE_GONE,
-        (
-            f"Nothing listens where the node on record was. {_STORED}. If that node runs, its "
-            "router port is not reachable from here: a push is delivered as soon as it is."
-        ),
-    ),
-    Outcome.SILENT: (
-        Rule.NODE_UNRESPONSIVE,
-        (
-            "The node on record does not answer. A push is stored, and delivered when the node "
-            "answers or the user agent connects to another one. Look at that node, at the network "
-            "to its router port, and whether its crypto_key is the one that is used here."
-        ),
-    ),
-    Outcome.BUSY: (
-        Rule.NODE_CANNOT_TELL,
-        (
-            "The node on record works, but does not say whether the user agent is connected to it. "
-            "If it is, a push is delivered at once; otherwise it is stored, and delivered when the "
-            "user agent connects again."
-        ),
-    ),
-}
-
-
 def judge(facts: Facts) -> Verdict:
     """The first rule that applies, in the order in which a push is checked."""
-    if facts.endpoint is None:
-        return Verdict(
-            Rule.TOKEN_OF_OTHER_KEYS,
-            "A push is refused with 404, errno 102: the token is damaged, or was made with a key "
-            "that is not among those used here.",
-        )
-    if not _is_of_version(facts.url, facts.endpoint):
-        named = facts.url.version or "no version"
-        held = "v1" if facts.endpoint.key_hash is None else "v2"
-        return Verdict(
-            Rule.OTHER_VERSION,
-            f"A push is refused with 404, errno 102: the URL names {named}, and its token is that "
-            f"of a {held} endpoint.",
-        )
-    user = facts.user
+    url, endpoint, user = facts.url, facts.endpoint, facts.user
+    if endpoint is None:
+        return _verdict(Rule.TOKEN_OF_OTHER_KEYS)
+    held = "v1" if endpoint.key_hash is None else "v2"
+    accepted = ("v1", None) if url.is_simplepush or held == "v1" else ("v2",)
+    if url.version not in accepted or (url.is_simplepush and held == "v2"):
+        return _verdict(Rule.OTHER_VERSION, named=url.version or "no version", held=held)
     if user is None:
-        return Verdict(
-            Rule.USER_GONE,
-            "A push is refused with 410, errno 103: the user agent has no record. It was dropped, "
-            "and gets a new UAID and new subscriptions when it connects.",
-        )
-    if user.record is None:
-        return Verdict(
-            Rule.RECORD_INCOMPLETE,
-            "A push is refused with 410, errno 103: the record lacks router_type or connected_at, "
-            "so it counts as absent and is dropped when it is used.",
-        )
-    if user.record.router_type not in CONNECTING:
-        return _judge_bridged(user, facts.bridges)
-    if facts.url.is_simplepush is not (user.record.router_type == SIMPLEPUSH):
-        return Verdict(
-            Rule.OTHER_ROUTER_TYPE,
-            "A push is refused with 400, errno 108: the URL is "
-            f"{'one' if facts.url.is_simplepush else 'none'} of SimplePush, and the user agent is "
-            f"registered as {user.record.router_type}.",
-        )
-    return _judge_connecting(facts, user)
-
-
-def _is_of_version(url: EndpointUrl, endpoint: Endpoint) -> bool:
-    if url.version == "v2" and not url.is_simplepush:
-        return endpoint.key_hash is not None
-    return url.version in ("v1", None) and endpoint.key_hash is None
-
-
-def _judge_bridged(user: UserInspection, bridges: frozenset[str]) -> Verdict:
-    assert user.record is not None
+        return _verdict(Rule.USER_GONE)
     record = user.record
-    if record.critical_failure is not None:
-        return Verdict(
-            Rule.CRITICAL_FAILURE,
-            "A push is refused with 410, errno 105: the bridge can never reach this device as it "
-            f"is registered ({record.critical_failure}). It has to register again.",
-        )
-    if record.router_type not in bridges:
-        return Verdict(
-            Rule.BRIDGE_NOT_CONFIGURED,
-            f"A push is refused with 400, errno 108: the bridge {record.router_type} is not "
-            "configured here. Its options are on the page Settings, under Bridges.",
-        )
-    return Verdict(
-        Rule.BRIDGED,
-        f"A push is passed to the bridge {record.router_type} at once. Whether the device gets it "
-        "is for the bridge to say: it is not stored here.",
-    )
-
-
-def _judge_connecting(facts: Facts, user: UserInspection) -> Verdict:
-    assert facts.endpoint is not None
-    if user.missing_table is not None and not facts.url.is_simplepush:
-        what = (
-            f"its message table {user.missing_table} is gone"
-            if user.missing_table
-            else ("its record names no message table")
-        )
-        return Verdict(
-            Rule.TABLE_GONE,
-            f"A push is refused with 410, errno 106, and the user dropped: {what}. The user agent "
-            "gets a new UAID and new subscriptions when it connects.",
-        )
+    if record is None:
+        return _verdict(Rule.RECORD_INCOMPLETE)
+    router_type = record.router_type
+    if router_type not in CONNECTING:
+        if record.critical_failure is not None:
+            return _verdict(Rule.CRITICAL_FAILURE, failure=record.critical_failure)
+        is_configured = router_type in facts.bridges
+        rule = Rule.BRIDGED if is_configured else Rule.BRIDGE_NOT_CONFIGURED
+        return _verdict(rule, router_type=router_type)
+    if url.is_simplepush is not (router_type == SIMPLEPUSH):
+        one_or_none = "one" if url.is_simplepush else "none"
+        return _verdict(Rule.OTHER_ROUTER_TYPE, one_or_none=one_or_none, router_type=router_type)
+    if user.missing_table is not None and not url.is_simplepush:
+        name = user.missing_table
+        why = f"its message table {name} is gone" if name else "its record names no message table"
+        return _verdict(Rule.TABLE_GONE, why=why)
     channels = user.tables[0].channels if user.tables else None
-    if channels is not None and facts.endpoint.channel_id not in channels:
-        return Verdict(
-            Rule.CHANNEL_NOT_SUBSCRIBED,
-            "A push is refused with 410, errno 106: the user agent is not subscribed to this "
-            "channel; it has unsubscribed, or its subscription was never saved.",
-        )
-    takes_normal = user.record is None or not is_below(NORMAL, user.record.min_urgency)
-    if facts.node is Outcome.DONE and not takes_normal:
-        return Verdict(*_NODE_RULES[Outcome.STORED])
-    return Verdict(*_NODE_RULES[facts.node])
+    if channels is not None and endpoint.channel_id not in channels:
+        return _verdict(Rule.CHANNEL_NOT_SUBSCRIBED)
+    if facts.node is Outcome.DONE and is_below(NORMAL, record.min_urgency):
+        return _verdict(Rule.TAKES_HIGHER_URGENCY)
+    return _verdict(_NODE_RULES[facts.node])
+
+
+def _verdict(rule: Rule, **values: str) -> Verdict:
+    return Verdict(rule, rule.text.format_map(values))
 
 
 # ── The command ───────────────────────────────────────────────────────────────────────────────────
@@ -283,15 +289,6 @@ _PLAIN: Final = frozenset(
     )
 )
 """Attributes of a router record, also nested ones, whose values are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """`age_at`: the time that ages are relative to, in epoch seconds."""
-
-    facts: Facts
-    verdict: Verdict
-    age_at: float
 
 
 def diagnose(settings: Settings, arguments: argparse.Namespace) -> int:
@@ -331,11 +328,10 @@ async def _diagnose(
             node = await _ask_node(settings, keys, user)
     bridges = configured_routers(settings)
     facts = Facts(url=url, endpoint=endpoint, user=user, node=node, bridges=bridges)
-    report = Report(facts, judge(facts), now)
     if as_json:
-        print(json.dumps(to_document(report), indent=2))
+        print(json.dumps(to_document(facts, now), indent=2))
     else:
-        print("\n".join(to_lines(report)))
+        print("\n".join(to_lines(facts, now)))
     if endpoint is None:
         logs.print_error(INVALID_TOKEN)
     elif facts.user is None:
@@ -366,8 +362,8 @@ async def _inspect(settings: Settings, endpoint: Endpoint, now: float) -> UserIn
 async def _ask_node(
     settings: Settings, keys: Sequence[str], user: UserInspection
 ) -> Outcome | None:
-    """The answer of the node on record, within `request_timeout` seconds."""
-    if user.record is None or user.record.node_id is None:
+    """What the node of the user says, within `request_timeout` seconds; None without one."""
+    if user.record is None or not (node_ids := _nodes_to_ask(settings, user.record)):
         return None
     try:
         tls = ClientTls(settings.router_ssl_ca)
@@ -385,10 +381,27 @@ async def _ask_node(
         tls=tls,
     )
     try:
-        return await nodes.find_connection(user.record.node_id, user.record.uaid)
+        outcomes = await asyncio.gather(
+            *(nodes.find_connection(each, user.record.uaid) for each in node_ids)
+        )
     finally:
         nodes.close()
         wheel.close()
+    if user.record.node_id is None and set(outcomes) == {Outcome.ABSENT}:
+        return None
+    return Outcome.DONE if Outcome.DONE in outcomes else outcomes[0]
+
+
+def _nodes_to_ask(settings: Settings, record: UserRecord) -> list[str]:
+    """The node on record or, on an embedded store, where a connection need not be recorded, all
+    workers.
+    """
+    ports = (settings.router_port, *settings.worker_router_ports)
+    bases = [settings.node_url(port) for port in ports]
+    on_record = record.node_id and split_instance_url(record.node_id)[0]
+    if settings.is_embedded and (on_record is None or on_record in bases):
+        return [instance_url(base, ANY_INSTANCE) for base in bases]
+    return [] if record.node_id is None else [record.node_id]
 
 
 # ── Output ────────────────────────────────────────────────────────────────────────────────────────
@@ -407,9 +420,8 @@ def _shown(name: str, value: Value) -> object:
     return f"<{len(value)} characters>" if isinstance(value, str) else f"<{type(value).__name__}>"
 
 
-def to_lines(report: Report) -> list[str]:
-    """The report as text; it begins like that of the original."""
-    facts, verdict = report.facts, report.verdict
+def to_lines(facts: Facts, now: float) -> list[str]:
+    """The report as text; it begins like that of the original. `now`: ages are relative to it."""
     endpoint, user = facts.endpoint, facts.user
     if endpoint is None:
         why = "damaged, or made with a key that is not used here"
@@ -424,33 +436,32 @@ def to_lines(report: Report) -> list[str]:
     else:
         lines += ["Router record:", pformat(shown_row(user.row)), ""]
         for table in user.tables:
-            lines += [*_table_lines(table, endpoint.channel_id, report.age_at), ""]
+            lines += [*_table_lines(table, endpoint.channel_id, now), ""]
         if user.missing_table:
             lines += [f"Message table {user.missing_table}: there is none", ""]
         if facts.node is not None and user.record is not None:
-            lines += [f"Node {user.record.node_id}: {_node_words(facts.node)}", ""]
-    lines.append(f"{_headline(verdict.rule)}: {verdict.rule.title}")
-    return [*lines, verdict.text]
+            node = user.record.node_id or "of this service"
+            lines += [f"Node {node}: {_NODE_WORDS[facts.node]}", ""]
+    rule, text = judge(facts)
+    return [*lines, f"{_HEADLINES[rule.arrival]}: {rule.title}", text]
 
 
-def _headline(rule: Rule) -> str:
-    match rule.arrival:
-        case Arrival.NOW:
-            return "A push would arrive"
-        case Arrival.LATER:
-            return "A push would arrive later"
-        case Arrival.NEVER:
-            return "A push would not arrive"
-        case Arrival.UNKNOWN:
-            return "A push would be passed on"
+_HEADLINES: Final = {
+    Arrival.NOW: "A push would arrive",
+    Arrival.LATER: "A push would arrive later",
+    Arrival.NEVER: "A push would not arrive",
+    Arrival.UNKNOWN: "A push would be passed on",
+}
 
 
-def _node_words(answer: Outcome) -> str:
-    if answer is Outcome.DONE:
-        return "the user agent is connected there"
-    if answer is Outcome.BUSY:
-        return "it answers, but not to this question"
-    return str(answer.value)
+_NODE_WORDS: Final = {
+    Outcome.DONE: "the user agent is connected there",
+    Outcome.BUSY: "it answers, but not to this question",
+    Outcome.ABSENT: "the user agent is not connected there",
+    Outcome.GONE: "it is gone: another process has its place",
+    Outcome.REFUSED: "nothing listens there now, or no host has that name",
+    Outcome.SILENT: "no answer; the node may be slow, stopped, cut off or overloaded",
+}
 
 
 def _table_lines(table: UserTable, channel_id: str, now: float) -> list[str]:
@@ -474,13 +485,13 @@ def _table_lines(table: UserTable, channel_id: str, now: float) -> list[str]:
     return [*lines, ", ".join(words)]
 
 
-def to_document(report: Report) -> dict[str, object]:
+def to_document(facts: Facts, now: float) -> dict[str, object]:
     """The report as JSON; ages are in seconds."""
-    facts, verdict = report.facts, report.verdict
+    rule, text = judge(facts)
     document: dict[str, object] = {
-        "rule": verdict.rule.title,
-        "arrives": verdict.rule.arrival.value,
-        "explanation": verdict.text,
+        "rule": rule.title,
+        "arrives": rule.arrival.value,
+        "explanation": text,
     }
     if facts.endpoint is None:
         return document
@@ -491,7 +502,7 @@ def to_document(report: Report) -> dict[str, object]:
         "key_hash": None if endpoint.key_hash is None else endpoint.key_hash.hex(),
         "record": None if user is None else shown_row(user.row),
         "node": None if facts.node is None else facts.node.name.lower(),
-        "tables": [_table_document(table, report.age_at) for table in user.tables] if user else [],
+        "tables": [_table_document(table, now) for table in user.tables] if user else [],
         "missing_table": user.missing_table if user else None,
     }
     return document

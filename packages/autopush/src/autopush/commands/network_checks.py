@@ -17,7 +17,7 @@ from autopush.commands.checks import FEW_DAYS, Finding, PortUse, Subject, fail, 
 from autopush.delivery.bridge_contract import RouterError
 from autopush.hosts import join_url
 from autopush.net.frames import accept_key
-from autopush.net.http_client import ClientLimits, HttpClient, HttpError, HttpResponse, client_tls
+from autopush.net.http_client import HttpClient, HttpError, HttpResponse, client_tls
 from autopush.net.tcp import DialRefused, DialUnknown
 from autopush.service.listeners import resolve
 from autopush.settings import Settings, StartupError
@@ -51,13 +51,10 @@ async def fetch(
     :raises ProbeFailed: no HTTP response within `TIMEOUT`
     """
     url = url.replace("ws", "http", 1) if url.startswith("ws") else url
-    client = HttpClient(
-        client_tls(verify=verify) if url.startswith("https:") else None,
-        ClientLimits(connect_timeout=TIMEOUT),
-    )
+    tls = client_tls(verify=verify) if url.startswith("https:") else None
     sent = {"Accept": "application/json", "Connection": "close", **(headers or {})}
     try:
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(TIMEOUT), HttpClient(tls) as client:
             return await client.request("GET", url, [*sent.items()])
     except TimeoutError:
         raise ProbeFailed(f"no answer within {TIMEOUT:g} s") from None
@@ -65,8 +62,6 @@ async def fetch(
         cause = error.__cause__
         refused = isinstance(cause, DialRefused) and not isinstance(cause, DialUnknown)
         raise ProbeFailed(str(error), refused=refused) from None
-    finally:
-        await client.close()
 
 
 def certificate_expiry(response: HttpResponse) -> float | None:

@@ -208,20 +208,11 @@ def _read(file: str) -> bytes:
 async def post(request: PushRequest) -> HttpResponse:
     """Raises HttpError if there is no connection, or no response in time."""
     url = request.url
-    client = HttpClient(
-        client_tls() if url.scheme == "https" else None, ClientLimits(connect_timeout=TIMEOUT)
-    )
+    limits = ClientLimits(connect_timeout=TIMEOUT, response_timeout=TIMEOUT)
     headers = [*request.headers.items(), ("Connection", "close")]
-    try:
-        return await client.request(
-            "POST",
-            url._replace(fragment="").geturl(),
-            headers,
-            request.body,
-            response_timeout=TIMEOUT,
-        )
-    finally:
-        await client.close()
+    async with HttpClient(client_tls() if url.scheme == "https" else None, limits) as client:
+        target = url._replace(fragment="").geturl()
+        return await client.request("POST", target, headers, request.body)
 
 
 def describe(answer: HttpResponse) -> list[str]:

@@ -50,7 +50,7 @@ class Megaphone:
         if token:
             self._headers.append(("authorization", token))
         # Created once: this loads the system's CA certificates.
-        self._client = HttpClient(client_tls() if url.startswith("https:") else None)
+        self._tls = client_tls() if url.startswith("https:") else None
 
     async def fetch(self, seconds: float = POLL_TIMEOUT) -> dict[str, str]:
         """The version of each broadcast.
@@ -58,8 +58,8 @@ class Megaphone:
         :raises PollError: no valid response within `seconds`
         """
         try:
-            async with asyncio.timeout(seconds):
-                response = await self._client.request("GET", self._url, self._headers)
+            async with asyncio.timeout(seconds), HttpClient(self._tls) as client:
+                response = await client.request("GET", self._url, self._headers)
         except TimeoutError:
             raise PollError("timeout", "no answer in time") from None
         except HttpError as error:

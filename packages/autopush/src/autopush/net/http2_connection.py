@@ -11,7 +11,7 @@ request.
 import asyncio
 import contextlib
 import time
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import h2.config
 import h2.connection
@@ -21,13 +21,8 @@ from h2.errors import ErrorCodes
 from h2.exceptions import FrameTooLargeError
 from h2.settings import SettingCodes
 
-from autopush.net.http1_connection import (
-    MAX_RESPONSE,
-    ConnectionPool,
-    HeaderList,
-    HttpError,
-    HttpResponse,
-)
+from autopush.net.http_client import MAX_RESPONSE, HeaderList, HttpError, HttpResponse
+from autopush.net.sliced_input import SlicedInput
 from autopush.net.timers import Budget
 
 MAX_STREAMS: Final = 500
@@ -92,18 +87,25 @@ class _Stream:
         self.body = bytearray()
 
 
-class Http2Connection(asyncio.Protocol):
-    """A pooled connection; `ready` waits for the server's settings."""
+class ConnectionOwner(Protocol):
+    def room_changed(self, connection: "Http2Connection") -> None:
+        """Called when another request may fit, or the connection takes no more."""
+
+
+class Http2Connection(SlicedInput):
+    """A pooled connection. `ready`: done when the server's settings are known, or failed with
+    `HttpError`; `lost`: done when the connection is gone.
+    """
 
     def __init__(
         self,
-        pool: ConnectionPool,
+        pool: ConnectionOwner,
         *,
         ping_interval: float = PING_INTERVAL,
         ping_timeout: float = PING_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
     ) -> None:
-        self.protocol: asyncio.Protocol = self
+        super().__init__()
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._ping_interval = ping_interval
@@ -121,7 +123,7 @@ class Http2Connection(asyncio.Protocol):
         self._received_at = self._used_at = self._loop.time()
         self._ping_sent_at: float | None = None
         self._continuation: asyncio.Handle | None = None
-        self._is_paused = self._is_reading_paused = self._is_draining = False
+        self._is_paused = self._is_draining = False
         self._reason = "the server closed the connection"
         self.ready: asyncio.Future[None] = self._loop.create_future()
         self.ready.add_done_callback(_retrieve)
@@ -129,23 +131,29 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
+        """Takes requests, now or when others are done."""
         transport = self._transport
         return transport is not None and not transport.is_closing() and not self._is_draining
 
     @property
     def has_room(self) -> bool:
+        """Takes a request now."""
         limit = min(self._h2.remote_settings.max_concurrent_streams, MAX_STREAMS)
         return (
             self.usable and self.ready.done() and not self._is_paused and len(self._streams) < limit
         )
 
     async def request(
-        self, method: str, origin: tuple[str, str], target: str, headers: HeaderList, body: bytes
+        self, method: str, authority: str, target: str, headers: HeaderList, body: bytes
     ) -> HttpResponse:
+        """Send a request, only while `has_room`. `headers`: lower-case names.
+
+        :raises HttpError: no complete response
+        """
         sent = [
             (":method", method),
-            (":scheme", origin[0]),
-            (":authority", origin[1]),
+            (":scheme", "https"),
+            (":authority", authority),
             (":path", target),
             *headers,
         ]
@@ -180,9 +188,11 @@ class Http2Connection(asyncio.Protocol):
                 self._stream_closed()
 
     def close(self) -> None:
+        """Take no more requests; close when those in progress are done."""
         self._drain()
 
     def abort(self, reason: str = "the connection was closed here") -> None:
+        """Drop the connection at once; requests in progress fail."""
         self._reason = reason
         self._is_draining = True
         if self._transport is not None:
@@ -192,6 +202,10 @@ class Http2Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() != "h2":
+            self.abort("the server does not speak HTTP/2")
+            return
         self._h2.initiate_connection()
         self._h2.update_settings({SettingCodes.ENABLE_PUSH: 0})
         self._flush()
@@ -235,11 +249,13 @@ class Http2Connection(asyncio.Protocol):
         try:
             while self._process_frame():
                 if budget.exhausted():
-                    self._pause_reading()
+                    if self._transport is not None:
+                        self._pause_socket(self._transport)
                     self._continuation = self._loop.call_soon(self._process_frames)
                     break
             else:
-                self._resume_reading()
+                if self._transport is not None:
+                    self._resume_socket(self._transport)
         except h2.exceptions.ProtocolError:
             self._flush()  # the GOAWAY that says why
             self.abort("the server does not follow HTTP/2")
@@ -255,16 +271,6 @@ class Http2Connection(asyncio.Protocol):
         elif frame is not None:
             self._on_goaway(frame)
         return frame is not None
-
-    def _pause_reading(self) -> None:
-        if self._transport is not None and not self._is_reading_paused:
-            self._is_reading_paused = True
-            self._transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if self._transport is not None and self._is_reading_paused:
-            self._is_reading_paused = False
-            self._transport.resume_reading()
 
     # --- events ---------------------------------------------------------------------------------
 

@@ -43,12 +43,12 @@ from autopush.net.http_parser import (
     RequestParser,
     slice_size,
 )
+from autopush.net.sliced_input import LINGER_SECONDS, SOCKET_PAUSED, YIELDED, SlicedInput
 from autopush.net.timers import LARGE_READ, Budget, Deadline, TimerWheel
 
 # Purposes of a connection's deadline. A handler has its own timeouts, so none applies then.
 _FOR_REQUEST, _FOR_HEAD, _FOR_BODY, _FOR_HANDLER, _FOR_WRITING, _FOR_CLOSE = range(6)
 
-_LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 1 << 20
 
 MIN_IDLE: Final = 1.0
@@ -186,7 +186,7 @@ class HttpServer:
         return self._date
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(SlicedInput):
     """The protocol of one client: parse, call the handler, answer in order."""
 
     __slots__ = (
@@ -200,16 +200,15 @@ class HttpConnection(asyncio.Protocol):
         "_linger_bytes",
         "_parser",
         "_purpose",
-        "_reading_paused",
         "_request",
         "_server",
         "_take_key",
         "_transport",
         "_writing_paused",
-        "_yielded",
     )
 
     def __init__(self, server: HttpServer, peer: str, take_key: Callable[[], str] | None) -> None:
+        super().__init__()
         self._server = server
         self._take_key = take_key
         self._counted_as: str | None = None  # None: not counted (yet)
@@ -223,9 +222,7 @@ class HttpConnection(asyncio.Protocol):
         # answers, the time slice was used up, or the connection is closing.
         self._blocked = False
         self._writing_paused = False
-        self._yielded = False  # `_on_next_turn` is scheduled
         self._closing = False
-        self._reading_paused = False
         self._linger_bytes = 0  # input still to be dropped in a lingering close
         self._deadline = Deadline(server.wheel, self._on_deadline)
         self._purpose = _FOR_REQUEST
@@ -271,8 +268,8 @@ class HttpConnection(asyncio.Protocol):
         server = self._server
         if len(data) > server.slice_size:
             self._buffer = data
-            if len(data) > LARGE_READ:
-                self._yield_to_loop()
+            if len(data) > LARGE_READ and self._transport is not None:
+                self._yield_to_loop(self._transport)
             else:
                 self._process_buffer()
             return
@@ -312,7 +309,7 @@ class HttpConnection(asyncio.Protocol):
             self._purpose = _FOR_HANDLER
             return
         self._wait(_FOR_REQUEST, self._server.limits.idle_timeout)
-        self._blocked = self._yielded
+        self._blocked = bool(self._state & YIELDED)
         self._process_buffer()
 
     # -- called by the server --------------------------------------------------------------------
@@ -364,30 +361,20 @@ class HttpConnection(asyncio.Protocol):
                 transport.abort()
             return
         self._buffer = bytes(self._buffer) + data if self._buffer else data
-        self._pause_reading()
+        self._pause_socket(transport)
         self._hold(len(self._buffer))
 
     def _hold(self, size: int) -> None:
         self._held = size
         self._server.buffered.hold(self, size)
 
-    def _pause_reading(self) -> None:
-        if not self._reading_paused and self._transport is not None:
-            self._reading_paused = True
-            self._transport.pause_reading()
-
-    def _resume_reading(self, transport: asyncio.Transport) -> None:
-        if self._reading_paused:
-            self._reading_paused = False
-            transport.resume_reading()
-
-    def _yield_to_loop(self) -> None:
-        self._yielded = self._blocked = True
-        self._pause_reading()
-        self._server.wheel.loop.call_soon(self._on_next_turn)
+    def _yield_to_loop(self, transport: asyncio.Transport) -> None:
+        self._blocked = True
+        self._pause_socket(transport)
+        self._yield_to(self._server.wheel.loop)
 
     def _on_next_turn(self) -> None:
-        self._yielded = False
+        self._state &= ~YIELDED
         if (
             self._transport is None
             or self._closing
@@ -422,8 +409,9 @@ class HttpConnection(asyncio.Protocol):
                 return
             if budget is None:
                 budget = Budget(self._server.wheel.clock)
-            if budget.exhausted() and (ready or self._buffer) and not self._blocked:
-                self._yield_to_loop()
+            has_more = ready or self._buffer
+            if budget.exhausted() and has_more and not self._blocked and self._transport:
+                self._yield_to_loop(self._transport)
 
     def _on_buffer_empty(self, phase: int) -> None:
         """All input is answered, except for an incomplete request."""
@@ -436,7 +424,7 @@ class HttpConnection(asyncio.Protocol):
             if self._last and self._purpose == _FOR_REQUEST:
                 self._close()
                 return
-            self._resume_reading(transport)
+            self._resume_socket(transport)
             return
         self._hold(self._parser.held)
         if self._closing or self._transport is None:  # it was given up
@@ -450,7 +438,7 @@ class HttpConnection(asyncio.Protocol):
                 transport.write(CONTINUE)
             if self._purpose != _FOR_BODY:
                 self._wait(_FOR_BODY, self._server.limits.body_timeout)
-        self._resume_reading(transport)
+        self._resume_socket(transport)
 
     # -- answering -------------------------------------------------------------------------------
 
@@ -494,7 +482,7 @@ class HttpConnection(asyncio.Protocol):
             return
         parser = self._parser
         has_more = self._buffer or parser.ready or parser.phase or parser.stopped
-        if has_more or self._reading_paused:
+        if has_more or self._state & SOCKET_PAUSED:
             self._process_buffer()
 
     def _answer(self, request: Request, answer: object) -> None:
@@ -554,7 +542,7 @@ class HttpConnection(asyncio.Protocol):
         self._detach()
         transport.write(data)
         transport.set_protocol(protocol)
-        self._resume_reading(transport)  # first, as the new protocol may pause it
+        self._resume_socket(transport)  # first, as the new protocol may pause it
         protocol.connection_made(transport)
         if unparsed:
             protocol.data_received(unparsed)
@@ -586,21 +574,15 @@ class HttpConnection(asyncio.Protocol):
         self._lingering_close(transport)
 
     def _lingering_close(self, transport: asyncio.Transport) -> None:
-        """Close only our side, and drop input for a while.
-
-        RFC 9112 section 9.6: closing with unread input resets the connection, and the reset may
-        overtake the answer.
-        """
-        self._wait(_FOR_CLOSE, _LINGER_SECONDS)
+        """Close only our side, and drop input for a while."""
+        self._wait(_FOR_CLOSE, LINGER_SECONDS)
         self._closing = self._blocked = True
         self._buffer = None
         self._parser.close()  # many may linger at once, so they hold nothing
         if self._held:
             self._hold(0)
         self._linger_bytes = _LINGER_BYTES
-        if transport.can_write_eof():
-            transport.write_eof()
-        self._resume_reading(transport)
+        self._end_output(transport)
 
     def _close(self) -> None:
         transport = self._transport

@@ -57,22 +57,30 @@ async def dial(
     """
     try:
         return await asyncio.wait_for(_dial(loop, host, port, protocol, tls), seconds)
-    except TimeoutError:
-        raise DialUnanswered("connecting took too long") from None
-    except ConnectionRefusedError:
-        raise DialRefused("the connection was refused") from None
-    except ssl.SSLError as exc:  # some are ValueErrors too
-        raise DialInsecure(f"no TLS connection: {_tls_reason(exc)}") from None
-    except ValueError:  # it has a NUL, or a label that is too long
-        raise DialUnknown("the host name is invalid") from None
-    except socket.gaierror as exc:
-        if exc.errno in _UNKNOWN_HOST:
-            raise DialUnknown("no host has that name") from None
-        raise DialUnanswered("the host name cannot be looked up") from None
-    except OSError as exc:
-        kind = DialUnanswered if exc.errno in _UNREACHABLE else DialError
-        name = errno.errorcode.get(exc.errno or 0, type(exc).__name__)
-        raise kind(f"cannot connect: {name}") from None
+    except (OSError, ValueError) as error:
+        raise connect_error(error) from None
+
+
+def connect_error(error: Exception) -> DialError:
+    """Why connecting failed, from what asyncio raised."""
+    match error:
+        case TimeoutError() if not error.errno:
+            return DialUnanswered("connecting took too long")
+        case ssl.SSLError():  # some are ValueErrors too
+            return DialInsecure(f"no TLS connection: {_tls_reason(error)}")
+        case socket.gaierror() if error.errno in _UNKNOWN_HOST:
+            return DialUnknown("no host has that name")
+        case socket.gaierror():
+            return DialUnanswered("the host name cannot be looked up")
+        case OSError(errno=errno.ECONNREFUSED):
+            return DialRefused("the connection was refused")
+        case OSError():
+            kind = DialUnanswered if error.errno in _UNREACHABLE else DialError
+            name = errno.errorcode.get(error.errno or 0, type(error).__name__)
+            return kind(f"cannot connect: {name}")
+        case ValueError():  # it has a NUL, or a label that is too long
+            return DialUnknown("the host name is invalid")
+    return DialError(f"cannot connect: {type(error).__name__}")
 
 
 async def _dial(

@@ -39,22 +39,26 @@ from autopush.net.frames import (
     text_frame,
     unmask,
 )
+from autopush.net.sliced_input import (
+    FIRST_OWN_BIT,
+    LINGER_SECONDS,
+    SOCKET_PAUSED,
+    YIELDED,
+    SlicedInput,
+)
 from autopush.net.timers import LARGE_READ, Budget, Timer, TimerWheel
 
-# The bits of `_state`.
-_READING_PAUSED: Final = 1  # by the owner
-_OUTPUT_PAUSED: Final = 2  # the peer does not read
-_YIELDED: Final = 4  # `_on_next_turn` is scheduled
-_SOCKET_PAUSED: Final = 8  # the socket is not read
-_CLOSING: Final = 16  # our close frame was sent
-_CLOSED: Final = 32  # input is dropped
-_REPORTED: Final = 64  # connection_closed was called
+# The bits of `_state`, beside those of `SlicedInput`.
+_READING_PAUSED: Final = FIRST_OWN_BIT  # by the owner
+_OUTPUT_PAUSED: Final = FIRST_OWN_BIT << 1  # the peer does not read
+_CLOSING: Final = FIRST_OWN_BIT << 2  # our close frame was sent
+_CLOSED: Final = FIRST_OWN_BIT << 3  # input is dropped
+_REPORTED: Final = FIRST_OWN_BIT << 4  # connection_closed was called
 
 _NOT_OPEN: Final = _CLOSING | _CLOSED
-_INPUT_BLOCKED: Final = _READING_PAUSED | _OUTPUT_PAUSED | _YIELDED
+_INPUT_BLOCKED: Final = _READING_PAUSED | _OUTPUT_PAUSED | YIELDED
 _NOT_FAST: Final = _INPUT_BLOCKED | _NOT_OPEN
 
-_LINGER_SECONDS: Final = 2.0
 _UNLIMITED: Final = BufferedBytes()
 
 _FINAL_TEXT: Final = 0x80 | TEXT
@@ -65,14 +69,14 @@ _FINAL_CLOSE: Final = 0x80 | CLOSE
 _EMPTY_PING: Final = control_frame(PING)
 
 
-class WebSocketProtocol(asyncio.Protocol):
+class WebSocketProtocol(SlicedInput):
     """The server's end of one WebSocket, from the moment the 101 is written.
 
     Subclasses declare `__slots__`, override the hooks and call the methods. A hook that raises
     loses the connection: the transport is aborted and the event loop's exception handler called.
     """
 
-    __slots__ = ("_closing", "_deadline", "_reader", "_state", "_wheel", "transport")
+    __slots__ = ("_closing", "_deadline", "_reader", "_wheel", "transport")
 
     max_message: ClassVar[int] = 64 * 1024
     """Bytes of payload in a message, all its fragments together; a longer one closes with 1009."""
@@ -96,8 +100,8 @@ class WebSocketProtocol(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, wheel: TimerWheel) -> None:
+        super().__init__()
         self._wheel = wheel
-        self._state = 0
         self._reader: FrameReader | None = None
         # One at a time: for the closing handshake, else for paused output, else for the rest of a
         # message.
@@ -200,7 +204,7 @@ class WebSocketProtocol(asyncio.Protocol):
         """
         self.pause_reading()
         if not self._state & _NOT_OPEN:
-            self._pause_socket()
+            self._pause_socket(self.transport)
         # What is written in one turn of the loop, uvloop sends at its end, and does not count.
         await asyncio.sleep(0)
         reader = self._reader
@@ -316,7 +320,7 @@ class WebSocketProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._state |= _OUTPUT_PAUSED
         if not self._state & _NOT_OPEN:
-            self._pause_socket()
+            self._pause_socket(self.transport)
             self._set_deadline(self.output_timeout, self.abort)
             self.output_paused()
 
@@ -333,30 +337,19 @@ class WebSocketProtocol(asyncio.Protocol):
         """Whether input has to wait. After our close frame only for the next turn: then only pings
         need an answer, and get none while output is paused.
         """
-        return self._state & (_YIELDED if self._state & _CLOSING else _INPUT_BLOCKED)
-
-    def _pause_socket(self) -> None:
-        if not self._state & _SOCKET_PAUSED:
-            self._state |= _SOCKET_PAUSED
-            self.transport.pause_reading()
-
-    def _resume_socket(self) -> None:
-        if self._state & _SOCKET_PAUSED:
-            self._state &= ~_SOCKET_PAUSED
-            self.transport.resume_reading()
+        return self._state & (YIELDED if self._state & _CLOSING else _INPUT_BLOCKED)
 
     def _yield_to_loop(self) -> None:
-        if not self._state & (_YIELDED | _CLOSED):
-            self._state |= _YIELDED
-            self._wheel.loop.call_soon(self._on_next_turn)
+        if not self._state & _CLOSED:
+            self._yield_to(self._wheel.loop)
 
     def _resume_input(self) -> None:
         """Process kept input in the next turn, unless input is blocked."""
-        if self._state & _SOCKET_PAUSED and not self._input_blocked():
+        if self._state & SOCKET_PAUSED and not self._input_blocked():
             self._yield_to_loop()
 
     def _on_next_turn(self) -> None:
-        self._state &= ~_YIELDED
+        self._state &= ~YIELDED
         try:
             self._process_buffer()
         except BaseException:
@@ -378,7 +371,7 @@ class WebSocketProtocol(asyncio.Protocol):
         budget = Budget(self._wheel.clock)
         while not self._state & _CLOSED:
             if self._input_blocked():
-                self._pause_socket()
+                self._pause_socket(self.transport)
                 if self._reader is not None:
                     self.buffered.hold(self, self._reader.size)
                 return
@@ -403,7 +396,7 @@ class WebSocketProtocol(asyncio.Protocol):
                 if self._deadline is None:
                     self._set_deadline(self.message_timeout, self._on_message_timeout)
                 self.buffered.hold(self, self._reader.size)
-        self._resume_socket()
+        self._resume_socket(self.transport)
 
     def _drop_reader(self) -> None:
         if self._reader is not None:
@@ -456,18 +449,13 @@ class WebSocketProtocol(asyncio.Protocol):
         self._report_closed()
 
     def _fail(self, code: int, reason: str) -> None:
-        """Fail the connection (7.1.7): send a close frame, shut our half, drop further input.
-
-        Closing a socket with unread input resets it, and the peer might never see the close frame.
-        """
+        """Fail the connection (7.1.7): send a close frame, shut our half, drop further input."""
         if not self._state & _CLOSING:
             self._start_closing(code, reason, close_frame(code, reason))
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        else:  # TLS: only both directions can be closed, once the peer had time to read the frame
-            seconds = min(_LINGER_SECONDS, self.close_timeout)
+        if not self._end_output(self.transport):
+            # Only both directions can be closed, once the peer had time to read the frame.
+            seconds = min(LINGER_SECONDS, self.close_timeout)
             self._set_deadline(seconds, self.transport.close)
-        self._resume_socket()
         self._report_closed()
 
     def _start_closing(self, code: int | None, reason: str, frame: bytes) -> None:

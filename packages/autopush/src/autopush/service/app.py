@@ -23,13 +23,14 @@ from autopush.net.siblings import PREDECESSOR, SILENT_AFTER, Adoption, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.service.certificates import Certificates
 from autopush.service.compose import IO, EndpointParts, NodeParts, compose
+from autopush.service.datadog import Datadog
 from autopush.service.listeners import Sockets, port_of
 from autopush.service.maintenance import Maintenance
 from autopush.service.ports import Ports
 from autopush.service.store_watch import rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
-from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
+from autopush.telemetry.exporters import Exporter, Sender, Statsd
 from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 from autopush.telemetry.process import DescriptorShortage, ProcessMetrics

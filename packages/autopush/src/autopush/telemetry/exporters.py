@@ -1,4 +1,4 @@
-"""Sends metrics to statsd and Datadog.
+"""Sends metrics to a statsd server, or by another `Sender` (:mod:`~autopush.service.datadog`).
 
 Each worker sends what it has recorded; the first one also sends the gauges summed over all workers.
 Names begin with `autopush.`, labels become tags, and metrics of a process have the tag `worker`.
@@ -9,14 +9,10 @@ Datadog loses only the values of histograms.
 
 import asyncio
 import socket
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-import orjson
-
-from autopush.net.http_client import ClientLimits, HttpClient, HttpError, client_tls
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import NAMESPACE, Kind, Metric, Metrics
 
@@ -26,15 +22,9 @@ MAX_DATAGRAM: Final = 1432
 """Bytes that fit into an Ethernet frame, with the headers of IP and UDP."""
 STOP_TIMEOUT: Final = 2.0
 """Seconds to wait for the last request at shutdown."""
-TIMEOUT: Final = 10.0
-"""Seconds for a connection, and for a response."""
-SERIES_IN_A_REQUEST: Final = 1000
-"""Datadog takes 500 kB in one request; a series is about 200 bytes."""
 
 _TYPES: Final = {Kind.COUNTER: "c", Kind.GAUGE: "g", Kind.HISTOGRAM: "ms"}
 """Of statsd, where histograms are timers."""
-_DATADOG_COUNT: Final = 1
-_DATADOG_GAUGE: Final = 3
 
 _log = logs.get(__name__)
 
@@ -54,13 +44,17 @@ class Change(NamedTuple):
         return f"{NAMESPACE}.{self.metric.name}"
 
     @property
+    def is_distribution(self) -> bool:
+        return self.metric.kind is Kind.HISTOGRAM
+
+    @property
     def tags(self) -> list[str]:
         return [f"{name}:{value}" for name, value in self.labels.items()]
 
     @property
     def scaled_values(self) -> Sequence[float]:
         """`values`, with times in milliseconds."""
-        if self.metric.kind is Kind.HISTOGRAM and self.metric.unit == "seconds":
+        if self.is_distribution and self.metric.unit == "seconds":
             return [value * 1000 for value in self.values]
         return self.values
 
@@ -121,12 +115,16 @@ def _cells(metrics: Metrics) -> Iterator[tuple[int, Metric, Mapping[str, str]]]:
             yield metrics.shared.place(metric) + metric.place(labels), metric, labels
 
 
+class SendError(Exception):
+    """The server has not taken the metrics; the text says why."""
+
+
 class Sender(Protocol):
     interval: float
     """Seconds between two calls."""
 
     async def send(self, changes: Sequence[Change]) -> None:
-        """:raises OSError, HttpError: the server has not taken them"""
+        """:raises OSError, SendError: the server has not taken them"""
 
     async def close(self) -> None: ...
 
@@ -165,21 +163,14 @@ class Exporter:
 
     async def _send(self, changes: Sequence[Change]) -> None:
         try:
-            await self._sender.send([each for each in changes if not _has_values(each)])
+            await self._sender.send([each for each in changes if not each.is_distribution])
             # Here: counts that were delivered must not be resent if the values are refused.
             self._changes.confirm()
-            await self._sender.send([each for each in changes if _has_values(each)])
-        except (OSError, HttpError) as error:
+            await self._sender.send([each for each in changes if each.is_distribution])
+        except (OSError, SendError) as error:
             self._failures.failed(reason=str(error) or type(error).__name__)
         else:
             self._failures.succeeded()
-
-
-def _has_values(change: Change) -> bool:
-    return change.metric.kind is Kind.HISTOGRAM
-
-
-# ── statsd ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Statsd:
@@ -228,72 +219,3 @@ def datagrams(changes: Sequence[Change]) -> Iterator[bytes]:
             datagram = datagram + b"\n" + line if datagram else line
     if datagram:
         yield datagram
-
-
-# ── Datadog ───────────────────────────────────────────────────────────────────────────────────────
-
-
-class Datadog:
-    """`url`: base URL of the API; `host`: this machine's name there."""
-
-    def __init__(
-        self,
-        url: str,
-        api_key: str,
-        *,
-        host: str,
-        interval: float,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._url = url
-        self._headers = [("dd-api-key", api_key), ("content-type", "application/json")]
-        tls = client_tls() if url.startswith("https:") else None
-        self._client = HttpClient(tls, ClientLimits(connect_timeout=TIMEOUT), uses_proxy=True)
-        self._host = host
-        self.interval = interval
-        self._clock = clock
-
-    async def send(self, changes: Sequence[Change]) -> None:
-        """:raises HttpError: Datadog has not taken all of them"""
-        now = int(self._clock())
-        numbers = [each for each in changes if not _has_values(each)]
-        for start in range(0, len(numbers), SERIES_IN_A_REQUEST):
-            part = numbers[start : start + SERIES_IN_A_REQUEST]
-            await self._post("/api/v2/series", [self._number(each, now) for each in part])
-        values = [each for each in changes if _has_values(each)]
-        if values:
-            document = [self._distribution(each, now) for each in values]
-            await self._post("/api/v1/distribution_points", document)
-
-    async def close(self) -> None:
-        await self._client.close()
-
-    def _number(self, change: Change, now: int) -> dict[str, object]:
-        is_gauge = change.metric.kind is Kind.GAUGE
-        return {
-            "metric": change.name,
-            "type": _DATADOG_GAUGE if is_gauge else _DATADOG_COUNT,
-            "interval": round(self.interval),
-            "points": [{"timestamp": now, "value": change.values[0]}],
-            "resources": [{"type": "host", "name": self._host}],
-            "tags": change.tags,
-        }
-
-    def _distribution(self, change: Change, now: int) -> dict[str, object]:
-        return {
-            "metric": change.name,
-            "points": [[now, list(change.scaled_values)]],
-            "host": self._host,
-            "tags": change.tags,
-        }
-
-    async def _post(self, path: str, series: Sequence[Mapping[str, object]]) -> None:
-        response = await self._client.request(
-            "POST",
-            self._url + path,
-            self._headers,
-            orjson.dumps({"series": series}),
-            response_timeout=TIMEOUT,
-        )
-        if not 200 <= response.status < 300:
-            raise HttpError(f"HTTP {response.status}")
