@@ -7,7 +7,6 @@ from urllib.parse import quote
 import pytest
 
 from autopush.api.app import EXPOSED
-from autopush.version import VERSION
 from keytables import KeyTuple, Unavailable
 from support.cases import cases
 from support.connection_harness import UAID, Harness
@@ -87,12 +86,6 @@ async def test_an_unknown_path_is_404_102(endpoint: Endpoint, method: str, path:
     assert refusal(response) == (404, 102)
 
 
-async def test_status_says_ok_and_the_version(endpoint: Endpoint) -> None:
-    response = await endpoint.ask("GET", "/status")
-    assert response.status == 200
-    assert json.loads(response.body) == {"status": "OK", "version": VERSION}
-
-
 @pytest.mark.parametrize("path", ["/health", "/__heartbeat__", "/__version__", "/__lbheartbeat__"])
 async def test_the_status_pages_are_served(endpoint: Endpoint, path: str) -> None:
     assert (await endpoint.ask("GET", path)).status == 200
@@ -124,11 +117,6 @@ async def test_a_websocket_is_426_with_the_url_that_serves_them(
 async def test_an_upgrade_to_http2_is_ignored(endpoint: Endpoint) -> None:
     response = await endpoint.ask("GET", "/", {"connection": "Upgrade", "upgrade": "h2c"})
     assert response.status == 200
-
-
-async def test_a_page_served_twice_carries_its_headers_once(endpoint: Endpoint) -> None:
-    first, second = await endpoint.ask("GET", "/"), await endpoint.ask("GET", "/")
-    assert headers_of(first) == headers_of(second)
 
 
 @pytest.mark.parametrize("spell", [str, quote, lambda text: text.replace("=", "%3d")])
@@ -227,18 +215,6 @@ async def test_other_pages_may_be_read_by_any_origin(endpoint: Endpoint, path: s
 )
 def test_web_pages_may_read_every_header_that_a_client_needs(name: str) -> None:
     assert name.lower() in EXPOSED.split(",")
-
-
-async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    pushed = await endpoint.push()
-    assert headers_of(pushed)[f"{CORS}allow-methods"] == "POST"
-    location = dict(pushed.headers)["Location"]
-    deleted = await endpoint.ask("DELETE", location[location.index("/m/") :])
-    assert deleted.status == 204
-    assert headers_of(deleted)[f"{CORS}allow-methods"] == "GET,DELETE"
 
 
 @cases("method", ["GET", "OPTIONS", "POST", "DELETE"])

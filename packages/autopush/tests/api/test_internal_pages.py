@@ -17,7 +17,6 @@ from autopush.service.app import Worker
 from autopush.store import PushStore, TablePlan
 from autopush.telemetry.metric_table import CONNECTIONS, METRICS, NOTIFICATION_RECEIVED
 from autopush.telemetry.metrics import SharedMetrics
-from autopush.telemetry.process import ProcessMetrics
 from support.clocks import ManualClock
 from support.connection_harness import ERRORS, Harness
 from support.endpoint_harness import refusal
@@ -48,14 +47,6 @@ async def test_the_metrics_can_be_read_by_prometheus(harness: Harness) -> None:
     assert len(families) == len(METRICS)
     values = {sample.name: sample.value for family in families for sample in family.samples}
     assert values[RECEIVED] == 7
-
-
-@pytest.mark.parametrize("path", ["/status", "/health", "/__lbheartbeat__", "/__version__"])
-async def test_the_status_pages_are_there_too(harness: Harness, path: str) -> None:
-    process = ProcessMetrics(harness.metrics, harness.loop.loop, [])
-    process.start()
-    process.set_ready(True)
-    assert (await pages(harness)(request(path))).status == 200
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from autopush.delivery.bridge_contract import Router, RouterResponse
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.settings.value_types import Rate
 from autopush.store import UserRecord
-from autopush.store.receipts import GRACE, MAX_MESSAGES, RETENTION, Receipts
+from autopush.store.receipts import GRACE, MAX_MESSAGES, Receipts
 from autopush.telemetry.metric_table import MESSAGE_STATE, STATES
 from autopush.webpush.errors import Errno
 from autopush.webpush.notification import Notification
@@ -156,18 +156,6 @@ async def test_a_nack_is_reported_and_the_message_still_pending(
     assert (receipt["status"], receipt["state"], receipt["code"]) == (202, "errored", 302)
 
 
-async def test_with_a_ttl_of_0_the_ack_of_a_message_counts_too(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC | {"ttl": "0"}, b"x")
-    assert await statuses(endpoint, subscription_of(answer)) == [202]
-    (notification,) = agent.received()
-    agent.ack(notification)
-    await harness.run_until_idle()
-    assert await statuses(endpoint, subscription_of(answer)) == [204]
-
-
 async def test_with_a_ttl_of_0_an_unacked_message_is_not_stored_at_the_end(
     harness: Harness, endpoint: Endpoint
 ) -> None:
@@ -184,17 +172,6 @@ async def test_what_nobody_can_get_is_410_at_once(harness: Harness, endpoint: En
     answer = await endpoint.push(ASYNC | {"ttl": "0"}, b"x")
     (receipt,) = await receipts(endpoint, subscription_of(answer))
     assert (receipt["status"], receipt["state"]) == (410, "expired")
-
-
-async def test_a_message_is_410_when_it_has_expired(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
-    await harness.pass_time(60 + GRACE - 1)
-    assert await statuses(endpoint, subscription_of(answer)) == [202]
-    await harness.pass_time(1)
-    assert await statuses(endpoint, subscription_of(answer)) == [410]
-    await harness.pass_time(RETENTION)
-    assert refusal(await endpoint.ask("GET", subscription_of(answer))) == (404, 102)
 
 
 async def test_a_replaced_message_is_410(harness: Harness, endpoint: Endpoint) -> None:
@@ -288,19 +265,6 @@ async def test_what_the_provider_of_a_bridge_took_is_accepted_and_nobody_waits_f
     assert await state_of(endpoint, message_of(answer)) == receipt
     await harness.pass_time(60 + GRACE)
     assert await statuses(endpoint, subscription_of(answer)) == [201]
-
-
-async def test_a_stream_has_what_a_bridge_accepted_once(harness: Harness) -> None:
-    endpoint, _ = await bridged(harness)
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
-    stream = await endpoint.app(Request("GET", path, "", {"accept": "text/event-stream"}, "::1"))
-    assert isinstance(stream, Upgrade)
-    transport = FakeTransport(harness.loop, stream.protocol_factory(""))
-    while b"data: " not in transport.written:
-        await harness.run_until_idle()
-    assert json.loads(transport.written.removeprefix(b"data: "))["status"] == 201
-    await endpoint.receipts.end_waits()
-    await harness.run_until_idle()
 
 
 async def test_what_a_bridge_refused_has_no_receipt(harness: Harness) -> None:

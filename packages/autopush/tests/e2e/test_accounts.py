@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 
 from support.application_server import ApplicationServer
 from support.cluster import CREDENTIALS, cluster, new_store
@@ -125,57 +125,6 @@ async def test_a_user_agent_with_a_token_is_served_until_its_user_is_revoked(
     log = "".join(running.output)
     assert ann not in log
     assert eve not in log
-
-
-async def test_devices_register_over_http_only_with_a_token(
-    tmp_path: Path, ann: str, sender: ApplicationServer
-) -> None:
-    async with service(tmp_path, *REQUIRED, "--stub-router") as running:
-        url = f"{running.endpoint}/v1/stub/app/registration"
-        body = b'{"token": "success-1"}'
-        answer = await sender.request("POST", url, body=body)
-        assert (answer.status, answer.document["errno"]) == (401, 123)
-        assert answer.headers["WWW-Authenticate"] == 'Bearer realm="autopush"'
-        bearer = {"Authorization": f"Bearer {ann}"}
-        answer = await sender.request("POST", url, headers=bearer, body=body)
-        assert answer.status == 200
-        # From then on the device has its own secret.
-        own = {"Authorization": f"Bearer {answer.document['secret']}"}
-        user = f"{url}/{answer.document['uaid']}"
-        assert (await sender.request("GET", user, headers=own)).status == 200
-        assert ann not in "".join(running.output)
-
-
-async def test_a_quota_is_one_for_all_workers(tmp_path: Path) -> None:
-    async with service(tmp_path, *REQUIRED, "--workers", "2") as running:
-        token = await user_command(tmp_path, "add", "ann", "--connections", "2")
-        await known(running, token)
-        admitted: list[UserAgent] = []
-
-        async def try_connect() -> None:
-            with suppress(InvalidStatus, ConnectionClosed, TimeoutError):
-                agent = await UserAgent.connect(f"{running.websocket.rstrip('/')}/{token}")
-                await agent.hello()
-                admitted.append(agent)
-
-        for _ in range(10):  # the kernel chooses the worker, and half of them move after the hello
-            await try_connect()
-        assert len(admitted) == 2
-        await asyncio.gather(*(try_connect() for _ in range(20)))
-        assert len(admitted) == 2
-        uaid = admitted[0].uaid
-        await admitted[0].register()
-        for agent in admitted:
-            await agent.close()
-        admitted.clear()
-        async with asyncio.timeout(REVOKED_WITHIN):
-            while not admitted:  # the service may see the close a moment later
-                await try_connect()
-        returned = await connect(running, token, uaid)
-        assert returned.uaid == uaid
-        for agent in (returned, *admitted):
-            await agent.close()
-        assert running.errors == []
 
 
 @asynccontextmanager

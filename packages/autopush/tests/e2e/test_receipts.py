@@ -1,7 +1,6 @@
 """Receipts over real connections: several workers, two nodes, a restart, a stream."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,27 +32,6 @@ async def test_an_ack_at_any_worker_is_learned_at_any_other(tmp_path: Path) -> N
             assert (await app.request("GET", receipt["message"])).document == receipt
             await agent.close()
         assert running.errors == []
-
-
-async def test_a_stream_has_the_receipt_and_ends_when_the_service_stops(tmp_path: Path) -> None:
-    async with service(tmp_path, "--receipts") as running, application_server() as app:
-        agent = await running.connect()
-        _, endpoint = await agent.register()
-        subscription = subscription_of(await app.push(endpoint, b"x", Prefer="respond-async"))
-        path = subscription.partition("/r/")[2]
-        reader, writer = await asyncio.open_connection("127.0.0.1", running.endpoint_port)
-        writer.write(
-            f"GET /r/{path} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode()
-        )
-        async with asyncio.timeout(30):
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 200 OK\r\n")
-            await agent.ack([await agent.notification()])
-            event = await reader.readuntil(b"\n\n")
-            assert json.loads(event.removeprefix(b"data: "))["status"] == 204
-            assert await running.stop() == 0
-            assert await reader.read() == b""
-        writer.close()
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from autopush.store.tables import router_table, storage_table
-from keytables import Item, TableHandle
+from keytables import TableHandle
 from keytables.sqlite import open_sqlite
 from support.application_server import ApplicationServer
 from support.service import Service, running_service, service
@@ -68,10 +68,6 @@ async def in_table(service: Service, name: str, work: Callable[[TableHandle], Aw
         await engine.close()
 
 
-async def record_of(service: Service, uaid: str) -> Item | None:
-    return await in_table(service, "router", lambda table: table.get((uaid,)))
-
-
 async def nothing_stored(service: Service) -> None:
     """Wait until the table of versions is empty: acked rows are deleted in the background."""
     async with asyncio.timeout(10):
@@ -79,40 +75,6 @@ async def nothing_stored(service: Service) -> None:
             await in_table(service, "storage", lambda table: table.scan())
         ).items:
             await asyncio.sleep(0.02)
-
-
-# ── what the original's tests assert ────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("end", [UserAgent.close, UserAgent.drop_connection])
-async def test_a_direct_version_that_is_not_acked_comes_again_without_its_data(
-    connect: Connect,
-    sender: ApplicationServer,
-    end: Callable[[UserAgent], Awaitable[None]],
-) -> None:
-    agent = await connect()
-    channel, endpoint = await agent.register()
-    answer = await put(sender, endpoint, 12, "howdythere")
-    assert (answer.status, answer.body) == (200, b"Delivered")
-    assert (await agent.update())["data"] == "howdythere"
-    await end(agent)
-    again = await connect(agent.uaid)
-    assert await again.update() == {"channelID": channel, "version": 12}
-
-
-async def test_an_idle_device_that_can_be_woken_is_disconnected_with_4774(
-    running: Service, agents: list[UserAgent]
-) -> None:
-    agent = await SimplePushAgent.connect(running.websocket)
-    agents.append(agent)
-    await agent.hello(wakeup_host=HOST, mobilenetwork={"mcc": "310", "mnc": "26"})
-    await agent.register()
-    record = await record_of(running, agent.uaid)
-    assert record is not None
-    expected = {"ip": "127.0.0.1", "port": "9", "mcc": "310", "mnc": "26", "netid": ""}
-    assert record["wake_data"] == {"data": expected}
-    assert await agent.closed() == 4774
-    assert agent.socket.close_reason == "UDP Idle"
 
 
 # ── waking ──────────────────────────────────────────────────────────────────────────────────────

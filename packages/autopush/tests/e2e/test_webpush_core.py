@@ -71,21 +71,6 @@ async def test_a_client_that_never_says_use_webpush_gets_messages_as_kdes_distri
     assert (await again.notification())["data"]
 
 
-# ── hello, ping, register ────────────────────────────────────────────────────────────────────────
-
-
-async def test_registering_a_channel_twice_gives_two_endpoints_of_one_channel(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    agent, channel, first = await subscribed(connect)
-    _, second = await agent.register(channel)
-    assert first != second
-    for endpoint in (first, second):
-        answer = await sender.push(endpoint)
-        message = await agent.notification()
-        assert (message["channelID"], message["version"]) == (channel, answer.message_id)
-
-
 # ── acks ─────────────────────────────────────────────────────────────────────────────────────────
 
 
