@@ -8,7 +8,6 @@ import pytest
 
 from autopush.api.app import EXPOSED
 from keytables import KeyTuple, Unavailable
-from support.cases import cases
 from support.connection_harness import UAID, Harness
 from support.endpoint_harness import WEBSOCKET, Endpoint, headers_of, refusal
 
@@ -57,7 +56,7 @@ async def test_messages_take_get_and_delete_only(endpoint: Endpoint, method: str
     assert headers_of(response)["allow"] == "GET, DELETE, OPTIONS, HEAD"
 
 
-@cases(
+@pytest.mark.parametrize(
     ("method", "path"),
     [
         ("GET", "/no/such/page"),
@@ -147,8 +146,8 @@ async def test_bad_percent_encoding_is_refused(endpoint: Endpoint, path: str) ->
 # ── what every answer carries ───────────────────────────────────────────────────────────────────
 
 
-@cases("method", ["OPTIONS", "HEAD"])
-@cases("path", PATHS)
+@pytest.mark.parametrize("method", ["OPTIONS", "HEAD"])
+@pytest.mark.parametrize("path", PATHS)
 async def test_options_and_head_are_200_everywhere(
     endpoint: Endpoint, method: str, path: str
 ) -> None:
@@ -217,8 +216,8 @@ def test_web_pages_may_read_every_header_that_a_client_needs(name: str) -> None:
     assert name.lower() in EXPOSED.split(",")
 
 
-@cases("method", ["GET", "OPTIONS", "POST", "DELETE"])
-@cases("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@pytest.mark.parametrize("path", PATHS)
 async def test_without_cors_no_response_has_its_headers(
     harness: Harness, method: str, path: str
 ) -> None:
@@ -226,8 +225,8 @@ async def test_without_cors_no_response_has_its_headers(
     assert cors_of(headers_of(await endpoint.ask(method, path))) == {}
 
 
-@cases("method", ["GET", "OPTIONS", "POST", "DELETE"])
-@cases("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@pytest.mark.parametrize("path", PATHS)
 async def test_with_hsts_every_response_has_its_header(
     harness: Harness, method: str, path: str
 ) -> None:

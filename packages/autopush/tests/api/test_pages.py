@@ -14,7 +14,6 @@ from autopush.net.http_messages import Request, Response
 from autopush.protocol import messages, session
 from autopush.version import VERSION
 from autopush.webpush.errors import ERRORS, Errno, reason_phrase
-from support.cases import cases
 from support.connection_harness import Harness
 from support.endpoint_harness import Endpoint, headers_of
 from support.html_tags import Tags
@@ -238,8 +237,8 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@cases("scheme", ["light", "dark"])
-@cases(
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
     ("front", "ground", "least"),
     [
         ("text", "ground", 4.5),
@@ -278,7 +277,7 @@ def text_of_page() -> str:
     return text_of(start_page(), "/errors")
 
 
-@cases("kind", ERRORS.values())
+@pytest.mark.parametrize("kind", ERRORS.values())
 def test_every_error_has_a_section_under_its_anchor_and_a_row_that_leads_to_it(
     kind: Errno,
 ) -> None:

@@ -28,7 +28,6 @@ from autopush.webpush.errors import Errno
 from autopush.webpush.identifiers import dashed, hash_secret
 from autopush.webpush.tokens import RegistrationSecrets
 from keytables import Throttled, Unavailable, Value
-from support.cases import cases
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
 from support.endpoint_harness import Endpoint, headers_of
 from support.log_lines import LogFile
@@ -440,8 +439,8 @@ CALLS = [
 ]
 
 
-@cases("scheme", ["Bearer", "bearer", "BEARER", "WebPush", "webpush", "vapid"])
-@cases("gap", [" ", "   ", "\t "])
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "WebPush", "webpush", "vapid"])
+@pytest.mark.parametrize("gap", [" ", "   ", "\t "])
 async def test_the_scheme_may_be_written_in_several_ways(
     client: Client, scheme: str, gap: str
 ) -> None:
@@ -450,8 +449,8 @@ async def test_the_scheme_may_be_written_in_several_ways(
     assert response.status == 200
 
 
-@cases(("method", "tail"), CALLS)
-@cases(
+@pytest.mark.parametrize(("method", "tail"), CALLS)
+@pytest.mark.parametrize(
     "authorization",
     [
         "",
@@ -553,8 +552,8 @@ async def test_the_url_of_another_router_type_is_400_108_and_changes_nothing(
     assert await harness.record(client.uaid) == before
 
 
-@cases("router_type", ["gcm", "simplepush", "STUB", "none", "../stub"])
-@cases(("method", "tail"), [("POST", None), *CALLS])
+@pytest.mark.parametrize("router_type", ["gcm", "simplepush", "STUB", "none", "../stub"])
+@pytest.mark.parametrize(("method", "tail"), [("POST", None), *CALLS])
 async def test_a_type_without_a_router_is_400_108(
     client: Client, harness: Harness, router_type: str, method: str, tail: str | None
 ) -> None:
@@ -594,8 +593,8 @@ BAD_BODIES = [
 ]
 
 
-@cases("body", BAD_BODIES)
-@cases("call", [None, ("PUT", ""), ("POST", ""), ("POST", "/subscription")])
+@pytest.mark.parametrize("body", BAD_BODIES)
+@pytest.mark.parametrize("call", [None, ("PUT", ""), ("POST", ""), ("POST", "/subscription")])
 async def test_a_body_that_is_no_json_object_is_400_108(
     client: Client, harness: Harness, call: tuple[str, str] | None, body: bytes
 ) -> None:
@@ -707,8 +706,8 @@ async def test_a_key_that_is_no_public_key_is_400_108(
     assert await client.channels() == [CHANNEL]
 
 
-@cases("uaid", ["x", UAID[:-1], UAID + "0", UAID.replace("0", "g"), "%00", "é"])
-@cases(("method", "tail"), CALLS)
+@pytest.mark.parametrize("uaid", ["x", UAID[:-1], UAID + "0", UAID.replace("0", "g"), "%00", "é"])
+@pytest.mark.parametrize(("method", "tail"), CALLS)
 async def test_a_uaid_in_the_path_that_is_no_uuid_is_410_103(
     client: Client, method: str, tail: str, uaid: str
 ) -> None:
