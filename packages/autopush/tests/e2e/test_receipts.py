@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.application_server import Answer, application_server
+from support.cluster import CREDENTIALS, new_store
+from support.postgres_servers import postgres
 from support.service import Service, service
-from support.stores import store_of
 
 
 def subscription_of(answer: Answer) -> str:
@@ -37,8 +38,9 @@ async def test_an_ack_at_any_worker_is_learned_at_any_other(tmp_path: Path) -> N
 @asynccontextmanager
 async def two_nodes(name: str, data: Path) -> AsyncIterator[tuple[Service, Service]]:
     """Of one service."""
-    options, variables = store_of(name, "receipts")
-    options = (*options, "--receipts")
+    store = new_store() if name == "dynamodb" else f"{postgres().url()}&schema=receipts"
+    variables = CREDENTIALS if name == "dynamodb" else {}
+    options = ("--store", store, "--receipts")
     nodes = service(data, *options, **variables), service(data, *options, **variables)
     async with nodes[0] as one, nodes[1] as other:
         yield one, other

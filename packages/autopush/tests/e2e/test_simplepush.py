@@ -1,7 +1,7 @@
 """SimplePush from outside: what the integration tests of the original check, and two workers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,29 +10,25 @@ import pytest
 from autopush.store.tables import router_table, storage_table
 from keytables import TableHandle
 from keytables.sqlite import open_sqlite
-from support.application_server import ApplicationServer
-from support.service import Service, running_service, service
-from support.simplepush_agent import SimplePushAgent, put
-from support.soak import slow
-from support.user_agent import UserAgent
+from support.application_server import Answer, ApplicationServer
+from support.service import Service, service
+from support.user_agent import SimplePushAgent, UserAgent
 from support.wake_server import wake_server
 
 pytestmark = pytest.mark.slow
 
 T = TypeVar("T")
 Connect = Callable[..., Awaitable[SimplePushAgent]]
-WAKE_TIMEOUT = 0.6
-"""Seconds."""
 HOST = {"ip": "127.0.0.1", "port": 9}
 
 
-@pytest.fixture(scope="module", params=["store-first", slow("bypass")])
-def running(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
-    options = ("--direct-delivery", request.param, "--wake-timeout", str(WAKE_TIMEOUT))
-    with running_service(tmp_path_factory.mktemp("simplepush"), *options) as service:
-        yield service
+async def put(
+    sender: ApplicationServer, endpoint: str, version: int, data: str | None = None
+) -> Answer:
+    """Tell an endpoint a version."""
+    body = f"version={version}" + (f"&data={data}" if data else "")
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return await sender.request("PUT", endpoint, headers=headers, body=body.encode())
 
 
 @pytest.fixture
@@ -46,16 +42,6 @@ def connect_to(agents: list[UserAgent]) -> Connect:
         return agent
 
     return connect_to
-
-
-@pytest.fixture
-def connect(running: Service, connect_to: Connect) -> Connect:
-    """Connects user agents to the module's service."""
-
-    async def connect(uaid: str | None = None) -> SimplePushAgent:
-        return await connect_to(running, uaid)
-
-    return connect
 
 
 async def in_table(service: Service, name: str, work: Callable[[TableHandle], Awaitable[T]]) -> T:
