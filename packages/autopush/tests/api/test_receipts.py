@@ -12,7 +12,7 @@ from autopush.delivery.bridge_contract import Router, RouterResponse
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.settings.value_types import Rate
 from autopush.store import UserRecord
-from autopush.store.receipts import GRACE, MAX_MESSAGES, Receipts
+from autopush.store.receipts import GRACE, MAX_MESSAGES, RETENTION, Receipts
 from autopush.telemetry.metric_table import MESSAGE_STATE, STATES
 from autopush.webpush.errors import Errno
 from autopush.webpush.notification import Notification
@@ -172,6 +172,17 @@ async def test_what_nobody_can_get_is_410_at_once(harness: Harness, endpoint: En
     answer = await endpoint.push(ASYNC | {"ttl": "0"}, b"x")
     (receipt,) = await receipts(endpoint, subscription_of(answer))
     assert (receipt["status"], receipt["state"]) == (410, "expired")
+
+
+async def test_a_message_is_410_when_it_has_expired(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
+    answer = await endpoint.push(ASYNC, b"x")
+    await harness.pass_time(60 + GRACE - 1)
+    assert await statuses(endpoint, subscription_of(answer)) == [202]
+    await harness.pass_time(1)
+    assert await statuses(endpoint, subscription_of(answer)) == [410]
+    await harness.pass_time(RETENTION)
+    assert refusal(await endpoint.ask("GET", subscription_of(answer))) == (404, 102)
 
 
 async def test_a_replaced_message_is_410(harness: Harness, endpoint: Endpoint) -> None:

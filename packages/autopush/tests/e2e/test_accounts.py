@@ -12,7 +12,6 @@ from support.application_server import ApplicationServer
 from support.cluster import CREDENTIALS, cluster, new_store
 from support.postgres_servers import postgres
 from support.service import Service, autopush, service
-from support.soak import slow
 from support.user_agent import UserAgent
 
 REQUIRED = ("--accounts-required", "--log-level", "debug")
@@ -66,65 +65,42 @@ async def unknown(running: Service, token: str) -> None:
             await asyncio.sleep(PAUSE)
 
 
-@pytest.fixture
-async def used(tmp_path: Path) -> None:
-    """A store that the first start has created."""
-    async with service(tmp_path):
-        pass
-
-
-@pytest.fixture
-async def ann(tmp_path: Path, used: None) -> str:
-    """The token of a user that the service finds when it starts."""
-    return await user_command(tmp_path, "add", "ann")
-
-
-@pytest.fixture
-async def eve(tmp_path: Path, used: None) -> str:
-    """That of another one."""
-    return await user_command(tmp_path, "add", "eve")
-
-
-@pytest.fixture(params=[slow("1", name="a worker"), pytest.param("2", id="two workers")])
-async def running(
-    request: pytest.FixtureRequest, tmp_path: Path, ann: str, eve: str
-) -> AsyncIterator[Service]:
-    async with service(tmp_path, *REQUIRED, "--workers", request.param) as running:
-        yield running
-
-
 async def test_a_user_agent_with_a_token_is_served_until_its_user_is_revoked(
-    running: Service, ann: str, eve: str, sender: ApplicationServer
+    tmp_path: Path, sender: ApplicationServer
 ) -> None:
-    agents = [await connect(running, ann) for _ in range(4)]
-    endpoints = [(await agent.register())[1] for agent in agents]
-    other = await connect(running, eve)
-    _, endpoint = await other.register()
-    for each in (*endpoints, endpoint):
-        assert ann not in each
-        assert (await sender.push(each, b"x")).status == 201
-    for agent in (*agents, other):
-        await agent.ack([await agent.notification()])
+    async with service(tmp_path):
+        pass  # it has created the store
+    ann, eve = [await user_command(tmp_path, "add", name) for name in ("ann", "eve")]
+    async with service(tmp_path, *REQUIRED, "--workers", "2") as running:
+        agents = [await connect(running, ann) for _ in range(4)]
+        endpoints = [(await agent.register())[1] for agent in agents]
+        other = await connect(running, eve)
+        _, endpoint = await other.register()
+        for each in (*endpoints, endpoint):
+            assert ann not in each
+            assert (await sender.push(each, b"x")).status == 201
+        for agent in (*agents, other):
+            await agent.ack([await agent.notification()])
 
-    # It returns, and reaches any worker first.
-    await agents[0].close()
-    agents[0] = await connect(running, ann, agents[0].uaid)
-    assert (await sender.push(endpoints[0], b"x")).status == 201
-    await agents[0].ack([await agents[0].notification()])
+        # It returns, and reaches any worker first.
+        await agents[0].close()
+        agents[0] = await connect(running, ann, agents[0].uaid)
+        assert (await sender.push(endpoints[0], b"x")).status == 201
+        await agents[0].ack([await agents[0].notification()])
 
-    await user_command(running.data, "revoke", "ann")
-    async with asyncio.timeout(REVOKED_WITHIN):
-        codes = await asyncio.gather(*(agent.closed() for agent in agents))
-    assert codes == [1008] * 4
-    await unknown(running, ann)
-    assert await refused(running, ann) == 403
-    assert (await sender.push(endpoint, b"x")).status == 201
-    await other.ack([await other.notification()])
-    await other.close()
-    assert running.errors == []
-    log = "".join(running.output)
-    assert ann not in log
-    assert eve not in log
+        await user_command(running.data, "revoke", "ann")
+        async with asyncio.timeout(REVOKED_WITHIN):
+            codes = await asyncio.gather(*(agent.closed() for agent in agents))
+        assert codes == [1008] * 4
+        await unknown(running, ann)
+        assert await refused(running, ann) == 403
+        assert (await sender.push(endpoint, b"x")).status == 201
+        await other.ack([await other.notification()])
+        await other.close()
+        assert running.errors == []
+        log = "".join(running.output)
+        assert ann not in log
+        assert eve not in log
 
 
 @asynccontextmanager
@@ -145,7 +121,8 @@ def credentials(kind: str) -> Mapping[str, str]:
     return CREDENTIALS if kind == "dynamodb" else {}
 
 
-@pytest.mark.parametrize("kind", [slow("dynamodb"), "postgresql"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dynamodb", "postgresql"])
 async def test_revoking_ends_the_sessions_at_every_node(tmp_path: Path, kind: str) -> None:
     async with two_nodes(kind, tmp_path) as (url, nodes):
         variables = credentials(kind)

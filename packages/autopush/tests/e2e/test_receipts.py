@@ -11,6 +11,7 @@ from support.application_server import Answer, application_server
 from support.cluster import CREDENTIALS, new_store
 from support.postgres_servers import postgres
 from support.service import Service, service
+from support.soak import slow
 
 
 def subscription_of(answer: Answer) -> str:
@@ -21,7 +22,7 @@ def subscription_of(answer: Answer) -> str:
 async def test_an_ack_at_any_worker_is_learned_at_any_other(tmp_path: Path) -> None:
     options = ("--receipts", "--workers", "2")
     async with service(tmp_path, *options) as running, application_server(reconnecting=True) as app:
-        for _ in range(6):
+        for _ in range(4):
             agent = await running.connect()
             _, endpoint = await agent.register()
             subscription = subscription_of(await app.push(endpoint, b"x", Prefer="respond-async"))
@@ -51,7 +52,7 @@ def at(node: Service, url: str) -> str:
     return f"{node.endpoint}/{url.partition('://')[2].partition('/')[2]}"
 
 
-@pytest.mark.parametrize("name", ["dynamodb", "postgresql"])
+@pytest.mark.parametrize("name", [slow("dynamodb"), "postgresql"])
 async def test_any_node_knows_what_became_of_a_message_at_another_also_after_a_restart(
     tmp_path: Path, name: str
 ) -> None:
