@@ -21,7 +21,7 @@ demo: $(VENV)/.channelstats ## make up a Slack workspace and open its dashboard 
 # conftest.py says how many processes; one that has nothing left takes tests from another.
 SPREAD := -n auto --dist worksteal
 
-test: $(VENV)/.dev servers ## run the tests; what a missing browser or server keeps from running is named
+test: $(VENV)/.dev ## run the tests; what a missing browser or server keeps from running is named
 	@$(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS)
 
 slow: $(VENV)/.dev servers ## the tests that take long, in full: other engines, storms, many kills
@@ -52,7 +52,7 @@ large: $(VENV)/.dev ## channelstats with 2,000,000 messages: what import and rep
 soak: $(VENV)/.dev servers ## the fault, fuzz and model suites in their long form; takes hours
 	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults packages/autopush/tests/net packages/autopush/tests/protocol packages/autopush/tests/delivery packages/autopush/tests/simulation packages/keytables tests/deploy/test_systemd_manager.py -m "" --timeout 1800 $(PYTEST_ARGS)
 
-servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dynalite)
+servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dynalite) ## the servers with DynamoDB's API that tests start (npm for one of the two)
 
 SENDERS := .tools/senders/node/send.js $(if $(shell command -v go 2>/dev/null),.tools/senders/go)
 

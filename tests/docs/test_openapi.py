@@ -22,8 +22,7 @@ from support.node_caller import NodeCaller, node_id_of
 from support.paths import ROOT
 from support.senders import Sender
 from support.service import Service, service
-from support.simplepush_agent import SimplePushAgent
-from support.user_agent import UserAgent
+from support.user_agent import SimplePushAgent, UserAgent
 
 DOCUMENT: dict[str, Any] = yaml.load(
     (ROOT / "docs" / "openapi.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader

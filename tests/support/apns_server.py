@@ -16,7 +16,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -41,7 +41,7 @@ Answer = Mapping[str, Any]
 # ── The test's side ──────────────────────────────────────────────────────────────────────────────
 
 
-class ApnsServer:
+class ApnsServer(ServerProcess):
     """Starts the fake and controls it. `certificate`, `client_ca`: PEM files, the first with its
     key; `token_keys`: by key id, the team and the public key in PEM.
     """
@@ -64,34 +64,17 @@ class ApnsServer:
             "checks": checks,
             "max_streams": max_streams,
         }
-        self._process = ServerProcess(
-            "support.apns_server", (json.dumps(settings),), folder / "apns_server.log"
-        )
-
-    def __enter__(self) -> Self:
-        self._process.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.__exit__()
-
-    @property
-    def port(self) -> int:
-        return self._process.port
-
-    @property
-    def url(self) -> str:
-        return self._process.url
+        super().__init__("support.apns_server", (json.dumps(settings),), folder / "apns_server.log")
 
     def script(self, device: str, *answers: Answer) -> None:
         """The next answers to requests for that device."""
-        self._process.ask(do="script", device=device, answers=answers)
+        self.ask(do="script", device=device, answers=answers)
 
     def change(self, **settings: object) -> None:
         """`now`: epoch seconds for the age of tokens; `silent`; `max_streams`, also of open
         connections.
         """
-        self._process.ask(do="change", settings=settings)
+        self.ask(do="change", settings=settings)
 
     def requests(self) -> Sequence[Mapping[str, Any]]:
         """`path`, `headers`, `payload` (parsed JSON), `connection` and `answer` of all requests so
@@ -102,23 +85,23 @@ class ApnsServer:
 
     async def wait_for(self, requests: int) -> None:
         """Until that many requests came."""
-        await asyncio.to_thread(self._process.ask, do="wait_for", requests=requests)
+        await asyncio.to_thread(self.ask, do="wait_for", requests=requests)
 
     def release(self) -> None:
         """Answer the requests that are held."""
-        self._process.ask(do="release")
+        self.ask(do="release")
 
     def go_away(self, *, handled: bool = True) -> None:
         """Send GOAWAY on all connections; not `handled`: no stream on them was."""
-        self._process.ask(do="go_away", handled=handled)
+        self.ask(do="go_away", handled=handled)
 
     def drop(self) -> None:
         """Reset all connections."""
-        self._process.ask(do="drop")
+        self.ask(do="drop")
 
     def reset(self) -> None:
         """Be as at the start: without connections, requests, scripts and changes."""
-        self._process.ask(do="reset")
+        self.ask(do="reset")
 
     @property
     def connections(self) -> int:
@@ -136,7 +119,7 @@ class ApnsServer:
             time.sleep(0.01)
 
     def _ask(self, what: str) -> Any:
-        return self._process.ask(do=what)["is"]
+        return self.ask(do=what)["is"]
 
 
 # ── The process ──────────────────────────────────────────────────────────────────────────────────

@@ -1,10 +1,6 @@
-"""Shared by tests of bad input: values of every kind, requests as bytes, the shape of a refusal."""
+"""Shared by tests of bad input: values of every kind."""
 
 import json
-from collections.abc import Mapping
-
-from support.application_server import Answer, ApplicationServer
-from support.user_agent import UserAgent
 
 CHANNEL = "2f1e3d4c-5b6a-4789-8abc-0123456789ab"
 HUGE = "A" * 60_000
@@ -31,32 +27,3 @@ VALUES: dict[str, object] = {
 
 def path_of(endpoint: str) -> str:
     return "/" + endpoint.split("/", 3)[3]
-
-
-def request(start: str, headers: Mapping[str, str | None], body: bytes = b"") -> bytes:
-    """The bytes of a request; a header that is None is left out."""
-    lines = [f"{name}: {value}" for name, value in headers.items() if value is not None]
-    return "\r\n".join((start, *lines, "", "")).encode() + body
-
-
-def push_head(endpoint: str, *lines: str, version: str = "1.1", ttl: str = "60") -> str:
-    """The head of a push, with further lines."""
-    return "\r\n".join(
-        (f"POST {path_of(endpoint)} HTTP/{version}", "Host: h", f"TTL: {ttl}", *lines, "", "")
-    )
-
-
-def refusal(answer: Answer) -> tuple[int, int]:
-    """Status and errno of a response, which must have the documented JSON shape."""
-    document = answer.document
-    headers = {name.lower(): value for name, value in answer.headers.items()}
-    assert headers["content-type"] == "application/json"
-    assert {"code", "errno", "error", "message", "more_info"} <= document.keys()
-    assert document["code"] == answer.status
-    return answer.status, document["errno"]
-
-
-async def delivers_only(agent: UserAgent, server: ApplicationServer, endpoint: str) -> None:
-    """Nothing was delivered before this good push."""
-    answer = await server.push(endpoint)
-    assert (await agent.notification())["version"] == answer.message_id

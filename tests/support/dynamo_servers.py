@@ -43,7 +43,7 @@ def ministack() -> str:
     return _started(
         "ministack",
         port,
-        [need("ministack", "make tools", str(python)), "-c", WITHOUT_SWEEPS],
+        [need("ministack", "make servers", str(python)), "-c", WITHOUT_SWEEPS],
         {
             "GATEWAY_PORT": str(port),
             "BIND_HOST": "127.0.0.1",
@@ -55,7 +55,7 @@ def ministack() -> str:
 
 def dynalite_program() -> str:
     """The path of dynalite, and node is there that runs it."""
-    install = "install npm, then make tools"
+    install = "install npm, then make servers"
     need("dynalite", install, "node")
     return need("dynalite", install, str(TOOLS / "dynalite/node_modules/.bin/dynalite"))
 

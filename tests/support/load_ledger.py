@@ -3,15 +3,91 @@
 A message is *lost* if it was answered 201 and never delivered, though its subscription stayed, its
 TTL is longer than the run, and no newer message of its topic may have replaced it.
 
-What is sent again after its ack is in :mod:`support.ack_ledger`.
+An ack has no reply. It is *confirmed* by the pong to a ping that was sent behind it on the same
+connection, and *settled* when the store was seen without the message after that, and after its
+sender was answered: a user agent may ack a message before the store has it. A message is sent
+*again* if it comes on the connection on which its ack was confirmed, or on one that began when it
+was settled. A process that is killed, stopped or cut off from the store between an ack and the
+commit of its delete may send it once more; that is counted apart.
 """
 
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 
-from support.ack_ledger import AckLedger, AgentConnection
+
+@dataclass(eq=False)
+class AgentConnection:
+    """A connection of a user agent. `began`: before its hello."""
+
+    began: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class ConfirmedAck:
+    connection: AgentConnection
+    settled_at: float | None = None
+
+
+@dataclass
+class AckLedger:
+    """Messages by their id. Seconds are those of the monotonic clock."""
+
+    confirmed: dict[str, ConfirmedAck] = field(default_factory=dict)
+    again: list[str] = field(default_factory=list)
+    again_unsettled: int = 0
+    """Sent again after a confirmed ack whose delete was not seen in the store."""
+
+    def deliver(self, version: str, connection: AgentConnection) -> None:
+        ack = self.confirmed.get(version)
+        if ack is None:
+            return
+        is_settled = ack.settled_at is not None and ack.settled_at < connection.began
+        if is_settled or ack.connection is connection:
+            self.again.append(version)
+        else:
+            self.again_unsettled += 1
+
+    def confirm(self, versions: Iterable[str], connection: AgentConnection) -> None:
+        """The service has read the acks of these."""
+        for version in versions:
+            self.confirmed.setdefault(version, ConfirmedAck(connection))
+
+    async def watch_store(
+        self, read: Callable[[], bytes | None], accepted: Container[str], pause: float
+    ) -> None:
+        """Look for ever which acked messages are gone."""
+        while True:
+            await self.look(read, accepted)
+            await asyncio.sleep(pause)
+
+    async def look(self, read: Callable[[], bytes | None], accepted: Container[str]) -> None:
+        """Look which acked messages are gone. `read`: all that is stored, in any form that has the
+        ids of the messages; None if that cannot be read now. `accepted`: whose sender was answered.
+        """
+        open_acks = [
+            version
+            for version, ack in self.confirmed.items()
+            if ack.settled_at is None and version in accepted
+        ]
+        content = await asyncio.to_thread(read) if open_acks else None
+        if content is not None:
+            now = time.monotonic()
+            for version in open_acks:
+                if version.encode() not in content:
+                    self.confirmed[version].settled_at = now
+
+    @property
+    def settled(self) -> int:
+        return sum(ack.settled_at is not None for ack in self.confirmed.values())
+
+    def report(self) -> str:
+        return (
+            f"acks confirmed {len(self.confirmed):,}, settled {self.settled:,}; "
+            f"sent again before that {self.again_unsettled}, after it {len(self.again)}"
+        )
 
 
 @dataclass
@@ -40,7 +116,6 @@ class PushedMessage:
     subscription: Subscription
     topic: str | None
     lasts: bool
-    at: float
 
 
 @dataclass
@@ -75,7 +150,7 @@ class LoadLedger:
     def accept(
         self, version: str, subscription: Subscription, topic: str | None, *, lasts: bool
     ) -> None:
-        self.accepted[version] = PushedMessage(subscription, topic, lasts, time.monotonic())
+        self.accepted[version] = PushedMessage(subscription, topic, lasts)
         if topic is not None:
             self._newest[subscription, topic] = version
 
@@ -148,8 +223,6 @@ class LoadLedger:
             f"{count} {kind} ({self._seconds_of(kind):.0f} s)"
             for kind, count in sorted(counts.items())
         )
-        lost = "".join(self._circumstances(version) for version in self.missing)
-        again = "".join(self._circumstances(version) for version in self.acks.again)
         repeated = self.delivered.total() - len(self.delivered)
         return f"""\
 faults: {faults}
@@ -158,23 +231,10 @@ connects {self.connects:,}, failed: {_listed(self.refused_connects)}
 accepted {len(self.accepted):,}, delivered {len(self.delivered):,}, delivered again {repeated:,}
 {self.acks.report()}
 complete {self.max_wait:.1f} s after the faults; only after connecting again {len(self.late)}
-lost {len(self.missing)}, acked again {len(self.acks.again)}, forgotten {len(self.forgotten)}\
-{lost}{again}"""
+lost {len(self.missing)}, acked again {len(self.acks.again)}, forgotten {len(self.forgotten)}"""
 
     def _seconds_of(self, kind: str) -> float:
         return sum(fault.ended - fault.began for fault in self.faults if fault.kind == kind)
-
-    def _circumstances(self, version: str) -> str:
-        """When a message was accepted and acked, and the faults until ten seconds later."""
-        message, ack = self.accepted.get(version), self.acks.confirmed.get(version)
-        at = message.at if message else 0.0
-        faults = [
-            f"{fault.kind} {fault.began - at:+.2f} to {fault.ended - at:+.2f}"
-            for fault in sorted(self.faults, key=lambda each: each.began)
-            if fault.ended > at - 2 and fault.began < at + 10
-        ]
-        settled = f"settled {ack.settled_at - at:+.2f}" if ack and ack.settled_at else "not settled"
-        return f"\n  …{version[-12:]} {message}, {settled}: {'; '.join(faults)}"
 
 
 def _listed(counts: Counter[str]) -> str:

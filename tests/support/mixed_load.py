@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from support import wire
-from support.ack_ledger import AgentConnection
-from support.load_ledger import LoadLedger, Subscription
+from support.load_ledger import AgentConnection, LoadLedger, Subscription
 from support.raw_client import RawClient
 from support.service import Service
 

@@ -31,7 +31,6 @@ class PywebpushSender:
         topic: str | None = None,
         content_type: str | None = None,
         encoding: str = "aes128gcm",
-        signed: bool = True,
     ) -> str:
         """Send over a new connection; returns the message's id, which the user agent sees as its
         version.
@@ -45,8 +44,8 @@ class PywebpushSender:
             answer = webpush(
                 subscription.info,
                 text,
-                vapid_private_key=self._vapid if signed else None,
-                vapid_claims={"sub": "mailto:tests@example.com"} if signed else None,
+                vapid_private_key=self._vapid,
+                vapid_claims={"sub": "mailto:tests@example.com"},
                 content_encoding=encoding,
                 ttl=ttl,
                 timeout=30,

@@ -129,3 +129,27 @@ class UserAgent:
         """End the connection without a close frame."""
         self.socket.transport.abort()
         await self.socket.wait_closed()
+
+
+class SimplePushAgent(UserAgent):
+    """One connection. A notification has a list of updates."""
+
+    async def hello(self, uaid: str | None = None, **members: object) -> Message:
+        await self.send(messageType="hello", uaid=uaid or "", channelIDs=[], **members)
+        reply = await self.reply()
+        self.uaid = reply.get("uaid", "")
+        return reply
+
+    async def updates(self) -> list[Message]:
+        """The updates of the next notification."""
+        notification = await self.notification()
+        assert notification.keys() == {"messageType", "updates"}
+        updates = notification["updates"]
+        assert isinstance(updates, list)
+        return updates
+
+    async def update(self) -> Message:
+        """The only update of the next notification."""
+        [update] = await self.updates()
+        assert isinstance(update, dict)
+        return update

@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.hosts import canonical_host, canonical_url, origin_of
-from support.cases import cases
 
 
-@cases(
+@pytest.mark.parametrize(
     ("host", "canonical"),
     [
         ("push.example", "push.example"),
@@ -46,7 +45,7 @@ def test_a_host_has_one_spelling(host: str, canonical: str) -> None:
     assert canonical_host(canonical) == canonical
 
 
-@cases(
+@pytest.mark.parametrize(
     "host",
     [
         "",
@@ -81,7 +80,7 @@ def test_a_canonical_host_is_ascii_and_stays_as_it_is(host: str) -> None:
         assert canonical_host(canonical) == canonical
 
 
-@cases(
+@pytest.mark.parametrize(
     ("url", "prefix"),
     [
         ("https://[0:0:0:0:0:0:0:1]:8443/", "https://[::1]:8443"),
@@ -96,7 +95,7 @@ def test_a_url_is_made_canonical_up_to_its_path(url: str, prefix: str) -> None:
 # ── origins ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@cases(
+@pytest.mark.parametrize(
     ("url", "origin"),
     [
         ("https://push.example", "https://push.example"),
@@ -114,7 +113,7 @@ def test_an_origin_has_one_spelling(url: str, origin: str) -> None:
     assert origin_of(url) == origin
 
 
-@cases(
+@pytest.mark.parametrize(
     "url", ["", "push.example", "/path", "mailto:a@b.c", "https://", "http://a:99999", "http://[::"]
 )
 def test_what_has_no_origin_is_refused(url: str) -> None:

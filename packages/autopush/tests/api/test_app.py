@@ -7,9 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from autopush.api.app import EXPOSED
-from autopush.version import VERSION
 from keytables import KeyTuple, Unavailable
-from support.cases import cases
 from support.connection_harness import UAID, WEBSOCKET, Harness
 from support.endpoint_harness import Endpoint, headers_of, refusal
 
@@ -58,7 +56,7 @@ async def test_messages_take_get_and_delete_only(endpoint: Endpoint, method: str
     assert headers_of(response)["allow"] == "GET, DELETE, OPTIONS, HEAD"
 
 
-@cases(
+@pytest.mark.parametrize(
     ("method", "path"),
     [
         ("GET", "/no/such/page"),
@@ -85,12 +83,6 @@ async def test_messages_take_get_and_delete_only(endpoint: Endpoint, method: str
 async def test_an_unknown_path_is_404_102(endpoint: Endpoint, method: str, path: str) -> None:
     response = await endpoint.ask(method, path)
     assert refusal(response) == (404, 102)
-
-
-async def test_status_says_ok_and_the_version(endpoint: Endpoint) -> None:
-    response = await endpoint.ask("GET", "/status")
-    assert response.status == 200
-    assert json.loads(response.body) == {"status": "OK", "version": VERSION}
 
 
 @pytest.mark.parametrize("path", ["/health", "/__heartbeat__", "/__version__", "/__lbheartbeat__"])
@@ -126,11 +118,6 @@ async def test_an_upgrade_to_http2_is_ignored(endpoint: Endpoint) -> None:
     assert response.status == 200
 
 
-async def test_a_page_served_twice_carries_its_headers_once(endpoint: Endpoint) -> None:
-    first, second = await endpoint.ask("GET", "/"), await endpoint.ask("GET", "/")
-    assert headers_of(first) == headers_of(second)
-
-
 @pytest.mark.parametrize("spell", [str, quote, lambda text: text.replace("=", "%3d")])
 @pytest.mark.parametrize("padded", [True, False])
 async def test_a_message_id_may_be_percent_encoded_and_lack_its_padding(
@@ -159,8 +146,8 @@ async def test_bad_percent_encoding_is_refused(endpoint: Endpoint, path: str) ->
 # ── what every answer carries ───────────────────────────────────────────────────────────────────
 
 
-@cases("method", ["OPTIONS", "HEAD"])
-@cases("path", PATHS)
+@pytest.mark.parametrize("method", ["OPTIONS", "HEAD"])
+@pytest.mark.parametrize("path", PATHS)
 async def test_options_and_head_are_200_everywhere(
     endpoint: Endpoint, method: str, path: str
 ) -> None:
@@ -229,20 +216,8 @@ def test_web_pages_may_read_every_header_that_a_client_needs(name: str) -> None:
     assert name.lower() in EXPOSED.split(",")
 
 
-async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    pushed = await endpoint.push()
-    assert headers_of(pushed)[f"{CORS}allow-methods"] == "POST"
-    location = dict(pushed.headers)["Location"]
-    deleted = await endpoint.ask("DELETE", location[location.index("/m/") :])
-    assert deleted.status == 204
-    assert headers_of(deleted)[f"{CORS}allow-methods"] == "GET,DELETE"
-
-
-@cases("method", ["GET", "OPTIONS", "POST", "DELETE"])
-@cases("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@pytest.mark.parametrize("path", PATHS)
 async def test_without_cors_no_response_has_its_headers(
     harness: Harness, method: str, path: str
 ) -> None:
@@ -250,8 +225,8 @@ async def test_without_cors_no_response_has_its_headers(
     assert cors_of(headers_of(await endpoint.ask(method, path))) == {}
 
 
-@cases("method", ["GET", "OPTIONS", "POST", "DELETE"])
-@cases("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@pytest.mark.parametrize("path", PATHS)
 async def test_with_hsts_every_response_has_its_header(
     harness: Harness, method: str, path: str
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from autopush.webpush.syntax import encode_base64url
 from support.connection_harness import CHANNEL, Harness
-from support.endpoint_harness import AES128GCM, MAX_DATA, Endpoint, refusal
+from support.endpoint_harness import AES128GCM, MAX_DATA, Endpoint
 
 DECLARATIVE = json.dumps(
     {"web_push": 8030, "notification": {"title": "Grüße", "navigate": "https://example.com/"}}
@@ -60,11 +60,6 @@ async def test_an_empty_body_arrives_without_data_and_headers(
 ) -> None:
     notification = await received(harness, endpoint, {"ttl": "60"}, b"", stored=stored)
     assert notification.keys() == {"messageType", "channelID", "version"}
-
-
-async def test_a_byte_above_the_limit_is_413(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    assert refusal(await endpoint.push(AES128GCM, b"x" * (MAX_DATA + 1))) == (413, 104)
 
 
 @BOTH

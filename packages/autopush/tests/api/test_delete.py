@@ -3,7 +3,6 @@
 import pytest
 
 from autopush.net.http_messages import Response
-from autopush.store import PushStore, TablePlan
 from autopush.store.tables import message_table
 from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import KeyRing, new_key, new_message_id
@@ -41,68 +40,6 @@ async def test_an_absent_message_is_204_too(
         assert (await delete(endpoint, message.version)).status == 204
 
 
-async def test_deleting_a_replaced_topic_message_keeps_the_newer_one(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    old, new = await stored(harness, "news"), await stored(harness, "news")
-    assert (await delete(endpoint, old.version)).status == 204
-    assert harness.stored_versions() == [new.version]
-    assert (await delete(endpoint, new.version)).status == 204
-    assert harness.rows() == []
-
-
-async def test_the_id_is_whole_with_or_without_its_padding(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    for topic in ("a", "ab", "abc", "a" * 20):
-        message = await stored(harness, topic)
-        assert (await delete(endpoint, message.version.rstrip("="))).status == 204
-    assert harness.rows() == []
-
-
-async def test_a_message_in_the_table_of_another_month_is_found() -> None:
-    harness = await Harness.open()
-    for month in ("message_2026_11", "message_2026_12"):
-        await harness.engine.ensure_table(message_table(month))
-    harness.store = await PushStore.open(
-        harness.engine,
-        TablePlan(),
-        key_hash="",
-        clock=harness.clock,
-    )
-    old = next(table for table in harness.store.tables if table.name == "message_2026_11")
-    message = harness.message()
-    await old.store(message)
-    assert (await delete(Endpoint(harness), message.version)).status == 204
-    assert harness.engine.tables["message_2026_11"].items == {}
-
-
-async def test_a_message_in_a_table_that_another_node_created_is_found() -> None:
-    harness = await Harness.open()
-    endpoint = Endpoint(harness)
-    await harness.known_user()
-    newer = await harness.engine.ensure_table(message_table("message_2026_12"))
-    harness.change_record(current_month="message_2026_12")
-    message = harness.message()
-    await newer.put({"uaid": UAID, "chidmessageid": message.sort_key, "updateid": message.version})
-    assert (await delete(endpoint, message.version)).status == 204
-    assert newer.items == {}
-
-
-async def test_a_dropped_table_does_not_keep_a_message_from_being_deleted() -> None:
-    harness = await Harness.open()
-    for month in ("message_2026_11", "message_2026_12"):
-        await harness.engine.ensure_table(message_table(month))
-    harness.store = await PushStore.open(
-        harness.engine, TablePlan(), key_hash="", clock=harness.clock
-    )
-    message = harness.message()
-    await harness.store.current.store(message)
-    await harness.engine.drop_table("message_2026_11")
-    assert (await delete(Endpoint(harness), message.version)).status == 204
-    assert harness.engine.tables["message_2026_12"].items == {}
-
-
 async def test_a_legacy_id_finds_its_row(harness: Harness, endpoint: Endpoint) -> None:
     text = harness.ring.encrypt(f"m:{UAID}:{CHANNEL.replace('-', '')}".encode())
     table = await harness.engine.ensure_table(message_table("message"))
@@ -132,13 +69,6 @@ async def test_an_id_of_another_service_is_400_102(harness: Harness, endpoint: E
     foreign = new_message_id(KeyRing([new_key()]), UAID, CHANNEL, None, message.sort_time)
     assert refusal(await delete(endpoint, foreign)) == (400, 102)
     assert harness.stored_versions() == [message.version]
-
-
-@pytest.mark.parametrize("plain", [b"02:x:y:1", b"99:" + UAID.encode(), b"", b"\xff"])
-async def test_an_encrypted_text_that_is_no_id_is_400_102(
-    harness: Harness, endpoint: Endpoint, plain: bytes
-) -> None:
-    assert refusal(await delete(endpoint, harness.ring.encrypt(plain))) == (400, 102)
 
 
 async def test_an_endpoint_token_is_no_message_id(harness: Harness, endpoint: Endpoint) -> None:

@@ -131,12 +131,6 @@ async def test_a_store_that_does_not_answer_is_not_ok_after_a_bounded_time(
     assert gated.calls.count("get router") == 1, "requests that wait share one read"
 
 
-async def test_health_is_ok_again_when_the_store_is(harness: Harness) -> None:
-    harness.engine.fail("get router", Unavailable("gone"))
-    await document(harness, "/health", 503)
-    await document(harness, "/health", 200)
-
-
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -295,13 +289,6 @@ async def test_only_health_touches_the_store(harness: Harness, path: str) -> Non
 async def test_health_reads_each_table_once_and_writes_one_row(harness: Harness, path: str) -> None:
     await ask(harness, path)
     assert harness.engine.calls == ["get router", "get message", "get storage", "put message"]
-
-
-@pytest.mark.parametrize("path", ["/health", "/status"])
-async def test_head_gets_the_status_of_get(harness: Harness, path: str) -> None:
-    response = await ask(harness, path, "HEAD")
-    assert response is not None
-    assert response.status == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])

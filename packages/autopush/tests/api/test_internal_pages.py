@@ -15,9 +15,8 @@ from autopush.net import timers
 from autopush.net.http_messages import Request
 from autopush.service.app import Worker
 from autopush.store import PushStore, TablePlan
-from autopush.telemetry.metric_table import CONNECTIONS, METRICS, NOTIFICATION_RECEIVED
+from autopush.telemetry.metric_table import METRICS, NOTIFICATION_RECEIVED
 from autopush.telemetry.metrics import SharedMetrics
-from autopush.telemetry.process import ProcessMetrics
 from support.clocks import ManualClock
 from support.connection_harness import ERRORS, Harness
 from support.endpoint_harness import refusal
@@ -48,14 +47,6 @@ async def test_the_metrics_can_be_read_by_prometheus(harness: Harness) -> None:
     assert len(families) == len(METRICS)
     values = {sample.name: sample.value for family in families for sample in family.samples}
     assert values[RECEIVED] == 7
-
-
-@pytest.mark.parametrize("path", ["/status", "/health", "/__lbheartbeat__", "/__version__"])
-async def test_the_status_pages_are_there_too(harness: Harness, path: str) -> None:
-    process = ProcessMetrics(harness.metrics, harness.loop.loop, [])
-    process.start()
-    process.set_ready(True)
-    assert (await pages(harness)(request(path))).status == 200
 
 
 @pytest.mark.parametrize(
@@ -116,32 +107,8 @@ async def get(port: int, path: str) -> httpx.Response:
         return await client.get(f"http://127.0.0.1:{port}{path}")
 
 
-@pytest.mark.parametrize("command", ["serve", "connection", "endpoint"])
-async def test_the_port_for_metrics_serves_them_in_every_daemon(
-    tmp_path: Path, command: str
-) -> None:
-    async with service(tmp_path, command) as (_, [ports]):
-        assert RECEIVED in (await get(ports["metrics"], "/metrics")).text
-        assert (await get(ports["metrics"], "/status")).status_code == 200
-        assert (await get(ports["metrics"], "/errors")).status_code == 404
-
-
 async def test_the_internal_port_serves_them_and_public_ports_do_not(tmp_path: Path) -> None:
     async with service(tmp_path) as (_, [ports]):
         assert RECEIVED in (await get(ports["router"], "/metrics")).text
         assert (await get(ports["endpoint"], "/metrics")).status_code == 404
         assert "autopush_" not in (await get(ports["websocket"], "/metrics")).text
-
-
-async def test_every_worker_responds_with_what_is_true_of_all(tmp_path: Path) -> None:
-    async with service(tmp_path, workers=3) as (shared, ports):
-        for worker in range(3):
-            metrics = shared.of_worker(worker)
-            metrics.counter(NOTIFICATION_RECEIVED).add(10**worker)
-            metrics.gauge(CONNECTIONS).set(2)
-        texts = [(await get(of_worker["router"], "/metrics")).text for of_worker in ports]
-    for text in texts:
-        assert f"\n{RECEIVED} 111.0\n" in text
-        assert "\nautopush_ua_connections 6.0\n" in text
-        for worker in range(3):
-            assert f'autopush_process_resident_memory_bytes{{worker="{worker}"}} ' in text

@@ -13,7 +13,7 @@ from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import MATRIX_NOTIFICATION
 from autopush.webpush.syntax import decode_base64url
 from keytables import Unavailable
-from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
+from support.connection_harness import CHANNEL, ENDPOINT, OTHER, Harness
 from support.endpoint_harness import MAX_DATA, Endpoint, headers_of, refusal
 from support.recorded import recorded
 from support.senders import Sender
@@ -200,17 +200,6 @@ async def test_the_priority_becomes_the_urgency_of_the_push(
     request = Request("POST", PATH, "", {}, "::1", body=content)
     assert rejected(await gateway(request, push)) == []
     assert pushed == [urgency]
-
-
-async def test_several_devices_get_it_and_only_those_that_are_gone_are_rejected(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    await harness.store.current.add_channel(UAID, OTHER)
-    here, there = url(endpoint), url(endpoint, channel=OTHER)
-    gone = url(endpoint, uaid=NOBODY)
-    assert rejected(await notify(endpoint, here, gone, there)) == [gone]
-    assert len(harness.rows()) == 2
 
 
 async def test_a_service_that_has_another_name_now_keeps_its_pushers(

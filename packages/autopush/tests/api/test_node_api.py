@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from autopush.delivery import answering
-from autopush.delivery.calls import Outcome, Push
 from autopush.net.http_messages import Response
 from autopush.webpush.identifiers import dashed
 from autopush.webpush.notification import Notification
@@ -72,26 +71,12 @@ async def test_a_uaid_may_be_spelled_in_any_way(harness: Harness, spelling: obje
     assert agent.versions() == [message.version]
 
 
-async def test_a_push_of_what_is_not_stored_is_answered_at_once(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    message = harness.message(agent.uaid)
-    assert harness.parts.answering(Push.of(message)) is Outcome.DONE
-    assert agent.versions() == [message.version]
-
-
 @pytest.mark.parametrize("uaid", [UNKNOWN, "nonsense", "%00", "f" * 31, "g" * 32])
 async def test_a_push_to_an_absent_user_agent_is_404(harness: Harness, uaid: str) -> None:
     await harness.subscribed()
     message = harness.message()
     response = await call(harness, "PUT", f"/push/{uaid}", message.to_node())
     assert status_and_text(response) == (404, "Client not connected.")
-
-
-async def test_a_user_agent_that_has_disconnected_is_absent(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert (await push(harness, harness.message(agent.uaid))).status == 404
 
 
 @pytest.mark.parametrize(
@@ -147,16 +132,6 @@ async def test_a_pushed_message_that_is_not_acked_is_saved_under_the_sort_key_of
     agent.disconnect()
     await harness.run_until_idle()
     assert [row["chidmessageid"] for row in harness.rows()] == [topic.sort_key, plain.sort_key]
-
-
-async def test_a_pushed_message_with_a_foreign_id_is_accepted(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    message = harness.message(agent.uaid)
-    message.version = "of-another-implementation"
-    await push(harness, message)
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert harness.stored_versions() == ["of-another-implementation"]
 
 
 async def test_a_pushed_message_that_is_stored_is_deleted_when_acked(harness: Harness) -> None:
@@ -217,22 +192,6 @@ async def test_a_pushed_message_that_cannot_be_looked_up_is_503_and_nothing_is_d
     assert status_and_text(await push(harness, message)) == (503, "Client busy.")
     assert agent.received() == []
     assert status_and_text(await push(harness, message)) == (200, "Client accepted for delivery")
-
-
-async def test_a_pushed_message_that_is_stored_is_not_saved_again(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    message = await harness.store_message(agent.uaid)
-    await push(harness, message)
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert harness.stored_versions() == [message.version]
-
-
-async def test_a_message_that_was_sent_from_storage_is_not_sent_again(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    message, _ = await harness.read_from_storage(agent)
-    assert (await push(harness, message)).status == 200
-    assert agent.versions() == []
 
 
 # ── PUT /push, if subscribed ────────────────────────────────────────────────────────────────────
@@ -419,22 +378,6 @@ async def test_a_user_agent_that_has_left_is_not_absent_until_its_acked_rows_are
     assert harness.rows() == []
     assert (await push(harness, message)).status == 404
     assert (await call(harness, "PUT", f"/notif/{agent.uaid}")).status == 404
-
-
-async def test_without_acked_rows_the_store_is_not_called(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    harness.engine.calls.clear()
-    await call(harness, "DELETE", f"/notif/{agent.uaid}/{agent.connection.connected_at}")
-    assert harness.engine.calls == []
-
-
-async def test_unacked_messages_of_an_ended_duplicate_are_saved(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    message = harness.message(agent.uaid)
-    await push(harness, message)
-    await call(harness, "DELETE", f"/notif/{agent.uaid}/{agent.connection.connected_at}")
-    await harness.run_until_idle()
-    assert harness.stored_versions() == [message.version]
 
 
 # ── GET /notif ──────────────────────────────────────────────────────────────────────────────────

@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 from html import escape
+from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
@@ -14,10 +15,8 @@ from autopush.net.http_messages import Request, Response
 from autopush.protocol import messages, session
 from autopush.version import VERSION
 from autopush.webpush.errors import ERRORS, Errno, reason_phrase
-from support.cases import cases
 from support.connection_harness import Harness
 from support.endpoint_harness import Endpoint, headers_of
-from support.html_tags import Tags
 
 # ── The start page ────────────────────────────────────────────────────────────────────────────────
 
@@ -26,6 +25,22 @@ ENDPOINT = "http://127.0.0.1:8082"
 WEBSOCKET = "ws://127.0.0.1:8080/"
 STATIC = {file.name: file.read_bytes() for file in (files("autopush.api") / "static").iterdir()}
 SCRIPTS = sorted(name for name in STATIC if name.endswith(".js"))
+
+
+class Tags(HTMLParser):
+    """The start tags of a document with their attributes, in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def values(self, name: str) -> list[str]:
+        """The values of an attribute, wherever it occurs."""
+        return [attributes[name] for _, attributes in self.tags if name in attributes]
 
 
 def start_page(endpoint: str = ENDPOINT, websocket: str = WEBSOCKET) -> Pages:
@@ -238,8 +253,8 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@cases("scheme", ["light", "dark"])
-@cases(
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
     ("front", "ground", "least"),
     [
         ("text", "ground", 4.5),
@@ -278,7 +293,7 @@ def text_of_page() -> str:
     return text_of(start_page(), "/errors")
 
 
-@cases("kind", ERRORS.values())
+@pytest.mark.parametrize("kind", ERRORS.values())
 def test_every_error_has_a_section_under_its_anchor_and_a_row_that_leads_to_it(
     kind: Errno,
 ) -> None:

@@ -170,15 +170,6 @@ async def test_a_known_sender_does_not_hide_what_else_is_wrong(
     assert refusal(await endpoint.ask("POST", as_v1, headers)) == (404, 102)
 
 
-async def test_a_restricted_endpoint_is_for_its_own_sender_only(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
-    assert (await signed(harness, endpoint, vapid(harness))).status == 201
-    assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
-
-
 async def test_all_urls_of_a_channel_work_while_it_is_registered(
     harness: Harness, endpoint: Endpoint
 ) -> None:
@@ -219,13 +210,6 @@ async def test_an_open_endpoint_does_not_take_a_bad_token_either(
     assert refusal(await endpoint.push(headers)) == (401, 109)
 
 
-async def test_a_missing_header_is_named_under_errors(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    response = await endpoint.push(TTL | {"content-encoding": "aesgcm"}, BODY)
-    assert refusal(response) == (400, 111)
-    assert "encryption" in json.loads(response.body)["errors"]
-
-
 async def test_a_refusal_carries_the_headers_of_the_route(endpoint: Endpoint) -> None:
     headers = headers_of(await endpoint.push(TTL))
     assert headers["access-control-expose-headers"] == EXPOSED
@@ -252,16 +236,6 @@ async def test_a_201_names_the_message_three_times(harness: Harness, endpoint: E
     assert row["chidmessageid"] == message.sort_key
 
 
-async def test_what_is_stored_is_what_was_sent(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    await endpoint.push(AES128GCM, BODY)
-    (row,) = harness.rows()
-    assert row["data"] == "wyigoeIooQ"
-    assert row["headers"] == {"encoding": "aes128gcm"}
-    assert row["ttl"] == 60
-    assert row["timestamp"] == int(harness.clock())
-
-
 @pytest.mark.parametrize(
     ("sent", "applied"),
     [
@@ -281,32 +255,6 @@ async def test_the_response_names_the_ttl_that_is_applied(
     assert [row["ttl"] for row in harness.rows()] == ([applied] if applied else [])
 
 
-async def test_messages_of_one_instant_do_not_overwrite_each_other(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    sent = [json.loads((await endpoint.push()).body)["message-id"] for _ in range(5)]
-    assert harness.stored_versions() == sent
-
-
-@pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
-async def test_a_connected_user_agent_gets_it_at_once(harness: Harness, store_first: bool) -> None:
-    endpoint = Endpoint(harness, store_first=store_first)
-    agent = await harness.subscribed()
-    response = await endpoint.push(AES128GCM, BODY, uaid=agent.uaid)
-    assert response.status == 201
-    assert agent.received() == [
-        {
-            "messageType": "notification",
-            "channelID": CHANNEL,
-            "version": json.loads(response.body)["message-id"],
-            "data": "wyigoeIooQ",
-            "headers": {"encoding": "aes128gcm"},
-        }
-    ]
-    assert len(harness.rows()) == store_first
-
-
 async def test_with_store_first_the_201_waits_for_the_commit(
     harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,22 +267,6 @@ async def test_with_store_first_the_201_waits_for_the_commit(
     assert not push.done()
     committed.set_result(None)
     assert (await push).status == 201
-
-
-async def test_a_push_between_hello_and_its_reply_is_stored_and_delivered_after_it(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    agent = harness.connect()
-    agent.hello(UAID)
-    response = await endpoint.push()
-    assert response.status == 201
-    await harness.run_until_idle()
-    hello, notification = agent.received()
-    assert isinstance(hello, dict)
-    assert isinstance(notification, dict)
-    assert hello["messageType"] == "hello"
-    assert notification["version"] == json.loads(response.body)["message-id"]
 
 
 # ── the store fails ─────────────────────────────────────────────────────────────────────────────

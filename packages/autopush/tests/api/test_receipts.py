@@ -156,18 +156,6 @@ async def test_a_nack_is_reported_and_the_message_still_pending(
     assert (receipt["status"], receipt["state"], receipt["code"]) == (202, "errored", 302)
 
 
-async def test_with_a_ttl_of_0_the_ack_of_a_message_counts_too(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC | {"ttl": "0"}, b"x")
-    assert await statuses(endpoint, subscription_of(answer)) == [202]
-    (notification,) = agent.received()
-    agent.ack(notification)
-    await harness.run_until_idle()
-    assert await statuses(endpoint, subscription_of(answer)) == [204]
-
-
 async def test_with_a_ttl_of_0_an_unacked_message_is_not_stored_at_the_end(
     harness: Harness, endpoint: Endpoint
 ) -> None:
@@ -288,19 +276,6 @@ async def test_what_the_provider_of_a_bridge_took_is_accepted_and_nobody_waits_f
     assert await state_of(endpoint, message_of(answer)) == receipt
     await harness.pass_time(60 + GRACE)
     assert await statuses(endpoint, subscription_of(answer)) == [201]
-
-
-async def test_a_stream_has_what_a_bridge_accepted_once(harness: Harness) -> None:
-    endpoint, _ = await bridged(harness)
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
-    stream = await endpoint.app(Request("GET", path, "", {"accept": "text/event-stream"}, "::1"))
-    assert isinstance(stream, Upgrade)
-    transport = FakeTransport(harness.loop, stream.protocol_factory(""))
-    while b"data: " not in transport.written:
-        await harness.run_until_idle()
-    assert json.loads(transport.written.removeprefix(b"data: "))["status"] == 201
-    await endpoint.receipts.end_waits()
-    await harness.run_until_idle()
 
 
 async def test_what_a_bridge_refused_has_no_receipt(harness: Harness) -> None:

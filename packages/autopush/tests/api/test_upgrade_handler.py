@@ -14,9 +14,8 @@ from autopush.delivery.user_agent import UserAgentConnection
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.webpush.tokens import EndpointTokens
-from keytables import Unavailable
 from support import wire
-from support.connection_harness import ERRORS, UAID, Harness
+from support.connection_harness import ERRORS, Harness
 from support.fake_transport import FakeTransport
 from support.log_lines import LogFile
 
@@ -96,11 +95,6 @@ async def test_a_plain_get_is_answered_with_an_explanation(harness: Harness, pat
     assert PAGE in text
 
 
-async def test_a_head_is_answered_like_a_get(harness: Harness) -> None:
-    response = await not_upgraded(harness, "HEAD")
-    assert response.status == 200
-
-
 @pytest.mark.parametrize("path", ["/v1/err", "/v1/err/crit", "/__error__"])
 async def test_the_log_check_is_served(harness: Harness, path: str) -> None:
     assert (await not_upgraded(harness, "GET", path)).status == 418
@@ -112,15 +106,6 @@ async def test_other_methods_are_405(harness: Harness, method: str) -> None:
     response = await not_upgraded(harness, method)
     assert response.status == 405
     assert dict(response.headers)["Allow"] == "GET, HEAD"
-
-
-@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
-@pytest.mark.parametrize("path", [f"/push/{UAID}", f"/notif/{UAID}", f"/notif/{UAID}/5"])
-async def test_the_paths_of_the_internal_port_are_404(
-    harness: Harness, method: str, path: str
-) -> None:
-    response = await not_upgraded(harness, method, path)
-    assert response.status == 404
 
 
 @pytest.mark.parametrize("path", ["/status", "/health", "/__version__", "/__heartbeat__"])
@@ -137,12 +122,6 @@ async def test_an_upgrade_to_the_path_of_a_status_page_becomes_a_connection(
     harness: Harness,
 ) -> None:
     assert isinstance(await call(harness, "GET", "/health", UPGRADE), Upgrade)
-
-
-async def test_health_is_503_when_the_store_fails(harness: Harness) -> None:
-    harness.engine.fail("get router", Unavailable("gone"))
-    response = await not_upgraded(harness, "GET", "/health")
-    assert response.status == 503
 
 
 @pytest.mark.parametrize("path", ["/", "/any/path"])
@@ -162,32 +141,6 @@ async def test_the_subprotocol_of_firefox_is_accepted(harness: Harness) -> None:
     response = await call(harness, headers=offered)
     assert isinstance(response, Upgrade)
     assert dict(response.headers)["Sec-WebSocket-Protocol"] == "push-notification"
-
-
-@pytest.mark.parametrize(
-    ("changes", "status"),
-    [
-        ({"upgrade": "h2c"}, 426),
-        ({"connection": "close"}, 426),
-        ({"sec-websocket-version": "8"}, 426),
-        ({"sec-websocket-version": ""}, 426),
-        ({"sec-websocket-key": "short"}, 400),
-        ({"sec-websocket-key": "\xe9" * 24}, 400),
-    ],
-)
-async def test_an_invalid_upgrade_is_refused_with_a_reason_and_never_5xx(
-    harness: Harness, changes: dict[str, str], status: int
-) -> None:
-    response = await not_upgraded(harness, headers=UPGRADE | changes)
-    assert response.status == status
-    assert response.body.endswith(b".\n")
-    if status == 426:
-        assert dict(response.headers)["Upgrade"] == "websocket"
-
-
-async def test_an_upgrade_by_another_method_or_over_http_1_0_is_400(harness: Harness) -> None:
-    assert (await not_upgraded(harness, "POST", headers=UPGRADE)).status == 400
-    assert (await not_upgraded(harness, headers=UPGRADE, http10=True)).status == 400
 
 
 async def test_too_many_connections_are_503_with_retry_after() -> None:

@@ -2,17 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 
 from support.application_server import ApplicationServer
 from support.cluster import CREDENTIALS, cluster, new_store
 from support.postgres_servers import postgres
 from support.service import Service, autopush, service
-from support.soak import slow
 from support.user_agent import UserAgent
 
 REQUIRED = ("--accounts-required", "--log-level", "debug")
@@ -66,116 +65,42 @@ async def unknown(running: Service, token: str) -> None:
             await asyncio.sleep(PAUSE)
 
 
-@pytest.fixture
-async def used(tmp_path: Path) -> None:
-    """A store that the first start has created."""
-    async with service(tmp_path):
-        pass
-
-
-@pytest.fixture
-async def ann(tmp_path: Path, used: None) -> str:
-    """The token of a user that the service finds when it starts."""
-    return await user_command(tmp_path, "add", "ann")
-
-
-@pytest.fixture
-async def eve(tmp_path: Path, used: None) -> str:
-    """That of another one."""
-    return await user_command(tmp_path, "add", "eve")
-
-
-@pytest.fixture(params=[slow("1", name="a worker"), pytest.param("2", id="two workers")])
-async def running(
-    request: pytest.FixtureRequest, tmp_path: Path, ann: str, eve: str
-) -> AsyncIterator[Service]:
-    async with service(tmp_path, *REQUIRED, "--workers", request.param) as running:
-        yield running
-
-
 async def test_a_user_agent_with_a_token_is_served_until_its_user_is_revoked(
-    running: Service, ann: str, eve: str, sender: ApplicationServer
+    tmp_path: Path, sender: ApplicationServer
 ) -> None:
-    agents = [await connect(running, ann) for _ in range(4)]
-    endpoints = [(await agent.register())[1] for agent in agents]
-    other = await connect(running, eve)
-    _, endpoint = await other.register()
-    for each in (*endpoints, endpoint):
-        assert ann not in each
-        assert (await sender.push(each, b"x")).status == 201
-    for agent in (*agents, other):
-        await agent.ack([await agent.notification()])
-
-    # It returns, and reaches any worker first.
-    await agents[0].close()
-    agents[0] = await connect(running, ann, agents[0].uaid)
-    assert (await sender.push(endpoints[0], b"x")).status == 201
-    await agents[0].ack([await agents[0].notification()])
-
-    await user_command(running.data, "revoke", "ann")
-    async with asyncio.timeout(REVOKED_WITHIN):
-        codes = await asyncio.gather(*(agent.closed() for agent in agents))
-    assert codes == [1008] * 4
-    await unknown(running, ann)
-    assert await refused(running, ann) == 403
-    assert (await sender.push(endpoint, b"x")).status == 201
-    await other.ack([await other.notification()])
-    await other.close()
-    assert running.errors == []
-    log = "".join(running.output)
-    assert ann not in log
-    assert eve not in log
-
-
-async def test_devices_register_over_http_only_with_a_token(
-    tmp_path: Path, ann: str, sender: ApplicationServer
-) -> None:
-    async with service(tmp_path, *REQUIRED, "--stub-router") as running:
-        url = f"{running.endpoint}/v1/stub/app/registration"
-        body = b'{"token": "success-1"}'
-        answer = await sender.request("POST", url, body=body)
-        assert (answer.status, answer.document["errno"]) == (401, 123)
-        assert answer.headers["WWW-Authenticate"] == 'Bearer realm="autopush"'
-        bearer = {"Authorization": f"Bearer {ann}"}
-        answer = await sender.request("POST", url, headers=bearer, body=body)
-        assert answer.status == 200
-        # From then on the device has its own secret.
-        own = {"Authorization": f"Bearer {answer.document['secret']}"}
-        user = f"{url}/{answer.document['uaid']}"
-        assert (await sender.request("GET", user, headers=own)).status == 200
-        assert ann not in "".join(running.output)
-
-
-async def test_a_quota_is_one_for_all_workers(tmp_path: Path) -> None:
+    async with service(tmp_path):
+        pass  # it has created the store
+    ann, eve = [await user_command(tmp_path, "add", name) for name in ("ann", "eve")]
     async with service(tmp_path, *REQUIRED, "--workers", "2") as running:
-        token = await user_command(tmp_path, "add", "ann", "--connections", "2")
-        await known(running, token)
-        admitted: list[UserAgent] = []
+        agents = [await connect(running, ann) for _ in range(4)]
+        endpoints = [(await agent.register())[1] for agent in agents]
+        other = await connect(running, eve)
+        _, endpoint = await other.register()
+        for each in (*endpoints, endpoint):
+            assert ann not in each
+            assert (await sender.push(each, b"x")).status == 201
+        for agent in (*agents, other):
+            await agent.ack([await agent.notification()])
 
-        async def try_connect() -> None:
-            with suppress(InvalidStatus, ConnectionClosed, TimeoutError):
-                agent = await UserAgent.connect(f"{running.websocket.rstrip('/')}/{token}")
-                await agent.hello()
-                admitted.append(agent)
+        # It returns, and reaches any worker first.
+        await agents[0].close()
+        agents[0] = await connect(running, ann, agents[0].uaid)
+        assert (await sender.push(endpoints[0], b"x")).status == 201
+        await agents[0].ack([await agents[0].notification()])
 
-        for _ in range(10):  # the kernel chooses the worker, and half of them move after the hello
-            await try_connect()
-        assert len(admitted) == 2
-        await asyncio.gather(*(try_connect() for _ in range(20)))
-        assert len(admitted) == 2
-        uaid = admitted[0].uaid
-        await admitted[0].register()
-        for agent in admitted:
-            await agent.close()
-        admitted.clear()
+        await user_command(running.data, "revoke", "ann")
         async with asyncio.timeout(REVOKED_WITHIN):
-            while not admitted:  # the service may see the close a moment later
-                await try_connect()
-        returned = await connect(running, token, uaid)
-        assert returned.uaid == uaid
-        for agent in (returned, *admitted):
-            await agent.close()
+            codes = await asyncio.gather(*(agent.closed() for agent in agents))
+        assert codes == [1008] * 4
+        await unknown(running, ann)
+        assert await refused(running, ann) == 403
+        assert (await sender.push(endpoint, b"x")).status == 201
+        await other.ack([await other.notification()])
+        await other.close()
         assert running.errors == []
+        log = "".join(running.output)
+        assert ann not in log
+        assert eve not in log
 
 
 @asynccontextmanager
@@ -196,7 +121,8 @@ def credentials(kind: str) -> Mapping[str, str]:
     return CREDENTIALS if kind == "dynamodb" else {}
 
 
-@pytest.mark.parametrize("kind", [slow("dynamodb"), "postgresql"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dynamodb", "postgresql"])
 async def test_revoking_ends_the_sessions_at_every_node(tmp_path: Path, kind: str) -> None:
     async with two_nodes(kind, tmp_path) as (url, nodes):
         variables = credentials(kind)

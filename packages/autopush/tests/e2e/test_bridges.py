@@ -6,13 +6,9 @@ Devices register over HTTP, as on a phone; application servers send to their end
 import asyncio
 import base64
 import json
-import random
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any
+from dataclasses import dataclass
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -22,68 +18,18 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-from h2.errors import ErrorCodes
 
 from support.apns_server import ApnsServer
-from support.application_server import Answer, ApplicationServer, application_server
+from support.application_server import ApplicationServer, application_server
 from support.certificates import self_signed
 from support.fcm_server import FakeGoogleProcess, fake_google
 from support.service import Service, running_service
-from support.soak import slow
 from support.user_agent import UserAgent
 
 FCM_APP, APNS_CHANNEL = "org.example.app", "beta"
 KEY_ID, TEAM = "ABC123DEFG", "TEAM456789"
-DEVICES = 100
-SENDERS = 50
-"""Connections of application servers that send at the same time."""
 HELD = 200
 """What one application may have under way."""
-
-SENT_BY_FCM: Any = ""
-FCM_PASSES: Sequence[Any] = (
-    "QUOTA_EXCEEDED",
-    "UNAVAILABLE",
-    "INTERNAL",
-    "RESET",
-    "HTML_502",
-    "UNAUTHENTICATED",
-)
-FCM_GONE = "UNREGISTERED"
-SENT_BY_APNS: Mapping[str, Any] = {"status": 200}
-APNS_PASSES: Sequence[Mapping[str, Any]] = (
-    {"status": 429, "reason": "TooManyRequests"},
-    {"status": 503, "reason": "ServiceUnavailable", "headers": {"retry-after": "9"}},
-    {"status": 500, "reason": "InternalServerError"},
-    {"do": "reset", "code": int(ErrorCodes.REFUSED_STREAM)},
-    {"do": "reset", "code": int(ErrorCodes.INTERNAL_ERROR)},
-)
-APNS_GONE: Mapping[str, Any] = {"status": 410, "reason": "Unregistered"}
-ERROR_SHARE = 0.06
-GONE_SHARE = 0.2
-
-
-class Outcome(Enum):
-    """How a push ends for its sender; the value is what the provider has done with it then."""
-
-    DELIVERED = "accepted, once"
-    GONE = "said that the device is gone, for this push or an earlier one"
-    RETRY = "not accepted"
-
-    @classmethod
-    def of(cls, answer: Answer) -> "Outcome":
-        if answer.status == 201:
-            assert answer.headers["Location"]
-            assert answer.headers["TTL"] == "60"
-            return cls.DELIVERED
-        if answer.status == 410:
-            assert answer.document["errno"] in (103, 106)
-            return cls.GONE
-        if answer.status == 503:
-            assert int(answer.headers["Retry-After"]) >= 1
-        else:
-            assert (answer.status, answer.document["errno"]) in ((502, 901), (502, 902)), answer
-        return cls.RETRY
 
 
 @dataclass
@@ -225,109 +171,3 @@ async def test_a_bridge_that_does_not_answer_holds_up_no_websocket_delivery(
     assert not any(push.done() for push in held)
     apple.release()
     assert {answer.status for answer in await asyncio.gather(*held)} == {201}
-
-
-# ── many pushes, with errors of the providers ───────────────────────────────────────────────────
-
-
-@dataclass
-class Run:
-    """Pushes to many devices, and what the providers were scripted to answer."""
-
-    phones: list[Phone] = field(default_factory=list)
-    outcomes: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
-    answers: dict[str, tuple[Phone, Answer]] = field(default_factory=dict)
-    """By the body that the provider got."""
-
-
-async def prepare(
-    providers: Providers, sender: ApplicationServer, pushes: int, chance: random.Random
-) -> Run:
-    """Register the devices, and script what becomes of each message to them."""
-    run = Run()
-    for number in range(DEVICES):
-        is_android = number % 2 == 0
-        token = f"run-{pushes}-{number}" if is_android else f"{pushes:08x}{number:056x}"
-        router_type = "fcm" if is_android else "apns"
-        run.phones.append(await register(sender, providers.service, router_type, token))
-        sent, passes, gone = (
-            (SENT_BY_FCM, FCM_PASSES, FCM_GONE)
-            if is_android
-            else (SENT_BY_APNS, APNS_PASSES, APNS_GONE)
-        )
-        count = pushes // DEVICES
-        script: list[Any] = [
-            chance.choice(passes) if chance.random() < ERROR_SHARE else sent for _ in range(count)
-        ]
-        if chance.random() < GONE_SHARE:
-            script = script[: chance.randrange(count)] + [gone] * count
-        if is_android:
-            providers.google.ask(do="script", target=token, answers=script)
-        else:
-            providers.apple.script(token, *script)
-    return run
-
-
-async def push_all(
-    run: Run, providers: Providers, senders: Sequence[ApplicationServer], pushes: int
-) -> None:
-    """Push to all in turn. Meanwhile Apple tells the service to open other connections."""
-    numbers = iter(range(pushes))
-
-    async def push(sender: ApplicationServer) -> None:
-        for number in numbers:
-            if number % 100 == 50:
-                providers.apple.go_away()
-            phone = run.phones[number % len(run.phones)]
-            body = f"message {number} of {pushes}".encode()
-            answer = await sender.push(phone.endpoint, body)
-            run.outcomes[phone.router_type, Outcome.of(answer)] += 1
-            run.answers[body_text(body)] = phone, answer
-
-    await asyncio.gather(*(push(senders[number % len(senders)]) for number in range(SENDERS)))
-
-
-def accepted_and_gone(providers: Providers) -> tuple[Counter[str], Counter[str]]:
-    """How often a provider accepted a message, and said that its device is gone, by body."""
-    accepted: Counter[str] = Counter()
-    gone: Counter[str] = Counter()
-    for request in providers.google.requests(":send"):
-        body = request["body"]["message"]["android"]["data"].get("body", "")
-        accepted[body] += request["answer"] == SENT_BY_FCM
-        gone[body] += request["answer"] == FCM_GONE
-    for each in providers.apple.requests():
-        body, answer = each["payload"].get("body", ""), each["answer"]
-        accepted[body] += answer.get("status") == 200
-        gone[body] += answer.get("status") == 410
-    return accepted, gone
-
-
-@pytest.mark.parametrize("pushes", [500, slow(5000)])
-async def test_every_push_ends_as_delivered_gone_or_to_be_retried_and_the_provider_agrees(
-    providers: Providers, senders: Sequence[ApplicationServer], pushes: int
-) -> None:
-    run = await prepare(providers, senders[0], pushes, random.Random(pushes))
-    providers.google.requests()
-    await push_all(run, providers, senders, pushes)
-    accepted, gone = accepted_and_gone(providers)
-    assert len(run.answers) == run.outcomes.total() == pushes
-    lost_devices: defaultdict[str, int] = defaultdict(int)
-    for body, (phone, answer) in run.answers.items():
-        outcome = Outcome.of(answer)
-        assert accepted[body] == (outcome is Outcome.DELIVERED), (phone, answer)
-        if outcome is Outcome.GONE:
-            lost_devices[phone.token] += gone[body]
-        else:
-            assert not gone[body], (phone, answer)
-    assert all(lost_devices.values()), "a device is gone though its provider never said so"
-    for phone in run.phones:
-        headers = {"Authorization": f"Bearer {phone.secret}"}
-        listed = await senders[0].request("GET", phone.registration, headers=headers)
-        assert listed.status == (410 if phone.token in lost_devices else 200)
-    await providers.service.logged("A bridge failed")
-    shown = "".join(providers.service.output)
-    secrets = [secret for phone in run.phones for secret in (phone.token, phone.secret)]
-    assert not [secret for secret in (*secrets, "ya29.", "bearer") if secret in shown]
-    for router_type in ("fcm", "apns"):
-        for outcome in Outcome:
-            assert run.outcomes[router_type, outcome], f"{router_type}: none was {outcome.name}"

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import signal
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +13,8 @@ from cryptography.hazmat.primitives import hashes
 from support.application_server import application_server
 from support.certificates import Authority, self_signed
 from support.http_shell import read_answers
-from support.proxy_headers import CLIENT4, line
-from support.service import Service, running_service, service
+from support.proxy_headers import line
+from support.service import Service, running_service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
 
@@ -121,39 +119,3 @@ async def test_certificates_are_asked_for_behind_the_proxy_protocol_too(
     assert await behind_the_proxy(clients, None, "/status") == 200
     assert await behind_the_proxy(clients, clients.unlisted, "/") == 401
     assert await behind_the_proxy(clients, clients.listed, "/") == 200
-
-
-async def test_the_log_has_the_address_that_the_proxy_header_names(tmp_path: Path) -> None:
-    clients = Clients(tmp_path)
-    async with service(tmp_path / "data", *clients.options, "--no-human-logs") as running:
-        assert await behind_the_proxy(clients, clients.unlisted, "/") == 401
-        assert await behind_the_proxy(clients, clients.listed, "/v1/err") == 418
-        await running.logged("Failed TLS auth")
-        await running.logged("Test Error Message")
-        failed, checked = (
-            json.loads(text)["Fields"]
-            for text in running.output
-            if "Failed TLS auth" in text or "Test Error Message" in text
-        )
-    assert failed["remote_ip"] == checked["remote_ip"] == CLIENT4
-    assert failed["tls_failed_sha256"] == fingerprint(clients.unlisted)
-    assert failed["tls_failed_cn"].startswith("made by a test")
-    assert checked["tls_auth"] == "ours"
-    assert checked["tls_auth_sha256"] == fingerprint(clients.listed)
-    assert checked["tls_auth_cn"].startswith("made by a test")
-
-
-async def test_the_servers_certificate_is_replaced_on_sighup(
-    running: Service, clients: Clients, tmp_path: Path
-) -> None:
-
-    times = sum("A certificate was read again" in text for text in running.output)
-    clients.authority.issue(clients.issued.certificate.parent, "127.0.0.1", "new.example")
-    os.kill(running.pid, signal.SIGHUP)
-    await running.logged("A certificate was read again", times + 2)
-    async with application_server(tls=clients.tls(clients.listed)) as client:
-        assert (await client.request("GET", f"{running.endpoint}/")).status == 200
-    _, writer = await asyncio.open_connection(
-        "127.0.0.1", running.endpoint_port, ssl=clients.tls(None), server_hostname="new.example"
-    )
-    writer.close()

@@ -9,9 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-from websockets.exceptions import InvalidStatus
-
 from autopush.net.http_server import MIN_IDLE
 from autopush.service.app import PAGES_MARGIN
 from support import wire
@@ -19,7 +16,6 @@ from support.application_server import application_server
 from support.http_shell import ReceivedResponse, read_answers
 from support.raw_client import RawClient, raw_client
 from support.service import Service, service
-from support.user_agent import UserAgent
 
 UNFINISHED = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n"
 
@@ -95,24 +91,6 @@ async def test_unfinished_upgrades_count_among_the_connections_of_user_agents(
         assert running.errors == []
 
 
-async def test_connections_to_the_internal_port_are_bounded_and_idle_ones_give_way(
-    tmp_path: Path,
-) -> None:
-    few_files = ["sh", "-c", 'ulimit -n 1024; exec "$@"', "sh"]
-    limited = Service(tmp_path, (), wrap=lambda words: [*few_files, *words])
-    await limited.start()
-    try:
-        async with connections(limited.router_port, 150) as strangers:
-            refused = await until_open(strangers, 100)
-            await asyncio.sleep(MIN_IDLE)
-            assert (await get(limited.node_api, "/health")).status == 200
-            await exchange(limited)
-        assert await refusals(limited, "internal_connections") >= refused > 0
-        assert limited.errors == []
-    finally:
-        assert await limited.stop() == 0
-
-
 async def test_one_address_has_only_so_many_connections(tmp_path: Path) -> None:
     options = ("--max-connections-per-address", "5", "--trusted-proxies", "none")
     async with (
@@ -134,24 +112,6 @@ async def test_one_address_has_only_so_many_connections(tmp_path: Path) -> None:
                     if (await client.answer()).status == 200:
                         break
         assert await refusals(running, "address_connections") >= 1
-
-
-async def test_one_address_may_connect_only_so_often_to_the_websocket_port(tmp_path: Path) -> None:
-    async with service(tmp_path, "--connection-rate", "3/h") as running:
-        for _ in range(3):
-            agent = await UserAgent.connect(running.websocket, forwarded_for="203.0.113.7")
-            await agent.hello()
-            await agent.close()
-        with pytest.raises(InvalidStatus) as refused:
-            await UserAgent.connect(running.websocket, forwarded_for="203.0.113.7")
-        assert refused.value.response.status_code == 429
-        assert int(refused.value.response.headers["Retry-After"]) > 0
-        other = await UserAgent.connect(running.websocket, forwarded_for="203.0.113.8")
-        await other.hello()
-        await other.close()
-        for _ in range(5):
-            assert (await get(running.endpoint, "/health")).status == 200
-        assert await refusals(running, "connection_rate") == 1
 
 
 async def test_unfinished_messages_beyond_the_limit_are_given_up_and_others_go_on(

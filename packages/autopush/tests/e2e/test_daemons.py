@@ -1,13 +1,11 @@
 """The two kinds of node as separate daemons over one store."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from autopush.settings.declaration import IniFile
-from autopush.webpush.tokens import new_key
 from support.application_server import ApplicationServer
 from support.cluster import ServiceCluster, cluster, new_store, running_cluster
 from support.raw_client import raw_client
@@ -63,18 +61,6 @@ async def test_what_comes_while_a_user_agent_is_away_waits_for_it_at_every_node(
     assert (await agents[-1].notification())["version"] == direct.message_id
 
 
-async def test_a_user_agent_that_connects_to_another_node_is_disconnected_from_the_first(
-    nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
-) -> None:
-    here, there = nodes.connections
-    agent, endpoint = await new_subscriber(here, agents)
-    unacked = await sender.push(endpoint, b"not acked there")
-    assert (await agent.notification())["version"] == unacked.message_id
-    agents.append(await there.connect(agent.uaid))
-    assert await agent.closed() is not None
-    assert (await agents[-1].notification())["version"] == unacked.message_id
-
-
 async def test_when_a_connection_node_is_killed_its_user_agents_reconnect_to_another(
     nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
@@ -89,48 +75,6 @@ async def test_when_a_connection_node_is_killed_its_user_agents_reconnect_to_ano
     got = await agents[-1].receive(2, ack=True)
     assert [m["version"] for m in got] == [delivered.message_id, stored.message_id]
     await here.start()
-
-
-async def test_endpoint_nodes_keep_no_state_so_one_may_be_killed(
-    nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
-) -> None:
-    agent, endpoint = await new_subscriber(nodes.connections[0], agents)
-    await nodes.endpoints[0].kill()
-    answer = await sender.push(nodes.by_way_of(endpoint, 1), b"by the other one")
-    assert (await agent.notification())["version"] == answer.message_id
-    await nodes.endpoints[0].start()
-
-
-async def test_with_bypass_what_has_changed_since_the_last_message_is_noticed(
-    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
-) -> None:
-    bypass = {"AUTOPUSH_DIRECT_DELIVERY": "bypass"}
-    async with cluster(tmp_path, connections=2, endpoints=1, **bypass) as nodes:
-        here, there = nodes.connections
-        agent, endpoint = await new_subscriber(here, agents)
-        channel, other = await agent.register()
-        for number in range(3):
-            for url in (endpoint, other):
-                answer = await sender.push(url, b"%d" % number)
-                (got,) = await agent.receive(1, ack=True)
-                assert got["version"] == answer.message_id
-        assert (await agent.unregister(channel))["status"] == 200
-        refused = await sender.push(other)
-        assert (refused.status, refused.document["errno"]) == (410, 106)
-        await sender.push(endpoint, b"taken again")
-        await agent.receive(1, ack=True)
-        agents.append(await there.connect(agent.uaid))
-        moved = agents[-1]
-        for _ in range(2):
-            answer = await sender.push(endpoint, b"there")
-            (got,) = await moved.receive(1, ack=True)
-            assert got["version"] == answer.message_id
-        await there.kill()
-        await there.start()
-        stored = await sender.push(endpoint, b"restarted")
-        agents.append(await there.connect(agent.uaid))
-        (got,) = await agents[-1].receive(1, ack=True)
-        assert got["version"] == stored.message_id
 
 
 async def test_daemons_work_beside_a_whole_service_on_its_folder(
@@ -202,33 +146,6 @@ async def test_a_process_on_the_port_of_a_node_that_died_gets_neither_users_nor_
         assert [message["version"] for message in got] == sent
 
 
-@pytest.mark.parametrize("delivery", ["store-first", "bypass"])
-async def test_a_node_without_the_newest_key_of_the_sender_delivers_at_once(
-    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer, delivery: str
-) -> None:
-    common, newer = new_key(), new_key()
-    first = {"AUTOPUSH_DIRECT_DELIVERY": delivery, "AUTH_KEY": "secret"}
-    async with (
-        service(tmp_path, command="endpoint", CRYPTO_KEY=f"[{newer}, {common}]", **first) as newest,
-        service(
-            tmp_path,
-            *("--endpoint-url", newest.endpoint),
-            command="connection",
-            CRYPTO_KEY=common,
-            **first,
-        ) as node,
-    ):
-        agent, endpoint = await new_subscriber(node, agents)
-        for topic in (None, "news"):
-            answer = await sender.push(endpoint, b"x", topic=topic)
-            (got,) = await agent.receive(1)
-            assert got["version"] == answer.message_id
-        await agent.close()
-        agents.append(await node.connect(agent.uaid))
-        again = await agents[-1].receive(2, ack=True)
-        assert again[0]["version"] == answer.message_id, "a topic first"
-
-
 # ── what each of them serves ─────────────────────────────────────────────────────────────────────
 
 
@@ -251,45 +168,6 @@ async def test_each_daemon_serves_its_ports_and_says_so(
             assert (await sender.request("GET", f"{url}health")).status == 200
         pushed = await sender.push(f"{node.websocket.replace('ws:', 'http:')}wpush/v1/x")
         assert pushed.status == 404
-
-
-def test_autopush_without_a_command_is_a_connection_node(tmp_path: Path) -> None:
-    def bare(words: Sequence[str]) -> list[str]:
-        return [word for word in words if word != "connection"]
-
-    running = Service(tmp_path, [], command="connection", wrap=bare)
-    running.launch()
-    assert running.end() == 0
-    assert any("autopush connection ready: " in line for line in running.output)
-
-
-def test_each_daemon_reads_its_own_ini_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    port, websocket, router = unused_port(), unused_port(), unused_port()
-    ini = {
-        IniFile.SHARED: f"endpoint_port = 443\nendpoint_scheme = https\ndata = {tmp_path}\n",
-        IniFile.CONNECTION: f"host = localhost\nport = {websocket}\nrouter_port = {router}\n",
-        IniFile.ENDPOINT: f"port = {port}\nwebsocket_url = wss://push.example\n"
-        "hostname = push.example\n",
-    }
-    for file, text in ini.items():
-        Path(f".{file.file_name}").write_text(text)
-
-    def without_flags(words: Sequence[str]) -> list[str]:
-        return list(words)[: words.index("--data")]
-
-    lines = {}
-    for command in ("endpoint", "connection"):
-        running = Service(tmp_path, [], command=command, wrap=without_flags)
-        running.launch()
-        assert running.end() == 0
-        lines[command] = next(line for line in running.output if " ready: " in line)
-    assert f"start page https://push.example/ · HTTP 0.0.0.0:{port} · " in lines["endpoint"]
-    node = f"WebSocket ws://localhost:{websocket}/ · node API localhost:{router} · "
-    assert node in lines["connection"]
-    assert (tmp_path / "keys" / "auth_key").exists()  # made by the endpoint alone
 
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,5 @@
 """The service over DynamoDB, as one and as daemons; and what keeps it from starting there."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from keytables import Engine
 from keytables.stores import open_engine
 from support.application_server import ApplicationServer
 from support.cluster import CREDENTIALS, cluster, new_store
-from support.service import Service, new_subscriber, refusal, service
+from support.service import new_subscriber, service
 from support.user_agent import UserAgent
 
 
@@ -66,45 +65,3 @@ async def test_on_dynamodb_a_connected_user_agents_message_is_not_stored_by_defa
             await sender.push(endpoint, b"x")
             await agent.notification()
             assert len((await table.query(agent.uaid)).items) == rows  # one is the channels row
-
-
-async def test_daemons_that_start_together_create_the_tables_once(
-    tmp_path: Path, database: tuple[str, Engine], sender: ApplicationServer
-) -> None:
-    url, _ = database
-    options = ["--store", url, "--endpoint-url", "http://push.example"]
-    daemons = [
-        Service(tmp_path, options, CREDENTIALS, command=command)
-        for command in ("connection", "endpoint", "connection")
-    ]
-    try:
-        await asyncio.gather(*(daemon.start() for daemon in daemons))
-        for base in (daemons[0].node_api, daemons[1].endpoint, daemons[2].node_api):
-            assert (await sender.request("GET", f"{base}/health")).status == 200
-    finally:
-        assert [await daemon.stop() for daemon in daemons] == [0, 0, 0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("store", "variables", "words"),
-    [
-        ("dynamodb://mars-1", CREDENTIALS, ["'mars-1'", "us-east-1"]),
-        ("dynamodb://us-east-1", {}, ["no AWS credentials", "AWS_ACCESS_KEY_ID"]),
-        (
-            "dynamodb://us-east-1?endpoint=http://127.0.0.1:1",
-            CREDENTIALS,
-            ["cannot connect to 127.0.0.1 port 1"],
-        ),
-        ("dynamodb://us-east-1?endpoint=ftp://x", CREDENTIALS, ["http://HOST:PORT"]),
-        ("dynamodb://us-east-1?endpoint=http://me:geheim@x", CREDENTIALS, ["http://HOST:PORT"]),
-    ],
-)
-def test_a_database_that_cannot_be_reached_is_named(
-    tmp_path: Path, store: str, variables: dict[str, str], words: list[str]
-) -> None:
-    nowhere = {"HOME": str(tmp_path), **variables}
-    line = refusal(tmp_path, "endpoint", "-p0", "--store", store, **nowhere)
-    for word in words:
-        assert word in line
-    assert "geheim" not in line

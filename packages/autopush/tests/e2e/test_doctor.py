@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.cluster import CREDENTIALS, new_store
 from support.service import Service, run_command, service
 
 pytestmark = pytest.mark.slow
@@ -67,29 +65,3 @@ async def test_a_store_of_another_service_is_a_failure(tmp_path: Path) -> None:
             found = f"the service on these ports does not use {data}/autopush.sqlite"
             assert of(findings, "store")[0] == ("FAIL", found)
         assert (await doctor(running))[0] == 0
-
-
-async def test_a_port_of_another_program_is_a_failure(tmp_path: Path) -> None:
-    running = Service(tmp_path, [])
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        running.ports["--port"] = str(listener.getsockname()[1])
-        code, findings = await doctor(running)
-    assert code == 1
-    assert of(findings, "ports")[0][0] == "FAIL"
-
-
-@pytest.mark.parametrize("command", ["connection", "endpoint"])
-async def test_a_node_of_a_cluster_on_dynamodb_is_examined_too(
-    tmp_path: Path, command: str
-) -> None:
-    store = new_store()
-    flags = ("--store", store)
-    async with service(tmp_path, *flags, command=command, **CREDENTIALS) as running:
-        code, findings = await doctor(running, *flags, command=command, **CREDENTIALS)
-        levels = {finding["level"] for finding in findings if finding["check"] == "store"}
-        assert levels == {"OK"}, findings
-        ports = of(findings, "ports")
-        assert ("OK", f"port {running.ports['--port']}: in use by this service") in ports
-        assert ("OK", "within 5 s of that of the database") in of(findings, "clock")
-        expected = command == "connection"  # its endpoints are elsewhere, and none runs here
-        assert (code == 1) is expected

@@ -9,7 +9,6 @@ from urllib.request import urlopen
 import pytest
 
 from support.application_server import application_server
-from support.collecting_servers import KEY, DatadogServer
 from support.service import Service, new_subscriber, service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
@@ -37,31 +36,6 @@ async def test_statsd_gets_what_every_worker_counts(tmp_path: Path) -> None:
                 wanted -= {*(await asyncio.to_thread(server.recv, 65536)).split(b"\n")}
             for agent in agents:
                 await agent.close()
-
-
-async def test_datadog_gets_them_too_and_no_statsd_server(tmp_path: Path) -> None:
-    agents: list[UserAgent] = []
-    with DatadogServer() as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as statsd:
-        statsd.bind(("127.0.0.1", 0))
-        statsd.setblocking(False)
-        variables = {
-            "DATADOG_API_KEY": KEY,
-            "AUTOPUSH_DATADOG_URL": server.url,
-            "DATADOG_FLUSH_INTERVAL": "0.2",
-            "STATSD_HOST": "127.0.0.1",
-            "STATSD_PORT": str(statsd.getsockname()[1]),
-        }
-        async with service(tmp_path, **variables) as running:
-            await push_once(running, agents)
-            received = await asyncio.to_thread(server.wait_for, "autopush.notification.received")
-            assert received["points"][0]["value"] == 1
-            time = await asyncio.to_thread(server.wait_for, "autopush.notification.request_time")
-            assert 0 < time["points"][0][1][0] < 60_000
-            for agent in agents:
-                await agent.close()
-        assert KEY not in "".join(running.output)
-        with pytest.raises(BlockingIOError):
-            statsd.recv(65536)
 
 
 async def test_the_memory_port_reports_on_this_machine_only(tmp_path: Path) -> None:

@@ -7,15 +7,11 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from autopush.telemetry.process import MISSING_AFTER
-from support import dynamo_servers
-from support.cluster import new_store
-from support.fault_proxy import Fault, FaultProxy, always, no_faults
 from support.service import Service, service
 from support.user_agent import UserAgent
 
@@ -99,25 +95,3 @@ async def test_a_worker_that_does_not_run_is_missing_until_it_does(running: Serv
         os.kill(stopped, signal.SIGCONT)
     for status, document in await until_all_say(running, workers=OK):
         assert (status, document["status"]) == (200, "OK")
-
-
-async def test_a_database_that_does_not_answer_does_not_hang_the_page(tmp_path: Path) -> None:
-    database = urlsplit(dynamo_servers.ministack())
-    assert database.port is not None
-    async with FaultProxy(database.port) as proxy:
-        store = new_store().replace(database.geturl(), proxy.url)
-        assert proxy.url in store
-        async with service(tmp_path, "--store", store) as running:
-            proxy.plan = always(Fault.NO_RESPONSE)
-            pages = await asyncio.gather(*(ask(running.endpoint, PATIENCE) for _ in range(20)))
-            for page in pages:
-                assert page is not None
-                status, document = page
-                assert (status, document["status"]) == (503, "NOT OK")
-                assert document["router"] == {"status": "NOT OK", "error": "No answer"}
-                assert document["storage"] == {"status": "NOT OK", "error": "No answer"}
-                assert document["workers"]["status"] == "OK"
-            proxy.plan = no_faults
-            # A write that failed counts until the next one, a few seconds later.
-            for status, document in await until_all_say(running, status="OK"):
-                assert (status, document["router"]) == (200, {"status": "OK"})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.application_server import ApplicationServer
-from support.data_store import DataStore, month_table, next_month, uaid
+from support.data_store import DataStore, month_table, next_month
 from support.service import Service, run_command, service
 from support.soak import slow_after
 from support.user_agent import UserAgent
@@ -68,19 +68,3 @@ async def test_only_user_agents_not_seen_for_months_are_dropped(
     tables = await asyncio.to_thread(store.tables)
     assert (old in tables) is not rotates
     assert (next_month() in tables) is rotates
-
-
-async def test_a_dropped_user_agent_gets_a_new_uaid_and_its_senders_410(
-    store: DataStore, command: Command, sender: ApplicationServer
-) -> None:
-    async with service(store.data) as running:
-        async with identified(running) as agent:
-            _, endpoint = await agent.register()
-        code, out, _ = await command("drop-user", agent.uaid)
-        assert code == 0
-        assert out.startswith(f"dropped {agent.uaid}: webpush, message, 1 channel, last connect ")
-        assert (await sender.push(endpoint)).status == 410
-        async with identified(running, agent.uaid) as back:
-            assert back.uaid != agent.uaid
-    assert uaid(0) not in await asyncio.to_thread(store.subscribed)
-    assert agent.uaid not in await asyncio.to_thread(store.subscribed)

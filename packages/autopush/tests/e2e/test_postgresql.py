@@ -19,7 +19,7 @@ from support.postgres_servers import (
     dump_program,
     postgres,
 )
-from support.service import Service, refusal, service
+from support.service import Service, service
 from support.user_agent import UserAgent
 
 SCHEMA = f"e2e{os.getpid()}"
@@ -51,26 +51,6 @@ async def counted(running: Service, metric: str) -> float:
                 text = await answer.text()
             if found := re.search(rf"^{metric} ([1-9]\S*)$", text, re.MULTILINE):
                 return float(found[1])
-
-
-async def test_a_second_node_without_the_key_is_told_to_copy_it_from_another(
-    tmp_path: Path,
-) -> None:
-    url = f"{postgres().url()}&schema={SCHEMA}keys"
-    async with service(tmp_path / "first", "--store", url) as running:
-        agent = await running.connect()
-        await agent.register()
-        await agent.close()
-        second = tmp_path / "second"
-        said = await asyncio.to_thread(refusal, second, "serve", "--store", url)
-        copy = "Copy the key of another node: its option crypto_key, or its file keys/crypto_key"
-        assert said.index(copy) < said.index("`autopush keys accept`")
-        assert f"to {second}/keys/crypto_key" in said
-        key = (tmp_path / "first/keys/crypto_key").read_text()
-        (second / "keys").mkdir(exist_ok=True)
-        (second / "keys/crypto_key").write_text(key)
-        async with service(second, "--store", url):
-            pass
 
 
 async def test_stored_messages_arrive_after_a_dump_was_restored_to_a_fresh_cluster(
@@ -163,24 +143,6 @@ async def test_a_push_and_its_ack_are_one_round_trip_each_and_a_push_to_be_store
             assert await cost("pushed, delivered and acked", delivered) < 2.5
             await agent.close()
             assert await cost("pushed and stored", stored) < 4.5
-
-
-@pytest.mark.parametrize(
-    ("store", "expected"),
-    [
-        ("postgresql://push:hidden@127.0.0.1:{port}/missing", 'database "missing" does not exist'),
-        ("postgresql://push:hidden@127.0.0.1:1/push", "cannot connect to PostgreSQL: "),
-        ("postgresql://push:hidden@db/push?sslmod=require", "did you mean sslmode?"),
-    ],
-)
-def test_a_start_that_fails_is_one_line_without_the_password(
-    tmp_path: Path, store: str, expected: str
-) -> None:
-    url = store.format(port=postgres().port).replace("push:", f"{USER}:")
-    line = refusal(tmp_path, "serve", "--store", url)
-    assert expected in line
-    assert "hidden" not in line
-    assert not (tmp_path / "keys").exists()
 
 
 @pytest.fixture

@@ -45,13 +45,6 @@ async def test_the_endpoint_answers_behind_a_proxy_header(
     assert (answer.status, json.loads(answer.body)["status"]) == (200, "OK")
 
 
-async def test_the_normal_port_needs_no_proxy_header_and_takes_none(running: Service) -> None:
-    (answer,) = await get(running.endpoint_port, "/status")
-    assert answer.status == 200
-    (answer,) = await get(running.endpoint_port, "/status", line())
-    assert answer.status == 400
-
-
 async def test_a_connection_without_a_header_is_closed_and_the_operator_hears_of_it(
     running: Service, proxy_port: int
 ) -> None:

@@ -1,7 +1,6 @@
 """Receipts over real connections: several workers, two nodes, a restart, a stream."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.application_server import Answer, application_server
+from support.cluster import CREDENTIALS, new_store
+from support.postgres_servers import postgres
 from support.service import Service, service
-from support.stores import store_of
+from support.soak import slow
 
 
 def subscription_of(answer: Answer) -> str:
@@ -21,7 +22,7 @@ def subscription_of(answer: Answer) -> str:
 async def test_an_ack_at_any_worker_is_learned_at_any_other(tmp_path: Path) -> None:
     options = ("--receipts", "--workers", "2")
     async with service(tmp_path, *options) as running, application_server(reconnecting=True) as app:
-        for _ in range(6):
+        for _ in range(4):
             agent = await running.connect()
             _, endpoint = await agent.register()
             subscription = subscription_of(await app.push(endpoint, b"x", Prefer="respond-async"))
@@ -35,32 +36,12 @@ async def test_an_ack_at_any_worker_is_learned_at_any_other(tmp_path: Path) -> N
         assert running.errors == []
 
 
-async def test_a_stream_has_the_receipt_and_ends_when_the_service_stops(tmp_path: Path) -> None:
-    async with service(tmp_path, "--receipts") as running, application_server() as app:
-        agent = await running.connect()
-        _, endpoint = await agent.register()
-        subscription = subscription_of(await app.push(endpoint, b"x", Prefer="respond-async"))
-        path = subscription.partition("/r/")[2]
-        reader, writer = await asyncio.open_connection("127.0.0.1", running.endpoint_port)
-        writer.write(
-            f"GET /r/{path} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode()
-        )
-        async with asyncio.timeout(30):
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 200 OK\r\n")
-            await agent.ack([await agent.notification()])
-            event = await reader.readuntil(b"\n\n")
-            assert json.loads(event.removeprefix(b"data: "))["status"] == 204
-            assert await running.stop() == 0
-            assert await reader.read() == b""
-        writer.close()
-
-
 @asynccontextmanager
 async def two_nodes(name: str, data: Path) -> AsyncIterator[tuple[Service, Service]]:
     """Of one service."""
-    options, variables = store_of(name, "receipts")
-    options = (*options, "--receipts")
+    store = new_store() if name == "dynamodb" else f"{postgres().url()}&schema=receipts"
+    variables = CREDENTIALS if name == "dynamodb" else {}
+    options = ("--store", store, "--receipts")
     nodes = service(data, *options, **variables), service(data, *options, **variables)
     async with nodes[0] as one, nodes[1] as other:
         yield one, other
@@ -71,7 +52,7 @@ def at(node: Service, url: str) -> str:
     return f"{node.endpoint}/{url.partition('://')[2].partition('/')[2]}"
 
 
-@pytest.mark.parametrize("name", ["dynamodb", "postgresql"])
+@pytest.mark.parametrize("name", [slow("dynamodb"), "postgresql"])
 async def test_any_node_knows_what_became_of_a_message_at_another_also_after_a_restart(
     tmp_path: Path, name: str
 ) -> None:

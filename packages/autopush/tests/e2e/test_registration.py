@@ -11,7 +11,6 @@ from autopush.webpush.tokens import new_key
 from support.application_server import AESGCM, Answer, ApplicationServer, claims
 from support.senders import Sender
 from support.service import Service, running_service, service
-from support.user_agent import UserAgent
 
 TOKEN, NEW_TOKEN = "device-token-one", "device-token-two"
 DELIVERED = "The stub router delivered a message"
@@ -83,25 +82,6 @@ async def test_a_device_registers_is_pushed_to_updates_subscribes_and_is_deleted
     assert (await device.ask("GET", device.url)).document["errno"] == 103
     assert (await sender.push(reply["endpoint"], b"x")).document["errno"] == 103
     await running.logged(DELIVERED, times=2)
-
-
-async def test_a_web_push_user_registered_by_http_can_connect(
-    sender: ApplicationServer, running: Service, agents: list[UserAgent]
-) -> None:
-    url = f"{running.endpoint}/v1/webpush/any/registration"
-    reply = (await sender.request("POST", url)).document
-    stored = await sender.push(reply["endpoint"], b"stored")
-    agents.append(await running.connect(reply["uaid"]))
-    assert agents[-1].uaid == reply["uaid"]
-    notification = await agents[-1].notification()
-    assert notification["version"] == stored.message_id
-    assert notification["channelID"] == reply["channelID"]
-
-    path = f"{url}/{reply['uaid']}/subscription/{reply['channelID']}"
-    secret = {"Authorization": f"Bearer {reply['secret']}"}
-    assert (await sender.request("DELETE", path, headers=secret)).status == 200
-    assert await agents[-1].closed() is not None
-    assert (await sender.push(reply["endpoint"])).document["errno"] == 106
 
 
 async def test_no_secret_is_in_the_output_and_the_stub_router_is_warned_about(

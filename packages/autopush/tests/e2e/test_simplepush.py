@@ -1,38 +1,34 @@
 """SimplePush from outside: what the integration tests of the original check, and two workers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 from autopush.store.tables import router_table, storage_table
-from keytables import Item, TableHandle
+from keytables import TableHandle
 from keytables.sqlite import open_sqlite
-from support.application_server import ApplicationServer
-from support.service import Service, running_service, service
-from support.simplepush_agent import SimplePushAgent, put
-from support.soak import slow
-from support.user_agent import UserAgent
+from support.application_server import Answer, ApplicationServer
+from support.service import Service, service
+from support.user_agent import SimplePushAgent, UserAgent
 from support.wake_server import wake_server
 
 pytestmark = pytest.mark.slow
 
 T = TypeVar("T")
 Connect = Callable[..., Awaitable[SimplePushAgent]]
-WAKE_TIMEOUT = 0.6
-"""Seconds."""
 HOST = {"ip": "127.0.0.1", "port": 9}
 
 
-@pytest.fixture(scope="module", params=["store-first", slow("bypass")])
-def running(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
-    options = ("--direct-delivery", request.param, "--wake-timeout", str(WAKE_TIMEOUT))
-    with running_service(tmp_path_factory.mktemp("simplepush"), *options) as service:
-        yield service
+async def put(
+    sender: ApplicationServer, endpoint: str, version: int, data: str | None = None
+) -> Answer:
+    """Tell an endpoint a version."""
+    body = f"version={version}" + (f"&data={data}" if data else "")
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return await sender.request("PUT", endpoint, headers=headers, body=body.encode())
 
 
 @pytest.fixture
@@ -48,16 +44,6 @@ def connect_to(agents: list[UserAgent]) -> Connect:
     return connect_to
 
 
-@pytest.fixture
-def connect(running: Service, connect_to: Connect) -> Connect:
-    """Connects user agents to the module's service."""
-
-    async def connect(uaid: str | None = None) -> SimplePushAgent:
-        return await connect_to(running, uaid)
-
-    return connect
-
-
 async def in_table(service: Service, name: str, work: Callable[[TableHandle], Awaitable[T]]) -> T:
     """Work on the router table or that of the versions, as another process."""
     engine = await open_sqlite(service.data / "autopush.sqlite")
@@ -68,10 +54,6 @@ async def in_table(service: Service, name: str, work: Callable[[TableHandle], Aw
         await engine.close()
 
 
-async def record_of(service: Service, uaid: str) -> Item | None:
-    return await in_table(service, "router", lambda table: table.get((uaid,)))
-
-
 async def nothing_stored(service: Service) -> None:
     """Wait until the table of versions is empty: acked rows are deleted in the background."""
     async with asyncio.timeout(10):
@@ -79,40 +61,6 @@ async def nothing_stored(service: Service) -> None:
             await in_table(service, "storage", lambda table: table.scan())
         ).items:
             await asyncio.sleep(0.02)
-
-
-# ── what the original's tests assert ────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("end", [UserAgent.close, UserAgent.drop_connection])
-async def test_a_direct_version_that_is_not_acked_comes_again_without_its_data(
-    connect: Connect,
-    sender: ApplicationServer,
-    end: Callable[[UserAgent], Awaitable[None]],
-) -> None:
-    agent = await connect()
-    channel, endpoint = await agent.register()
-    answer = await put(sender, endpoint, 12, "howdythere")
-    assert (answer.status, answer.body) == (200, b"Delivered")
-    assert (await agent.update())["data"] == "howdythere"
-    await end(agent)
-    again = await connect(agent.uaid)
-    assert await again.update() == {"channelID": channel, "version": 12}
-
-
-async def test_an_idle_device_that_can_be_woken_is_disconnected_with_4774(
-    running: Service, agents: list[UserAgent]
-) -> None:
-    agent = await SimplePushAgent.connect(running.websocket)
-    agents.append(agent)
-    await agent.hello(wakeup_host=HOST, mobilenetwork={"mcc": "310", "mnc": "26"})
-    await agent.register()
-    record = await record_of(running, agent.uaid)
-    assert record is not None
-    expected = {"ip": "127.0.0.1", "port": "9", "mcc": "310", "mnc": "26", "netid": ""}
-    assert record["wake_data"] == {"data": expected}
-    assert await agent.closed() == 4774
-    assert agent.socket.close_reason == "UDP Idle"
 
 
 # ── waking ──────────────────────────────────────────────────────────────────────────────────────

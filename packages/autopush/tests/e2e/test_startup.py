@@ -22,7 +22,6 @@ from support.application_server import application_server
 from support.megaphone_server import megaphone_server
 from support.service import READY, Service, clean_environment, running_service, service
 from support.soak import slow
-from support.user_agent import UserAgent
 
 TIMEOUT = 30
 STARTUP_FAILED = 3
@@ -142,19 +141,6 @@ async def test_more_info_of_every_refusal_is_a_page_of_the_service_with_that_anc
             assert f'id="{anchor}"'.encode() in page.body
 
 
-async def test_a_toml_file_starts_the_service_and_another_page_explains_errors(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text('env = "from-toml"\nerrors_url = "https://docs.example/errors.html"\n')
-    async with service(tmp_path, "--config", str(file)) as running, application_server() as http:
-        refusal = await http.push(f"{running.endpoint}/wpush/v1/x")
-        assert refusal.document["more_info"] == "https://docs.example/errors.html#errno-102"
-        agent = await UserAgent.connect(running.websocket)
-        assert (await agent.hello())["env"] == "from-toml"
-        await agent.close()
-
-
 @some_workers
 async def test_when_the_ready_line_is_printed_all_ports_serve(tmp_path: Path, workers: str) -> None:
     async with service(tmp_path, "--workers", workers) as running, application_server() as http:
@@ -181,6 +167,18 @@ def test_a_signal_ends_it_with_exit_code_0(
     for port in (running.websocket_port, running.endpoint_port, running.router_port):
         with socket.create_server(("127.0.0.1", port)):
             pass  # it is free again
+
+
+async def test_a_service_that_stops_has_logged_every_session(tmp_path: Path) -> None:
+    running = Service(tmp_path, ["--human-logs", "--workers", "2"])
+    await running.start()
+    agents = [await running.connect() for _ in range(20)]
+    assert await running.stop() == 0
+    lines = [line for line in running.output if " Session uaid_hash=" in line]
+    assert len(lines) == len(agents)
+    assert all("disconnect_reason='going away' close_code=1001" in line for line in lines)
+    for agent in agents:
+        await agent.close()
 
 
 @some_workers
@@ -240,30 +238,6 @@ def test_keys_are_created_once_and_for_the_owner_only(tmp_path: Path) -> None:
         assert {file.name: file.read_text() for file in keys.iterdir()} == made
     secrets = [line for text in made.values() for line in text.splitlines() if line[0] != "#"]
     assert not any(secret in line for secret in secrets for line in again.output)
-
-
-async def test_variables_set_what_no_flag_sets(tmp_path: Path) -> None:
-    variables = {
-        "AUTOPUSH_MAX_DATA": "5630",
-        "AUTOPUSH_MAX_NOTIFICATION_TTL": "100",
-        "AUTOPUSH_ENV": "staging",
-        "AUTOPUSH_WORKERS": "2",
-        "AUTOPUSH_AUTO_PING_INTERVAL": "3600",
-        "AUTOPUSH_ENDPOINT_HOSTNAME": "localhost",
-    }
-    with running_service(tmp_path, "--env", "flag", **variables) as running:
-        agent = await running.connect()
-        hello = agent.received[0]
-        assert (hello["env"], hello["ping"]) == ("flag", 3600)
-        assert len(running.workers) == 2
-        _, endpoint = await agent.register()
-        assert endpoint.startswith(f"http://localhost:{running.endpoint_port}/wpush/v1/")
-        async with application_server() as http:
-            # As large as the largest body that a sender has put into base64.
-            answer = await http.push(endpoint, bytes(5624), ttl=101)
-        assert answer.headers["TTL"] == "100"
-        assert len((await agent.notification())["data"]) == 7499
-        await agent.close()
 
 
 # ── several on one folder ────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ import pytest
 from support.application_server import ApplicationServer
 from support.damaged_store import damage_log, damage_pages_with
 from support.data_store import DataStore, uaid
-from support.service import Service, new_subscriber, service
+from support.service import Service, new_subscriber
 from support.small_disk import fill, small_disk
 from support.soak import each_number_of_workers
 from support.user_agent import UserAgent
@@ -24,7 +24,6 @@ from support.user_agent import UserAgent
 pytestmark = pytest.mark.slow
 
 CUT_SHORT = 1
-MORE_THAN_ANY_DISK = str(10**15)
 
 HANGING = """
 import os, sys, time
@@ -81,28 +80,6 @@ async def health(running: Service) -> tuple[int, dict[str, Any]]:
 
 
 @each_number_of_workers()
-async def test_below_the_reserve_senders_get_205_and_user_agents_are_served(
-    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent], workers: int
-) -> None:
-    options = ("--min-free-space", MORE_THAN_ANY_DISK, "--workers", str(workers))
-    async with service(tmp_path, *options) as running:
-        agent, endpoint = await new_subscriber(running, agents)
-        for _ in range(3):
-            answered = await sender.push(endpoint)
-            assert (answered.status, answered.document["errno"]) == (503, 205)
-            assert int(answered.headers["Retry-After"]) > 0
-        status, document = await health(running)
-        assert (status, document["status"]) == (503, "NOT OK")
-        assert document["router"] == {"status": "OK"}
-        error = "The disk is nearly full: new messages are refused"
-        assert document["storage"] == {"status": "NOT OK", "error": error}
-        await agent.close()
-        agents.append(await running.connect(agent.uaid))
-        [line] = fields(running, error)
-        assert line["free"] < line["min_free_space"] == int(MORE_THAN_ANY_DISK)
-
-
-@each_number_of_workers()
 async def test_sigterm_ends_a_service_whose_store_hangs(
     tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent], workers: int
 ) -> None:
@@ -125,20 +102,6 @@ async def test_sigterm_ends_a_service_whose_store_hangs(
         flag.unlink()
     assert code == (CUT_SHORT if workers == 1 else 0)  # a supervisor has ended in order
     assert fields(running, "The shutdown did not end in time and is cut short")
-
-
-async def test_sigterm_ends_a_service_whose_store_a_stopped_process_keeps_locked(
-    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
-) -> None:
-    async with service(tmp_path) as running:
-        agent, endpoint = await new_subscriber(running, agents)
-        async with locked(tmp_path / "autopush.sqlite"):
-            pushed = asyncio.ensure_future(sender.push(endpoint))
-            assert (await agent.notification())["version"]
-            began = time.monotonic()
-            assert await running.stop() == 0
-            assert time.monotonic() - began < 30
-            pushed.cancel()
 
 
 async def test_a_damaged_page_is_an_error_line_and_health_is_not_ok(tmp_path: Path) -> None:
@@ -178,22 +141,6 @@ async def test_after_a_kill_the_store_is_checked_at_the_start(
     assert await running.stop() == 0
     assert len(fields(running, "The store is damaged")) == 1
     assert fields(running, "The store was not closed, and is not damaged") == []
-
-
-async def test_a_start_waits_for_a_process_that_has_the_store_locked(tmp_path: Path) -> None:
-    async with service(tmp_path):
-        pass
-    running = Service(tmp_path, ())
-    async with locked(tmp_path / "autopush.sqlite", "-open") as pid:
-        starting = asyncio.ensure_future(running.start())
-        event = "Waiting for another process that has the store locked"
-        await running.logged(event)
-        assert not starting.done()
-    await starting
-    assert await running.stop() == 0
-    [line] = fields(running, event)
-    assert len(line["locked_by"]) == 1
-    assert line["locked_by"][0].endswith(f"(pid {pid})")
 
 
 @each_number_of_workers()
@@ -247,25 +194,6 @@ async def test_a_full_disk_refuses_new_messages_alone_and_heals_also_after_a_kil
         assert await running.stop() == 0
     assert len(fields(running, nearly_full)) == 2
     assert "Traceback" not in "".join(running.output)
-
-
-@each_number_of_workers()
-async def test_a_full_disk_without_a_watermark_is_not_healthy(
-    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent], workers: int
-) -> None:
-    with small_disk(tmp_path / "disk", 32 << 20) as disk:
-        options = ("--min-free-space", "0", "--workers", str(workers))
-        async with service(disk / "data", *options) as running:
-            agent, endpoint = await new_subscriber(running, agents)
-            await agent.close()
-            fill(disk)
-            await fill_by_pushes(sender, endpoint)
-            async with asyncio.timeout(30):  # the last probe counts for a few seconds
-                while (answer := await health(running))[0] == 200:
-                    fill(disk)  # also what the parts of the store have kept in reserve
-                    await asyncio.sleep(0.2)
-            status, document = answer
-            assert (status, document["storage"]["error"]) == (503, "Disk full (writing)")
 
 
 async def fill_by_pushes(sender: ApplicationServer, endpoint: str) -> tuple[int, str]:

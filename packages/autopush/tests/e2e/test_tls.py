@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +13,7 @@ import pytest
 
 from support.application_server import ApplicationServer, application_server
 from support.certificates import Authority, CertificateFiles
-from support.service import Service, refusal, service
+from support.service import Service, service
 from support.sockets import open_files
 from support.user_agent import UserAgent
 
@@ -85,63 +84,6 @@ async def test_a_message_comes_through_over_wss_and_https(
     assert running.errors == []
 
 
-async def test_a_page_is_served_over_https_by_an_endpoint_node(
-    tmp_path: Path, authority: Authority, files: CertificateFiles
-) -> None:
-    options = (*files.options, "--endpoint-url", "https://push.example")
-    async with (
-        service(tmp_path / "data", *options, command="endpoint") as running,
-        application_server(tls=authority.client()) as client,
-    ):
-        assert running.endpoint.startswith("https://127.0.0.1:")
-        assert (await client.request("GET", f"{running.endpoint}/status")).status == 200
-
-
-async def test_http_without_tls_ends_the_connection_and_is_not_logged(
-    tmp_path: Path, authority: Authority, files: CertificateFiles, agents: list[UserAgent]
-) -> None:
-    async with tls_service(tmp_path, authority, files) as running:
-        before = len(running.output)
-        for port in (running.websocket_port, running.endpoint_port):
-            for text in (b"GET /status HTTP/1.1\r\nHost: push\r\n\r\n", b"\x16\x03\x01\xff", b""):
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(text)
-                writer.write_eof()
-                answer = await asyncio.wait_for(reader.read(), 10)
-                assert not answer.startswith(b"HTTP/")
-                writer.close()
-        agents.append(await running.connect())
-        assert running.output[before:] == []
-
-
-async def test_a_handshake_that_takes_too_long_is_ended_and_holds_no_place(
-    tmp_path: Path, authority: Authority, files: CertificateFiles, agents: list[UserAgent]
-) -> None:
-    options = ("--open-handshake-timeout", "0.5", "--max-connections", "1")
-    async with tls_service(tmp_path, authority, files, *options) as running:
-        silent = [
-            await asyncio.open_connection("127.0.0.1", running.websocket_port) for _ in range(5)
-        ]
-        agents.append(await running.connect())
-        for reader, writer in silent:
-            assert await asyncio.wait_for(reader.read(), 10) == b""
-            writer.close()
-        await agents[-1].send(messageType="ping")
-        assert await agents[-1].reply() == {}
-
-
-async def test_a_service_stops_while_handshakes_are_under_way(
-    tmp_path: Path, authority: Authority, files: CertificateFiles
-) -> None:
-    async with tls_service(tmp_path, authority, files) as running:
-        sockets = [socket.create_connection(("127.0.0.1", running.endpoint_port)) for _ in range(3)]
-        sockets[0].sendall(b"\x16\x03\x01")
-        await asyncio.wait_for(running.stop(), 10)
-        for each in sockets:
-            each.close()
-    assert running.errors == []
-
-
 # ── replacing the certificate ────────────────────────────────────────────────────────────────────
 
 
@@ -173,26 +115,6 @@ async def test_after_sighup_new_connections_get_the_new_certificate_and_old_ones
             answer = await sender.push(endpoint, b"over the old connection")
             assert (await agent.notification())["version"] == answer.message_id
     assert running.errors == []
-
-
-async def test_a_new_certificate_that_cannot_be_used_is_logged_and_the_old_one_stays(
-    tmp_path: Path, authority: Authority, files: CertificateFiles
-) -> None:
-    workers = 2
-    async with tls_service(tmp_path, authority, files, "--workers", str(workers)) as running:
-        (tmp_path / "other").mkdir()
-        other = authority.issue(tmp_path / "other", "renewed.example")
-        files.certificate.write_bytes(other.certificate.read_bytes())  # its key did not come
-        os.kill(running.pid, signal.SIGHUP)
-        await running.logged("the former one stays in use", workers)
-        (line, *_) = [line for line in running.output if "stays in use" in line]
-        assert "ssl_key" in line
-        assert str(files.key) in line
-        assert await names_shown(running.endpoint_port, authority) == {"127.0.0.1"}
-        files.key.write_bytes(other.key.read_bytes())
-        os.kill(running.pid, signal.SIGHUP)
-        await running.logged("A certificate was read again", workers)
-        assert all("PRIVATE" not in line for line in running.output)
 
 
 async def test_a_worker_that_is_restarted_has_the_new_certificate_too(
@@ -285,12 +207,3 @@ async def test_a_node_that_is_not_trusted_keeps_its_users_and_their_messages(
             got = await agents[-1].receive(3, ack=True)
             assert [message["version"] for message in got] == sent
             assert sum("over TLS" in line for line in endpoint_node.output) == 1
-
-
-# ── what is refused at the start ─────────────────────────────────────────────────────────────────
-
-
-def test_a_start_that_is_refused_has_made_nothing(tmp_path: Path) -> None:
-    line = refusal(tmp_path / "data", "serve", "--port", "0", "--ssl-key", "key.pem")
-    assert line == "autopush: --ssl-key needs ssl_cert\n"
-    assert not (tmp_path / "data").exists()

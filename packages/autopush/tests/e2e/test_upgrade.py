@@ -252,69 +252,6 @@ async def test_in_upgrades_under_load_no_connection_is_closed_and_no_push_refuse
     assert running.errors == []
 
 
-@pytest.mark.parametrize("delivery", ["store-first", slow("bypass")])
-async def test_what_is_unacked_is_handed_over_too(tmp_path: Path, delivery: str) -> None:
-    running = EndedService(tmp_path, ["--upgrade-drain", "1", "--direct-delivery", delivery])
-    await running.start()
-    agent = await running.connect()
-    channel, endpoint = await agent.register()
-    async with application_server() as sender:
-        assert (await sender.push(endpoint, b"one", ttl=60)).status == 201
-        assert (await sender.push(endpoint, b"two", ttl=60)).status == 201
-        got = await agent.receive(2)
-        pid = await upgraded_by_pid(running, running.pid)
-        assert await running.ended() == 0
-        try:
-            await agent.ack(got[:1])
-            assert (await agent.register())[0] != channel  # it works, and the ack was handled
-            assert (await sender.push(endpoint, b"three", ttl=60)).status == 201
-            await agent.receive(1, ack=True)
-            await agent.register()
-            await agent.close()
-            again = await running.connect(agent.uaid)
-            assert await again.receive(1, ack=True) == got[1:]
-            await again.silence()
-            await again.close()
-        finally:
-            await stop(pid)
-    assert running.errors == []
-
-
-@pytest.mark.parametrize("tls", [False, slow(True, name="under TLS")], ids=["plain", "TLS"])
-@pytest.mark.parametrize("workers", [slow("1"), "2"])
-async def test_when_an_upgrade_begins_to_require_accounts_nobody_without_one_is_kept(
-    tmp_path: Path, workers: str, tls: bool
-) -> None:
-    authority = Authority(tmp_path)
-    data, config = tmp_path / "data", tmp_path / "autopush.toml"
-    config.write_text("")
-    options = ["--workers", workers, "--upgrade-drain", "600", "--config", str(config)]
-    running = EndedService(data, [*options, *(authority.issue(tmp_path).options if tls else [])])
-    running.tls = authority.client() if tls else None
-    await running.start()
-    token = run_command(["user", "add", "ann", "--data", str(data)]).stdout.strip()
-    strangers = [await running.connect() for _ in range(4)]
-    silent = [await UserAgent.connect(running.websocket, tls=running.tls) for _ in range(4)]
-    config.write_text("accounts_required = true\n")
-    pid = await upgraded_by_pid(running, running.pid)
-    try:
-        for agent in silent:
-            with suppress(ConnectionClosed):  # if it is closed already
-                await agent.send(messageType="hello", use_webpush=True)
-        assert {await agent.closed() for agent in strangers} == {1008}
-        # One whose hello comes before the next version has said whom it admits is sent away.
-        assert {await agent.closed() for agent in silent} <= {1001, 1008}
-        assert not any(agent.received for agent in silent)
-        url = f"{running.websocket.rstrip('/')}/{token}"
-        admitted = await UserAgent.connect(url, tls=running.tls)
-        await admitted.hello()
-        await admitted.close()
-        assert await running.ended() == 0
-    finally:
-        await stop(pid)
-    assert running.errors == []
-
-
 @pytest.mark.slow
 @workers
 async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accepted(
@@ -363,55 +300,6 @@ async def test_a_next_version_that_is_killed_while_it_starts_is_noticed_by_nobod
             assert traffic.statuses.keys() == {201}
             await traffic.all_received()
         assert running.runs
-
-
-def workers_of(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-async def _is_open(agent: UserAgent) -> bool:
-    try:
-        pong = await agent.socket.ping()
-        async with asyncio.timeout(COMMAND_TIMEOUT):
-            await pong
-    except ConnectionClosed:
-        return False
-    return True
-
-
-@pytest.mark.slow
-async def test_a_worker_of_the_next_version_that_is_killed_takes_its_connections_alone_along(
-    tmp_path: Path,
-) -> None:
-    running = EndedService(tmp_path, ["--workers", "2", "--upgrade-drain", "1"])
-    await running.start()
-    agents = [await running.connect() for _ in range(24)]
-    endpoints = [(await agent.register())[1] for agent in agents]
-    async with application_server() as sender:
-        for endpoint in endpoints:
-            assert (await sender.push(endpoint, b"x", ttl=600)).status == 201
-        unacked = [await agent.notification() for agent in agents]
-        pid = await upgraded_by_pid(running, running.pid)
-        try:
-            os.kill(workers_of(pid)[0], signal.SIGKILL)  # while it takes over, or after that
-            assert await running.ended() == 0
-            were_open, connected = [], []
-            for agent, message in zip(agents, unacked, strict=True):
-                were_open.append(await _is_open(agent))
-                if not were_open[-1]:
-                    agent = await running.connect(agent.uaid)
-                    assert (await agent.notification())["version"] == message["version"]
-                await agent.ack([message])
-                await agent.register()  # the ack was handled
-                await agent.close()
-                connected.append(await running.connect(agent.uaid))
-            assert not all(were_open)
-            assert any(were_open)
-            await asyncio.gather(*(agent.silence() for agent in connected))
-            for agent in connected:
-                await agent.close()
-        finally:
-            await stop(pid)
 
 
 async def _next(agent: UserAgent) -> Message | None:

@@ -1,14 +1,20 @@
 """Web Push from outside: what the integration tests of the original and of autopush-rs check."""
 
+import asyncio
+import json
+import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
+from support import wire
 from support.application_server import (
     AESGCM,
     Answer,
     ApplicationServer,
 )
+from support.raw_client import raw_client
 from support.service import Service, running_service
 from support.user_agent import Message, UserAgent
 
@@ -71,21 +77,6 @@ async def test_a_client_that_never_says_use_webpush_gets_messages_as_kdes_distri
     assert (await again.notification())["data"]
 
 
-# ── hello, ping, register ────────────────────────────────────────────────────────────────────────
-
-
-async def test_registering_a_channel_twice_gives_two_endpoints_of_one_channel(
-    connect: Connect, sender: ApplicationServer
-) -> None:
-    agent, channel, first = await subscribed(connect)
-    _, second = await agent.register(channel)
-    assert first != second
-    for endpoint in (first, second):
-        answer = await sender.push(endpoint)
-        message = await agent.notification()
-        assert (message["channelID"], message["version"]) == (channel, answer.message_id)
-
-
 # ── acks ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -122,3 +113,31 @@ async def test_a_direct_message_that_is_not_acked_comes_again(
     await agent.ack([first])
     await agent.close()
     await (await connect(agent.uaid)).silence()
+
+
+# ── user agents that are slow ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.slow
+@either_delivery
+async def test_messages_a_user_agent_does_not_read_are_delivered_later(
+    running: Service, sender: ApplicationServer
+) -> None:
+    async with raw_client(running.websocket_port) as client:
+        await client.hello()
+        channel = str(uuid.uuid4())
+        register = {"messageType": "register", "channelID": channel}
+        client.send(wire.text(json.dumps(register).encode()))
+        endpoint = json.loads((await client.frame())[1])["pushEndpoint"]
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        body = bytes(4096)
+        answers = await asyncio.gather(*(sender.push(endpoint, body) for _ in range(120)))
+        client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        waiting = {answer.message_id for answer in answers}
+        got: Counter[str] = Counter()
+        while waiting - got.keys():
+            message = json.loads((await client.frame())[1])
+            got[message["version"]] += 1
+            update = {"channelID": channel, "version": message["version"]}
+            client.send(wire.text(json.dumps({"messageType": "ack", "updates": [update]}).encode()))
+    assert got == Counter(waiting)

@@ -47,15 +47,6 @@ async def push(endpoint: str) -> int:
         return (await sender.push(endpoint, b"x", ttl=60)).status
 
 
-async def test_user_agents_that_return_and_pushes_to_them_come_together(running: Service) -> None:
-    async with subscribers(running) as agents:
-        for agent, endpoint in agents.items():
-            assert await push(endpoint) == 201
-            message = await agent.notification()
-            await agent.ack([message])
-    assert running.errors == []
-
-
 def open_sockets(pid: int) -> int:
     return sum("socket" in target for target in open_files(pid))
 

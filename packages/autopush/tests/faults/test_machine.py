@@ -24,9 +24,7 @@ from urllib.parse import urlsplit
 import apsw
 import pytest
 
-from support.ack_ledger import AckLedger, AgentConnection
 from support.application_server import application_server
-from support.bad_input import refusal
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import ministack
 from support.fault_proxy import FaultProxy
@@ -197,20 +195,6 @@ async def run_with_faults(
     return ledger
 
 
-async def test_an_ack_that_came_before_the_message_was_stored_is_not_settled() -> None:
-    acks, accepted, content = AckLedger(), set[str](), b""
-    acks.confirm(["version"], AgentConnection())
-    await acks.look(lambda: content, accepted)
-    assert acks.settled == 0
-    content = b"version"
-    accepted.add("version")
-    await acks.look(lambda: content, accepted)
-    assert acks.settled == 0
-    content = b""
-    await acks.look(lambda: content, accepted)
-    assert acks.settled == 1
-
-
 # ── all faults at once ───────────────────────────────────────────────────────────────────────────
 
 
@@ -320,54 +304,10 @@ async def test_after_any_error_of_the_disk_messages_are_accepted_again(
 
 
 @each_number_of_workers()
-async def test_messages_fill_the_disk_and_when_they_are_acked_others_are_accepted(
-    tmp_path: Path, workers: int
-) -> None:
-    limits = ["--endpoint-rate=none", "--max-stored-messages=0", "--max-stored-bytes=0"]
-    limits.append(f"--min-free-space={FILLED_BUT}")
-    async with (
-        service_on_small_disk(tmp_path, MachineFaults(tmp_path), workers, *limits, size=FILLED) as (
-            service,
-            _,
-        ),
-        application_server() as server,
-    ):
-        agent = await service.connect()
-        _, endpoint = await agent.register()
-        await agent.close()
-        stored, last = set[str](), 201
-        while last == 201:
-            pushes = (server.push(endpoint, bytes(3000), ttl=DAY) for _ in range(50))
-            answers = await asyncio.gather(*pushes)
-            stored |= {each.message_id for each in answers if each.status == 201}
-            last = max(each.status for each in answers)
-        assert {refusal(each) for each in answers if each.status != 201} == {(503, 205)}
-        again = await service.connect(agent.uaid)
-        assert again.uaid == agent.uaid
-        got = {each["version"] for each in await again.receive(len(stored), ack=True)}
-        assert got == stored
-        async with asyncio.timeout(HEALED):
-            while (answer := await server.push(endpoint, ttl=DAY)).status != 201:
-                assert refusal(answer) == (503, 205)
-                await asyncio.sleep(0.1)
-        assert (await again.notification())["version"] == answer.message_id
-        print(f"{len(stored):,} messages of 3000 bytes filled the disk")
-        await again.close()
-
-
-@each_number_of_workers()
+@pytest.mark.parametrize("kill", [False, True], ids=["", "a worker starts meanwhile"])
 async def test_a_clock_a_month_ahead_deletes_nothing_that_is_stored(
-    tmp_path: Path, workers: int
+    tmp_path: Path, workers: int, kill: bool
 ) -> None:
-    await set_clock_a_month_ahead(tmp_path, workers)
-
-
-@each_number_of_workers(beyond=(2,))
-async def test_nor_when_a_worker_starts_meanwhile(tmp_path: Path, workers: int) -> None:
-    await set_clock_a_month_ahead(tmp_path, workers, kill=True)
-
-
-async def set_clock_a_month_ahead(tmp_path: Path, workers: int, *, kill: bool = False) -> None:
     """It is set back before the service believes it; a service that is started with it does."""
     machine = MachineFaults(tmp_path)
     async with (

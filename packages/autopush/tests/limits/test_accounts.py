@@ -75,10 +75,6 @@ def test_or_it_is_in_the_header_authorization() -> None:
     assert account_of(request(f"/{OTHER}", authorization="Basic eDp5")) == EVE.token_hash
 
 
-def test_every_account_that_is_known_is_admitted(limits: AccountLimits) -> None:
-    assert [limits.admit(each.token_hash) for each in (ANN, EVE)] == [ANN, EVE]
-
-
 @pytest.mark.parametrize("path", ["/", "", "/ws", "/ws/", "/my/very/long/path/without/a/token"])
 def test_without_a_token_it_is_401_with_a_challenge(
     limits: AccountLimits, metrics: Metrics, path: str
@@ -145,21 +141,6 @@ async def test_the_sessions_of_a_revoked_account_are_ended(
     assert ended == [ANN.token_hash]
 
 
-async def test_one_who_is_added_again_at_once_does_not_keep_the_old_sessions(
-    limits: AccountLimits, reader: Reader
-) -> None:
-    ended: list[object] = []
-
-    async def end(identities: object) -> None:
-        ended.append(identities)
-
-    limits.end_sessions = end
-    limits.open(ANN.token_hash)
-    reader.accounts["ann"] = Account("ann", hash_secret("d" * 43), 2)
-    await limits.load()
-    assert ended == [[ANN.token_hash]]
-
-
 def test_above_its_quota_an_account_gets_429_until_a_connection_ends(
     limits: AccountLimits, metrics: Metrics
 ) -> None:
@@ -169,14 +150,6 @@ def test_above_its_quota_an_account_gets_429_until_a_connection_ends(
     assert recorded(metrics, LIMIT_REFUSED, limit="account_connections") == 1
     limits.close(ANN.token_hash)
     limits.admit_connection(ANN.token_hash)
-
-
-def test_an_account_without_a_quota_has_as_many_connections_as_it_likes(
-    limits: AccountLimits,
-) -> None:
-    for _ in range(100):
-        limits.admit_connection(EVE.token_hash)
-        limits.open(EVE.token_hash)
 
 
 async def test_the_quota_is_one_for_all_workers_and_free_when_a_worker_has_ended(

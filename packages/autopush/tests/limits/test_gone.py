@@ -9,7 +9,7 @@ from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.syntax import decode_base64url
 from autopush.webpush.tokens import KeyRing, new_key
-from support.connection_harness import ENDPOINT, UAID, Harness
+from support.connection_harness import ENDPOINT, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.recorded import recorded
 from support.senders import Sender
@@ -74,19 +74,6 @@ async def test_all_endpoints_of_a_sender_count_together_and_others_not(harness: 
         assert await limited.push(number, SENDER) == (410, 106)
     assert await limited.push(4, SENDER) == (429, 203)
     assert await limited.push(4, OTHER) == (410, 106)
-
-
-async def test_whoever_only_names_a_key_does_not_have_its_owner_limited(harness: Harness) -> None:
-    await harness.known_user()
-    limited = Limited(harness)
-    await limited.push(1, SENDER)
-    token = OTHER.token({"aud": ENDPOINT, "exp": harness.clock() + 3600})
-    forged = AES128GCM | {"authorization": f"vapid t={token},k={SENDER.key_text}"}
-    answers = [await limited.endpoint.push(forged, channel=channel(1)) for _ in range(10)]
-    assert {refusal(answer) for answer in answers} == {(410, 106), (429, 203)}
-    limited.delays.clear()
-    assert await limited.push(1, SENDER) == (410, 106)
-    assert limited.delays == []
 
 
 async def test_messages_are_counted_by_verified_key_and_without_one_together(
@@ -168,13 +155,3 @@ async def test_tokens_that_differ_are_not_one_endpoint_that_is_ignored(harness: 
         assert refusal(answer) == (404, 102)
     assert limited.delays == []
     assert dict(limited.gone.senders()) == {}
-
-
-async def test_messages_to_endpoints_that_are_there_are_taken_meanwhile(harness: Harness) -> None:
-    await harness.known_user()
-    limited = Limited(harness)
-    for _ in range(8):
-        await limited.push(1, SENDER)
-    claims = {"aud": ENDPOINT, "exp": harness.clock() + 3600}
-    headers = AES128GCM | {"authorization": SENDER.vapid(claims)}
-    assert (await limited.endpoint.push(headers, uaid=UAID)).status == 201

@@ -105,17 +105,6 @@ async def test_a_hello_that_fails_gives_its_place_to_the_next(hold: Hold) -> Non
     assert failing.received() == [TRY_AGAIN]
 
 
-async def test_client_addresses_take_turns(hold: Hold) -> None:
-    harness = await Harness.open()
-    held = hold(harness, most=1)
-    await arrive(harness, "192.0.2.1", 20)
-    for address in ("192.0.2.2", "2001:db8::1"):
-        await arrive(harness, address)
-    (other,) = await arrive(harness, "192.0.2.3")
-    await held.answer(4)
-    assert other.connection in held.started[:5]
-
-
 async def test_the_addresses_of_one_ipv6_network_take_their_turns_together(hold: Hold) -> None:
     harness = await Harness.open()
     held = hold(harness, most=1)
@@ -184,10 +173,3 @@ async def test_who_leaves_while_waiting_takes_no_turn(hold: Hold) -> None:
     await held.answer(2)
     assert is_answered(staying)
     assert leaving.connection not in held.started
-
-
-async def test_by_default_hellos_leave_most_of_a_store_to_others(hold: Hold) -> None:
-    harness = await Harness.open()
-    held = hold(harness, most=HELLOS_IN_PROGRESS)
-    await arrive(harness, "192.0.2.1", HELLOS_IN_PROGRESS + 10)
-    assert len(held.started) == HELLOS_IN_PROGRESS <= 10_000 // 20

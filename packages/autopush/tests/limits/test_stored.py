@@ -11,7 +11,7 @@ from autopush.delivery.bridged import BridgedUser, Bridges
 from autopush.delivery.calls import Outcome
 from autopush.delivery.router import UserAgentRouter
 from autopush.limits import LONGEST_PAUSE, LimitRefusals, StoredLimits
-from autopush.store.messages import MEASURED_PAGE, PAGE, Stored, row_of, size_of
+from autopush.store.messages import MEASURED_PAGE, PAGE, Stored, row_of
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification, VersionUpdate
@@ -243,30 +243,6 @@ async def test_a_user_agent_that_takes_its_messages_is_never_refused(harness: Ha
     assert harness.stored_versions() == []
 
 
-async def test_a_user_agent_that_connects_again_and_again_and_acks_nothing_is_limited(
-    harness: Harness,
-) -> None:
-    await harness.known_user()
-    worker = Worker(harness, messages=40, store_first=False)
-    for _ in range(30):
-        agent = await harness.hello(UAID)
-        await worker.accepted(5)
-        agent.disconnect()
-        await harness.run_until_idle()
-    assert len(harness.stored_versions()) <= 50
-
-
-async def test_with_bypass_a_user_agent_that_acks_is_not_even_charged(harness: Harness) -> None:
-    await harness.known_user()
-    agent = await harness.identified(UAID)
-    worker = Worker(harness, messages=8, store_first=False)
-    harness.engine.calls.clear()
-    for _ in range(50):
-        assert await worker.send() is Outcome.DONE
-        agent.ack(*agent.received())
-    assert queries(harness) == 0
-
-
 async def test_it_is_charged_until_it_has_acked_what_was_stored(harness: Harness) -> None:
     await harness.known_user()
     for _ in range(PAGE + 1):
@@ -366,8 +342,3 @@ async def test_counting_ends_where_the_limit_is_reached(harness: Harness) -> Non
     assert (await current.measure(UAID, Stored(2 * MEASURED_PAGE, 1_000_000))).messages == 40
     assert (await current.measure(UAID, Stored(1000, 4000))).messages == 40
     assert queries(harness) == 4
-
-
-def test_the_size_of_a_message_is_that_of_its_data_and_headers() -> None:
-    assert size_of(None, None) == 0
-    assert size_of("abc", {"encoding": "x", "dh": "yz"}) == 3 + 9 + 4

@@ -4,13 +4,10 @@ import json
 
 import pytest
 
-from autopush.limits import MAX_BATCH, PER_ADDRESS
+from autopush.limits import PER_ADDRESS
 from autopush.protocol.effects import PROTOCOL_VIOLATION
-from autopush.protocol.session import Rules
-from autopush.settings import Settings
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED
-from keytables import Unavailable
 from support import wire
 from support.connection_harness import CHANNEL, LOOPBACK, OTHER, PEER, UAID, Harness, UserAgent
 from support.recorded import recorded
@@ -99,21 +96,6 @@ async def test_user_agents_of_one_address_register_only_so_often_together() -> N
     for address in ("192.0.2.2", LOOPBACK):
         agent = await identified(harness, address)
         assert await status(harness, agent, "register", 1) == 200, address
-
-
-async def test_a_trusted_proxy_is_not_limited_as_an_address() -> None:
-    harness = await Harness.open(registration_rate=Rate(1, "h"))
-    for _ in range(PER_ADDRESS + 2):
-        agent = await identified(harness, LOOPBACK)
-        assert await status(harness, agent, "register", 1) == 200
-
-
-async def test_by_default_a_user_agent_can_renew_all_its_channels_within_an_hour() -> None:
-    harness = await Harness.open(registration_rate=Settings().registration_rate)
-    limits = harness.node.limits
-    for _ in range(2 * Rules().max_channels):
-        assert limits.refuse_registration(UAID, PEER, is_new=False) is None
-    assert limits.refuse_registration(UAID, PEER, is_new=False) is not None
 
 
 async def test_what_waits_for_the_store_goes_on_after_a_refusal() -> None:
@@ -274,34 +256,3 @@ async def test_messages_are_counted_across_connections_and_by_address() -> None:
     elsewhere = await identified(harness, "192.0.2.2")
     elsewhere.send(3 * NACK)
     assert is_open(elsewhere)
-
-
-async def test_what_was_sent_to_a_closed_connection_is_saved() -> None:
-    harness = await Harness.open(message_rate=Rate(5, "h"))
-    agent = await harness.subscribed()
-    message = harness.message(agent.uaid)
-    assert agent.connection.deliver(message, None)
-    agent.send(10 * NACK)
-    await harness.run_until_idle()
-    assert harness.stored_versions() == [message.version]
-
-
-async def test_a_default_rate_counts_in_numbers_that_cost_no_memory() -> None:
-    harness = await Harness.open(message_rate=Settings().message_rate)
-    assert 1 < harness.node.limits.message_batch <= MAX_BATCH <= 256
-
-
-async def test_without_limits_nothing_is_refused(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    agent.send(3000 * NACK)
-    for each in range(50):
-        await harness.run_until_idle()
-        assert await status(harness, agent, "register", each) == 200
-    assert is_open(agent)
-
-
-async def test_a_refused_register_is_not_one_that_failed(harness: Harness) -> None:
-    """A failure of the store still has its own status."""
-    agent = await harness.subscribed()
-    harness.engine.fail("update message", Unavailable("gone"))
-    assert await status(harness, agent, "register", 1) == 503

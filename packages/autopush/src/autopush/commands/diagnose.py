@@ -387,7 +387,7 @@ async def _ask_node(
     finally:
         nodes.close()
         wheel.close()
-    if user.record.node_id is None and set(outcomes) == {Outcome.ABSENT}:
+    if user.record.node_id is None and {*outcomes} <= {Outcome.ABSENT, Outcome.REFUSED}:
         return None
     return Outcome.DONE if Outcome.DONE in outcomes else outcomes[0]
 

@@ -1,23 +1,73 @@
 """Broken frames, messages and requests: one of each kind, on the ports of a running service.
 
-All others are in the tests of `autopush.net`, `autopush.protocol` and `autopush.webpush`.
+All others are in the tests of `autopush.net`, `autopush.protocol` and `autopush.webpush`, and in
+`packages/autopush/tests/faults/test_fuzzed_worker.py`.
+
+Rule: after each test a bystander that was connected all the time gets what is sent to it, exactly
+once, and the service has logged no error.
 """
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 
 from autopush.api.matrix import MAX_BODY
 from autopush.webpush.syntax import decode_base64url
 from support import wire
-from support.application_server import ApplicationServer
-from support.bad_input import CHANNEL, VALUES, delivers_only, path_of, push_head, refusal
+from support.application_server import ApplicationServer, application_server
+from support.bad_input import CHANNEL, VALUES, path_of
 from support.raw_client import RawClient, raw_client
-from support.service import Service
+from support.service import Service, running_service
 from support.user_agent import UserAgent
 
 Connect = Callable[..., Awaitable[UserAgent]]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    data = tmp_path_factory.mktemp("bad-input")
+    with running_service(data) as service:
+        yield service
+
+
+@pytest.fixture(autouse=True)
+async def bystander(running: Service) -> AsyncIterator[None]:
+    """Another user agent, which must not notice anything."""
+    agent = await running.connect()
+    _, endpoint = await agent.register()
+    yield
+    async with application_server() as server:
+        answer = await server.push(endpoint, b"still there")
+        first, again = await agent.notification(), await server.push(endpoint, b"again")
+        assert first["version"] == answer.message_id
+        assert (await agent.notification())["version"] == again.message_id
+    assert agent.notifications.empty()
+    await agent.close()
+    assert running.errors == []
+
+
+@pytest.fixture
+async def http(running: Service) -> AsyncIterator[RawClient]:
+    """A connection to the endpoint port."""
+    async with raw_client(running.endpoint_port) as client:
+        yield client
+
+
+@pytest.fixture
+async def ws(running: Service) -> AsyncIterator[RawClient]:
+    """A connection to the WebSocket port, not upgraded yet."""
+    async with raw_client(running.websocket_port) as client:
+        yield client
+
+
+@pytest.fixture
+async def target(connect: Connect) -> tuple[UserAgent, str]:
+    """A user agent and an endpoint of its."""
+    agent = await connect()
+    _, endpoint = await agent.register()
+    return agent, endpoint
+
 
 CLOSING_FRAMES: dict[str, tuple[bytes, int]] = {
     "no JSON": (wire.text(b"hello"), 1008),
@@ -57,28 +107,17 @@ async def test_messages_with_values_of_any_kind_are_passed_over_or_refused(
     assert (await agent.notification())["version"] == answer.message_id
 
 
-async def test_a_refused_push_between_pipelined_ones_is_answered_in_its_place(
-    http: RawClient, target: tuple[UserAgent, str]
-) -> None:
-    agent, endpoint = target
-    good = push_head(endpoint, "Content-Length: 0")
-    bad = push_head(endpoint, "Content-Length: 0", ttl="x")
-    http.send(good + bad + good + good + bad)
-    answers = [await http.answer() for _ in range(5)]
-    assert [answer.status for answer in answers] == [201, 400, 201, 201, 400]
-    taken = [answer.message_id for answer in answers if answer.status == 201]
-    assert [message["version"] for message in await agent.receive(3)] == taken
-
-
 async def test_broken_http_is_refused_and_the_connection_closed(
     http: RawClient, target: tuple[UserAgent, str], sender: ApplicationServer
 ) -> None:
     agent, endpoint = target
-    http.send(push_head(endpoint, "Transfer-Encoding: chunked") + "4\r\nbodyXX0\r\n\r\n")
+    head = f"POST {path_of(endpoint)} HTTP/1.1\r\nHost: h\r\nTTL: 60\r\n"
+    http.send(f"{head}Transfer-Encoding: chunked\r\n\r\n4\r\nbodyXX0\r\n\r\n")
     answer = await http.answer()
     assert (answer.document["code"], answer.headers["connection"]) == (400, "close")
     assert await http.end() == b""
-    await delivers_only(agent, sender, endpoint)
+    sent = await sender.push(endpoint)
+    assert (await agent.notification())["version"] == sent.message_id, "nothing came before"
 
 
 NO_REQUESTS: dict[str, tuple[bytes, int, str]] = {
@@ -123,33 +162,3 @@ async def test_a_large_notification_of_a_homeserver_is_reduced_and_delivered(
         path = url.removeprefix(running.endpoint)
         client.send(f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {MAX_BODY + 1}\r\n\r\n")
         assert (await client.answer()).status == 413
-
-
-async def test_a_message_id_is_no_endpoint_and_an_endpoint_no_message_id(
-    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer
-) -> None:
-    agent, endpoint = target
-    answer = await sender.push(endpoint)
-    url = f"{running.endpoint}/wpush/v1/{answer.message_id}"
-    assert refusal(await sender.push(url)) == (404, 102)
-    for text in (path_of(endpoint).rpartition("/")[2], "A" * 8000, answer.message_id[:-8]):
-        assert refusal(await sender.delete(f"{running.endpoint}/m/{text}")) == (400, 102)
-    assert (await agent.notification())["version"] == answer.message_id
-
-
-@pytest.mark.parametrize("port", ["endpoint_port", "websocket_port"])
-async def test_internal_routes_are_404_on_public_ports(
-    running: Service, target: tuple[UserAgent, str], port: str
-) -> None:
-    agent, _ = target
-    body = json.dumps({"channelID": CHANNEL, "version": "forged", "ttl": 60, "timestamp": 1})
-    async with raw_client(getattr(running, port)) as client:
-        for line in (
-            f"PUT /push/{agent.uaid}",
-            f"PUT /notif/{agent.uaid}",
-            f"DELETE /notif/{agent.uaid}/1",
-            f"PUT //push/{agent.uaid}",
-        ):
-            client.send(f"{line} HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n{body}")
-            assert (await client.answer()).status == 404
-    await agent.silence()
