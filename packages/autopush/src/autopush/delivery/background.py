@@ -114,9 +114,10 @@ class BackgroundWrites:
                 return
             await follow(self._store, record, rows, messages)
             node_id = self._placement.node_of(record)
-            if node_id is not None and (
-                record.connected_at != connected_at or node_id != record.node_id
-            ):
+            may_be_back = record.connected_at != connected_at or not self._placement.needs_record(
+                record
+            )
+            if node_id is not None and may_be_back:
                 await notify_node(self._store, self._nodes, record, node_id)
 
         self.start(save)
