@@ -18,8 +18,8 @@ returns what is left: nothing accepted is lost.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET, Struct
 
@@ -313,7 +313,7 @@ class Session:
             return self._refuse("urgency", None, 400, reason)
         request = SetUrgency(min_urgency)
         if min_urgency == self.min_urgency:
-            return self._urgency_set(request)
+            return self._urgency_set(request, True, 0.0)
         return [request]
 
     def _refuse(
@@ -592,23 +592,7 @@ class Session:
     def on_result(self, request: StoreRequest, result: StoreResult, now: float) -> Sequence[Effect]:
         if self.state is State.CLOSED:
             return ()
-        match request, result:
-            case Identify(), Identified():
-                return self._identified(request, result, now)
-            case ReadStored(), StoredPage():
-                return self._page_read(result, now)
-            case Subscribe(), str():
-                return self._subscribed(request, result)
-            case Unsubscribe(), None:
-                return self._unsubscribed(request)
-            case ChangeTable(), bool():
-                return self._table_changed() if result else self.close(NORMAL_CLOSURE, REPLACED)
-            case SetUrgency(), bool():
-                if not result:
-                    return self.close(NORMAL_CLOSURE, REPLACED)
-                return self._urgency_set(request)
-            case _:
-                raise TypeError(f"{result!r} is no result of {request!r}")
+        return _ANSWERS[type(request)].done(self, request, result, now)
 
     def on_refused(self, request: UserChange, refusal: TooOften) -> Sequence[Effect]:
         """A rate limit refused the request."""
@@ -620,19 +604,30 @@ class Session:
             return ()
         if failure is StoreFailure.TABLE_GONE:
             return self._reset_user(DropReason.NO_MESSAGE_TABLE)
-        overloaded = failure is StoreFailure.OVERLOADED
-        match request:
-            case Subscribe() | Unsubscribe() | SetUrgency():
-                reason = "overloaded" if overloaded else "storage error"
-                return [*self._refuse(*_named(request), 503, reason), *self._continue()]
-            case ReadStored() if overloaded:
-                return [SetTimer(READ_RETRY_DELAY, TimerReason.RETRY_READ)]
-            case ChangeTable() if overloaded:
-                self._step(Event.FAILED)
-                self._table = TableState.CURRENT
-                return [SetTimer(TABLE_CHANGE_DELAY, TimerReason.ROTATE), *self._continue()]
-            case Identify() if overloaded:
-                return [SetTimer(CLOSE_DELAY, TimerReason.CLOSE)]
+        return _ANSWERS[type(request)].failed(self, request, failure is StoreFailure.OVERLOADED)
+
+    def _change_failed(self, request: UserChange, overloaded: bool) -> Sequence[Effect]:
+        reason = "overloaded" if overloaded else "storage error"
+        return [*self._refuse(*_named(request), 503, reason), *self._continue()]
+
+    def _read_failed(self, request: ReadStored, overloaded: bool) -> Sequence[Effect]:
+        if overloaded:
+            return [SetTimer(READ_RETRY_DELAY, TimerReason.RETRY_READ)]
+        return self._broken(request)
+
+    def _table_change_failed(self, request: ChangeTable, overloaded: bool) -> Sequence[Effect]:
+        if not overloaded:
+            return self._broken(request)
+        self._step(Event.FAILED)
+        self._table = TableState.CURRENT
+        return [SetTimer(TABLE_CHANGE_DELAY, TimerReason.ROTATE), *self._continue()]
+
+    def _identify_failed(self, request: Identify, overloaded: bool) -> Sequence[Effect]:
+        if overloaded:
+            return [SetTimer(CLOSE_DELAY, TimerReason.CLOSE)]
+        return self._broken(request)
+
+    def _broken(self, _request: StoreRequest) -> Sequence[Effect]:
         return [*self._refuse_hello(503, "error"), *self.close(INTERNAL_ERROR, "try again")]
 
     def _identified(self, request: Identify, result: Identified, now: float) -> Sequence[Effect]:
@@ -665,7 +660,7 @@ class Session:
                 effects += self._on_idle(now)
         return effects if result.new else [*effects, *self.check_storage()]
 
-    def _subscribed(self, request: Subscribe, endpoint: str) -> Sequence[Effect]:
+    def _subscribed(self, request: Subscribe, endpoint: str, _now: float) -> Sequence[Effect]:
         self._step(Event.DONE)
         self._own_counts().registers += 1
         self.metrics.register[self.kind].value += 1
@@ -676,7 +671,7 @@ class Session:
             self.drain.channel_changed(channel_id, is_subscribed=True)
         return [Send(messages.registered(channel_id, endpoint)), *self._continue()]
 
-    def _unsubscribed(self, request: Unsubscribe) -> Sequence[Effect]:
+    def _unsubscribed(self, request: Unsubscribe, _result: None, _now: float) -> Sequence[Effect]:
         self._step(Event.DONE)
         self._own_counts().unregisters += 1
         code = UNREGISTER_CODES[0] if request.code is None else request.code
@@ -690,21 +685,27 @@ class Session:
         dropped = [version for version, sent in unacked if sent.channel_id == channel_id]
         return [Send(messages.unregistered(request.spelling)), *self._complete(dropped)]
 
-    def _urgency_set(self, request: SetUrgency) -> Sequence[Effect]:
+    def _urgency_set(self, request: SetUrgency, is_newest: bool, _now: float) -> Sequence[Effect]:
+        if not is_newest:
+            return self.close(NORMAL_CLOSURE, REPLACED)
         self._step(Event.DONE)
         if is_below(request.min_urgency, self.min_urgency):
             self._recheck = True
         self.min_urgency = request.min_urgency
         return [Send(messages.URGENCY_SET), *self._continue()]
 
-    def _table_changed(self) -> Sequence[Effect]:
+    def _table_changed(
+        self, _request: ChangeTable, is_newest: bool, _now: float
+    ) -> Sequence[Effect]:
+        if not is_newest:
+            return self.close(NORMAL_CLOSURE, REPLACED)
         self._step(Event.TABLE_CHANGED)
         self._table = TableState.CURRENT
         return self.check_storage()
 
     # --- stored messages and acks -----------------------------------------------------------------
 
-    def _page_read(self, page: StoredPage, now: float) -> Sequence[Effect]:
+    def _page_read(self, _request: ReadStored, page: StoredPage, now: float) -> Sequence[Effect]:
         drain = self.drain
         if drain is None:
             return ()
@@ -836,6 +837,25 @@ class Session:
             return False
         self.state = state
         return True
+
+
+class _Answers(NamedTuple):
+    """What follows from a store request: `done(session, request, result, now)`, or
+    `failed(session, request, overloaded)`.
+    """
+
+    done: Callable[[Session, Any, Any, float], Sequence[Effect]]
+    failed: Callable[[Session, Any, bool], Sequence[Effect]]
+
+
+_ANSWERS: Final[Mapping[type, _Answers]] = {
+    Identify: _Answers(Session._identified, Session._identify_failed),
+    ReadStored: _Answers(Session._page_read, Session._read_failed),
+    Subscribe: _Answers(Session._subscribed, Session._change_failed),
+    Unsubscribe: _Answers(Session._unsubscribed, Session._change_failed),
+    SetUrgency: _Answers(Session._urgency_set, Session._change_failed),
+    ChangeTable: _Answers(Session._table_changed, Session._table_change_failed),
+}
 
 
 def _named(request: UserChange) -> tuple[str, str | None]:
