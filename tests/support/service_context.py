@@ -1,8 +1,8 @@
 """What the start of a service prepares, for workers in the process of a test."""
 
-import time
 from pathlib import Path
 
+from autopush.clock import ServiceClock
 from autopush.keys import ServiceKeys
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
@@ -11,7 +11,6 @@ from autopush.settings import Settings
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import SharedMetrics
 from autopush.webpush.tokens import new_key
-from keytables.clock_guard import read_clocks
 
 
 def service_context(
@@ -30,8 +29,6 @@ def service_context(
     settings, sockets = bind(settings)
     keys = ServiceKeys((new_key(),), (new_key(),))
     metrics = SharedMetrics(METRICS, workers)
-    certificates, clocks = Certificates(settings), read_clocks(time.time)
+    certificates, clock = Certificates(settings), ServiceClock()
     urls = [settings.node_url(port_of(each["router"])) for each in sockets if "router" in each]
-    return ServiceContext(
-        settings, keys, certificates, sockets, metrics, {}, clocks, node_urls=urls
-    )
+    return ServiceContext(settings, keys, certificates, sockets, metrics, {}, clock, node_urls=urls)

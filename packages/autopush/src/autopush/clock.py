@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from keytables.clock_guard import ClockReading
+
 Clock = Callable[[], float]
 """Returns seconds since the epoch. Tests pass their own."""
 
@@ -24,6 +26,10 @@ class ServiceClock:
 
     def __init__(self, own: Clock = time.time, ahead: float = 0.0) -> None:
         self.own, self.ahead = own, ahead
+        self.first_reading: ClockReading | None = None
+        """At the start of the service, so that a worker that is restarted notices a clock that was
+        set meanwhile.
+        """
 
     def __call__(self) -> float:
         return self.own() + self.ahead

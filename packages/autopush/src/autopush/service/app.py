@@ -12,7 +12,7 @@ from autopush.admission import OpenConnections
 from autopush.api.matrix import MAX_BODY as MAX_MATRIX_BODY
 from autopush.api.matrix import PATH as MATRIX_PATH
 from autopush.api.memory_usage import memory_usage
-from autopush.clock import Clock
+from autopush.clock import Clock, ServiceClock
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone
 from autopush.keys import ServiceKeys
 from autopush.limits import TokenBuckets
@@ -35,7 +35,6 @@ from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 from autopush.telemetry.process import DescriptorShortage, ProcessMetrics
 from keytables import KeytablesError
-from keytables.clock_guard import ClockReading
 
 MAX_NODE_BODY: Final = 512 * 1024
 MAX_PAGE_BODY: Final = 4096
@@ -55,9 +54,7 @@ CHECKS_TIMEOUT: Final = 5.0
 class ServiceContext:
     """What the start of the service has prepared for its workers.
 
-    `sockets`: of each worker. `broadcasts`: versions at the start. `first_reading`: of the clocks,
-    at the start of the service, so that a restarted worker notices a clock that was set meanwhile.
-    `clock_ahead`: of `ServiceClock`, then.
+    `sockets`: of each worker. `broadcasts`: versions at the start.
     `siblings`: of each worker its sockets to the others and to other versions. `node_urls`: the
     base of its node ID. `instances`: the end of its node ID. `successors`: of each worker the other
     end of its socket to the next version.
@@ -69,8 +66,7 @@ class ServiceContext:
     sockets: Sequence[Sockets]
     metrics: SharedMetrics
     broadcasts: Mapping[str, str]
-    first_reading: ClockReading
-    clock_ahead: float = 0.0
+    clock: ServiceClock
     siblings: Sequence[dict[int, socket.socket]] = ()
     node_urls: Sequence[str] = ()
     instances: Sequence[str] = ()
@@ -153,7 +149,7 @@ class Worker:
                 store,
                 metrics,
                 clock,
-                first_reading=service.first_reading,
+                first_reading=service.clock.first_reading,
                 key_hash=settings.key_hash,
             )
             self._background.append(maintenance.run)

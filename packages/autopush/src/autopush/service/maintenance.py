@@ -99,7 +99,7 @@ class Maintenance:
     metrics: Metrics
     clock: Clock
     _: KW_ONLY
-    first_reading: ClockReading
+    first_reading: ClockReading | None
     key_hash: str = field(repr=False)
     steady: Clock = steady_clock
     sleep: Sleep = asyncio.sleep

@@ -145,7 +145,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
     divide(settings)
     clock = ServiceClock()
     stop.run(try_store(settings, clock))
-    first_reading = read_clocks(clock)
+    clock.first_reading = read_clocks(clock)
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings, stop)
     keys = _saved(settings, keys, stop)
@@ -163,8 +163,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         sockets,
         metrics,
         broadcasts,
-        first_reading,
-        clock_ahead=clock.ahead,
+        clock,
         siblings=siblings,
         node_urls=urls,
         instances=predecessor.instances or [new_instance() for _ in sockets],

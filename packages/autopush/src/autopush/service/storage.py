@@ -28,7 +28,6 @@ from keytables import (
     StoreDamaged,
     Unavailable,
 )
-from keytables.clock_guard import ClockReading
 from keytables.stores import PostgresUrl, open_engine, parse_store
 
 NOTICE_AFTER: Final = 1.0
@@ -75,13 +74,12 @@ async def open_tables(
     settings: Settings,
     clock: Clock,
     on_failure: OnFailure | None = None,
-    first_reading: ClockReading | None = None,
     own_parts: Collection[int] | None = None,
 ) -> Engine:
     """Open the engine only, for commands that work on tables.
 
-    `on_failure`: called with each database failure; `first_reading`: of the clocks, at the start of
-    the service; `own_parts`: of an embedded store, those that this worker writes, None for all.
+    `on_failure`: called with each database failure; `own_parts`: of an embedded store, those that
+    this worker writes, None for all.
 
     :raises StartupError: it cannot be opened
     """
@@ -90,7 +88,7 @@ async def open_tables(
             settings.store_url,
             clock=clock,
             min_free_space=settings.min_free_space,
-            first_reading=first_reading,
+            first_reading=clock.first_reading if isinstance(clock, ServiceClock) else None,
             on_failure=on_failure,
             own_parts=own_parts,
         )
@@ -106,7 +104,6 @@ async def open_store(
     clock: Clock,
     metrics: Metrics | None = None,
     on_failure: OnFailure | None = None,
-    first_reading: ClockReading | None = None,
     own_parts: Collection[int] | None = None,
 ) -> PushStore:
     """Open the store, creating missing tables. Arguments as for `open_tables`; `metrics`: of a
@@ -114,7 +111,7 @@ async def open_store(
 
     :raises StartupError: it cannot be opened
     """
-    engine = await open_tables(settings, clock, on_failure, first_reading, own_parts)
+    engine = await open_tables(settings, clock, on_failure, own_parts)
     try:
         return await _open_push_store(engine, settings, clock, metrics)
     except BaseException:

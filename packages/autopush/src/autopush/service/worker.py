@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from autopush.clock import Clock, ServiceClock
+from autopush.clock import Clock
 from autopush.service.app import ServiceContext, Worker
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import raise_limit
@@ -56,7 +56,7 @@ async def serve(
     loop.add_signal_handler(signal.SIGHUP, hangup.set)
     # An earlier SIGHUP is delivered now: it was blocked since the start of the program.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
-    clock = ServiceClock(ahead=service.clock_ahead)
+    clock = service.clock
     metrics = service.metrics.of_worker(index)
     failures = StoreFailures(metrics)
     store = await open_store(
@@ -64,7 +64,6 @@ async def serve(
         clock,
         metrics,
         failures.note,
-        service.first_reading,
         parts_of_worker(index, service.settings.workers),
     )
     # From here on a shutdown has work to finish; an earlier signal ends the process.
