@@ -1,7 +1,5 @@
 """Messages to users that change to the table of another month, and to users whose table is gone."""
 
-import asyncio
-
 import pytest
 
 from autopush.delivery.calls import Outcome
@@ -14,7 +12,6 @@ from support.month_cluster import (
     NOVEMBER,
     OCTOBER,
     ONE,
-    TWO,
     Cluster,
     Node,
 )
@@ -47,17 +44,6 @@ async def test_a_message_is_stored_in_the_table_its_users_record_names(
     assert await node.push(message) is Outcome.STORED
     assert await cluster.stored(table) == [message.version]
     assert await cluster.channels(NOVEMBER) == ({CHANNEL} if table == NOVEMBER else set())
-
-
-@BOTH
-async def test_channels_are_read_from_that_table_and_no_other(
-    cluster: Cluster, store_first: bool
-) -> None:
-    node = await cluster.add(ONE, store_first=store_first)
-    await cluster.known_user(OCTOBER, channels=False)
-    await node.store.current.add_channel(UAID, CHANNEL)
-    assert await refusal(node, cluster) == (410, 106)
-    assert await has_record(node)
 
 
 @BOTH
@@ -161,37 +147,6 @@ async def test_if_the_user_cannot_have_changed_tables_the_message_counts_as_stor
 # ── pushed to a node ────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_message_pushed_to_a_node_names_the_table_it_is_stored_in(cluster: Cluster) -> None:
-    node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
-    await cluster.known_user(NOVEMBER)
-    agent = cluster.connect(node)
-    await cluster.receive_all(agent)
-    message = cluster.message()
-    push = asyncio.ensure_future(endpoint.push(message))
-    assert await cluster.receive_all(agent) == [message.version]
-    assert await push is Outcome.DONE
-    assert message.stored == NOVEMBER
-    assert await cluster.stored(NOVEMBER) == []
-
-
-async def test_a_message_stored_in_the_old_table_is_delivered_after_it_followed(
-    cluster: Cluster,
-) -> None:
-    node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
-    await cluster.known_user()
-    endpoint.gate.at(2, endpoint.gate.hold)  # it has read the old record
-    message = cluster.message()
-    push = await cluster.start_push(endpoint, message)
-    await cluster.change_record(node_id=ONE)
-    agent = cluster.connect(node)
-    assert await cluster.receive_all(agent) == []
-    assert agent.connection.messages.name == NOVEMBER
-    endpoint.gate.release()
-    assert await cluster.receive_all(agent) == [message.version]
-    await push
-    assert (await cluster.stored(OCTOBER), await cluster.stored(NOVEMBER)) == ([], [])
-
-
 # ── dropped tables ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -265,12 +220,3 @@ async def test_a_table_that_was_created_again_drops_no_user(cluster: Cluster) ->
     except KeytablesError:  # what it had opened is gone
         assert await node.push(cluster.message()) is Outcome.STORED
     assert await has_record(node)
-
-
-async def test_a_missing_router_table_drops_no_user(cluster: Cluster) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user()
-    await cluster.engine.drop_table("router")
-    with pytest.raises(KeytablesError):
-        await node.push(cluster.message())
-    assert [messages.name for messages in node.store.tables] == [OCTOBER, NOVEMBER]

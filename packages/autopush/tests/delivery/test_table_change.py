@@ -117,25 +117,6 @@ async def test_the_socket_is_not_read_during_the_change(cluster: Cluster) -> Non
 # ── a message at every moment of the change ─────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("by", ["the node itself", "another, store-first", "another, bypass"])
-@EVERY_CALL
-async def test_a_message_sent_at_any_moment_of_a_change_is_delivered_once(
-    cluster: Cluster, step: int, by: str
-) -> None:
-    node = await cluster.add(ONE)
-    another = await cluster.add(TWO, store_first=by == "another, store-first")
-    endpoint = node if by == "the node itself" else another
-    await cluster.known_user()
-    node.gate.at(step, node.gate.hold)
-    agent = await cluster.hello(node)
-    message = cluster.message()
-    push = await cluster.start_push(endpoint, message)
-    node.gate.release()
-    assert await cluster.receive_all(agent) == [message.version]
-    assert await push in (Outcome.DONE, Outcome.STORED)
-    await assert_changed(cluster)
-
-
 @BOTH
 @pytest.mark.parametrize("step", range(8))
 @pytest.mark.parametrize("topic", [None, "news"])
@@ -171,65 +152,7 @@ async def test_more_messages_than_a_page_are_carried_over(cluster: Cluster) -> N
     await assert_changed(cluster)
 
 
-async def test_a_message_with_ttl_0_during_the_change_is_discarded(
-    cluster: Cluster,
-) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user()
-    node.gate.at(RECORD, node.gate.hold)
-    agent = await cluster.hello(node)
-    message = cluster.message()
-    message.ttl = 0
-    assert not agent.connection.deliver(message, None)
-    node.gate.release()
-    assert await cluster.receive_all(agent) == []
-    await assert_changed(cluster)
-
-
 # ── unacked messages ────────────────────────────────────────────────────────────────────────────
-
-
-@BOTH
-async def test_an_unacked_direct_message_delays_the_change(
-    cluster: Cluster, store_first: bool
-) -> None:
-    node = await cluster.add(ONE, store_first=store_first)
-    await cluster.known_user()
-    stored = cluster.message()
-    await node.push(stored)
-    agent = await cluster.hello(node)
-    _, first = agent.received()
-    direct = cluster.message()
-    assert await node.push(direct) is Outcome.DONE
-    agent.ack(first)
-    await cluster.run_until_idle()
-    assert (await cluster.record()).current_month == OCTOBER
-    waiting = cluster.message()
-    await node.push(waiting)
-    await cluster.run_until_idle()
-    second = agent.reply()
-    assert second["version"] == direct.version
-    agent.ack(second)
-    assert await cluster.receive_all(agent) == [waiting.version]
-    await assert_changed(cluster)
-
-
-@BOTH
-async def test_messages_unacked_at_the_end_of_a_connection_are_sent_on_the_next_one(
-    cluster: Cluster, store_first: bool
-) -> None:
-    node = await cluster.add(ONE, store_first=store_first)
-    await cluster.known_user()
-    stored, direct = cluster.message(), cluster.message()
-    await node.push(stored)
-    agent = await cluster.hello(node)
-    await node.push(direct)
-    agent.disconnect()
-    await cluster.run_until_idle()
-    assert sorted(await cluster.stored(OCTOBER)) == sorted([stored.version, direct.version])
-    second = cluster.connect(node)
-    assert await cluster.receive_all(second) == [stored.version, direct.version]
-    await assert_changed(cluster)
 
 
 @BOTH
@@ -348,20 +271,6 @@ async def test_a_connection_recorded_after_another_nodes_change_uses_the_new_tab
     assert other.close_code() == 1000
 
 
-async def test_a_user_dropped_during_the_change_is_not_created_again(cluster: Cluster) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user()
-    node.gate.at(RECORD, node.gate.hold)
-    agent = await cluster.hello(node)
-    agent.received()
-    other = await cluster.add(TWO)
-    await other.store.users.drop(UAID)
-    node.gate.release()
-    await cluster.run_until_idle()
-    assert agent.close_code() == 1000
-    assert await other.store.users.get(UAID) is None
-
-
 # ── the store fails ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -453,46 +362,6 @@ async def test_a_store_failure_during_the_change_closes_and_the_next_connection_
 # ── new and dropped tables ──────────────────────────────────────────────────────────────────────
 
 
-async def test_a_node_whose_clock_is_behind_serves_users_with_a_newer_table(
-    cluster: Cluster,
-) -> None:
-    behind = ManualClock(at(2026, 11, 29))
-    cluster.clock.now = at(2026, 11, 29)
-    late = await cluster.add(ONE, clock=behind)
-    cluster.clock.now = at(2026, 12, 1)
-    node = await cluster.add(TWO)
-    await cluster.known_user(NOVEMBER)
-    first = await connected(cluster, node)
-    assert (await cluster.record()).current_month == DECEMBER
-    first.disconnect()
-    message = cluster.message()
-    push = await cluster.start_push(late, message)
-    assert await push is Outcome.STORED
-    assert await cluster.stored(DECEMBER) == [message.version]
-    agent = cluster.connect(late)
-    assert await cluster.receive_all(agent) == [message.version]
-    assert agent.connection.messages.name == DECEMBER
-    assert (await cluster.record()).current_month == DECEMBER
-
-
-async def test_a_user_whose_table_was_dropped_gets_a_new_uaid_at_hello(
-    cluster: Cluster,
-) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user()
-    await node.store.is_gone("message_2001_01")
-    await cluster.engine.drop_table(OCTOBER)
-    agent = await cluster.hello(node)
-    assert agent.close_code() == 1000  # noticed when its messages were read
-    second = await cluster.hello(node)
-    hello = second.reply()
-    assert hello["uaid"] != UAID
-    assert await node.store.users.get(UAID) is None
-    second.register()
-    await cluster.run_until_idle()
-    assert (await cluster.record(hello["uaid"])).current_month == NOVEMBER
-
-
 @pytest.mark.parametrize("kind", ["register", "unregister", "check"])
 @EVERY_ENGINE
 async def test_a_dropped_table_ends_its_connections_and_drops_their_users(
@@ -555,21 +424,6 @@ async def test_without_rotation_users_of_other_tables_change_to_the_frozen_one(
     await connected(cluster, node)
     assert (await cluster.record()).current_month == NOVEMBER
     assert DECEMBER not in await cluster.engine.table_names()
-
-
-async def test_a_connected_user_keeps_its_table_when_a_month_begins(cluster: Cluster) -> None:
-    node = await cluster.add(ONE)
-    await cluster.known_user(NOVEMBER)
-    agent = await connected(cluster, node)
-    await cluster.turn_month(at(2026, 12, 1))
-    await cluster.pass_time(3600)
-    assert (await cluster.record()).current_month == NOVEMBER
-    message = cluster.message()
-    assert await node.push(message) is Outcome.DONE
-    assert await cluster.receive_all(agent) == [message.version]
-    agent.disconnect()
-    await connected(cluster, node)
-    assert (await cluster.record()).current_month == DECEMBER
 
 
 async def test_a_connection_that_lasts_for_months_changes_before_its_table_is_dropped(
