@@ -93,7 +93,7 @@ class HttpServer:
         self._date = ""
         self._date_until = float("-inf")
         self._connections: OrderedDict[HttpConnection, None] = OrderedDict()
-        self.is_retiring = False
+        self.is_draining = False
         self.is_shutting_down = False
         self._drained: asyncio.Event | None = None
 
@@ -124,11 +124,11 @@ class HttpServer:
         for connection in list(self._connections):
             connection.abort()
 
-    async def retire(self, timeout: float) -> None:  # noqa: ASYNC109 - as `shutdown`
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - as `shutdown`
         """Serve each connection until its next answer, at most `timeout` seconds: another process
         accepts new ones, and an idle client may be about to send a request.
         """
-        self.is_retiring = True
+        self.is_draining = True
         for connection in self._connections:
             connection.close_after_answer()
         await self._finished(timeout)
@@ -217,7 +217,7 @@ class HttpConnection(SlicedInput):
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None  # its handler is suspended
         self._buffer: bytes | memoryview | None = None  # read, not yet parsed
-        self._last = server.is_retiring  # nothing follows the answer to what was read so far
+        self._last = server.is_draining  # nothing follows the answer to what was read so far
         # Nothing is parsed while `_blocked`: a handler is suspended, the client does not read its
         # answers, the time slice was used up, or the connection is closing.
         self._blocked = False

@@ -155,7 +155,7 @@ class Ports:
 
     async def drain(self, seconds: float) -> None:
         """Have clients of the public ports connect to the next version over that time."""
-        await asyncio.gather(*(server.retire(seconds) for server in self._public))
+        await asyncio.gather(*(server.drain(seconds) for server in self._public))
 
     def close(self, *, keep_sockets: bool = False) -> None:
         """Stop accepting, and end handshakes; what is connected ends by the `shutdown` of its
