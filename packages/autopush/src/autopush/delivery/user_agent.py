@@ -201,7 +201,7 @@ class UserAgentConnection(WebSocketProtocol):
         Then `leave`, or `stay` to go on here.
         """
         is_identified = not with_hello and self.session.state is not State.CONNECTED
-        if is_identified and self._export() is None:
+        if is_identified and not (self._is_settled() and self.session.is_at_rest):
             return None
         self.session.output_paused = True  # a message is stored meanwhile
         if with_hello:
@@ -213,11 +213,17 @@ class UserAgentConnection(WebSocketProtocol):
             return None
         return Leaving(*socket, user)
 
-    def _export(self) -> MovedUser | None:
+    def _is_settled(self) -> bool:
+        """Whether it is the connection of its user here, and all its acks are stored."""
         registry, uaid = self._node.registry, self.uaid
-        if uaid is None or registry.find(uaid) is not self or registry.acked.has_undeleted(uaid):
-            return None
-        session = self.session.export()
+        return (
+            uaid is not None
+            and registry.find(uaid) is self
+            and not registry.acked.has_undeleted(uaid)
+        )
+
+    def _export(self) -> MovedUser | None:
+        session = self.session.export() if self._is_settled() else None
         if session is None:
             return None
         return MovedUser(

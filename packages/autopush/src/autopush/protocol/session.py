@@ -527,13 +527,18 @@ class Session:
 
     # --- to another process -----------------------------------------------------------------------
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it is active, and neither the store nor a sender waits for this process."""
+        return (
+            self.state is State.ACTIVE
+            and not (self.drain is not None and self.drain.reading)
+            and not any(sent.watchers for sent in self.unacked.values())
+        )
+
     def export(self) -> SessionState | None:
-        """The state for another process; None while the store or a sender waits for this one."""
-        if (
-            self.state is not State.ACTIVE
-            or (self.drain is not None and self.drain.reading)
-            or any(sent.watchers for sent in self.unacked.values())
-        ):
+        """The state for another process; None unless it is at rest."""
+        if not self.is_at_rest:
             return None
         state = {name: getattr(self, slot) for name, slot in _EXPORTED.items()}
         state |= {"table": self._table.name, "broadcasts": self._broadcasts.versions()}

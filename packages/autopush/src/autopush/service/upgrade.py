@@ -1,4 +1,5 @@
-"""An upgrade: a running service starts its next version beside it and passes the listening sockets.
+"""The start of an upgrade: a running service starts its next version beside it and passes the
+listening sockets. `hand_over` has what follows in the workers.
 
     this version  ── fork and exec, with descriptors and their purposes in `INHERITED` ──▶  next
                   ◀── b"ready" on a pipe, or the end of it ──
@@ -31,7 +32,7 @@ INHERITED: Final = "INHERITED_BY_AUTOPUSH"
 START_TIMEOUT: Final = 60.0
 """Seconds until the next version must be ready."""
 EXIT_TIMEOUT: Final = 1.0
-"""Seconds from the end of its pipe to the end of a process."""
+"""Seconds to wait for the process to exit after its pipe closes."""
 
 _READY: Final = b"ready"
 
