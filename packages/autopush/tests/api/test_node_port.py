@@ -25,7 +25,14 @@ BASE = instance_url("", INSTANCE)
 def port(harness: Harness) -> NodePort:
     errors = ErrorResponses(ERRORS)
     pages = InternalPages(harness.status_pages(), harness.metrics.shared, errors)
-    return NodePort(harness.parts.answering, Sessions(KEYS, INSTANCE), pages, errors)
+    return NodePort(
+        harness.parts.answering,
+        harness.nodes,
+        harness.parts.placement,
+        Sessions(KEYS, INSTANCE),
+        pages,
+        errors,
+    )
 
 
 async def send(

@@ -13,10 +13,13 @@ from autopush.api import responses
 from autopush.api.browsers import OwnOrigins
 from autopush.api.responses import ErrorResponses
 from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck
+from autopush.delivery.answering import Answer as CallAnswer
 from autopush.delivery.answering import Answering
-from autopush.delivery.calls import NodeCall, Outcome
+from autopush.delivery.calls import FindConnection, NodeCall, Outcome
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.node_http import answer_to, from_http
+from autopush.delivery.peers import Nodes
+from autopush.delivery.placement import Placement
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.limits import LimitRefusals
 from autopush.net.client_limits import ConnectionRate
@@ -130,6 +133,8 @@ class NodePort:
     """Handler of the internal port: authenticated calls of nodes, and pages for anyone."""
 
     answering: Answering
+    nodes: Nodes
+    placement: Placement
     sessions: Sessions
     pages: InternalPages
     errors: ErrorResponses
@@ -152,12 +157,20 @@ class NodePort:
             return responses.text(call.status, call.session, proof)
         try:
             asked = from_http(request.method, call.path, request.body)
-            answer = self.answering(asked)
+            answer = self._answer(asked)
         except ValueError as error:
             return _signed(call, responses.text(400, str(error)))
         if isinstance(answer, Outcome):
             return _signed(call, _response(asked, answer))
         return _signed_later(call, asked, answer)
+
+    def _answer(self, call: NodeCall) -> CallAnswer:
+        if isinstance(call, FindConnection) and not self.answering.registry.find(call.uaid):
+            # Whoever asks for any instance need not know which worker has the user.
+            owner = self.placement.owner_node(call.uaid)
+            if owner is not None:
+                return self.nodes.find_connection(owner, call.uaid)
+        return self.answering(call)
 
     async def _page(self, request: Request) -> Response:
         page = await self.pages.respond(request)

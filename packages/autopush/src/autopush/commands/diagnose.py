@@ -381,27 +381,25 @@ async def _ask_node(
         tls=tls,
     )
     try:
-        outcomes = await asyncio.gather(
-            *(nodes.find_connection(each, user.record.uaid) for each in node_ids)
-        )
+        outcomes = [await nodes.find_connection(each, user.record.uaid) for each in node_ids]
     finally:
         nodes.close()
         wheel.close()
-    if user.record.node_id is None and {*outcomes} <= {Outcome.ABSENT, Outcome.REFUSED}:
+    if user.record.node_id is None and Outcome.DONE not in outcomes:
         return None
-    return Outcome.DONE if Outcome.DONE in outcomes else outcomes[0]
+    return next((each for each in (Outcome.DONE, Outcome.ABSENT) if each in outcomes), outcomes[0])
 
 
 def _nodes_to_ask(settings: Settings, record: UserRecord) -> list[str]:
-    """The node on record or, on an embedded store, where a connection need not be recorded, all
-    workers.
+    """The node on record. On an embedded store, where a connection need not be recorded, whichever
+    worker is there now, or at the router port: each asks the owner of the user.
     """
-    ports = (settings.router_port, *settings.worker_router_ports)
-    bases = [settings.node_url(port) for port in ports]
-    on_record = record.node_id and split_instance_url(record.node_id)[0]
-    if settings.is_embedded and (on_record is None or on_record in bases):
-        return [instance_url(base, ANY_INSTANCE) for base in bases]
-    return [] if record.node_id is None else [record.node_id]
+    if not settings.is_embedded:
+        return [] if record.node_id is None else [record.node_id]
+    bases = {settings.node_url(settings.router_port): None}
+    if record.node_id is not None:
+        bases = {split_instance_url(record.node_id)[0]: None, **bases}
+    return [instance_url(base, ANY_INSTANCE) for base in bases]
 
 
 # ── Output ────────────────────────────────────────────────────────────────────────────────────────

@@ -391,6 +391,8 @@ class NodeParts:
         )
         self.node_port = NodePort(
             parts.answering,
+            parts.nodes,
+            parts.placement,
             Sessions(parts.node_keys, io.instance),
             parts.internal_pages,
             parts.errors,
