@@ -9,6 +9,7 @@ from autopush.api.responses import ErrorResponses
 from autopush.api.status_pages import InternalPages
 from autopush.net.http_messages import Request, Response
 from autopush.net.node_auth import (
+    ANY_INSTANCE,
     REQUEST_HEADER,
     RESPONSE_HEADER,
     CallerSession,
@@ -42,8 +43,8 @@ async def send(
     return await response_of(port(Request(method, path, "", headers, "192.0.2.7", body=body)))
 
 
-async def opened(port: NodePort, keys: tuple[bytes, ...] = KEYS) -> CallerSession:
-    session = CallerSession(keys, BASE)
+async def opened(port: NodePort, base: str = BASE) -> CallerSession:
+    session = CallerSession(KEYS, base)
     path, signature = session.opening()
     response = await send(port, "GET", path, signature=signature)
     session.opened(response.status, response.body, dict(response.headers)[RESPONSE_HEADER])
@@ -97,6 +98,21 @@ async def test_an_authentic_call_is_carried_out_and_its_response_is_authentic(
         proof = dict(response.headers)[RESPONSE_HEADER]
         assert session.is_authentic(number, status, response.body, proof)
     assert agent.versions() == [message.version]
+
+
+async def test_who_asks_any_instance_is_answered_by_the_worker_that_is_there(
+    port: NodePort, harness: Harness
+) -> None:
+    agent = await harness.subscribed()
+    anyone = instance_url("", ANY_INSTANCE)
+    session = await opened(port, anyone)
+    for uaid, status in ((agent.uaid, 200), (UAID[::-1], 404)):
+        path = f"{anyone}/notif/{uaid}"
+        _, signature = session.sign("GET", path, b"")
+        assert (await send(port, "GET", path, b"", signature)).status == status
+    another = CallerSession(KEYS, instance_url("", "another"))
+    path, signature = another.opening()
+    assert (await send(port, "GET", path, b"", signature)).status == 404
 
 
 async def test_a_recorded_call_is_carried_out_once(port: NodePort, harness: Harness) -> None:
