@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from autopush.delivery.bridged import BridgedUser, Bridges
+from autopush.delivery.bridged import BridgedUser
 from autopush.delivery.calls import Outcome
 from autopush.delivery.router import ACK_TIMEOUT, UserAgentRouter, UserOnRecord
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
 from keytables import Throttled, Unavailable
 from support.connection_harness import CHANNEL, NODE, OTHER, OTHER_NODE, UAID, Harness, UserAgent
+from support.endpoint_harness import Endpoint
 from support.month_cluster import NOVEMBER, ONE, TWO, Cluster
 
 DEADLINE = 30
@@ -23,16 +24,9 @@ BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first",
 def router(
     harness: Harness, *, store_first: bool = True, ack_timeout: float = ACK_TIMEOUT
 ) -> UserAgentRouter:
-    return UserAgentRouter(
-        harness.store,
-        harness.registry,
-        harness.nodes,
-        harness.parts.placement,
-        Bridges({}, harness.store, harness.metrics),
-        harness.metrics,
-        store_first=store_first,
-        ack_timeout=ack_timeout,
-    )
+    router = Endpoint(harness, store_first=store_first).router
+    router.ack_timeout = ack_timeout
+    return router
 
 
 async def send(harness: Harness, *, store_first: bool, ttl: int = 60) -> Outcome:

@@ -7,11 +7,10 @@ from collections import defaultdict
 
 import pytest
 
-from autopush.delivery.bridged import Bridges
-from autopush.delivery.router import UserAgentRouter
 from autopush.webpush.notification import VersionUpdate
 from keytables import Throttled
 from support.connection_harness import CHANNEL, OTHER, OTHER_NODE, UAID, Harness, UserAgent
+from support.endpoint_harness import Endpoint
 
 STEPS = 60
 FAULTS = ("put storage", "delete storage", "get router")
@@ -23,16 +22,7 @@ class Device:
     def __init__(self, harness: Harness, chance: random.Random, *, store_first: bool) -> None:
         self.harness = harness
         self.chance = chance
-        self.router = UserAgentRouter(
-            harness.store,
-            harness.registry,
-            harness.nodes,
-            harness.parts.placement,
-            Bridges({}, harness.store, harness.metrics),
-            harness.metrics,
-            store_first=store_first,
-            ack_timeout=0.01,
-        )
+        self.router = Endpoint(harness, store_first=store_first).router
         self.agent: UserAgent | None = None
         self.taken: defaultdict[str, int] = defaultdict(int)
         """By channel, the newest version that was answered without an error."""

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from autopush.delivery.bridged import Bridges
 from autopush.delivery.calls import Outcome
-from autopush.delivery.router import UserAgentRouter, UserOnRecord
+from autopush.delivery.router import UserOnRecord
 from autopush.store import UserRecord
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import VersionUpdate
 from keytables import Throttled, Unavailable
+from support import endpoint_harness
 from support.connection_harness import CHANNEL, OTHER_NODE, UAID, Harness, UserAgent
 from support.month_cluster import EVERY_ENGINE, ONE, THREE, TWO, Cluster, Node
 
@@ -24,21 +24,13 @@ def update(number: int, data: str | None = None) -> VersionUpdate:
     return VersionUpdate.of(UAID, CHANNEL, number, data)
 
 
-class Endpoint:
-    """A router over a harness, and the users it had woken."""
+class Endpoint(endpoint_harness.Endpoint):
+    """Notes the users it had woken."""
 
     def __init__(self, harness: Harness, *, store_first: bool = True) -> None:
+        super().__init__(harness, store_first=store_first)
         self.woken: list[UserRecord] = []
-        self.router = UserAgentRouter(
-            harness.store,
-            harness.registry,
-            harness.nodes,
-            harness.parts.placement,
-            Bridges({}, harness.store, harness.metrics),
-            harness.metrics,
-            store_first=store_first,
-            wake=self.woken.append,
-        )
+        self.router.wake = self.woken.append
 
     async def send(self, number: int, data: str | None = None) -> Outcome:
         recipient = await self.router.find_simplepush(UAID)
