@@ -19,10 +19,8 @@ from autopush.webpush.urgency import LEVELS
 from keytables import Engine
 from support import engines
 from support.clocks import ManualClock
+from support.stored_messages import CHANNEL, OTHER, UAID, message
 
-UAID = "0123456789abcdef0123456789abcdef"
-CHANNEL = "11111111-2222-3333-4444-555555555555"
-OTHER = "99999999-2222-3333-4444-555555555555"
 NODE = "http://one:8081/i/first"
 
 engine = engines.engine_fixture(engines.EVERY)
@@ -33,31 +31,6 @@ async def subscriber(store: PushStore) -> str:
     await store.users.create(UAID, NODE, 5, store.current.name)
     await store.current.add_channel(UAID, CHANNEL)
     return UAID
-
-
-def message(
-    clock: ManualClock,
-    number: int,
-    *,
-    topic: str | None = None,
-    ttl: int = 3600,
-    urgency: str = "normal",
-    channel: str = CHANNEL,
-) -> Notification:
-    time = int(clock() * 1e6) + number
-    return Notification(
-        uaid=UAID,
-        channel_id=channel,
-        version=f"version-{number}",
-        ttl=ttl,
-        timestamp=int(clock()),
-        topic=topic,
-        data="ZGF0YQ",
-        headers={"encoding": "aes128gcm"},
-        sort_time=None if topic else time,
-        topic_order=time if topic else 0,
-        urgency=urgency,
-    )
 
 
 def messages(page: StoredPage) -> Sequence[Notification]:

@@ -15,15 +15,12 @@ from autopush.store.rotation import (
     table_of_bridged_user,
 )
 from autopush.store.tables import message_table, router_table
-from autopush.webpush.notification import Notification
 from keytables import Engine, Item, Param, Unavailable, Update
 from support import engines
 from support.clocks import ManualClock
 from support.gated_engine import GatedEngine
+from support.stored_messages import CHANNEL, OTHER, UAID, all_stored, message
 
-UAID = "0123456789abcdef0123456789abcdef"
-CHANNEL = "11111111-2222-3333-4444-555555555555"
-OTHER = "99999999-2222-3333-4444-555555555555"
 NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
 OLD, NEW = "message_2026_10", "message_2026_11"
 CONNECTED = 1000
@@ -60,33 +57,6 @@ async def record(store: PushStore) -> UserRecord:
 
 async def move(store: PushStore, old: Messages, connected_at: int = CONNECTED) -> Messages | None:
     return await move_user(store, UAID, old, node_id=NODE, connected_at=connected_at)
-
-
-def message(
-    clock: ManualClock, number: int, *, topic: str | None = None, ttl: int = 3600
-) -> Notification:
-    return Notification(
-        uaid=UAID,
-        channel_id=CHANNEL,
-        version=f"version-{number}",
-        ttl=ttl,
-        timestamp=int(clock()),
-        topic=topic,
-        data="ZGF0YQ",
-        headers={"encoding": "aes128gcm"},
-        sort_time=None if topic else int(clock() * 1e6) + number,
-    )
-
-
-async def stored(messages: Messages) -> list[Notification]:
-    found: list[Notification] = []
-    last: str | None = None
-    while True:
-        batch = await messages.read(UAID, last)
-        found += [stored.notification for stored in batch.messages]
-        if batch.last is None:
-            return found
-        last = batch.last
 
 
 async def items(engine: Engine, name: str) -> list[Item]:
@@ -215,8 +185,8 @@ async def test_messages_left_in_the_old_table_are_moved_unchanged(
     for notification in left:
         await old.store(notification)
     await move_late_messages(UAID, old, store.current)
-    assert await stored(store.current) == left
-    assert await stored(old) == []
+    assert await all_stored(store.current) == left
+    assert await all_stored(old) == []
 
 
 async def test_read_and_expired_messages_are_not_moved(
@@ -231,7 +201,10 @@ async def test_read_and_expired_messages_are_not_moved(
     await table.update((UAID, " "), pointer, {"time": read.sort_time})
     clock.advance(10)
     await move_late_messages(UAID, old, store.current)
-    assert [found.version for found in await stored(store.current)] == ["version-5", "version-4"]
+    assert [found.version for found in await all_stored(store.current)] == [
+        "version-5",
+        "version-4",
+    ]
 
 
 async def test_a_newer_message_of_a_topic_is_not_replaced_by_a_moved_one(
@@ -242,8 +215,8 @@ async def test_a_newer_message_of_a_topic_is_not_replaced_by_a_moved_one(
     clock.advance(1)
     await store.current.store(message(clock, 2, topic="news"))
     await move_late_messages(UAID, old, store.current)
-    assert [found.version for found in await stored(store.current)] == ["version-2"]
-    assert await stored(old) == []
+    assert [found.version for found in await all_stored(store.current)] == ["version-2"]
+    assert await all_stored(old) == []
 
 
 async def test_a_topic_message_replaced_in_the_old_table_is_not_moved(
@@ -253,8 +226,8 @@ async def test_a_topic_message_replaced_in_the_old_table_is_not_moved(
     await old.store(first)
     await old.store(second)
     await move_messages(UAID, [row_of(first)], old, store.current)
-    assert await stored(store.current) == []
-    assert await stored(old) == [second]
+    assert await all_stored(store.current) == []
+    assert await all_stored(old) == [second]
 
 
 @pytest.mark.parametrize("failing", range(3))
@@ -274,9 +247,9 @@ async def test_a_message_that_could_not_be_moved_is_still_in_one_of_the_tables(
     gate.at(failing, broken)
     with pytest.raises(Unavailable):
         await move_messages(UAID, [row_of(notification)], old, store.current)
-    assert notification in await stored(old) + await stored(store.current)
+    assert notification in await all_stored(old) + await all_stored(store.current)
     await move_messages(UAID, [row_of(notification)], old, store.current)
-    assert (await stored(old), await stored(store.current)) == ([], [notification])
+    assert (await all_stored(old), await all_stored(store.current)) == ([], [notification])
 
 
 async def test_a_dropped_old_table_has_no_messages_to_move(
@@ -284,7 +257,7 @@ async def test_a_dropped_old_table_has_no_messages_to_move(
 ) -> None:
     await engine.drop_table(OLD)
     await move_late_messages(UAID, old, store.current)
-    assert await stored(store.current) == []
+    assert await all_stored(store.current) == []
 
 
 # ── the last check ───────────────────────────────────────────────────────────────────────────────
@@ -299,7 +272,7 @@ async def test_the_next_connection_reads_the_old_table_a_last_time_and_ends_the_
     replaced = await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
     assert replaced is not None
     await end_move(store, replaced, OTHER_NODE, CONNECTED + 1)
-    assert await stored(store.current) == [late]
+    assert await all_stored(store.current) == [late]
     assert (await record(store)).moved_from is None
 
 
@@ -343,7 +316,7 @@ async def test_a_message_stored_for_a_user_that_was_moved_meanwhile_is_moved_too
     await move(store, old)
     await old.store(late)
     await follow(store, await record(store), [row_of(late)], old)
-    assert (await stored(old), await stored(store.current)) == ([], [late])
+    assert (await all_stored(old), await all_stored(store.current)) == ([], [late])
 
 
 async def test_a_message_of_a_user_that_was_not_moved_is_not_moved(
@@ -352,7 +325,7 @@ async def test_a_message_of_a_user_that_was_not_moved_is_not_moved(
     late = message(clock, 1)
     await old.store(late)
     await follow(store, await record(store), [row_of(late)], old)
-    assert (await stored(old), await stored(store.current)) == ([late], [])
+    assert (await all_stored(old), await all_stored(store.current)) == ([late], [])
 
 
 async def test_a_message_is_moved_to_a_table_that_is_not_known_yet(
@@ -391,7 +364,7 @@ async def test_messages_are_removed_from_whatever_table_has_them(
     await unknown_here.store(third)
     for notification in (first, second, third):
         await store.remove(UAID, row_of(notification))
-    assert (await stored(old), await stored(store.current), (await table.scan()).items) == (
+    assert (await all_stored(old), await all_stored(store.current), (await table.scan()).items) == (
         [],
         [],
         [],
@@ -405,7 +378,7 @@ async def test_a_dropped_table_does_not_keep_a_message_from_being_removed(
     await store.current.store(notification)
     await engine.drop_table(OLD)
     await store.remove(UAID, row_of(notification))
-    assert await stored(store.current) == []
+    assert await all_stored(store.current) == []
 
 
 # ── users that never connect ────────────────────────────────────────────────────────────────────
