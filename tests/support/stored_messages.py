@@ -1,5 +1,6 @@
-"""The messages of one user, as they are stored and read."""
+"""The record and the messages of one user, as they are stored and read."""
 
+from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
 from autopush.webpush.notification import Notification
 from support.clocks import ManualClock
@@ -33,6 +34,13 @@ def message(
         topic_order=time if topic else 0,
         urgency=urgency,
     )
+
+
+async def record_of(store: PushStore, uaid: str = UAID) -> UserRecord:
+    """The router record of a user that there is."""
+    record = await store.users.get(uaid)
+    assert record is not None
+    return record
 
 
 async def all_stored(messages: Messages) -> list[Notification]:

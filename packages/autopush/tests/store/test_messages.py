@@ -12,7 +12,7 @@ from keytables import Engine, StorageFull
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
 from support.recorded import new_metrics, recorded
-from support.stored_messages import CHANNEL, UAID, all_stored, message
+from support.stored_messages import CHANNEL, UAID, all_stored, message, record_of
 
 
 async def versions(store: PushStore) -> list[str]:
@@ -207,8 +207,7 @@ async def test_removing_a_channel_says_whether_it_was_there(store: PushStore) ->
 async def test_a_dropped_user_has_neither_record_nor_channels(store: PushStore) -> None:
     await store.users.create(UAID, "http://node", 1, "message")
     await store.current.add_channel(UAID, CHANNEL)
-    record = await store.users.get(UAID)
-    assert record is not None
+    record = await record_of(store)
     await store.drop_user(record)
     assert await store.users.get(UAID) is None
     assert await store.current.channels(UAID) == frozenset()

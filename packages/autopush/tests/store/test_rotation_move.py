@@ -19,7 +19,7 @@ from keytables import Engine, Item, Param, Unavailable, Update
 from support import engines
 from support.clocks import ManualClock
 from support.gated_engine import GatedEngine
-from support.stored_messages import CHANNEL, OTHER, UAID, all_stored, message
+from support.stored_messages import CHANNEL, OTHER, UAID, all_stored, message, record_of
 
 NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
 OLD, NEW = "message_2026_10", "message_2026_11"
@@ -49,12 +49,6 @@ async def old(store: PushStore) -> Messages:
     return messages
 
 
-async def record(store: PushStore) -> UserRecord:
-    found = await store.users.get(UAID)
-    assert found is not None
-    return found
-
-
 async def move(store: PushStore, old: Messages, connected_at: int = CONNECTED) -> Messages | None:
     return await move_user(store, UAID, old, node_id=NODE, connected_at=connected_at)
 
@@ -72,7 +66,7 @@ async def test_a_moved_user_has_its_channels_and_its_record_in_the_new_month(
     new = await move(store, old)
     assert new is store.current
     assert await store.current.channels(UAID) == {CHANNEL}
-    moved = await record(store)
+    moved = await record_of(store)
     assert (moved.current_month, moved.moved_from) == (NEW, OLD)
     assert (moved.node_id, moved.connected_at) == (NODE, CONNECTED)
     assert str(moved.last_connect).startswith("202611")
@@ -109,7 +103,7 @@ async def test_without_channels_too_the_row_says_by_which_connection(
     assert await move(store, old) is store.current
     row: Item = {"uaid": UAID, "chidmessageid": " ", "copied_at": CONNECTED}
     assert await items(engine, NEW) == [row]
-    assert (await record(store)).current_month == NEW
+    assert (await record_of(store)).current_month == NEW
     batch = await store.current.read(UAID, None)
     assert (batch.channels, batch.messages) == (frozenset(), [])
 
@@ -119,7 +113,7 @@ async def test_a_late_copy_does_not_overwrite_what_was_subscribed_since_a_move_w
 ) -> None:
     late = await old.channels(UAID)  # read by a connection that then hangs
     await old.remove_channel(UAID, CHANNEL)
-    assert await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    assert await store.users.connect(await record_of(store), OTHER_NODE, CONNECTED + 1)
     assert await move_user(store, UAID, old, node_id=OTHER_NODE, connected_at=CONNECTED + 1)
     await store.current.add_channel(UAID, OTHER)
     assert not await store.current.copy_channels(UAID, late, CONNECTED)
@@ -146,7 +140,7 @@ async def test_channels_removed_since_such_an_attempt_are_not_kept(
 async def test_a_late_copy_does_not_overwrite_that_of_a_newer_connection(
     store: PushStore, old: Messages
 ) -> None:
-    assert await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    assert await store.users.connect(await record_of(store), OTHER_NODE, CONNECTED + 1)
     new = await move_user(store, UAID, old, node_id=OTHER_NODE, connected_at=CONNECTED + 1)
     assert new is not None
     await new.add_channel(UAID, OTHER)
@@ -160,10 +154,10 @@ async def test_only_the_connection_on_record_moves_its_user(
 ) -> None:
     if not channels:
         await old.remove_channel(UAID, CHANNEL)
-    assert await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    assert await store.users.connect(await record_of(store), OTHER_NODE, CONNECTED + 1)
     assert await move(store, old) is None
-    assert (await record(store)).current_month == OLD
-    assert (await record(store)).moved_from is None
+    assert (await record_of(store)).current_month == OLD
+    assert (await record_of(store)).moved_from is None
 
 
 async def test_a_user_that_was_dropped_meanwhile_is_not_created_again(
@@ -269,21 +263,21 @@ async def test_the_next_connection_reads_the_old_table_a_last_time_and_ends_the_
     await move(store, old)
     late = message(clock, 1)
     await old.store(late)
-    replaced = await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    replaced = await store.users.connect(await record_of(store), OTHER_NODE, CONNECTED + 1)
     assert replaced is not None
     await end_move(store, replaced, OTHER_NODE, CONNECTED + 1)
     assert await all_stored(store.current) == [late]
-    assert (await record(store)).moved_from is None
+    assert (await record_of(store)).moved_from is None
 
 
 async def test_a_connection_that_was_replaced_does_not_end_the_move(
     store: PushStore, old: Messages
 ) -> None:
     await move(store, old)
-    replaced = await record(store)
+    replaced = await record_of(store)
     await store.users.connect(replaced, OTHER_NODE, CONNECTED + 1)
     await end_move(store, replaced, NODE, CONNECTED)
-    assert (await record(store)).moved_from == OLD
+    assert (await record_of(store)).moved_from == OLD
 
 
 async def test_a_move_from_a_dropped_table_ends_too(
@@ -291,8 +285,8 @@ async def test_a_move_from_a_dropped_table_ends_too(
 ) -> None:
     await move(store, old)
     await engine.drop_table(OLD)
-    await end_move(store, await record(store), NODE, CONNECTED)
-    assert (await record(store)).moved_from is None
+    await end_move(store, await record_of(store), NODE, CONNECTED)
+    assert (await record_of(store)).moved_from is None
 
 
 async def test_without_a_move_no_call_is_made(
@@ -300,7 +294,7 @@ async def test_without_a_move_no_call_is_made(
 ) -> None:
     gate = GatedEngine(engine)
     store = await PushStore.open(gate, TablePlan(rotating=True), key_hash="", clock=clock)
-    known = await record(store)
+    known = await record_of(store)
     gate.start_counting()
     await end_move(store, known, NODE, CONNECTED)
     assert gate.calls == []
@@ -315,7 +309,7 @@ async def test_a_message_stored_for_a_user_that_was_moved_meanwhile_is_moved_too
     late = message(clock, 1)
     await move(store, old)
     await old.store(late)
-    await follow(store, await record(store), [row_of(late)], old)
+    await follow(store, await record_of(store), [row_of(late)], old)
     assert (await all_stored(old), await all_stored(store.current)) == ([], [late])
 
 
@@ -324,7 +318,7 @@ async def test_a_message_of_a_user_that_was_not_moved_is_not_moved(
 ) -> None:
     late = message(clock, 1)
     await old.store(late)
-    await follow(store, await record(store), [row_of(late)], old)
+    await follow(store, await record_of(store), [row_of(late)], old)
     assert (await all_stored(old), await all_stored(store.current)) == ([late], [])
 
 
@@ -337,7 +331,7 @@ async def test_a_message_is_moved_to_a_table_that_is_not_known_yet(
     router = await engine.ensure_table(router_table("router"))
     month = Update(set={"current_month": Param("month")})
     await router.update((UAID,), month, {"month": "message_2026_12"})
-    await follow(store, await record(store), [row_of(late)], old)
+    await follow(store, await record_of(store), [row_of(late)], old)
     assert [item["updateid"] for item in (await table.scan()).items] == [late.version]
 
 
@@ -392,9 +386,7 @@ async def bridged_user(store: PushStore, *channels: str, table: str = OLD) -> Us
     if messages is not None:
         for channel in channels:
             await messages.add_channel(BRIDGED, channel)
-    found = await store.users.get(BRIDGED)
-    assert found is not None
-    return found
+    return await record_of(store, BRIDGED)
 
 
 async def test_a_bridged_user_gets_the_current_table_with_its_subscriptions(
@@ -404,8 +396,7 @@ async def test_a_bridged_user_gets_the_current_table_with_its_subscriptions(
     messages = await table_of_bridged_user(store, before)
     assert messages is store.current
     assert await messages.channels(BRIDGED) == {CHANNEL, OTHER}
-    after = await store.users.get(BRIDGED)
-    assert after is not None
+    after = await record_of(store, BRIDGED)
     assert after.current_month == NEW
     assert (after.router_data, after.connected_at) == (before.router_data, before.connected_at)
 
