@@ -19,7 +19,7 @@ import uvloop
 
 from bench import machine
 from bench.fleet import Fleet, HasAddress, at_once
-from bench.ledger import Ledger, MismatchError, TimedLedger
+from bench.ledger import Ledger, MismatchError
 from bench.open_loop import OpenLoop, poisson
 from bench.push_client import ClosedLoop
 from bench.run import POSTERS
@@ -237,7 +237,6 @@ class _Part:
         connection ends connects again.
         """
         fleet, ledger = self.fleet, self.fleet.ledger
-        assert isinstance(ledger, TimedLedger)
         self.history, self.reconnecting = Result(), []
         for agent in fleet.agents:
             agent.lost = self._reconnect
@@ -310,7 +309,7 @@ def main() -> None:
     machine.allow_files(int(count) + 500)
     fleet = Fleet(
         _Address(host, int(port)),
-        TimedLedger(),
+        Ledger(),
         int(count),
         body_bytes=BODY_BYTES,
         may_be_refused=True,

@@ -1,20 +1,15 @@
 """The bare servers of the floor, each a process of its own: `python -m bench.floor_servers
-echo|post|es256`.
+echo|post`, which prints its port.
 
-Each does the least that its library allows; no server built on these parts can cost less. `echo`
-and `post` print their port. `es256` answers each line on stdin, a count, with the nanoseconds of
-CPU time that many verifications took.
+Each does the least that its library allows; no server built on these parts can cost less.
 """
 
 import asyncio
 import sys
-import time
 from typing import cast
 
 import httptools
 import uvloop
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
 from picows import WSFrame, WSListener, WSTransport, WSUpgradeRequest, ws_create_server
 
 _CREATED = (
@@ -77,22 +72,5 @@ def _listener(request: WSUpgradeRequest) -> WSListener:
     return Echo()
 
 
-def _verify_on_request() -> None:
-    private = ec.generate_private_key(ec.SECP256R1())
-    public = private.public_key()
-    text = b"x" * 200
-    algorithm = ec.ECDSA(hashes.SHA256())
-    signature = private.sign(text, algorithm)
-    for line in sys.stdin:
-        count = int(line)
-        before = time.process_time_ns()
-        for _ in range(count):
-            public.verify(signature, text, algorithm)
-        print(time.process_time_ns() - before, flush=True)
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "es256":
-        _verify_on_request()
-    else:
-        uvloop.run(_serve(sys.argv[1]))
+    uvloop.run(_serve(sys.argv[1]))

@@ -27,14 +27,23 @@ class Balance:
 
 class Ledger:
     """Collects one round after the other: `begin`, traffic, `all_answered` / `all_delivered`,
-    `close_round`.
+    `close_round`. `arrived_at`: monotonic nanoseconds, in the order of `delivered`.
     """
 
-    __slots__ = ("_answers", "_arrivals", "_failure", "answered", "delivered", "pushes")
+    __slots__ = (
+        "_answers",
+        "_arrivals",
+        "_failure",
+        "answered",
+        "arrived_at",
+        "delivered",
+        "pushes",
+    )
 
     def __init__(self) -> None:
         self.answered: list[bytes] = []
         self.delivered: list[bytes] = []
+        self.arrived_at: list[int] = []
         self.pushes = 0
         self._failure: MismatchError | None = None
         self._answers: asyncio.Future[None] | None = None
@@ -45,6 +54,7 @@ class Ledger:
         loop = asyncio.get_running_loop()
         self.answered = []
         self.delivered = []
+        self.arrived_at = []
         self.pushes = pushes
         self._answers = loop.create_future()
         self._arrivals = loop.create_future()
@@ -63,6 +73,7 @@ class Ledger:
             self._answers.set_result(None)
 
     def deliver(self, version: bytes) -> None:
+        self.arrived_at.append(time.monotonic_ns())
         self.delivered.append(version)
         if len(self.delivered) == self.pushes and self._arrivals and not self._arrivals.done():
             self._arrivals.set_result(None)
@@ -139,21 +150,3 @@ class Ledger:
                 f" {reused} shared a Location with another"
             )
         return found
-
-
-class TimedLedger(Ledger):
-    """Keeps when each message arrived, too (monotonic nanoseconds, in the order of `delivered`)."""
-
-    __slots__ = ("arrived_at",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.arrived_at: list[int] = []
-
-    def begin(self, pushes: int) -> None:
-        super().begin(pushes)
-        self.arrived_at = []
-
-    def deliver(self, version: bytes) -> None:
-        self.arrived_at.append(time.monotonic_ns())
-        super().deliver(version)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import repeat
 
 from bench.fleet import Fleet
-from bench.ledger import Ledger, TimedLedger
+from bench.ledger import Ledger
 from bench.open_loop import OpenLoop, poisson
 from bench.push_client import ClosedLoop, Poster
 from bench.report import Sample
@@ -25,11 +25,11 @@ class Load:
         self.token = token
 
     @classmethod
-    async def on(cls, server: Server, ledger: Ledger, *, servers: int = 1) -> "Load":
-        """With user agents that are connected and subscribed; `servers`: that share them."""
-        fleet = Fleet(server, ledger, AGENTS // servers)
+    async def on(cls, server: Server) -> "Load":
+        """With user agents that are connected and subscribed."""
+        fleet = Fleet(server, Ledger(), AGENTS)
         await fleet.subscribe_all()
-        posters = await fleet.posters(POSTERS // servers)
+        posters = await fleet.posters(POSTERS)
         return cls(server, fleet, posters, fleet.sender.token(fleet.origin))
 
     async def pushes(self, run: Run, count: int, tokens: Iterable[bytes] | None = None) -> Sample:
@@ -57,7 +57,6 @@ class Load:
         `may_be_refused`: see `OpenLoop`.
         """
         ledger = self.fleet.ledger
-        assert isinstance(ledger, TimedLedger)
         gc.collect()
         gc.disable()
         times = poisson(per_second, run.sizes.seconds_at_rate)

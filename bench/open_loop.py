@@ -11,7 +11,7 @@ from collections import deque
 from functools import partial
 
 from bench.fleet import Fleet
-from bench.ledger import MismatchError, TimedLedger
+from bench.ledger import Ledger, MismatchError
 from bench.push_client import Poster, refusal
 
 
@@ -38,7 +38,7 @@ class OpenLoop:
         self,
         posters: list[Poster],
         fleet: Fleet,
-        ledger: TimedLedger,
+        ledger: Ledger,
         token: bytes,
         times: list[int],
         *,

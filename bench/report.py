@@ -64,9 +64,9 @@ class Row:
 
     measure: str
     figure: str
-    floors: str
     aim: str
     reached: bool
+    floors: str = ""
     rate: str = ""
     busy: str = ""
     note: str = ""
@@ -77,9 +77,9 @@ def cost_row(name: str, series: Series, aim: str, reached: bool, note: str = "")
     return Row(
         name,
         f"{series.microseconds:.1f} µs",
-        f"{series.floors:.2f}",
         aim,
         reached,
+        floors=f"{series.floors:.2f}",
         rate=f"{series.rate:,.0f}/s",
         busy=f"{series.busy:.0%}",
         note=note,

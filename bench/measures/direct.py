@@ -4,7 +4,6 @@ token for each.
 
 import statistics
 
-from bench.ledger import Ledger
 from bench.load import Load
 from bench.report import Row, Sample, cost_row
 from bench.run import Run
@@ -15,12 +14,12 @@ MOST_VERIFICATIONS = 1.3
 async def direct_push(run: Run, *, mode: str, most_floors: float) -> list[Row]:
     sizes = run.sizes
     async with run.server(mode) as server:
-        load = await Load.on(server, Ledger())
+        load = await Load.on(server)
         await load.pushes(run, sizes.warm_up)
         repeated = await run.floored(sizes.rounds, lambda: load.pushes(run, sizes.pushes))
 
         async def never_seen() -> Sample:
-            await run.floor.verification(sizes.verifications)
+            run.floor.verification(sizes.verifications)
             tokens = load.fleet.sender.tokens(load.fleet.origin, sizes.tokens)
             return await load.pushes(run, sizes.tokens, tokens)
 

@@ -35,7 +35,6 @@ async def memory(run: Run) -> list[Row]:
         Row(
             f"RSS per idle connection, {sizes.held:,} held",
             f"{each:.2f} KiB",
-            "",
             f"≤ {MOST_KIB:g} KiB",
             each <= MOST_KIB,
             note=f"second half {second_half:.2f} KiB; process {after.resident / 2**20:.0f} MiB",

@@ -46,7 +46,6 @@ def _row(name: str, pairs: list[list[float]]) -> Row:
     return Row(
         f"PostgreSQL, {name}",
         f"{us:.1f} µs",
-        "",
         f"≤ {MOST_RATIO:g} of asyncpg",
         ratio <= MOST_RATIO,
         note=f"{ratio:.2f} of asyncpg's {bare_us:,.1f} µs",

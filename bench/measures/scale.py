@@ -72,7 +72,6 @@ async def _hold(run: Run, server: Server, crowd: Crowd) -> list[Row]:
         Row(
             f"scale: {size:,} held, {workers} workers: memory of each",
             f"{each:.2f} KiB",
-            "",
             f"≤ {MOST_KIB:g} KiB",
             each <= MOST_KIB,
             rate=f"{size / connecting:,.0f}/s",
@@ -85,7 +84,6 @@ async def _hold(run: Run, server: Server, crowd: Crowd) -> list[Row]:
         Row(
             "scale: own memory of a worker",
             f"{own:.1f} MiB",
-            "",
             f"≤ {MOST_OWN_MIB:g} MiB",
             own <= MOST_OWN_MIB,
             note=f"without connections; with all of them {own_after:.1f} MiB",
@@ -93,7 +91,6 @@ async def _hold(run: Run, server: Server, crowd: Crowd) -> list[Row]:
         Row(
             "scale: CPU time of an idle connection",
             f"{idle:.3f} µs/s",
-            "",
             f"≤ {MOST_IDLE_US:g} µs/s",
             idle <= MOST_IDLE_US,
             note=(
@@ -104,7 +101,6 @@ async def _hold(run: Run, server: Server, crowd: Crowd) -> list[Row]:
         Row(
             f"scale: p99 of pushes among them, {RATE:,.0f}/s",
             f"{p99:.2f} ms",
-            "",
             f"≤ {MOST_MS:g} ms, none refused",
             p99 <= MOST_MS and not failed,
             note=f"p50 {percentile(pushed.waits, 50):.2f} ms, {failed} refused or closed; the load"

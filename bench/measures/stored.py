@@ -7,7 +7,6 @@ delivered again.
 import asyncio
 from itertools import repeat
 
-from bench.ledger import Ledger
 from bench.load import Load
 from bench.push_client import ClosedLoop
 from bench.report import Row, Sample, cost_row
@@ -20,7 +19,7 @@ MOST_DRAIN_US = 100.0
 async def stored(run: Run) -> list[Row]:
     sizes = run.sizes
     async with run.server("store-first") as server:
-        load = await Load.on(server, Ledger())
+        load = await Load.on(server)
         fleet, ledger = load.fleet, load.fleet.ledger
         await fleet.leave()
 

@@ -77,7 +77,6 @@ async def _storm(run: Run, server: Server, crowd: Crowd, steady: Crowd) -> list[
         Row(
             f"storm: {size:,} return after a kill, {len(server.workers())} workers",
             f"{seconds[-1]:.2f} s",
-            "",
             f"≤ {MOST_SECONDS:g} s, none lost or twice",
             seconds[-1] <= MOST_SECONDS,
             rate=f"{size / seconds[-1]:,.0f}/s",
@@ -90,7 +89,6 @@ async def _storm(run: Run, server: Server, crowd: Crowd, steady: Crowd) -> list[
         Row(
             "storm: p99 of pushes meanwhile",
             f"{p99_s:.3f} s",
-            "",
             f"≤ {LONGEST_PUSH_S:g} s",
             p99_s <= LONGEST_PUSH_S,
             note=f"{pushed.pushes:,} pushes; p50 {percentile(waits, 50):.1f} ms, longest"
@@ -100,7 +98,6 @@ async def _storm(run: Run, server: Server, crowd: Crowd, steady: Crowd) -> list[
         Row(
             "storm: refused",
             f"{refused:,}",
-            "",
             "0 pushes and registers",
             refused == 0,
             note=f"{pushed.refused:,} pushes, {returned.registers_refused:,} of"
@@ -110,7 +107,6 @@ async def _storm(run: Run, server: Server, crowd: Crowd, steady: Crowd) -> list[
         Row(
             "storm: peak RSS per returning client",
             f"{growth:.1f} KiB",
-            "",
             f"≤ {MOST_GROWTH_KIB:g} KiB",
             growth <= MOST_GROWTH_KIB,
             note=f"peak {peak / 2**20:.0f} MiB, {before / 2**20:.0f} MiB before",

@@ -68,7 +68,6 @@ async def _upgrade(run: Run, server: Server, crowd: Crowd) -> list[Row]:
         Row(
             f"upgrade: {size:,} connected, {WORKERS} workers: closed",
             f"{pushed.closed:,}",
-            "",
             "0",
             pushed.closed == 0,
             note=(
@@ -80,7 +79,6 @@ async def _upgrade(run: Run, server: Server, crowd: Crowd) -> list[Row]:
         Row(
             f"upgrade: pushes answered other than 201, {rate}/s",
             f"{others:,}",
-            "",
             "0, none lost",
             others == 0,
             note=(
@@ -91,7 +89,6 @@ async def _upgrade(run: Run, server: Server, crowd: Crowd) -> list[Row]:
         Row(
             "upgrade: p99 of pushes meanwhile",
             f"{p99_s:.3f} s",
-            "",
             f"≤ {LONGEST_PUSH_S:g} s",
             p99_s <= LONGEST_PUSH_S,
             note=(

@@ -49,6 +49,11 @@ def request_in(effects: Sequence[Effect]) -> StoreRequest:
     return request
 
 
+def requested(session: Session, kind: str, **members: object) -> StoreRequest:
+    """The request that a message of that type leads to, and nothing else."""
+    return request_in(session.receive(frame(messageType=kind, **members), NOW))
+
+
 def identify(session: Session, **hello: object) -> Identify:
     """Say hello, for Web Push as UAID if `hello` names nothing else; the request it leads to."""
     members = {"messageType": "hello", "use_webpush": True, "uaid": UAID} | hello

@@ -45,6 +45,7 @@ from support.session_frames import (
     message,
     new_session,
     request_in,
+    requested,
     sent,
     stored,
 )
@@ -65,7 +66,7 @@ def identified(rules: Rules | None = None, *, new: bool = True, reset: bool = Fa
 
 def subscribed(rules: Rules | None = None) -> Session:
     session = identified(rules)
-    request = request_in(session.receive(frame(messageType="register", channelID=CHANNEL), NOW))
+    request = requested(session, "register", channelID=CHANNEL)
     session.on_result(request, "https://push.example/wpush/v1/token", NOW)
     return session
 
@@ -284,7 +285,7 @@ def filtered(min_urgency: str) -> Session:
 
 def set_urgency(session: Session, min_urgency: str) -> Sequence[Effect]:
     """What follows the answer."""
-    request = request_in(session.receive(frame(messageType="urgency", min=min_urgency), NOW))
+    request = requested(session, "urgency", min=min_urgency)
     assert request == SetUrgency(min_urgency)
     answer, *others = session.on_result(request, True, NOW)
     assert sent([answer]) == [URGENCY_SET]
@@ -307,7 +308,7 @@ def test_an_unknown_urgency_is_refused_and_changes_nothing(least: object) -> Non
 
 def test_an_urgency_that_cannot_be_recorded_is_503_and_changes_nothing() -> None:
     session = subscribed()
-    request = request_in(session.receive(frame(messageType="urgency", min="high"), NOW))
+    request = requested(session, "urgency", min="high")
     (reply,) = sent(session.on_failure(request, StoreFailure.BROKEN))
     assert (reply["messageType"], reply["status"]) == ("urgency", 503)
     assert session.accept(message(1, urgency="low"), None)
@@ -315,7 +316,7 @@ def test_an_urgency_that_cannot_be_recorded_is_503_and_changes_nothing() -> None
 
 def test_too_many_changes_of_the_urgency_are_429() -> None:
     session = subscribed()
-    request = request_in(session.receive(frame(messageType="urgency", min="high"), NOW))
+    request = requested(session, "urgency", min="high")
     assert isinstance(request, SetUrgency)
     (reply,) = sent(session.on_refused(request, TooOften("too many", 1.2)))
     assert (reply["messageType"], reply["status"], reply["retry_after"]) == ("urgency", 429, 2)
@@ -324,7 +325,7 @@ def test_too_many_changes_of_the_urgency_are_429() -> None:
 
 def test_an_urgency_of_a_user_that_another_connection_has_closes_this_one() -> None:
     session = subscribed()
-    request = request_in(session.receive(frame(messageType="urgency", min="high"), NOW))
+    request = requested(session, "urgency", min="high")
     assert session.on_result(request, False, NOW) == [Close(1000, "replaced")]
 
 
@@ -465,8 +466,7 @@ def test_a_clock_that_jumps_back_does_not_make_a_ping_too_early() -> None:
 def test_register_subscribes_the_channel_and_is_answered_with_its_endpoint() -> None:
     session = identified()
     sender = Sender()
-    register = frame(messageType="register", channelID=CHANNEL, key=sender.key_text)
-    request = request_in(session.receive(register, NOW))
+    request = requested(session, "register", channelID=CHANNEL, key=sender.key_text)
     assert request == Subscribe(CHANNEL, sender.point)
     assert session.state is State.UPDATING
     assert sent(session.on_result(request, "https://e", NOW)) == [
@@ -517,7 +517,7 @@ def test_register_refuses_an_unusable_key_with_400_and_the_channel(key: object) 
 
 def test_register_answers_503_when_the_store_fails_and_the_session_goes_on() -> None:
     session = identified()
-    request = request_in(session.receive(frame(messageType="register", channelID=CHANNEL), NOW))
+    request = requested(session, "register", channelID=CHANNEL)
     (reply,) = sent(session.on_failure(request, StoreFailure.OVERLOADED))
     assert (reply["status"], reply["channelID"], reply["reason"]) == (503, CHANNEL, "overloaded")
     assert session.state is State.ACTIVE
@@ -526,9 +526,7 @@ def test_register_answers_503_when_the_store_fails_and_the_session_goes_on() -> 
 
 def test_unregister_accepts_any_spelling_and_echoes_it() -> None:
     session = subscribed()
-    request = request_in(
-        session.receive(frame(messageType="unregister", channelID=CHANNEL.upper()), NOW)
-    )
+    request = requested(session, "unregister", channelID=CHANNEL.upper())
     assert request == Unsubscribe(CHANNEL, CHANNEL.upper())
     (reply,) = sent(session.on_result(request, None, NOW))
     assert reply == {"messageType": "unregister", "channelID": CHANNEL.upper(), "status": 200}
@@ -539,7 +537,7 @@ def test_unregister_deletes_the_unacked_messages_of_the_channel() -> None:
     session = subscribed()
     first = message(1)
     session.accept(first, Row(first.sort_key, None))
-    request = request_in(session.receive(frame(messageType="unregister", channelID=CHANNEL), NOW))
+    request = requested(session, "unregister", channelID=CHANNEL)
     _, delete = session.on_result(request, None, NOW)
     assert delete == DeleteMessages([Row(first.sort_key, None)])
     assert session.unacked == {}
@@ -638,22 +636,20 @@ def read_pages(session: Session, *pages: StoredPage) -> Sequence[Effect]:
 FIRST = StoredPage([], "01:x", frozenset({CHANNEL}))
 
 
-def test_rows_before_the_read_pointer_are_skipped() -> None:
+@pytest.mark.parametrize(
+    ("last", "after"),
+    [
+        pytest.param(f"02:5:{CHANNEL}", "02:77:z", id="a row before it"),
+        pytest.param(f"01:{CHANNEL}:a", f"01:{CHANNEL}:a", id="a topic"),
+        pytest.param(f"021{CHANNEL[3:]}:id", f"021{CHANNEL[3:]}:id", id="one of the oldest kind"),
+    ],
+)
+def test_the_read_pointer_skips_rows_with_a_time_before_it_and_no_others(
+    last: str, after: str
+) -> None:
     session = identified(new=False)
-    first = StoredPage([], f"02:5:{CHANNEL}", frozenset({CHANNEL}), read_to=77)
-    assert read_pages(session, first) == [ReadStored(after="02:77:z")]
-
-
-def test_the_read_pointer_skips_no_topic_message() -> None:
-    session = identified(new=False)
-    first = StoredPage([], f"01:{CHANNEL}:a", frozenset({CHANNEL}), read_to=77)
-    assert read_pages(session, first) == [ReadStored(after=f"01:{CHANNEL}:a")]
-
-
-def test_the_read_pointer_skips_no_row_of_the_oldest_kind() -> None:
-    session = identified(new=False)
-    first = StoredPage([], f"021{CHANNEL[3:]}:id", frozenset({CHANNEL}), read_to=77)
-    assert read_pages(session, first) == [ReadStored(after=first.last)]
+    first = StoredPage([], last, frozenset({CHANNEL}), read_to=77)
+    assert read_pages(session, first) == [ReadStored(after=after)]
 
 
 def test_a_message_before_the_read_pointer_is_neither_sent_nor_deleted() -> None:
@@ -824,7 +820,7 @@ def test_no_row_is_deleted_by_a_list_of_channels_that_is_older_than_it() -> None
 
 def test_what_was_registered_before_a_page_is_read_is_as_the_page_says() -> None:
     session = identified(new=False)
-    register = request_in(session.receive(frame(messageType="register", channelID=OTHER), NOW))
+    register = requested(session, "register", channelID=OTHER)
     session.on_result(register, "https://push.example/wpush/v1/token", NOW)
     read_pages(session, FIRST, StoredPage([], None))
     session.check_storage()
@@ -857,11 +853,19 @@ def test_a_user_that_acks_is_never_reset_however_much_is_stored() -> None:
     assert session.state is State.ACTIVE
 
 
-def test_a_failed_read_closes_so_that_the_user_agent_reconnects() -> None:
+@pytest.mark.parametrize(
+    ("failure", "effects"),
+    [
+        (StoreFailure.BROKEN, [Close(1011, "try again")]),
+        (StoreFailure.TABLE_GONE, [DropUser(DropReason.NO_MESSAGE_TABLE), RESET]),
+    ],
+)
+def test_a_failed_read_closes_so_that_the_user_agent_reconnects(
+    failure: StoreFailure, effects: list[Effect]
+) -> None:
     session = identified(new=False)
-    assert session.on_failure(ReadStored(after=None), StoreFailure.BROKEN) == [
-        Close(1011, "try again")
-    ]
+    assert session.on_failure(ReadStored(after=None), failure) == effects
+    assert session.on_timer(TimerReason.RETRY_READ, NOW) == ()
 
 
 def test_a_read_in_an_overload_is_retried_after_5_to_59_s() -> None:
@@ -873,15 +877,6 @@ def test_a_read_in_an_overload_is_retried_after_5_to_59_s() -> None:
     assert session.check_storage() == ()
     assert session.on_timer(TimerReason.RETRY_READ, NOW) == [request]
     assert read_pages(session, FIRST, StoredPage([stored(1)], None))
-
-
-def test_a_message_table_that_is_gone_drops_the_user() -> None:
-    session = identified(new=False)
-    assert session.on_failure(ReadStored(after=None), StoreFailure.TABLE_GONE) == [
-        DropUser(DropReason.NO_MESSAGE_TABLE),
-        RESET,
-    ]
-    assert session.on_timer(TimerReason.RETRY_READ, NOW) == ()
 
 
 # ── the end ─────────────────────────────────────────────────────────────────────────────────────
@@ -971,7 +966,7 @@ def test_an_ack_of_as_many_messages_as_fit_into_one_is_read() -> None:
 @pytest.mark.parametrize("kind", ["register", "unregister"])
 def test_a_refused_registration_changes_nothing_and_input_goes_on(kind: str) -> None:
     session = subscribed(Rules(more_info="https://page"))
-    request = request_in(session.receive(frame(messageType=kind, channelID=OTHER), NOW))
+    request = requested(session, kind, channelID=OTHER)
     assert isinstance(request, UserChange)
     assert sent(session.on_refused(request, TooOften("too many", 1.2))) == [
         {

@@ -34,6 +34,7 @@ from support.session_frames import (
     message,
     new_session,
     request_in,
+    requested,
     stored,
 )
 
@@ -121,7 +122,7 @@ def test_registers_and_unregisters_are_counted_when_they_are_done(
     metrics: Metrics, code: object, label: str
 ) -> None:
     session = subscribed(metrics)
-    request = request_in(session.receive(frame(messageType="register", channelID=CHANNEL), NOW))
+    request = requested(session, "register", channelID=CHANNEL)
     assert session.counts is NOTHING_COUNTED
     session.on_result(request, "https://push.example/wpush/v1/token", NOW)
     members = {"messageType": "unregister", "channelID": CHANNEL, "code": code}

@@ -23,7 +23,17 @@ from autopush.protocol.states import State
 from autopush.webpush.notification import VersionUpdate
 from autopush.webpush.stored import Row, StoredMessage, StoredPage
 from support.cases import cases
-from support.session_frames import CHANNEL, NOW, OTHER, UAID, frame, new_session, request_in, sent
+from support.session_frames import (
+    CHANNEL,
+    NOW,
+    OTHER,
+    UAID,
+    frame,
+    new_session,
+    request_in,
+    requested,
+    sent,
+)
 
 HOST = {"ip": "192.0.2.7", "port": 4711}
 NETWORK = {"mcc": "310", "mnc": "26", "netid": "home"}
@@ -167,8 +177,7 @@ def test_a_hello_in_an_overload_is_told_after_a_pause() -> None:
 @pytest.mark.parametrize("new", [True, False])
 def test_every_channel_counts_as_subscribed_also_after_an_unregister(new: bool) -> None:
     session = identified(new=new)
-    unregister = frame(messageType="unregister", channelID=CHANNEL)
-    request = request_in(session.receive(unregister, NOW))
+    request = requested(session, "unregister", channelID=CHANNEL)
     assert request == Unsubscribe(CHANNEL, CHANNEL)
     session.on_result(request, None, NOW)
     assert session.channels is not None
@@ -178,8 +187,7 @@ def test_every_channel_counts_as_subscribed_also_after_an_unregister(new: bool) 
 def test_register_asks_for_an_endpoint_and_has_no_limit() -> None:
     session = identified(Rules(max_channels=1))
     for channel in (CHANNEL, OTHER):
-        register = frame(messageType="register", channelID=channel)
-        request = request_in(session.receive(register, NOW))
+        request = requested(session, "register", channelID=channel)
         assert request == Subscribe(channel, None)
         (reply,) = sent(session.on_result(request, "https://e", NOW))
         assert (reply["status"], reply["pushEndpoint"]) == (200, "https://e")
@@ -187,7 +195,7 @@ def test_register_asks_for_an_endpoint_and_has_no_limit() -> None:
 
 def test_an_unregister_forgets_what_was_sent_for_the_channel() -> None:
     session, _ = reading(update(3), update(4, OTHER))
-    request = request_in(session.receive(frame(messageType="unregister", channelID=CHANNEL), NOW))
+    request = requested(session, "unregister", channelID=CHANNEL)
     effects = session.on_result(request, None, NOW)
     assert effects[1:] == [DeleteMessages([row(3)])]
     assert list(session.unacked) == [f"{OTHER}:4"]
@@ -298,7 +306,7 @@ def test_wake_data_is_passed_on_with_the_hello_and_the_first_register() -> None:
     session, effects = hello(wakeup_host=HOST, mobilenetwork=NETWORK)
     assert effects == [Identify(UAID, is_simplepush=True, wake_data=WAKE_DATA)]
     session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW)
-    request = request_in(session.receive(frame(messageType="register", channelID=CHANNEL), NOW))
+    request = requested(session, "register", channelID=CHANNEL)
     assert request == Subscribe(CHANNEL, None, WAKE_DATA)
 
 

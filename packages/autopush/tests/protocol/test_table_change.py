@@ -24,11 +24,10 @@ from support.session_frames import (
     NOW,
     UAID,
     ack,
-    frame,
     identify,
     message,
     new_session,
-    request_in,
+    requested,
     sent,
     stored,
 )
@@ -110,7 +109,7 @@ def test_messages_are_accepted_until_storage_is_read_to_its_end() -> None:
 @pytest.mark.parametrize("kind", ["register", "unregister"])
 def test_an_open_register_or_unregister_is_finished_first(kind: str, done: bool) -> None:
     session = identified()
-    request = request_in(session.receive(frame(messageType=kind, channelID=CHANNEL), NOW))
+    request = requested(session, kind, channelID=CHANNEL)
     assert page(session) == []
     if done:
         result = "https://push.example/" if kind == "register" else None
@@ -124,7 +123,7 @@ def test_an_open_register_or_unregister_is_finished_first(kind: str, done: bool)
 def test_unregistering_the_channel_of_the_last_unacked_message_starts_the_change() -> None:
     session = identified()
     page(session, stored(1))
-    request = request_in(session.receive(frame(messageType="unregister", channelID=CHANNEL), NOW))
+    request = requested(session, "unregister", channelID=CHANNEL)
     _, _, change = session.on_result(request, None, NOW)
     assert change == CHANGE
 
@@ -149,13 +148,15 @@ def test_a_change_in_an_overload_is_retried_later_and_the_session_keeps_the_old_
     assert page(session) == [CHANGE]
 
 
-def test_any_other_failure_of_a_change_closes() -> None:
-    assert changing().on_failure(CHANGE, StoreFailure.BROKEN) == [Close(1011, "try again")]
-
-
-def test_a_table_that_is_gone_during_the_change_drops_the_user() -> None:
-    effects = changing().on_failure(CHANGE, StoreFailure.TABLE_GONE)
-    assert effects == [DropUser(DropReason.NO_MESSAGE_TABLE), RESET]
+@pytest.mark.parametrize(
+    ("failure", "effects"),
+    [
+        (StoreFailure.BROKEN, [Close(1011, "try again")]),
+        (StoreFailure.TABLE_GONE, [DropUser(DropReason.NO_MESSAGE_TABLE), RESET]),
+    ],
+)
+def test_any_other_failure_of_a_change_closes(failure: StoreFailure, effects: list[Effect]) -> None:
+    assert changing().on_failure(CHANGE, failure) == effects
 
 
 def test_a_session_that_ends_during_the_change_leaves_nothing_undelivered() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from autopush.store import PushStore, TablePlan, UserRecord
+from autopush.store import PushStore, TablePlan
 from autopush.store.messages import PAGE
 from autopush.store.rotation import move_late_messages, move_user
 from autopush.store.tables import Month, message_table
@@ -19,10 +19,8 @@ from autopush.webpush.urgency import LEVELS
 from keytables import Engine
 from support import engines
 from support.clocks import ManualClock
+from support.stored_messages import CHANNEL, OTHER, UAID, message, record_of
 
-UAID = "0123456789abcdef0123456789abcdef"
-CHANNEL = "11111111-2222-3333-4444-555555555555"
-OTHER = "99999999-2222-3333-4444-555555555555"
 NODE = "http://one:8081/i/first"
 
 engine = engines.engine_fixture(engines.EVERY)
@@ -33,31 +31,6 @@ async def subscriber(store: PushStore) -> str:
     await store.users.create(UAID, NODE, 5, store.current.name)
     await store.current.add_channel(UAID, CHANNEL)
     return UAID
-
-
-def message(
-    clock: ManualClock,
-    number: int,
-    *,
-    topic: str | None = None,
-    ttl: int = 3600,
-    urgency: str = "normal",
-    channel: str = CHANNEL,
-) -> Notification:
-    time = int(clock() * 1e6) + number
-    return Notification(
-        uaid=UAID,
-        channel_id=channel,
-        version=f"version-{number}",
-        ttl=ttl,
-        timestamp=int(clock()),
-        topic=topic,
-        data="ZGF0YQ",
-        headers={"encoding": "aes128gcm"},
-        sort_time=None if topic else time,
-        topic_order=time if topic else 0,
-        urgency=urgency,
-    )
 
 
 def messages(page: StoredPage) -> Sequence[Notification]:
@@ -133,27 +106,23 @@ async def test_a_filter_is_recorded_by_the_connection_on_record_only(
     users = store.users
     assert await users.set_min_urgency(subscriber, NODE, 5, "high")
     assert not await users.set_min_urgency(subscriber, NODE, 4, "low")
-    record = await users.get(subscriber)
-    assert record is not None
+    record = await record_of(store, subscriber)
     assert record.min_urgency == "high"
 
 
 async def test_a_filter_stays_at_a_hello_that_names_none(store: PushStore, subscriber: str) -> None:
     recorded = []
     for connected_at, wanted in enumerate([None, "high", None, "low", "very-low"], start=6):
-        record = await store.users.get(subscriber)
-        assert record is not None
+        record = await record_of(store, subscriber)
         await store.users.connect(record, NODE, connected_at, min_urgency=wanted)
-        now = await store.users.get(subscriber)
-        assert now is not None
+        now = await record_of(store, subscriber)
         recorded.append(now.min_urgency)
     assert recorded == ["very-low", "high", "high", "low", "very-low"]
 
 
 async def test_a_new_user_is_recorded_with_its_filter(store: PushStore) -> None:
     await store.users.create(UAID, NODE, 5, store.current.name, "normal")
-    record = await store.users.get(UAID)
-    assert record is not None
+    record = await record_of(store)
     assert record.min_urgency == "normal"
 
 
@@ -162,8 +131,7 @@ async def test_the_hash_of_a_secret_is_recorded_with_a_new_user_and_stays(
 ) -> None:
     await store.users.create(UAID, NODE, 5, store.current.name, secret_hash="hash")
     for connected_at in (6, 7):
-        record = await store.users.get(UAID)
-        assert record is not None
+        record = await record_of(store)
         assert record.secret_hash == "hash"
         replaced = await store.users.connect(record, NODE, connected_at)
         assert replaced is not None
@@ -194,12 +162,6 @@ async def test_a_message_that_waits_moves_to_the_next_month_with_its_urgency(
 # ── router records that their node keeps true ───────────────────────────────────────────────────
 
 
-async def record(store: PushStore) -> UserRecord:
-    found = await store.users.get(UAID)
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize(
     ("connected_at", "is_confirmed"),
     [pytest.param(5, True, id="the-same"), (6, True), pytest.param(4, False, id="an-older-one")],
@@ -207,17 +169,17 @@ async def record(store: PushStore) -> UserRecord:
 async def test_only_a_connection_that_is_not_older_is_confirmed(
     store: PushStore, subscriber: str, connected_at: int, is_confirmed: bool
 ) -> None:
-    seen = await record(store)
+    seen = await record_of(store)
     assert await store.users.note_unread(seen)
     assert await store.users.confirm(seen, NODE, connected_at) is is_confirmed
-    after = await record(store)
+    after = await record_of(store)
     assert (after.connected_at, after.unread) == ((connected_at, 0) if is_confirmed else (5, 1))
 
 
 async def test_the_record_of_a_dropped_user_is_neither_confirmed_nor_marked(
     store: PushStore, subscriber: str
 ) -> None:
-    seen = await record(store)
+    seen = await record_of(store)
     await store.users.drop(UAID)
     assert not await store.users.confirm(seen, NODE, 5)
     assert not await store.users.note_unread(seen)
@@ -228,15 +190,15 @@ async def test_a_record_is_restored_as_it_was_unless_there_is_one(
     store: PushStore, subscriber: str
 ) -> None:
     await store.users.set_min_urgency(UAID, NODE, 5, "high")
-    seen = await record(store)
+    seen = await record_of(store)
     assert not await store.users.restore(seen)
     await store.users.drop(UAID)
     assert await store.users.restore(seen)
-    restored = await record(store)
+    restored = await record_of(store)
     assert structs.replace(restored, last_connect=seen.last_connect) == seen
 
 
 async def test_records_are_read_together_and_unknown_users_left_out(
     store: PushStore, subscriber: str
 ) -> None:
-    assert await store.users.get_all([UAID, UAID[::-1]]) == {UAID: await record(store)}
+    assert await store.users.get_all([UAID, UAID[::-1]]) == {UAID: await record_of(store)}

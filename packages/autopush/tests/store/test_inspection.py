@@ -6,29 +6,12 @@ from autopush.store import PushStore, TablePlan, inspection
 from autopush.store.inspection import UserInspection, inspect_user
 from autopush.store.tables import message_table, router_table, storage_table, uaid_hasher
 from autopush.webpush.identifiers import CHANNELS_ROW
-from autopush.webpush.notification import Notification, VersionUpdate
+from autopush.webpush.notification import VersionUpdate
 from keytables import Engine, Item, TableNotFound
 from support.clocks import ManualClock
+from support.stored_messages import CHANNEL, OTHER, UAID, message
 
-UAID = "0123456789abcdef0123456789abcdef"
-CHANNEL = "11111111-2222-3333-4444-555555555555"
-OTHER = "00111111-2222-3333-4444-555555555555"
 PLAN = TablePlan()
-
-
-def message(
-    clock: ManualClock, number: int, *, channel: str = CHANNEL, ttl: int = 3600
-) -> Notification:
-    return Notification(
-        uaid=UAID,
-        channel_id=channel,
-        version=f"version-{number}",
-        ttl=ttl,
-        timestamp=int(clock()),
-        data="ZGF0YQ",
-        headers={"encoding": "aes128gcm"},
-        sort_time=int(clock() * 1e6) + number,
-    )
 
 
 async def inspected(

@@ -31,6 +31,7 @@ from keytables import Engine, Item, Throttled
 from support import engines
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
+from support.stored_messages import record_of
 
 PLAN = TablePlan()
 OCTOBER = Month(2026, 10)
@@ -233,8 +234,7 @@ async def test_a_user_of_a_bridge_that_subscribes_meanwhile_is_kept(engine: Engi
     key = seen_in(ORPHAN_MONTHS)
     await add_user(engine, 1, key, router_type="fcm", month=None)
     removal = await opened(engine)
-    record = await store.users.get(uaid(1))
-    assert record is not None
+    record = await record_of(store, uaid(1))
     [found] = (await removal.router.query_index("AccessIndex", key)).items
     [stale] = await removal.find([uaid(1)])
     # It was read, then the device subscribes, and only then it is to be dropped.
@@ -250,8 +250,7 @@ async def test_a_user_of_a_bridge_that_was_dropped_meanwhile_cannot_subscribe(
     store = await PushStore.open(engine, PLAN, key_hash="", clock=ManualClock(JANUARY))
     key = seen_in(ORPHAN_MONTHS)
     await add_user(engine, 1, key, router_type="fcm", month=None)
-    record = await store.users.get(uaid(1))
-    assert record is not None
+    record = await record_of(store, uaid(1))
     async for _ in drop_old_users(await opened(engine), [key], now=JANUARY, limiter=limiter()):
         pass
     assert not await store.users.refresh_registration(record)
@@ -359,8 +358,7 @@ async def test_a_user_that_connects_between_index_and_delete_is_kept_with_its_ch
     stepped.before = None
     assert await users(stepped) == await subscribed(stepped) == {uaid(1)}
     store = await PushStore.open(stepped, PLAN, key_hash="", clock=clock)
-    record = await store.users.get(uaid(1))
-    assert record is not None
+    record = await record_of(store, uaid(1))
     assert record.current_month == "message"
 
 

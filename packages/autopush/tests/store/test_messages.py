@@ -8,46 +8,15 @@ from autopush.store import PushStore, TablePlan
 from autopush.store.messages import PAGE, row_of
 from autopush.store.tables import message_table
 from autopush.telemetry.metric_table import MESSAGE_DELETED, MESSAGE_RETRIEVED, MESSAGE_STORED
-from autopush.webpush.notification import Notification
 from keytables import Engine, StorageFull
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
 from support.recorded import new_metrics, recorded
-
-UAID = "0123456789abcdef0123456789abcdef"
-CHANNEL = "11111111-2222-3333-4444-555555555555"
-
-
-def message(
-    clock: ManualClock,
-    number: int,
-    *,
-    topic: str | None = None,
-    ttl: int = 3600,
-    channel: str = CHANNEL,
-) -> Notification:
-    return Notification(
-        uaid=UAID,
-        channel_id=channel,
-        version=f"version-{number}",
-        ttl=ttl,
-        timestamp=int(clock()),
-        topic=topic,
-        data="ZGF0YQ",
-        headers={"encoding": "aes128gcm"},
-        sort_time=None if topic else int(clock() * 1e6) + number,
-    )
+from support.stored_messages import CHANNEL, UAID, all_stored, message, record_of
 
 
 async def versions(store: PushStore) -> list[str]:
-    found: list[str] = []
-    last: str | None = None
-    while True:
-        batch = await store.current.read(UAID, last)
-        found += [stored.notification.version for stored in batch.messages]
-        if batch.last is None:
-            return found
-        last = batch.last
+    return [found.version for found in await all_stored(store.current)]
 
 
 async def test_topics_are_read_first_then_the_rest_by_storing_time(
@@ -238,53 +207,10 @@ async def test_removing_a_channel_says_whether_it_was_there(store: PushStore) ->
 async def test_a_dropped_user_has_neither_record_nor_channels(store: PushStore) -> None:
     await store.users.create(UAID, "http://node", 1, "message")
     await store.current.add_channel(UAID, CHANNEL)
-    record = await store.users.get(UAID)
-    assert record is not None
+    record = await record_of(store)
     await store.drop_user(record)
     assert await store.users.get(UAID) is None
     assert await store.current.channels(UAID) == frozenset()
-
-
-# ── which table ─────────────────────────────────────────────────────────────────────────────────
-
-
-async def open_store(engine: Engine, clock: ManualClock) -> PushStore:
-    return await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)
-
-
-async def test_the_newest_month_that_exists_is_the_current_table(
-    engine: Engine, clock: ManualClock
-) -> None:
-    for month in ("message_2025_11", "message_2026_01", "message_2025_12", "message_other"):
-        await engine.ensure_table(message_table(month))
-    store = await open_store(engine, clock)
-    assert store.current.name == "message_2026_01"
-    assert {table.name for table in store.tables} == {
-        "message_2026_01",
-        "message_2025_12",
-        "message_2025_11",
-    }
-
-
-async def test_a_user_is_looked_up_in_the_table_its_record_names(
-    engine: Engine, clock: ManualClock
-) -> None:
-    for month in ("message_2025_12", "message_2026_01"):
-        await engine.ensure_table(message_table(month))
-    store = await open_store(engine, clock)
-    await store.users.create(UAID, "http://node", 1, "message_2025_12")
-    record = await store.users.get(UAID)
-    assert record is not None
-    messages = await store.messages_of(record)
-    assert messages is not None
-    assert messages.name == "message_2025_12"
-
-
-async def test_a_record_of_an_unknown_table_has_no_messages(store: PushStore) -> None:
-    await store.users.create(UAID, "http://node", 1, "message_2011_01")
-    record = await store.users.get(UAID)
-    assert record is not None
-    assert await store.messages_of(record) is None
 
 
 # ── what is recorded ────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ from keytables import Capacity, Engine, Throttled
 from support import engines
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
+from support.stored_messages import record_of
 
 UAID = "0123456789abcdef0123456789abcdef"
 NODE = "http://one:8081"
@@ -45,8 +46,7 @@ async def message_tables(engine: Engine) -> list[str]:
 async def user_of(store: PushStore, month: str) -> bool:
     """Whether a user with that message table is known."""
     await store.users.create(UAID, NODE, 1, month)
-    record = await store.users.get(UAID)
-    assert record is not None
+    record = await record_of(store)
     messages = await store.messages_of(record)
     assert messages is None or messages.name == month
     return messages is not None
@@ -361,8 +361,7 @@ async def test_a_dropped_table_does_not_keep_a_user_from_being_dropped(
 ) -> None:
     store = await open_store(engine, clock, at(2026, 11, 15))
     assert await user_of(store, "message_2026_10")
-    record = await store.users.get(UAID)
-    assert record is not None
+    record = await record_of(store)
     await engine.drop_table("message_2026_10")
     await store.drop_user(record)
     assert await store.users.get(UAID) is None

@@ -15,15 +15,12 @@ from autopush.store.rotation import (
     table_of_bridged_user,
 )
 from autopush.store.tables import message_table, router_table
-from autopush.webpush.notification import Notification
 from keytables import Engine, Item, Param, Unavailable, Update
 from support import engines
 from support.clocks import ManualClock
 from support.gated_engine import GatedEngine
+from support.stored_messages import CHANNEL, OTHER, UAID, all_stored, message, record_of
 
-UAID = "0123456789abcdef0123456789abcdef"
-CHANNEL = "11111111-2222-3333-4444-555555555555"
-OTHER = "99999999-2222-3333-4444-555555555555"
 NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
 OLD, NEW = "message_2026_10", "message_2026_11"
 CONNECTED = 1000
@@ -52,41 +49,8 @@ async def old(store: PushStore) -> Messages:
     return messages
 
 
-async def record(store: PushStore) -> UserRecord:
-    found = await store.users.get(UAID)
-    assert found is not None
-    return found
-
-
 async def move(store: PushStore, old: Messages, connected_at: int = CONNECTED) -> Messages | None:
     return await move_user(store, UAID, old, node_id=NODE, connected_at=connected_at)
-
-
-def message(
-    clock: ManualClock, number: int, *, topic: str | None = None, ttl: int = 3600
-) -> Notification:
-    return Notification(
-        uaid=UAID,
-        channel_id=CHANNEL,
-        version=f"version-{number}",
-        ttl=ttl,
-        timestamp=int(clock()),
-        topic=topic,
-        data="ZGF0YQ",
-        headers={"encoding": "aes128gcm"},
-        sort_time=None if topic else int(clock() * 1e6) + number,
-    )
-
-
-async def stored(messages: Messages) -> list[Notification]:
-    found: list[Notification] = []
-    last: str | None = None
-    while True:
-        batch = await messages.read(UAID, last)
-        found += [stored.notification for stored in batch.messages]
-        if batch.last is None:
-            return found
-        last = batch.last
 
 
 async def items(engine: Engine, name: str) -> list[Item]:
@@ -102,7 +66,7 @@ async def test_a_moved_user_has_its_channels_and_its_record_in_the_new_month(
     new = await move(store, old)
     assert new is store.current
     assert await store.current.channels(UAID) == {CHANNEL}
-    moved = await record(store)
+    moved = await record_of(store)
     assert (moved.current_month, moved.moved_from) == (NEW, OLD)
     assert (moved.node_id, moved.connected_at) == (NODE, CONNECTED)
     assert str(moved.last_connect).startswith("202611")
@@ -139,7 +103,7 @@ async def test_without_channels_too_the_row_says_by_which_connection(
     assert await move(store, old) is store.current
     row: Item = {"uaid": UAID, "chidmessageid": " ", "copied_at": CONNECTED}
     assert await items(engine, NEW) == [row]
-    assert (await record(store)).current_month == NEW
+    assert (await record_of(store)).current_month == NEW
     batch = await store.current.read(UAID, None)
     assert (batch.channels, batch.messages) == (frozenset(), [])
 
@@ -149,7 +113,7 @@ async def test_a_late_copy_does_not_overwrite_what_was_subscribed_since_a_move_w
 ) -> None:
     late = await old.channels(UAID)  # read by a connection that then hangs
     await old.remove_channel(UAID, CHANNEL)
-    assert await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    assert await store.users.connect(await record_of(store), OTHER_NODE, CONNECTED + 1)
     assert await move_user(store, UAID, old, node_id=OTHER_NODE, connected_at=CONNECTED + 1)
     await store.current.add_channel(UAID, OTHER)
     assert not await store.current.copy_channels(UAID, late, CONNECTED)
@@ -176,7 +140,7 @@ async def test_channels_removed_since_such_an_attempt_are_not_kept(
 async def test_a_late_copy_does_not_overwrite_that_of_a_newer_connection(
     store: PushStore, old: Messages
 ) -> None:
-    assert await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    assert await store.users.connect(await record_of(store), OTHER_NODE, CONNECTED + 1)
     new = await move_user(store, UAID, old, node_id=OTHER_NODE, connected_at=CONNECTED + 1)
     assert new is not None
     await new.add_channel(UAID, OTHER)
@@ -190,10 +154,10 @@ async def test_only_the_connection_on_record_moves_its_user(
 ) -> None:
     if not channels:
         await old.remove_channel(UAID, CHANNEL)
-    assert await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    assert await store.users.connect(await record_of(store), OTHER_NODE, CONNECTED + 1)
     assert await move(store, old) is None
-    assert (await record(store)).current_month == OLD
-    assert (await record(store)).moved_from is None
+    assert (await record_of(store)).current_month == OLD
+    assert (await record_of(store)).moved_from is None
 
 
 async def test_a_user_that_was_dropped_meanwhile_is_not_created_again(
@@ -215,8 +179,8 @@ async def test_messages_left_in_the_old_table_are_moved_unchanged(
     for notification in left:
         await old.store(notification)
     await move_late_messages(UAID, old, store.current)
-    assert await stored(store.current) == left
-    assert await stored(old) == []
+    assert await all_stored(store.current) == left
+    assert await all_stored(old) == []
 
 
 async def test_read_and_expired_messages_are_not_moved(
@@ -231,7 +195,10 @@ async def test_read_and_expired_messages_are_not_moved(
     await table.update((UAID, " "), pointer, {"time": read.sort_time})
     clock.advance(10)
     await move_late_messages(UAID, old, store.current)
-    assert [found.version for found in await stored(store.current)] == ["version-5", "version-4"]
+    assert [found.version for found in await all_stored(store.current)] == [
+        "version-5",
+        "version-4",
+    ]
 
 
 async def test_a_newer_message_of_a_topic_is_not_replaced_by_a_moved_one(
@@ -242,8 +209,8 @@ async def test_a_newer_message_of_a_topic_is_not_replaced_by_a_moved_one(
     clock.advance(1)
     await store.current.store(message(clock, 2, topic="news"))
     await move_late_messages(UAID, old, store.current)
-    assert [found.version for found in await stored(store.current)] == ["version-2"]
-    assert await stored(old) == []
+    assert [found.version for found in await all_stored(store.current)] == ["version-2"]
+    assert await all_stored(old) == []
 
 
 async def test_a_topic_message_replaced_in_the_old_table_is_not_moved(
@@ -253,8 +220,8 @@ async def test_a_topic_message_replaced_in_the_old_table_is_not_moved(
     await old.store(first)
     await old.store(second)
     await move_messages(UAID, [row_of(first)], old, store.current)
-    assert await stored(store.current) == []
-    assert await stored(old) == [second]
+    assert await all_stored(store.current) == []
+    assert await all_stored(old) == [second]
 
 
 @pytest.mark.parametrize("failing", range(3))
@@ -274,9 +241,9 @@ async def test_a_message_that_could_not_be_moved_is_still_in_one_of_the_tables(
     gate.at(failing, broken)
     with pytest.raises(Unavailable):
         await move_messages(UAID, [row_of(notification)], old, store.current)
-    assert notification in await stored(old) + await stored(store.current)
+    assert notification in await all_stored(old) + await all_stored(store.current)
     await move_messages(UAID, [row_of(notification)], old, store.current)
-    assert (await stored(old), await stored(store.current)) == ([], [notification])
+    assert (await all_stored(old), await all_stored(store.current)) == ([], [notification])
 
 
 async def test_a_dropped_old_table_has_no_messages_to_move(
@@ -284,7 +251,7 @@ async def test_a_dropped_old_table_has_no_messages_to_move(
 ) -> None:
     await engine.drop_table(OLD)
     await move_late_messages(UAID, old, store.current)
-    assert await stored(store.current) == []
+    assert await all_stored(store.current) == []
 
 
 # ── the last check ───────────────────────────────────────────────────────────────────────────────
@@ -296,21 +263,21 @@ async def test_the_next_connection_reads_the_old_table_a_last_time_and_ends_the_
     await move(store, old)
     late = message(clock, 1)
     await old.store(late)
-    replaced = await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    replaced = await store.users.connect(await record_of(store), OTHER_NODE, CONNECTED + 1)
     assert replaced is not None
     await end_move(store, replaced, OTHER_NODE, CONNECTED + 1)
-    assert await stored(store.current) == [late]
-    assert (await record(store)).moved_from is None
+    assert await all_stored(store.current) == [late]
+    assert (await record_of(store)).moved_from is None
 
 
 async def test_a_connection_that_was_replaced_does_not_end_the_move(
     store: PushStore, old: Messages
 ) -> None:
     await move(store, old)
-    replaced = await record(store)
+    replaced = await record_of(store)
     await store.users.connect(replaced, OTHER_NODE, CONNECTED + 1)
     await end_move(store, replaced, NODE, CONNECTED)
-    assert (await record(store)).moved_from == OLD
+    assert (await record_of(store)).moved_from == OLD
 
 
 async def test_a_move_from_a_dropped_table_ends_too(
@@ -318,8 +285,8 @@ async def test_a_move_from_a_dropped_table_ends_too(
 ) -> None:
     await move(store, old)
     await engine.drop_table(OLD)
-    await end_move(store, await record(store), NODE, CONNECTED)
-    assert (await record(store)).moved_from is None
+    await end_move(store, await record_of(store), NODE, CONNECTED)
+    assert (await record_of(store)).moved_from is None
 
 
 async def test_without_a_move_no_call_is_made(
@@ -327,7 +294,7 @@ async def test_without_a_move_no_call_is_made(
 ) -> None:
     gate = GatedEngine(engine)
     store = await PushStore.open(gate, TablePlan(rotating=True), key_hash="", clock=clock)
-    known = await record(store)
+    known = await record_of(store)
     gate.start_counting()
     await end_move(store, known, NODE, CONNECTED)
     assert gate.calls == []
@@ -342,8 +309,8 @@ async def test_a_message_stored_for_a_user_that_was_moved_meanwhile_is_moved_too
     late = message(clock, 1)
     await move(store, old)
     await old.store(late)
-    await follow(store, await record(store), [row_of(late)], old)
-    assert (await stored(old), await stored(store.current)) == ([], [late])
+    await follow(store, await record_of(store), [row_of(late)], old)
+    assert (await all_stored(old), await all_stored(store.current)) == ([], [late])
 
 
 async def test_a_message_of_a_user_that_was_not_moved_is_not_moved(
@@ -351,8 +318,8 @@ async def test_a_message_of_a_user_that_was_not_moved_is_not_moved(
 ) -> None:
     late = message(clock, 1)
     await old.store(late)
-    await follow(store, await record(store), [row_of(late)], old)
-    assert (await stored(old), await stored(store.current)) == ([late], [])
+    await follow(store, await record_of(store), [row_of(late)], old)
+    assert (await all_stored(old), await all_stored(store.current)) == ([late], [])
 
 
 async def test_a_message_is_moved_to_a_table_that_is_not_known_yet(
@@ -364,7 +331,7 @@ async def test_a_message_is_moved_to_a_table_that_is_not_known_yet(
     router = await engine.ensure_table(router_table("router"))
     month = Update(set={"current_month": Param("month")})
     await router.update((UAID,), month, {"month": "message_2026_12"})
-    await follow(store, await record(store), [row_of(late)], old)
+    await follow(store, await record_of(store), [row_of(late)], old)
     assert [item["updateid"] for item in (await table.scan()).items] == [late.version]
 
 
@@ -391,7 +358,7 @@ async def test_messages_are_removed_from_whatever_table_has_them(
     await unknown_here.store(third)
     for notification in (first, second, third):
         await store.remove(UAID, row_of(notification))
-    assert (await stored(old), await stored(store.current), (await table.scan()).items) == (
+    assert (await all_stored(old), await all_stored(store.current), (await table.scan()).items) == (
         [],
         [],
         [],
@@ -405,7 +372,7 @@ async def test_a_dropped_table_does_not_keep_a_message_from_being_removed(
     await store.current.store(notification)
     await engine.drop_table(OLD)
     await store.remove(UAID, row_of(notification))
-    assert await stored(store.current) == []
+    assert await all_stored(store.current) == []
 
 
 # ── users that never connect ────────────────────────────────────────────────────────────────────
@@ -419,9 +386,7 @@ async def bridged_user(store: PushStore, *channels: str, table: str = OLD) -> Us
     if messages is not None:
         for channel in channels:
             await messages.add_channel(BRIDGED, channel)
-    found = await store.users.get(BRIDGED)
-    assert found is not None
-    return found
+    return await record_of(store, BRIDGED)
 
 
 async def test_a_bridged_user_gets_the_current_table_with_its_subscriptions(
@@ -431,8 +396,7 @@ async def test_a_bridged_user_gets_the_current_table_with_its_subscriptions(
     messages = await table_of_bridged_user(store, before)
     assert messages is store.current
     assert await messages.channels(BRIDGED) == {CHANNEL, OTHER}
-    after = await store.users.get(BRIDGED)
-    assert after is not None
+    after = await record_of(store, BRIDGED)
     assert after.current_month == NEW
     assert (after.router_data, after.connected_at) == (before.router_data, before.connected_at)
 

@@ -10,6 +10,7 @@ from autopush.webpush.notification import MAX_VERSION, VersionUpdate
 from autopush.webpush.stored import Row
 from keytables import Engine, StorageFull, TableHandle
 from support.memory_engine import MemoryEngine
+from support.stored_messages import record_of
 
 UAID, OTHER_UAID = "0123456789abcdef0123456789abcdef", "f" * 32
 CHANNEL = "11111111-2222-3333-4444-555555555555"
@@ -124,8 +125,7 @@ async def test_with_a_dropped_user_all_its_versions_go_and_no_others(
     for number in range(7):
         await store.versions.store(update(number, channel=channel(number)))
     await store.versions.store(VersionUpdate.of(OTHER_UAID, CHANNEL, 1))
-    record = await store.users.get(UAID)
-    assert record is not None
+    record = await record_of(store)
     assert await store.drop_user(record)
     assert await store.users.get(UAID) is None
     assert [row["uaid"] for row in (await table.scan()).items] == [OTHER_UAID]

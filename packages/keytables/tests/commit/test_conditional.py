@@ -51,7 +51,7 @@ class Write:
 
 
 def change(update: Update) -> ItemChange:
-    return ItemChange(*compile_update(TABLE, update), TABLE.key_names, lambda item: item)
+    return ItemChange(*compile_update(TABLE, update), TABLE.key_names, lambda item: ((), item))
 
 
 SET, REMOVE = change(Update(set={"n": Param("new")})), change(Update(remove=("n",)))

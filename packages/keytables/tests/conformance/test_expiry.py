@@ -1,14 +1,11 @@
 """Expired items are absent for every read, condition and update, removed or not."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from keytables import (
-    Cursor,
     Item,
-    Page,
     Range,
     Returning,
     SchemaError,
@@ -17,6 +14,7 @@ from keytables import (
 )
 from support.cases import cases
 from support.clocks import ManualClock
+from support.pages import items_of
 
 KEY = ("u", "1")
 
@@ -75,13 +73,6 @@ async def test_expired_items_do_not_count_for_a_limit(
     assert [item["place"] for item in page.items] == ["15", "16", "17"]
 
 
-async def everything(first: Page, more: Callable[[Cursor], Awaitable[Page]]) -> list[Page]:
-    found = [first]
-    while (cursor := found[-1].cursor) is not None:
-        found.append(await more(cursor))
-    return found
-
-
 @pytest.mark.parametrize("descending", [False, True])
 async def test_items_among_many_expired_ones_are_found(
     messages: TableHandle, users: TableHandle, clock: ManualClock, many: int, descending: bool
@@ -101,24 +92,12 @@ async def test_items_among_many_expired_ones_are_found(
     expected = [f"{n:04}" for n in sorted(live, reverse=descending)]
     for limit in (None, 1, 3):
         options: dict[str, Any] = {"limit": limit, "descending": descending}
-        pages = await everything(
-            await messages.query("u", **options),
-            lambda cursor, options=options: messages.query("u", after=cursor, **options),  # type: ignore[misc]
-        )
-        assert [item["place"] for page in pages for item in page.items] == expected
-        pages = await everything(
-            await users.query_index("by_city", "x", **options),
-            lambda cursor, options=options: users.query_index(  # type: ignore[misc]
-                "by_city", "x", after=cursor, **options
-            ),
-        )
-        found = [str(item["user"]) for page in pages for item in page.items]
-        assert sorted(found) == sorted(expected)  # of one age: in an order of the engine's
-        pages = await everything(
-            await messages.scan(limit=limit),
-            lambda cursor, limit=limit: messages.scan(limit=limit, after=cursor),  # type: ignore[misc]
-        )
-        places = [item["place"] for page in pages for item in page.items]
+        found = await items_of(messages.query, "u", **options)
+        assert [item["place"] for item in found] == expected
+        found = await items_of(users.query_index, "by_city", "x", **options)
+        # Of one age: in an order of the engine's.
+        assert sorted(str(item["user"]) for item in found) == sorted(expected)
+        places = [item["place"] for item in await items_of(messages.scan, limit=limit)]
         assert len(places) == len(expected)
         assert set(places) == set(expected)
 

@@ -28,6 +28,7 @@ from keytables import (
     Update,
 )
 from support.clocks import ManualClock
+from support.pages import items_of
 from support.table_engines import CANDIDATES
 
 T = TypeVar("T")
@@ -304,16 +305,8 @@ class Machine(RuleBasedStateMachine):
             for key in sorted(self.items, key=lambda key: key[1].encode(), reverse=descending)
             if key[0] == user and within(key[1], sort) and (item := self.live(key)) is not None
         ]
-        page = self.run(self.table.query(user, sort=sort, limit=limit, descending=descending))
-        found = page.items
-        while page.cursor is not None:
-            page = self.run(
-                self.table.query(
-                    user, sort=sort, limit=limit, descending=descending, after=page.cursor
-                )
-            )
-            found = found + page.items
-        assert found == expected
+        options: dict[str, Any] = {"sort": sort, "limit": limit, "descending": descending}
+        assert self.run(items_of(self.table.query, user, **options)) == expected
 
     @rule(n=numbers)
     def query_index(self, n: Any) -> None:

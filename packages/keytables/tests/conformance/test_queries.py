@@ -22,6 +22,7 @@ from keytables import (
     TableHandle,
 )
 from support.cases import cases
+from support.pages import items_of, pages_of
 
 TEXTS = sorted(
     [
@@ -43,13 +44,6 @@ async def fill(table: TableHandle, user: str, places: list[str]) -> None:
 
 def places(page: Page) -> list[Any]:
     return [item["place"] for item in page.items]
-
-
-async def pages(table: TableHandle, limit: int, **options: Any) -> list[Page]:
-    found = [await table.query("u", limit=limit, **options)]
-    while (cursor := found[-1].cursor) is not None:
-        found.append(await table.query("u", limit=limit, after=cursor, **options))
-    return found
 
 
 # --- order -----------------------------------------------------------------------------------
@@ -162,7 +156,7 @@ async def test_pages_hold_every_item_once(
     keys = [f"{number:02}" for number in range(7)]
     await fill(messages, "u", keys)
     await fill(messages, "v", ["x"])
-    found = await pages(messages, limit, descending=descending)
+    found = await pages_of(messages.query, "u", limit=limit, descending=descending)
     assert all(len(page.items) <= limit for page in found)
     together = [place for page in found for place in places(page)]
     assert together == (keys[::-1] if descending else keys)
@@ -178,9 +172,9 @@ async def test_the_last_page_has_no_cursor(messages: TableHandle) -> None:
 @cases("descending", [False, True])
 async def test_pages_stay_within_their_range(messages: TableHandle, descending: bool) -> None:
     await fill(messages, "u", list("abcdefgh"))
-    found = await pages(messages, 2, sort=Range(gt="a", le="g"), descending=descending)
-    together = "".join(place for page in found for place in places(page))
-    assert together == ("gfedcb" if descending else "bcdefg")
+    within = Range(gt="a", le="g")
+    found = await items_of(messages.query, "u", limit=2, sort=within, descending=descending)
+    assert [item["place"] for item in found] == list("gfedcb" if descending else "bcdefg")
 
 
 async def test_items_added_and_removed_between_pages_do_not_affect_others(
@@ -213,14 +207,7 @@ async def test_a_cursor_is_valid_after_its_item_was_deleted(messages: TableHandl
 async def test_many_items_are_paged_without_a_limit(messages: TableHandle) -> None:
     keys = [f"{number:04}" for number in range(1200)]
     await fill(messages, "u", keys)
-    seen: list[Any] = []
-    page = await messages.query("u")
-    while True:
-        seen += places(page)
-        if page.cursor is None:
-            break
-        page = await messages.query("u", after=page.cursor)
-    assert seen == keys
+    assert [item["place"] for item in await items_of(messages.query, "u")] == keys
 
 
 async def test_large_items_are_paged_without_a_limit(messages: TableHandle) -> None:
@@ -228,14 +215,7 @@ async def test_large_items_are_paged_without_a_limit(messages: TableHandle) -> N
         {"user": "u", "place": str(number), "data": "x" * 300_000} for number in range(5)
     ]
     await messages.batch_write(puts=large)
-    seen: list[Any] = []
-    page = await messages.query("u")
-    while True:
-        seen += page.items
-        if page.cursor is None:
-            break
-        page = await messages.query("u", after=page.cursor)
-    assert seen == large
+    assert await items_of(messages.query, "u") == large
 
 
 @cases("limit", [0, -1])
@@ -332,21 +312,15 @@ async def test_pages_of_an_index_stay_within_their_range(indexed: TableHandle) -
     ]
     await indexed.batch_write(puts=rows)
     for descending in (False, True):
-        seen: list[Any] = []
-        cursor = None  # the order among equal sort keys differs between engines
-        while True:
-            page = await indexed.query_index(
-                "by_city",
-                "x",
-                sort=Range(gt=0, lt=4),
-                limit=1,
-                descending=descending,
-                after=cursor,
-            )
-            seen += names(page)
-            cursor = page.cursor
-            if cursor is None:
-                break
+        found = await items_of(
+            indexed.query_index,
+            *("by_city", "x"),
+            sort=Range(gt=0, lt=4),
+            limit=1,
+            descending=descending,
+        )
+        seen = [str(item["user"]) for item in found]
+        # The order among equal sort keys differs between engines.
         assert sorted(seen) == ["1a", "1b", "2a", "2b", "3a", "3b"]
         ages = [int(name[0]) for name in seen]
         assert ages == sorted(ages, reverse=descending)
@@ -374,13 +348,8 @@ async def test_a_scan_returns_every_item_once(messages: TableHandle, limit: int 
     expected = {(user, place) for user in "uvw" for place in "abc"}
     for user in "uvw":
         await fill(messages, user, list("abc"))
-    seen: list[Any] = []
-    page = await messages.scan(limit=limit)
-    while True:
-        seen += [(item["user"], item["place"]) for item in page.items]
-        if page.cursor is None:
-            break
-        page = await messages.scan(limit=limit, after=page.cursor)
+    found = await items_of(messages.scan, limit=limit)
+    seen = [(item["user"], item["place"]) for item in found]
     assert len(seen) == len(expected)
     assert set(seen) == expected
 

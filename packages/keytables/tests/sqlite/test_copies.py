@@ -17,6 +17,7 @@ from keytables import Item, Key, Table, Unavailable
 from keytables.engine import TableHandle
 from keytables.sqlite import SqliteEngine, copies, database
 from keytables.sqlite.locks import UsageLock
+from support.pages import items_of
 from support.paths import PYTHONPATH
 from support.sqlite_store import OpenSqlite
 
@@ -54,11 +55,7 @@ def notes(path: Path) -> dict[int, str]:
 
     async def read() -> dict[int, str]:
         async with opened(path) as table:
-            page = await table.scan()
-            items = [*page.items]
-            while page.cursor is not None:
-                page = await table.scan(after=page.cursor)
-                items += page.items
+            items = await items_of(table.scan)
             return {int(str(item["title"])): str(item["text"]) for item in items}
 
     return asyncio.run(read())

@@ -21,6 +21,7 @@ from keytables.sqlite import (
 from keytables.sqlite.layout import count_parts, part_files, store_files
 from keytables.sqlite.locks import UsageLock
 from support import forked
+from support.pages import items_of
 from support.soak import slow
 from support.sqlite_store import select
 
@@ -36,7 +37,7 @@ BLOBS = Table("blobs", Key("blob", Kind.BINARY))
 TABLES = (NOTES, NUMBERS, BLOBS)
 
 
-def items_of(table: Table) -> list[Item]:
+def rows_of(table: Table) -> list[Item]:
     if table is NUMBERS:
         return [{"number": number} for number in (*range(-20, 20), 0.5, 1e-9)]
     if table is BLOBS:
@@ -68,19 +69,13 @@ def comparable(items: list[Item]) -> list[str]:
 async def _fill(path: Path) -> Content:
     engine = await open_sqlite(path)
     for table in TABLES:
-        await (await engine.ensure_table(table)).batch_write(puts=items_of(table))
+        await (await engine.ensure_table(table)).batch_write(puts=rows_of(table))
     await engine.close()
-    return {table.name: comparable(items_of(table)) for table in TABLES}
+    return {table.name: comparable(rows_of(table)) for table in TABLES}
 
 
 async def _all_items(engine: Engine, table: Table) -> list[Item]:
-    handle = await engine.open_table(table)
-    page = await handle.scan()
-    items = page.items
-    while page.cursor is not None:
-        page = await handle.scan(after=page.cursor)
-        items += page.items
-    return items
+    return await items_of((await engine.open_table(table)).scan)
 
 
 async def _content(path: Path) -> Content:

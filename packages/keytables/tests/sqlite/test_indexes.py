@@ -14,6 +14,7 @@ import pytest
 
 from keytables import Index, Item, Key, Table, TableHandle, TableNotFound
 from keytables.sqlite import SqliteEngine
+from support.pages import items_of
 from support.paths import PYTHONPATH
 from support.sqlite_store import Connections, OpenSqlite, select
 from support.table_loader import TABLE, items
@@ -28,24 +29,13 @@ def indexes(path: Path) -> set[str]:
 
 
 async def of_color(table: TableHandle, color: str) -> list[Item]:
-    page = await table.query_index("by_color", color)
-    found = page.items
-    while page.cursor is not None:
-        page = await table.query_index("by_color", color, after=page.cursor)
-        found += page.items
-    return found
+    return await items_of(table.query_index, "by_color", color)
 
 
 async def scanned(table: TableHandle, color: str) -> list[Item]:
     """The result of a query by color, from a scan of the table."""
-    page = await table.scan()
-    found = page.items
-    while page.cursor is not None:
-        page = await table.scan(after=page.cursor)
-        found += page.items
-    return sorted(
-        (item for item in found if item["color"] == color), key=lambda item: str(item["number"])
-    )
+    found = [item for item in await items_of(table.scan) if item["color"] == color]
+    return sorted(found, key=lambda item: str(item["number"]))
 
 
 async def results_are_right(table: TableHandle) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from keytables import Engine, Key, Kind, Table, TableHandle
 from keytables.sqlite import divide_store, open_sqlite
 from keytables.sqlite.layout import part_of
+from support.pages import items_of
 from support.paths import PYTHONPATH
 from support.table_writer import TABLE
 
@@ -88,13 +89,7 @@ async def test_completed_writes_survive_a_kill(
     # Every third is deleted again, so those may be absent.
     certain = {n for n in put if n % 3}
     deleted = {-n for n in whole if n < 0} | ({0} if b"-0\n" in output else set())
-    found = set()
-    page = await table.query("victim")
-    while True:
-        found |= {item["number"] for item in page.items}
-        if page.cursor is None:
-            break
-        page = await table.query("victim", after=page.cursor)
+    found = {item["number"] for item in await items_of(table.query, "victim")}
     assert certain <= found
     assert not deleted & found
 

@@ -152,6 +152,7 @@ async def test_close_waits_for_the_lock_once(
 async def test_an_abandoned_thread_releases_the_lock(
     open_sqlite: OpenSqlite, connections: Connections, path: Path
 ) -> None:
+    others = set(threading.enumerate())
     engine = await open_sqlite(lock_timeout=0.05)
     table = await engine.ensure_table(TABLE)
     with write_lock(path):
@@ -159,7 +160,8 @@ async def test_an_abandoned_thread_releases_the_lock(
         await engine.close()
         with pytest.raises(Throttled):
             await put
-        (thread,) = (found for found in threading.enumerate() if found.name == "keytables-writer")
+        started = set(threading.enumerate()) - others
+        (thread,) = (found for found in started if found.name == "keytables-writer")
     await asyncio.to_thread(thread.join, 10)
     assert not thread.is_alive()
     with pytest.raises(apsw.ConnectionClosedError):

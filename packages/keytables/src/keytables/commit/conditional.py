@@ -50,13 +50,13 @@ class ConditionalWrite(Protocol):
 
 class ItemChange(NamedTuple):
     """An update of one table, compiled once. ``change`` and ``creates``: of
-    :func:`keytables.expressions.compile_update`; ``row_of``: the row of an item.
+    :func:`keytables.expressions.compile_update`; ``encode``: returns key and row of an item.
     """
 
     change: Change
     creates: bool
     key_names: tuple[str, ...]
-    row_of: Callable[[Item], object]
+    encode: Callable[[Item], tuple[KeyTuple, Any]]
 
 
 Action: TypeAlias = Callable[[ConditionalWrite, StoredItem], Item | None]
@@ -87,7 +87,7 @@ def conditional_update(write: ConditionalWrite, stored: StoredItem) -> Item | No
     old = stored.item
     if write.condition is not None:
         _check(write, old)
-    change, creates, key_names, row_of = write.argument
+    change, creates, key_names, encode = write.argument
     if old is not None:
         item = old.copy()
     elif creates:
@@ -95,7 +95,7 @@ def conditional_update(write: ConditionalWrite, stored: StoredItem) -> Item | No
     else:
         return None
     change(item, write.values)
-    packed = stored.replace(row_of(item))
+    packed = stored.replace(encode(item)[1])
     if write.returning is Returning.NEW:
         return unpack(packed)
     return old if write.returning is Returning.OLD else None

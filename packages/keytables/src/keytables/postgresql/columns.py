@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from keytables.checks import expiry_time, key_check, key_checks
-from keytables.packing import pack
 from keytables.schema import Key, Kind, Table
-from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Scalar
+from keytables.values import Scalar
 
 ColumnValue: TypeAlias = str | bytes | Decimal
 """A key as it is stored and compared."""
@@ -116,7 +114,8 @@ class Column:
 
 class Columns:
     """The columns of a table. ``keys``: of the table's key; ``indexed``: the other attributes that
-    indexes use. ``names`` and ``types``: of all, in the order of a row; quoted.
+    indexes use; ``encoders``: of both, by attribute. ``names`` and ``types``: of all, in the order
+    of a row; quoted.
     """
 
     def __init__(self, table: Table) -> None:
@@ -140,6 +139,7 @@ class Columns:
         columns += [("item", "bytea"), ("row", "bigint")]
         self.names = tuple(name for name, _ in columns)
         self.types = tuple(type_ for _, type_ in columns)
+        self.encoders = {column.attribute: column.encode for column in self._of.values()}
         self._key_encoders = tuple(column.encode for column in self.keys)
 
     def of(self, key: Key) -> Column:
@@ -153,44 +153,3 @@ def _column_name(attribute: str, number: int) -> str:
     # Attribute names may be of any length and of any characters.
     is_plain = _PLAIN_NAME.fullmatch(attribute) and attribute not in _RESERVED
     return attribute if is_plain else f"~{number}"
-
-
-class RowEncoder:
-    """Items as rows. ``new_row_number``: a number for each row, no two alike."""
-
-    def __init__(self, columns: Columns, new_row_number: Callable[[], int]) -> None:
-        table = columns.table
-        self._new_row_number = new_row_number
-        self.key_names = table.key_names
-        self._first, *others = (
-            (column.attribute, check, column.encode)
-            for column, check in zip(columns.keys, key_checks(table), strict=True)
-        )
-        self._second = others[0] if others else None
-        kinds = {key.name: key for key in table.key_attributes}
-        self._indexed = tuple(
-            (column, key_check(kinds[column.attribute], MAX_SORT_KEY)) for column in columns.indexed
-        )
-        self._expiry = table.expiry
-
-    def row(self, item: Item) -> tuple[KeyTuple, Row]:
-        """Return the key and the row of an item. Raises SchemaError and ItemTooLarge."""
-        # One or two keys, without a loop: every write comes through here.
-        name, check, encode = self._first
-        first = check(item.get(name))
-        key: KeyTuple = (first,)
-        row: list[ColumnValue | float | int | None] = [encode(first)]
-        if self._second is not None:
-            name, check, encode = self._second
-            second = check(item.get(name))
-            key = (first, second)
-            row.append(encode(second))
-        packed = pack(item)
-        for column, check in self._indexed:
-            name = column.attribute
-            row.append(column.encode(check(item[name])) if name in item else None)
-        if self._expiry is not None:
-            row.append(expiry_time(item.get(self._expiry), self._expiry))
-        row.append(packed)
-        row.append(self._new_row_number())
-        return key, tuple(row)

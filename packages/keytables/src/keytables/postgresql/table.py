@@ -17,11 +17,12 @@ from keytables.commit.conditional import (
     conditional_put,
     conditional_update,
 )
+from keytables.commit.rows import RowEncoder
 from keytables.commit.writes import DELETE_SIZE, UPDATE_SIZE
 from keytables.engine import Clock, Query, TableHandle, WriteOptions
 from keytables.expressions import MAX_COMPILED, Update, compile_update
 from keytables.packing import unpack
-from keytables.postgresql.columns import ITEM, Row, RowEncoder
+from keytables.postgresql.columns import ITEM, Row
 from keytables.postgresql.connections import Pool
 from keytables.postgresql.operations import (
     ItemOperation,
@@ -53,7 +54,7 @@ class PostgresTable(TableHandle):
         super().__init__(table)
         self.statements = statements
         self._writer, self._clock = writer, clock
-        self._codec = RowEncoder(statements.columns, writer.new_number)
+        self._codec = RowEncoder(table, statements.columns.encoders)
         self._reads = ItemReads(statements, pool)
         self._pages = Pages(statements, pool, clock)
         self.writes = TableWrites(statements, self._reads)
@@ -93,7 +94,7 @@ class PostgresTable(TableHandle):
     def _put_operation(
         self, item: Item, options: WriteOptions | None
     ) -> tuple[KeyTuple, ItemOperation]:
-        key, row = self._codec.row(item)
+        key, row = self._row(item)
         if options is None:
             return key, UnconditionalPut(row)
         size = len(cast(bytes, row[ITEM]))
@@ -101,10 +102,12 @@ class PostgresTable(TableHandle):
 
     def _compile(self, update: Update) -> ItemChange:
         table = self.table
-        return ItemChange(*compile_update(table, update), table.key_names, self._row_of)
+        return ItemChange(*compile_update(table, update), table.key_names, self._row)
 
-    def _row_of(self, item: Item) -> Row:
-        return self._codec.row(item)[1]
+    def _row(self, item: Item) -> tuple[KeyTuple, Row]:
+        key, row = self._codec.row(item)
+        row.append(self._writer.new_number())
+        return key, tuple(row)
 
     # --- reads --------------------------------------------------------------------------------
 

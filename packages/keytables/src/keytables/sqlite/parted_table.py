@@ -23,13 +23,14 @@ import msgspec
 
 from keytables.checks import check_batch, item_size, snapshot_all
 from keytables.commit.completions import clone_error
+from keytables.commit.rows import RowEncoder
 from keytables.engine import Query, TableHandle, WriteOptions, refused_write
 from keytables.errors import KeytablesError, Throttled
 from keytables.expressions import Update
 from keytables.schema import Cursor, Index, Page, Table
 from keytables.sqlite.database import described
 from keytables.sqlite.layout import part_of
-from keytables.sqlite.statements import Queries, RowCodec, Statements
+from keytables.sqlite.statements import Queries, Statements
 from keytables.values import Item, KeyTuple
 
 _T = TypeVar("_T")
@@ -60,8 +61,7 @@ class PartedTable(TableHandle):
         super().__init__(table)
         self._count, self._open_table = parts, open_table
         self._partition, self._key_names = table.partition.name, table.key_names
-        statements = Statements(table, '""')
-        self._codec, self._queries = RowCodec(table, statements.indexed), Queries(statements)
+        self._codec, self._queries = RowEncoder(table), Queries(Statements(table, '""'))
         self._handles: list[TableHandle] = [self._unopened(number) for number in range(parts)]
 
     def set_handle(self, number: int, handle: TableHandle | None) -> None:
@@ -166,8 +166,7 @@ class PartedTable(TableHandle):
             shares.setdefault(part_of(key[0], self._count), ([], []))[1].append(key)
         if len(shares) > 1:
             # Nothing is applied in one part if another one would refuse its share.
-            size = len(self._key_names)
-            check_batch([cast(KeyTuple, self._codec.row(item)[:size]) for item in puts], deletes)
+            check_batch([self._codec.row(item)[0] for item in puts], deletes)
         writes = [
             self._handles[number]._batch_write(some_puts, some_deletes)
             for number, (some_puts, some_deletes) in shares.items()

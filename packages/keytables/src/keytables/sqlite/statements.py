@@ -9,18 +9,21 @@ key: 4 KB items would lie in its inner pages. Key columns have no declared type,
 text, numbers and bytes as they are; it compares text by UTF-8 bytes, numbers by value.
 """
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from keytables.bounds import Operator, sort_bounds
-from keytables.checks import check_position, expiry_time, index_checks, key_check, key_checks
+from keytables.checks import check_position, index_checks, key_checks
 from keytables.engine import Query
 from keytables.errors import SchemaError
-from keytables.packing import pack
-from keytables.schema import Cursor, Index, Key, Table
-from keytables.values import MAX_SORT_KEY, Item, KeyTuple
+from keytables.schema import Cursor, Index, Table
+from keytables.values import KeyTuple
 
-Row: TypeAlias = tuple[str | int | float | bytes | None, ...]
-"""The values of a row, in the order of ``Statements.put``."""
+Row: TypeAlias = Sequence[str | int | float | bytes | None]
+"""The values of a row, in the order of ``Statements.put``: that of `RowEncoder`."""
+
+BLOB: Final = -1
+"""Position of the item's blob in a row."""
 
 
 class Statements:
@@ -34,16 +37,12 @@ class Statements:
         columns.update({attribute: f"a{number}" for number, attribute in enumerate(others)})
         self.columns = columns
         """Attribute names to the columns that hold them, table keys first."""
-        self.blob_column = len(table.key_names) + (table.expiry is not None)
-        """Position of the item's blob in a row."""
-        self.indexed = tuple(others.values())
-        """Indexed attributes that have a column besides the table's key, in order."""
         expires = table.expiry is not None
 
-        rest = [*["x"] * expires, "b", *(columns[key] for key in others)]
+        rest = [*(columns[key] for key in others), *["x"] * expires, "b"]
         row = ", ".join([*self.keys, *rest])
         self.all_rows = f"SELECT {row} FROM {name}"  # noqa: S608
-        self.insert = (  # the values: key, x, b, columns of indexes
+        self.insert = (
             f"INSERT INTO {name} ({row}) "  # noqa: S608
             f"VALUES ({', '.join('?' * len([*self.keys, *rest]))})"
         )
@@ -100,32 +99,6 @@ class Statements:
         """Return the expression that is true for the rows of an index."""
         keys = (index.partition,) if index.sort is None else (index.partition, index.sort)
         return " AND ".join(f"{self.columns[key.name]} IS NOT NULL" for key in keys)
-
-
-class RowCodec:
-    """``indexed``: indexed attributes with their own column. ``blob_column``: index in a row."""
-
-    def __init__(self, table: Table, indexed: tuple[Key, ...]) -> None:
-        self._first, *others = zip(table.key_names, key_checks(table), strict=True)
-        self._second = others[0] if others else None
-        self._indexed = tuple((key.name, key_check(key, MAX_SORT_KEY)) for key in indexed)
-        self._expiry = table.expiry
-        self.blob_column = len(table.key_names) + (table.expiry is not None)
-
-    def row(self, item: Item) -> Row:
-        """Return the row of an item. Raises SchemaError and ItemTooLarge."""
-        name, check = self._first
-        row: list[str | int | float | bytes | None] = [check(item.get(name))]
-        if self._second is not None:
-            name, check = self._second
-            row.append(check(item.get(name)))
-        blob = pack(item)
-        if self._expiry is not None:
-            row.append(expiry_time(item.get(self._expiry), self._expiry))
-        row.append(blob)
-        if self._indexed:
-            row += [check(item[name]) if name in item else None for name, check in self._indexed]
-        return tuple(row)
 
 
 class Selection(NamedTuple):

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import lru_cache, partial
-from typing import Final, cast
+from typing import Final
 
 import apsw
 
@@ -20,6 +20,7 @@ from keytables.commit.conditional import (
     conditional_put,
     conditional_update,
 )
+from keytables.commit.rows import RowEncoder
 from keytables.commit.writes import DELETE_SIZE, UPDATE_SIZE
 from keytables.engine import Clock, Query, TableHandle, WriteOptions
 from keytables.errors import KeytablesError, Unavailable
@@ -29,7 +30,7 @@ from keytables.schema import Cursor, Page, Table
 from keytables.sqlite.database import Database, MissingIndex, translate
 from keytables.sqlite.locks import FileLock
 from keytables.sqlite.reader import Reader
-from keytables.sqlite.statements import Queries, RowCodec, Statements
+from keytables.sqlite.statements import BLOB, Queries, Statements
 from keytables.sqlite.write_queue import (
     DeleteRow,
     Pending,
@@ -138,7 +139,7 @@ class SqliteTable(TableHandle):
         self.statements = statements
         self._loop = asyncio.get_running_loop()
         self._queue, self._reader, self._indexes, self._clock = queue, reader, indexes, clock
-        self._codec = RowCodec(table, statements.indexed)
+        self._codec = RowEncoder(table)
         self._queries = Queries(statements)
         self._sort_column = len(table.key_names) - 1
         self._expires = table.expiry is not None
@@ -148,21 +149,19 @@ class SqliteTable(TableHandle):
     # --- writes -------------------------------------------------------------------------------
 
     def _put(self, item: Item, options: WriteOptions | None) -> Awaitable[None]:
-        row, statements = self._codec.row(item), self.statements
-        blob, column = row[self._codec.blob_column], self._sort_column
-        assert isinstance(blob, bytes)
+        (key, row), statements = self._codec.row(item), self.statements
+        size = len(row[BLOB])
         operation: RowOperation
         if options is None:
             operation = PutRow(
-                self.table.name, self._pending, statements.put, row, column, len(blob)
+                self.table.name, self._pending, statements.put, row, self._sort_column, size
             )
         else:
-            key = cast(KeyTuple, row[: column + 1])
             operation = WriteRow(
                 self._pending,
                 statements,
                 key,
-                len(blob),
+                size,
                 self._clock,
                 options,
                 conditional_put,
@@ -221,12 +220,12 @@ class SqliteTable(TableHandle):
     def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
         name, pending, sql = self.table.name, self._pending, self.statements.put
         column = self._sort_column
-        rows = [self._codec.row(item) for item in puts]
-        check_batch([cast(KeyTuple, row[: column + 1]) for row in rows], deletes)
+        encoded = [self._codec.row(item) for item in puts]
+        check_batch([key for key, _ in encoded], deletes)
         operations: list[RowOperation] = []
-        for begin in range(0, len(rows), _BATCH_ROWS):
-            some = rows[begin : begin + _BATCH_ROWS]
-            operations.append(PutRows(name, pending, sql, some, self._codec.blob_column))
+        for begin in range(0, len(encoded), _BATCH_ROWS):
+            rows = [row for _, row in encoded[begin : begin + _BATCH_ROWS]]
+            operations.append(PutRows(name, pending, sql, rows))
         operations += [
             DeleteRow(name, pending, self.statements.delete, key, column, DELETE_SIZE)
             for key in deletes

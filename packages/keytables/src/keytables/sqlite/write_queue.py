@@ -10,7 +10,7 @@ Nothing here touches the disk or waits; :mod:`keytables.sqlite.writer` applies t
 import asyncio
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 import apsw
@@ -22,7 +22,7 @@ from keytables.engine import Clock, WriteOptions
 from keytables.errors import KeytablesError, StorageFull, Throttled, Unavailable
 from keytables.packing import unpack
 from keytables.sqlite.database import described
-from keytables.sqlite.statements import Row, Statements
+from keytables.sqlite.statements import BLOB, Row, Statements
 from keytables.values import KeyTuple, Scalar
 
 _MIN_ROW_SIZE: Final = 400
@@ -95,19 +95,14 @@ class DeleteRow(PutRow):
 
 
 class PutRows(RowOperation):
-    """Rows of several partitions, part of a batch: a third of the cost of one operation each.
-
-    ``blob_column``: position of the item's blob in a row.
-    """
+    """Rows of several partitions, part of a batch: a third of the cost of one operation each."""
 
     __slots__ = ("rows", "sql")
 
     pending: Pending
 
-    def __init__(
-        self, table: str, pending: Pending, sql: str, rows: list[Row], blob_column: int
-    ) -> None:
-        sizes = [max(len(row[blob_column]), _MIN_ROW_SIZE) for row in rows]  # type: ignore[arg-type]
+    def __init__(self, table: str, pending: Pending, sql: str, rows: Sequence[Row]) -> None:
+        sizes = [max(len(row[BLOB]), _MIN_ROW_SIZE) for row in rows]  # type: ignore[arg-type]
         super().__init__(table, pending, "", sum(sizes))
         self.sql, self.rows = sql, rows
 
@@ -186,7 +181,7 @@ class WriteRow(RowOperation):
         self._cursor.execute(self._statements.put, row)
 
     def replace(self, row: Row) -> bytes:
-        changed = cast(bytes, row[self._statements.blob_column])
+        changed = cast(bytes, row[BLOB])
         if changed != self._blob:
             if self._blob is not None and self._only_blob:
                 self._cursor.execute(self._statements.put_blob, (changed, *self.key))
