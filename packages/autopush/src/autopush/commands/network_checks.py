@@ -54,7 +54,7 @@ async def fetch(
     tls = client_tls(verify=verify) if url.startswith("https:") else None
     sent = {"Accept": "application/json", "Connection": "close", **(headers or {})}
     try:
-        async with asyncio.timeout(TIMEOUT), HttpClient(tls) as client:
+        async with HttpClient(tls) as client, asyncio.timeout(TIMEOUT):
             return await client.request("GET", url, [*sent.items()])
     except TimeoutError:
         raise ProbeFailed(f"no answer within {TIMEOUT:g} s") from None
