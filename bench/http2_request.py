@@ -86,7 +86,7 @@ async def measure(port: int, certificate: str, options: argparse.Namespace) -> N
     library = httpx.AsyncClient(http2=True, verify=context)
     own_context = ssl.create_default_context(cafile=certificate)
     own_context.set_alpn_protocols(["h2"])
-    client = Http2Client(own_context, ClientLimits(max_connections=4))
+    client = Http2Client(url, own_context, ClientLimits(max_connections=4))
     headers = [(name, text) for name, text in HEADERS.items() if name != "content-length"]
 
     async def by_library() -> int:

@@ -71,12 +71,8 @@ class Target:
     origin: str
 
     @property
-    def pool(self) -> "http2_client._Pool":
-        return self.client._pools[self.origin]
-
-    @property
     def open(self) -> "set[Http2Connection]":
-        return self.pool._open
+        return self.client._open
 
 
 class PoolMaker:
@@ -103,7 +99,7 @@ class PoolMaker:
             connect_timeout=connect,
         )
         origin = f"https://127.0.0.1:{port or self._port}"
-        self.pools.append(Target(Http2Client(self.context, limits), origin))
+        self.pools.append(Target(Http2Client(origin, self.context, limits), origin))
         return self.pools[-1]
 
 
@@ -398,9 +394,9 @@ async def test_no_listener_is_an_error_and_pauses_between_attempts_grow(
         longest = min(
             http2_client.BACKOFF.longest, http2_client.BACKOFF.first * 2 ** (failures - 1)
         )
-        assert longest / 2 - 1 < pool.pool._next_attempt - time() <= longest
-        pool.pool._next_attempt = 0
-    pool.pool._next_attempt = time() + 5
+        assert longest / 2 - 1 < pool.client._next_attempt - time() <= longest
+        pool.client._next_attempt = 0
+    pool.client._next_attempt = time() + 5
     with pytest.raises(HttpError, match="could not be reached"):
         await send(pool)  # at once: the pause is longer than a request waits
 
@@ -410,7 +406,9 @@ async def test_an_invalid_request_fails_and_costs_only_its_connection(
 ) -> None:
     pool = make_pool()
     with pytest.raises(HttpError, match="not valid"):
-        await pool.client.request("POST", pool.origin, [("x", "y\r\nz: 1")])
+        await pool.client.request("POST", f"{pool.origin}/", [("x", "y\r\nz: 1")])
+    with pytest.raises(HttpError, match="not one of this server"):
+        await pool.client.request("POST", "https://other.example/")
     assert (await send(pool)).status == 200
     assert len(server.requests()) == 1
 

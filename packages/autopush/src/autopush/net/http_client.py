@@ -74,7 +74,7 @@ class HttpResponse(Struct, frozen=True):
 
 
 class ClientLimits(Struct, frozen=True, kw_only=True):
-    """Times are in seconds. `max_connections`: at a time, of HTTP/2 for each server.
+    """Times are in seconds. `max_connections`: at a time.
 
     `max_retry`: how often a request is sent again. `busy_timeout`: how long it waits for room when
     all connections are at their limit. `connect_timeout`: for TCP, TLS and the server's settings.
