@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -346,58 +348,51 @@ def test_the_newest_backup_is_named_where_their_folder_is_given(
     )
 
 
-@pytest.mark.parametrize("name", ["autopush.sqlite", "keys/crypto_key", "backup.json"])
-def test_a_backup_that_lacks_a_file_changes_nothing(
-    filled: DataStore, run: Run, folder: Path, name: str
-) -> None:
-    backup = back_up(run, folder)
-    (backup / name).unlink()
-    assert_refused(filled, run, backup, name)
+LISTS = {
+    "{}": "backup.json is damaged",
+    "nonsense": "backup.json is damaged",
+    '{"format":2,"made":"","version":"9.0","files":{}}': "made by autopush 9.0, in format 2",
+    '{"format":1,"made":"","version":"2.0","files":{}}': "lists no autopush.sqlite",
+    '{"format":1,"made":"","version":"2.0","files":{"../x":{"size":1,"sha256":""}}}': "'../x'",
+}
 
 
-@pytest.mark.parametrize("name", ["autopush.sqlite", "keys/crypto_key"])
-def test_a_backup_with_a_changed_file_changes_nothing(
-    filled: DataStore, run: Run, folder: Path, name: str
-) -> None:
-    backup = back_up(run, folder)
-    content = bytearray((backup / name).read_bytes())
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
     content[-10] ^= 1
-    (backup / name).write_bytes(content)
-    assert_refused(filled, run, backup, "is damaged: it is not the file that was written")
+    path.write_bytes(content)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("name", "spoil", "words"),
     [
-        ("{}", "backup.json is damaged"),
-        ("nonsense", "backup.json is damaged"),
-        ('{"format":2,"made":"","version":"9.0","files":{}}', "made by autopush 9.0, in format 2"),
-        ('{"format":1,"made":"","version":"2.0","files":{}}', "lists no autopush.sqlite"),
-        (
-            '{"format":1,"made":"","version":"2.0","files":{"../x":{"size":1,"sha256":""}}}',
-            "it lists '../x'",
+        *(
+            (name, Path.unlink, name)
+            for name in ("autopush.sqlite", "keys/crypto_key", "backup.json")
+        ),
+        *(
+            (name, flip, "is damaged: it is not the file that was written")
+            for name in ("autopush.sqlite", "keys/crypto_key")
+        ),
+        *(
+            ("backup.json", partial(Path.write_text, data=text), words)
+            for text, words in LISTS.items()
         ),
     ],
 )
-def test_a_backup_with_another_list_changes_nothing(
-    filled: DataStore, run: Run, folder: Path, text: str, words: str
+def test_a_backup_that_is_not_as_it_was_written_changes_nothing(
+    filled: DataStore, run: Run, folder: Path, name: str, spoil: Callable[[Path], None], words: str
 ) -> None:
     backup = back_up(run, folder)
-    (backup / "backup.json").write_text(text)
+    spoil(backup / name)
     assert_refused(filled, run, backup, words)
 
 
-def test_a_store_without_the_router_table_changes_nothing(
+def test_another_router_table_or_a_key_file_that_cannot_be_read_changes_nothing(
     filled: DataStore, run: Run, folder: Path
 ) -> None:
     backup = back_up(run, folder)
     assert_refused(filled, run, backup, "has no table users", "--router-tablename", "users")
-
-
-def test_a_key_file_that_cannot_be_read_stops_the_restore_before_a_change(
-    filled: DataStore, run: Run, folder: Path
-) -> None:
-    backup = back_up(run, folder)
     (filled.data / "keys/crypto_key").write_text("no key\n")
     assert_refused(filled, run, backup, "keys/crypto_key:1: not a key")
 
