@@ -453,7 +453,7 @@ class InMemory:
     """A connection without sockets, and the server's side of it."""
 
     def __init__(self) -> None:
-        self.connection = Http2Connection(NoPool())
+        self.connection = Http2Connection(lambda _: None)
         self.transport = FakeTransport(FakeLoop(), self.connection)
         self.server = H2Connection(H2Configuration(client_side=False))
         self.server.initiate_connection()
@@ -589,7 +589,7 @@ async def open_connection(
     context.set_alpn_protocols(["h2"])
     _, connection = await asyncio.get_running_loop().create_connection(
         lambda: Http2Connection(
-            NoPool(), ping_interval=ping_interval, ping_timeout=0.5, idle_timeout=idle_timeout
+            lambda _: None, ping_interval=ping_interval, ping_timeout=0.5, idle_timeout=idle_timeout
         ),
         "127.0.0.1",
         port,
@@ -599,8 +599,3 @@ async def open_connection(
     yield connection
     connection.abort()
     await connection.lost
-
-
-class NoPool:
-    def room_changed(self, connection: Http2Connection) -> None:
-        """Nothing waits for it."""

@@ -100,7 +100,7 @@ class Http2Client:
             for connection in [*self._open]:
                 connection.abort()
 
-    def room_changed(self, connection: Http2Connection) -> None:
+    def _on_room_changed(self, connection: Http2Connection) -> None:
         """Wake the request that has waited longest."""
         is_new = connection not in self._usable  # `_connect` wakes those who wait for it
         if not connection.usable:
@@ -196,13 +196,20 @@ class Http2Client:
                 if not future.done():
                     future.set_result(_connect_error(error) if is_fatal else None)
 
+    def _make(self) -> Http2Connection:
+        return Http2Connection(self._on_room_changed)
+
     async def _open_connection(self) -> None:
         seconds = self._limits.connect_timeout
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds):
                 connection = await dial(
-                    loop, *self._address, lambda: Http2Connection(self), seconds, self._tls
+                    loop,
+                    *self._address,
+                    lambda: Http2Connection(self._on_room_changed),
+                    seconds,
+                    self._tls,
                 )
                 self._open.add(connection)
                 try:
