@@ -5,8 +5,13 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import signal
+import subprocess
+import sys
+import sysconfig
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -480,3 +485,60 @@ def test_a_store_in_use_is_read_and_stays_in_use(store: DataStore, run: Run) -> 
     code, out, _ = store.use(check)
     assert code == 0
     assert "its log was not checked, as a process has it open" in out
+
+
+def on_a_full_disk(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+    """Run the command where no file can grow beyond 40 kB. It must not cache bytecode: Python would
+    leave files of that length, which no later process can read.
+    """
+    return subprocess.run(
+        [sys.executable, "-B", Path(sysconfig.get_path("scripts"), "autopush"), *words],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_restore_to_a_full_disk_changes_nothing(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    filled.add_users(range(7, 8))
+    before = tree(filled.data)
+    ended = on_a_full_disk("restore", backup, "--force")
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.startswith("autopush: cannot restore: ")
+    assert tree(filled.data) == before
+
+
+def test_two_backups_of_one_second_have_names_of_their_own(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    made = {back_up(run, folder) for _ in range(3)}
+    assert len(made) == 3
+    assert {*folder.iterdir()} == made
+
+
+def test_a_damaged_store_gives_no_backup(filled: DataStore, run: Run, folder: Path) -> None:
+    path = filled.data / "autopush.sqlite"
+    content = bytearray(path.read_bytes())
+    content[9_000:] = bytes(len(content) - 9_000)
+    path.write_bytes(content)
+    code, _, err = run("backup", str(folder))
+    assert code == 3
+    assert "damaged" in err
+    assert [*folder.iterdir()] == []
+
+
+def test_it_changes_nothing(store: DataStore, run: Run) -> None:
+    path = store.data / "autopush.sqlite"
+    leave_unclosed(path)
+    damage_log(path)
+    before = {name.name: name.read_bytes() for name in store.data.glob("autopush.sqlite*")}
+    began = time.monotonic()
+    run("check", "--timeout", "5")
+    assert time.monotonic() - began < 30
+    after = {name.name: name.read_bytes() for name in store.data.glob("autopush.sqlite*")}
+    for name in ("autopush.sqlite", "autopush.sqlite-wal"):
+        assert after[name] == before[name]

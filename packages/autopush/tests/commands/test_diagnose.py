@@ -21,7 +21,7 @@ from autopush.commands.diagnose import (
 from autopush.delivery.peers import NodeAnswer
 from autopush.keys import save_keys, service_keys
 from autopush.store.inspection import PendingMessages, UserInspection, UserTable
-from autopush.store.tables import message_table, router_table
+from autopush.store.tables import message_table, router_table, storage_table
 from autopush.store.users import UserRecord
 from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing, key_hash, new_key
@@ -429,3 +429,26 @@ def test_a_token_is_accepted_with_its_own_version_only(
 )
 def test_the_endpoint_is_found_in_a_url_of_any_host(text: str, found: EndpointUrl | None) -> None:
     assert parse_endpoint_url(text) == found
+
+
+def test_an_endpoint_of_simplepush(store: DataStore, run: Run, url: str) -> None:
+    store.add_users(range(1, 2))
+    change_record(store, router_type="simplepush")
+
+    async def add(engine: Engine) -> None:
+        table = await engine.ensure_table(storage_table("storage"))
+        await table.put({"uaid": UAID, "chid": CHANNEL, "version": 7})
+
+    store.use(add)
+    code, out, _ = run("diagnose", url.replace("/wpush/", "/spush/"))
+    assert code == 0
+    assert "\nVersions in table storage:\nPending: 1, of this channel 1\n" in out
+    assert last_lines(out)[0] == "A push would arrive later: not connected"
+
+
+def test_users_of_simplepush_and_of_bridges_have_no_subscriptions_that_could_be_missing() -> None:
+    facts = replace(FACTS, user=SIMPLEPUSH, url=URL._replace(is_simplepush=True))
+    assert judge(facts).rule is Rule.NOT_CONNECTED
+    gone = replace(SIMPLEPUSH, tables=(), missing_table="storage")
+    assert judge(replace(facts, user=gone)).rule is Rule.NOT_CONNECTED
+    assert judge(replace(BRIDGED, user=replace(DEVICE, missing_table=""))).rule is Rule.BRIDGED

@@ -745,3 +745,23 @@ def test_at_level_debug_every_line_is_written(log_file: Path) -> None:
     for _ in range(FLOOD):
         logs.get("x").debug("m")
     assert len(records(log_file)) == FLOOD
+
+
+def test_so_many_lines_may_wait_as_is_given(log_file: Path) -> None:
+    configure(log_file, capacity=3)
+    (handler,) = (h for h in logging.getLogger().handlers if isinstance(h, LineHandler))
+    assert handler._capacity == 3
+
+
+def test_a_flood_of_one_kind_hides_no_line_of_another(log_file: Path) -> None:
+    configure(log_file, monotonic=ManualClock())
+    for _ in range(FLOOD):
+        logs.get("x").error("often")
+    logs.get("x").error("once")
+    logs.get("y").error("often")
+    logs.get("x").warning("often")
+    assert [record["Fields"]["message"] for record in records(log_file)][-3:] == [
+        "once",
+        "often",
+        "often",
+    ]
