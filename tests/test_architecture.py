@@ -142,7 +142,7 @@ MECHANISMS = {
         },
     ),
     "pool of connections": Mechanism(
-        r"class _?\w*Pool",
+        r"class (_?\w*Pool|Http2Client)",
         {
             "keytables.dynamodb.connections": "",
             "autopush.net.http2_client": "many requests on a connection, as its server allows",

@@ -34,6 +34,8 @@ SCOPE: Final = "https://www.googleapis.com/auth/firebase.messaging"
 TOKEN_ENDPOINT: Final = "/token"
 CLOCK_SKEW: Final = 300
 """Seconds by which an assertion may be ahead."""
+LIFETIME: Final = 3600
+"""Seconds of an access token."""
 MAX_RECORDED: Final = 20_000
 
 _SEND: Final = re.compile(r"/v1/projects/([^/]+)/messages:send")
@@ -179,9 +181,6 @@ class FakeGoogle:
         self._tokens: dict[str, tuple[str, float]] = {}
         self._scripts: dict[str, deque[str]] = {}
         self._recorded: deque[Document] = deque(maxlen=MAX_RECORDED)
-        self._ahead = 0.0
-        self._lifetime = 3600
-        self._held: asyncio.Event | None = None
 
     # ── Commands of a test ────────────────────────────────────────────────────────────────────────
 
@@ -200,26 +199,9 @@ class FakeGoogle:
         self._scripts[target] = deque(answers)
         return {}
 
-    def do_set(self, lifetime: int | None = None, ahead: float | None = None) -> Document:
-        """`lifetime`: seconds of access tokens from now on; `ahead`: of this server's clock."""
-        self._lifetime = self._lifetime if lifetime is None else lifetime
-        self._ahead = self._ahead if ahead is None else ahead
-        return {}
-
     def do_revoke(self) -> Document:
         """Make all access tokens so far worthless."""
         self._tokens.clear()
-        return {}
-
-    def do_hold_tokens(self) -> Document:
-        """Answer no request of the token endpoint until `release_tokens`."""
-        self._held = asyncio.Event()
-        return {}
-
-    def do_release_tokens(self) -> Document:
-        assert self._held is not None
-        self._held.set()
-        self._held = None
         return {}
 
     def do_requests(self) -> Document:
@@ -250,8 +232,6 @@ class FakeGoogle:
 
     async def _give_token(self, exchange: ProviderExchange, record: Document) -> None:
         form = parse_qs(exchange.request.body.decode())
-        if self._held is not None:
-            await self._held.wait()
         if name := self._scripted(TOKEN_ENDPOINT):
             await ANSWERS[name](exchange)
             return
@@ -264,8 +244,8 @@ class FakeGoogle:
             await exchange.respond_json(400, about)
             return
         token = "ya29." + secrets.token_urlsafe(32)
-        self._tokens[token] = project, self._now() + self._lifetime
-        given = {"access_token": token, "expires_in": self._lifetime, "token_type": "Bearer"}
+        self._tokens[token] = project, time.time() + LIFETIME
+        given = {"access_token": token, "expires_in": LIFETIME, "token_type": "Bearer"}
         await exchange.respond_json(200, given)
 
     def _verified(self, assertion: str) -> tuple[Document, str]:
@@ -275,7 +255,7 @@ class FakeGoogle:
         key, project = self._accounts[document["iss"]]
         signed = assertion.rpartition(".")[0].encode()
         key.verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
-        now = self._now()
+        now = time.time()
         assert document["scope"] == SCOPE, "scope"
         assert document["aud"] == self.url + TOKEN_ENDPOINT, "audience"
         assert document["iat"] < now + CLOCK_SKEW, "issued in the future"
@@ -286,7 +266,7 @@ class FakeGoogle:
         request = exchange.request
         scheme, _, access = request.headers.get("authorization", "").partition(" ")
         owner, expires_at = self._tokens.get(access, ("", 0.0))
-        if scheme != "Bearer" or self._now() >= expires_at:
+        if scheme != "Bearer" or time.time() >= expires_at:
             await exchange.respond_json(401, fcm_error(401, "UNAUTHENTICATED"))
             return
         if owner != project:
@@ -313,9 +293,6 @@ class FakeGoogle:
         """The name of the next answer."""
         answers = self._scripts.get(target)
         return answers.popleft() if answers else otherwise
-
-    def _now(self) -> float:
-        return time.time() + self._ahead
 
     @property
     def url(self) -> str:

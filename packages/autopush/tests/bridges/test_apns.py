@@ -629,3 +629,16 @@ async def test_a_channel_whose_name_no_url_has_stops_the_start() -> None:
     with pytest.raises(StartupError, match="names of release channels") as failure:
         release_channels({f"{SECRET}/": {}}, ManualClock())
     assert SECRET not in str(failure.value)
+
+
+async def test_one_token_replaces_the_one_that_several_requests_had(
+    server: ApnsServer, p8: ec.EllipticCurvePrivateKey
+) -> None:
+    clock = ManualClock()
+    token = release_channels({"beta": token_credentials(server, p8)}, clock)["beta"].token
+    assert token is not None
+    old = token.current()
+    clock.advance(TOKEN_SHORTEST)
+    new = token.replacement(old)
+    assert new != old
+    assert token.replacement(old) == new == token.current()

@@ -18,6 +18,7 @@ from keytables import Value
 from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
 from support.connection_harness import UAID
+from support.endpoint_harness import headers_of
 from support.gcm_server import result
 from support.scripted_provider import HTML, REDIRECT, TOO_LONG, Answer, ScriptedProvider
 
@@ -305,3 +306,14 @@ async def test_each_answer_has_its_outcome_and_only_an_invalid_token_drops_the_u
     assert logged == [{"reason": outcome.logged, "application": SENDER}] * bool(outcome.logged)
     if not outcome.drops_user:
         assert await registered.result() == (201, None, "")
+
+
+@pytest.mark.parametrize(
+    "answer", [result(error="Unavailable"), {"status": 429}], ids=["an error", "a status"]
+)
+async def test_retry_after_is_handed_on(
+    google: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
+) -> None:
+    google.script(token, {**answer, "headers": {"Retry-After": "17"}})
+    response = await registered.push()
+    assert (response.status, headers_of(response)["retry-after"]) == (503, "17")

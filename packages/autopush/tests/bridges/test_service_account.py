@@ -45,38 +45,23 @@ def google(process: FakeGoogleProcess, monkeypatch: pytest.MonkeyPatch) -> FakeG
     """The process, as it is at its start."""
     monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
     process.ask(do="script", target=TOKEN_ENDPOINT, answers=[])
-    process.ask(do="set", lifetime=HOUR, ahead=0)
     process.requests()
     return process
 
 
-class Clocks:
-    """That of the service and that of the fake, which advance together."""
-
-    def __init__(self, google: FakeGoogleProcess) -> None:
-        self.clock = ManualClock(time.time())
-        self._google = google
-        self._ahead = 0.0
-
-    def advance(self, seconds: float) -> None:
-        self._ahead += seconds
-        self.clock.advance(seconds)
-        self._google.ask(do="set", ahead=self._ahead)
-
-
 @pytest.fixture
-def clocks(google: FakeGoogleProcess) -> Clocks:
-    return Clocks(google)
+def clock() -> ManualClock:
+    return ManualClock(time.time())
 
 
 @pytest.fixture
 async def tokens(
-    google: FakeGoogleProcess, key: dict[str, Any], clocks: Clocks
+    google: FakeGoogleProcess, key: dict[str, Any], clock: ManualClock
 ) -> AsyncIterator[TokenCache]:
     """Those of the account whose key it is."""
     provider = Provider(timeout=10)
-    account = ServiceAccount(key, SCOPE, provider, clocks.clock)
-    tokens = TokenCache("project-1", account.fetch, clocks.clock)
+    account = ServiceAccount(key, SCOPE, provider, clock)
+    tokens = TokenCache("project-1", account.fetch, clock)
     yield tokens
     await tokens.close()
     await provider.close()
@@ -90,11 +75,11 @@ def script(google: FakeGoogleProcess, *answers: str) -> None:
 
 
 async def test_an_assertion_is_signed_for_the_token_endpoint_and_valid_for_an_hour(
-    google: FakeGoogleProcess, tokens: TokenCache, key: dict[str, Any], clocks: Clocks
+    google: FakeGoogleProcess, tokens: TokenCache, key: dict[str, Any], clock: ManualClock
 ) -> None:
     assert (await tokens.get()).startswith("ya29.")
     [request] = google.requests(TOKEN_ENDPOINT)
-    now = int(clocks.clock())
+    now = int(clock())
     assert request["claims"] == {
         "iss": key["client_email"],
         "scope": "https://www.googleapis.com/auth/firebase.messaging",
@@ -104,7 +89,9 @@ async def test_an_assertion_is_signed_for_the_token_endpoint_and_valid_for_an_ho
     }
 
 
-# ── Renewal ───────────────────────────────────────────────────────────────────────────────────────
+async def test_a_lifetime_may_be_a_text(google: FakeGoogleProcess, tokens: TokenCache) -> None:
+    script(google, "TOKEN_OF_TEN_MINUTES")
+    assert await tokens.get() == "ya29.ten"
 
 
 # ── A token endpoint that fails ───────────────────────────────────────────────────────────────────
@@ -157,10 +144,10 @@ async def test_a_token_is_asked_for_again_once_when_the_connection_ends(
 
 @pytest.mark.parametrize("answer", ["SILENT", "STALLED"])
 async def test_a_token_endpoint_that_takes_too_long_is_a_timeout(
-    google: FakeGoogleProcess, key: dict[str, Any], clocks: Clocks, answer: str
+    google: FakeGoogleProcess, key: dict[str, Any], clock: ManualClock, answer: str
 ) -> None:
     provider = Provider(timeout=0.2)
-    account = ServiceAccount(key, SCOPE, provider, clocks.clock)
+    account = ServiceAccount(key, SCOPE, provider, clock)
     script(google, answer)
     with pytest.raises(RouterError) as caught:
         await account.fetch()
@@ -222,11 +209,11 @@ def test_a_key_that_cannot_be_read_is_described_without_what_was_given(
     ],
 )
 def test_an_incomplete_key_is_refused(
-    key: dict[str, Any], clocks: Clocks, changed: dict[str, object], problem: str
+    key: dict[str, Any], clock: ManualClock, changed: dict[str, object], problem: str
 ) -> None:
     members = {name: value for name, value in {**key, **changed}.items() if value is not None}
     with pytest.raises(ValueError) as caught:
-        ServiceAccount(json.loads(json.dumps(members)), SCOPE, Provider(), clocks.clock)
+        ServiceAccount(json.loads(json.dumps(members)), SCOPE, Provider(), clock)
     assert str(caught.value) == problem
 
 

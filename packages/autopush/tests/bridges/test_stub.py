@@ -100,3 +100,10 @@ async def test_what_it_logs_holds_neither_token_nor_payload(tmp_path: Path) -> N
     assert fields["characters"] == len("c2VjcmV0")
     for secret in ("success-token", "c2VjcmV0", UAID, CHANNEL):
         assert secret not in line
+
+
+@pytest.mark.parametrize(("token", "status"), [(None, 401), ("", 400), ("short", 400)])
+def test_it_checks_tokens_as_other_bridges_do(token: str | None, status: int) -> None:
+    with pytest.raises(RouterError) as caught:
+        StubRouter().register(UAID, {} if token is None else {"token": token}, "app")
+    assert caught.value.status == status

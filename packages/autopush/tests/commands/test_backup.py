@@ -5,8 +5,15 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -346,58 +353,51 @@ def test_the_newest_backup_is_named_where_their_folder_is_given(
     )
 
 
-@pytest.mark.parametrize("name", ["autopush.sqlite", "keys/crypto_key", "backup.json"])
-def test_a_backup_that_lacks_a_file_changes_nothing(
-    filled: DataStore, run: Run, folder: Path, name: str
-) -> None:
-    backup = back_up(run, folder)
-    (backup / name).unlink()
-    assert_refused(filled, run, backup, name)
+LISTS = {
+    "{}": "backup.json is damaged",
+    "nonsense": "backup.json is damaged",
+    '{"format":2,"made":"","version":"9.0","files":{}}': "made by autopush 9.0, in format 2",
+    '{"format":1,"made":"","version":"2.0","files":{}}': "lists no autopush.sqlite",
+    '{"format":1,"made":"","version":"2.0","files":{"../x":{"size":1,"sha256":""}}}': "'../x'",
+}
 
 
-@pytest.mark.parametrize("name", ["autopush.sqlite", "keys/crypto_key"])
-def test_a_backup_with_a_changed_file_changes_nothing(
-    filled: DataStore, run: Run, folder: Path, name: str
-) -> None:
-    backup = back_up(run, folder)
-    content = bytearray((backup / name).read_bytes())
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
     content[-10] ^= 1
-    (backup / name).write_bytes(content)
-    assert_refused(filled, run, backup, "is damaged: it is not the file that was written")
+    path.write_bytes(content)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("name", "spoil", "words"),
     [
-        ("{}", "backup.json is damaged"),
-        ("nonsense", "backup.json is damaged"),
-        ('{"format":2,"made":"","version":"9.0","files":{}}', "made by autopush 9.0, in format 2"),
-        ('{"format":1,"made":"","version":"2.0","files":{}}', "lists no autopush.sqlite"),
-        (
-            '{"format":1,"made":"","version":"2.0","files":{"../x":{"size":1,"sha256":""}}}',
-            "it lists '../x'",
+        *(
+            (name, Path.unlink, name)
+            for name in ("autopush.sqlite", "keys/crypto_key", "backup.json")
+        ),
+        *(
+            (name, flip, "is damaged: it is not the file that was written")
+            for name in ("autopush.sqlite", "keys/crypto_key")
+        ),
+        *(
+            ("backup.json", partial(Path.write_text, data=text), words)
+            for text, words in LISTS.items()
         ),
     ],
 )
-def test_a_backup_with_another_list_changes_nothing(
-    filled: DataStore, run: Run, folder: Path, text: str, words: str
+def test_a_backup_that_is_not_as_it_was_written_changes_nothing(
+    filled: DataStore, run: Run, folder: Path, name: str, spoil: Callable[[Path], None], words: str
 ) -> None:
     backup = back_up(run, folder)
-    (backup / "backup.json").write_text(text)
+    spoil(backup / name)
     assert_refused(filled, run, backup, words)
 
 
-def test_a_store_without_the_router_table_changes_nothing(
+def test_another_router_table_or_a_key_file_that_cannot_be_read_changes_nothing(
     filled: DataStore, run: Run, folder: Path
 ) -> None:
     backup = back_up(run, folder)
     assert_refused(filled, run, backup, "has no table users", "--router-tablename", "users")
-
-
-def test_a_key_file_that_cannot_be_read_stops_the_restore_before_a_change(
-    filled: DataStore, run: Run, folder: Path
-) -> None:
-    backup = back_up(run, folder)
     (filled.data / "keys/crypto_key").write_text("no key\n")
     assert_refused(filled, run, backup, "keys/crypto_key:1: not a key")
 
@@ -485,3 +485,60 @@ def test_a_store_in_use_is_read_and_stays_in_use(store: DataStore, run: Run) -> 
     code, out, _ = store.use(check)
     assert code == 0
     assert "its log was not checked, as a process has it open" in out
+
+
+def on_a_full_disk(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+    """Run the command where no file can grow beyond 40 kB. It must not cache bytecode: Python would
+    leave files of that length, which no later process can read.
+    """
+    return subprocess.run(
+        [sys.executable, "-B", Path(sysconfig.get_path("scripts"), "autopush"), *words],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_restore_to_a_full_disk_changes_nothing(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    filled.add_users(range(7, 8))
+    before = tree(filled.data)
+    ended = on_a_full_disk("restore", backup, "--force")
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.startswith("autopush: cannot restore: ")
+    assert tree(filled.data) == before
+
+
+def test_two_backups_of_one_second_have_names_of_their_own(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    made = {back_up(run, folder) for _ in range(3)}
+    assert len(made) == 3
+    assert {*folder.iterdir()} == made
+
+
+def test_a_damaged_store_gives_no_backup(filled: DataStore, run: Run, folder: Path) -> None:
+    path = filled.data / "autopush.sqlite"
+    content = bytearray(path.read_bytes())
+    content[9_000:] = bytes(len(content) - 9_000)
+    path.write_bytes(content)
+    code, _, err = run("backup", str(folder))
+    assert code == 3
+    assert "damaged" in err
+    assert [*folder.iterdir()] == []
+
+
+def test_it_changes_nothing(store: DataStore, run: Run) -> None:
+    path = store.data / "autopush.sqlite"
+    leave_unclosed(path)
+    damage_log(path)
+    before = {name.name: name.read_bytes() for name in store.data.glob("autopush.sqlite*")}
+    began = time.monotonic()
+    run("check", "--timeout", "5")
+    assert time.monotonic() - began < 30
+    after = {name.name: name.read_bytes() for name in store.data.glob("autopush.sqlite*")}
+    for name in ("autopush.sqlite", "autopush.sqlite-wal"):
+        assert after[name] == before[name]

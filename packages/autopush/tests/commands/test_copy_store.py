@@ -182,3 +182,11 @@ def test_stores_that_cannot_be_copied_are_one_line(
     assert err.startswith(f"autopush: {expected}")
     assert "secret" not in err
     assert not target.data.exists()
+
+
+def test_a_store_without_tables_of_the_service_is_not_copied(
+    store: DataStore, target: DataStore, run: Run
+) -> None:
+    store.make_tables("message")
+    code, _, err = run("store", "copy", store.url, target.url)
+    assert (code, err) == (3, f"autopush: there is no table router in {store.url}\n")

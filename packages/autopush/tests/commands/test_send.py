@@ -389,3 +389,26 @@ def test_what_is_no_such_key_is_refused_and_not_shown(tmp_path: Path) -> None:
         with pytest.raises(StartupError, match="expected a P-256 private key") as caught:
             read_vapid_key(str(tmp_path / "key"))
         assert "secret" not in str(caught.value)
+
+
+def test_an_endpoint_given_wins_over_the_one_of_the_file(
+    run: Run, tmp_path: Path, subscriber: Subscriber
+) -> None:
+    with push_service() as other:
+        file = subscriber.file(tmp_path, ENDPOINT)
+        assert run("send", f"{other.origin}/p", "--subscription", file, "--data", "x")[0] == 0
+    assert subscriber.decrypt(other.requests[0][2]) == b"x"
+
+
+def test_a_message_may_be_any_bytes(run: Run, subscriber: Subscriber) -> None:
+    with push_service() as other:
+        words = ("--p256dh", subscriber.p256dh, "--auth", subscriber.auth)
+        assert run("send", other.origin, "--data", os.fsdecode(b"\xff\xfe"), *words)[0] == 0
+    assert subscriber.decrypt(other.requests[0][2]) == b"\xff\xfe"
+
+
+def test_the_command_needs_no_store(run: Run, store: DataStore) -> None:
+    with push_service() as other:
+        assert run("send", other.origin)[0] == 0
+    assert list(store.data.iterdir()) == []
+    assert run("send", ENDPOINT, "--store", "sqlite:///x")[0] == 2

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from autopush.commands.checks import Finding, Level
-from autopush.commands.server_checks import check_server, server_findings
-from autopush.commands.store_checks import check_store
+from autopush.commands.store_checks import check_server, check_store, server_findings
 from autopush.settings import Settings
 from keytables.postgresql.inspection import ServerState, Standby, TableState, UnusedSlot
 from keytables.stores import PostgresUrl, open_engine, parse_store

@@ -263,3 +263,11 @@ def test_the_total_is_the_sum_and_within_the_limit(steps: list[tuple[int, int]])
     for which, size in steps:
         holders[which].hold(size)
         assert buffered.total == sum(holder.held for holder in holders) <= 100
+
+
+def test_connections_of_one_ipv6_network_count_together() -> None:
+    limits, _ = limited(per_address=1)
+    limits.count("2001:db8::1")
+    with pytest.raises(ConnectionRefused):
+        limits.count("2001:db8::2")
+    limits.count("2001:db8:0:1::1")

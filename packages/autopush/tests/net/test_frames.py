@@ -319,3 +319,17 @@ def test_is_utf8_agrees_with_the_codec(data: bytes) -> None:
     except UnicodeDecodeError:
         valid = False
     assert is_utf8(data) == valid
+
+
+@given(st.text(max_size=300), st.data())
+def test_fragments_of_valid_text_are_taken_wherever_they_are_cut(
+    content: str, data: st.DataObject
+) -> None:
+    payload = content.encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(payload)), max_size=6)))
+    parts = [payload[a:b] for a, b in zip([0, *cuts], [*cuts, len(payload)], strict=True)]
+    stream = b"".join(
+        frame(wire.TEXT if number == 0 else wire.CONTINUATION, part, fin=number == len(parts) - 1)
+        for number, part in enumerate(parts)
+    )
+    assert read([stream]) == [(TEXT, payload)]

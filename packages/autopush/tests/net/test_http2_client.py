@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -60,23 +59,7 @@ async def make_pool(server: ApnsServer, certificate: Path) -> AsyncIterator["Poo
     maker = PoolMaker(server.port, certificate)
     yield maker
     for pool in maker.pools:
-        await pool.client.close()
-
-
-@dataclass
-class Target:
-    """A client, and the server it sends to."""
-
-    client: Http2Client
-    origin: str
-
-    @property
-    def pool(self) -> "http2_client._Pool":
-        return self.client._pools[self.origin]
-
-    @property
-    def open(self) -> "set[Http2Connection]":
-        return self.pool._open
+        await pool.close()
 
 
 class PoolMaker:
@@ -86,7 +69,7 @@ class PoolMaker:
         self._port = port
         self.context = ssl.create_default_context(cafile=str(certificate))
         self.context.set_alpn_protocols(["h2"])
-        self.pools: list[Target] = []
+        self.pools: list[Http2Client] = []
 
     def __call__(
         self,
@@ -95,23 +78,22 @@ class PoolMaker:
         port: int = 0,
         connect: float = 10,
         busy: float = 0.05,
-    ) -> Target:
+    ) -> Http2Client:
         limits = ClientLimits(
             max_connections=max_connections,
             max_retry=max_retry,
             busy_timeout=busy,
             connect_timeout=connect,
         )
-        origin = f"https://127.0.0.1:{port or self._port}"
-        self.pools.append(Target(Http2Client(self.context, limits), origin))
+        url = f"https://127.0.0.1:{port or self._port}"
+        self.pools.append(Http2Client(url, self.context, limits))
         return self.pools[-1]
 
 
 async def send(
-    target: Target, name: str = "any", body: bytes = b"{}", *, idempotent: bool = False
+    pool: Http2Client, name: str = "any", body: bytes = b"{}", *, idempotent: bool = False
 ) -> HttpResponse:
-    url = f"{target.origin}/{name}"
-    return await target.client.request("POST", url, (), body, idempotent=idempotent)
+    return await pool.request("POST", f"{pool._origin}/{name}", (), body, idempotent=idempotent)
 
 
 async def test_a_response_has_status_headers_and_body(
@@ -268,11 +250,11 @@ async def test_a_connection_that_was_told_to_go_is_closed_when_it_is_done(
 ) -> None:
     pool = make_pool()
     await send(pool)
-    (connection,) = pool.open
+    (connection,) = pool._open
     server.go_away()
     async with asyncio.timeout(10):
         await connection.lost
-    assert not pool.open
+    assert not pool._open
     assert (await send(pool)).status == 200
 
 
@@ -321,7 +303,7 @@ async def test_a_request_after_the_server_dropped_idle_connections_is_sent_on_a_
 ) -> None:
     pool = make_pool()
     await send(pool)
-    (connection,) = pool.open
+    (connection,) = pool._open
     server.drop()
     async with asyncio.timeout(10):
         await connection.lost
@@ -349,7 +331,7 @@ async def test_a_server_that_does_not_answer_pings_is_dropped(
 ) -> None:
     pool = make_pool()
     await send(pool)
-    (connection,) = pool.open
+    (connection,) = pool._open
     connection._ping_timeout = 0.05
     server.change(silent=True)
     with pytest.raises(TimeoutError):
@@ -398,9 +380,9 @@ async def test_no_listener_is_an_error_and_pauses_between_attempts_grow(
         longest = min(
             http2_client.BACKOFF.longest, http2_client.BACKOFF.first * 2 ** (failures - 1)
         )
-        assert longest / 2 - 1 < pool.pool._next_attempt - time() <= longest
-        pool.pool._next_attempt = 0
-    pool.pool._next_attempt = time() + 5
+        assert longest / 2 - 1 < pool._next_attempt - time() <= longest
+        pool._next_attempt = 0
+    pool._next_attempt = time() + 5
     with pytest.raises(HttpError, match="could not be reached"):
         await send(pool)  # at once: the pause is longer than a request waits
 
@@ -410,7 +392,9 @@ async def test_an_invalid_request_fails_and_costs_only_its_connection(
 ) -> None:
     pool = make_pool()
     with pytest.raises(HttpError, match="not valid"):
-        await pool.client.request("POST", pool.origin, [("x", "y\r\nz: 1")])
+        await pool.request("POST", f"{pool._origin}/", [("x", "y\r\nz: 1")])
+    with pytest.raises(HttpError, match="not one of this server"):
+        await pool.request("POST", "https://other.example/")
     assert (await send(pool)).status == 200
     assert len(server.requests()) == 1
 
@@ -457,19 +441,19 @@ async def test_a_closed_pool_fails_what_is_under_way_and_what_comes(
     server.script("a", {"do": "wait"})
     stuck = asyncio.create_task(send(pool, "a"))
     await server.wait_for(1)
-    await pool.client.close()
+    await pool.close()
     with pytest.raises(HttpError):
         await stuck
     with pytest.raises(HttpError, match="closed"):
         await send(pool)
-    assert not pool.open
+    assert not pool._open
 
 
 class InMemory:
     """A connection without sockets, and the server's side of it."""
 
     def __init__(self) -> None:
-        self.connection = Http2Connection(NoPool())
+        self.connection = Http2Connection(lambda _: None)
         self.transport = FakeTransport(FakeLoop(), self.connection)
         self.server = H2Connection(H2Configuration(client_side=False))
         self.server.initiate_connection()
@@ -605,7 +589,7 @@ async def open_connection(
     context.set_alpn_protocols(["h2"])
     _, connection = await asyncio.get_running_loop().create_connection(
         lambda: Http2Connection(
-            NoPool(), ping_interval=ping_interval, ping_timeout=0.5, idle_timeout=idle_timeout
+            lambda _: None, ping_interval=ping_interval, ping_timeout=0.5, idle_timeout=idle_timeout
         ),
         "127.0.0.1",
         port,
@@ -615,8 +599,3 @@ async def open_connection(
     yield connection
     connection.abort()
     await connection.lost
-
-
-class NoPool:
-    def room_changed(self, connection: Http2Connection) -> None:
-        """Nothing waits for it."""

@@ -916,3 +916,19 @@ async def test_the_shell_serves_on_a_unix_socket(tmp_path: Path) -> None:
         await client.close()
         listener.close()
         await listener.wait_closed()
+
+
+def test_a_status_without_a_name_is_sent() -> None:
+    (answer,), _ = answer_with(Response(599)).exchange(GET)
+    assert (answer.status, answer.reason) == (599, "")
+
+
+def test_a_head_sent_byte_by_byte_has_the_same_deadline() -> None:
+    shell = Shell()
+    transport = shell.connect()
+    sent = 0
+    while not transport.ended:
+        receive(transport, GET[:-2][sent : sent + 1] or b"X: y\r\n")
+        sent += 1
+        shell.clock.advance(1)
+    assert 9 <= sent <= 11

@@ -340,3 +340,18 @@ async def test_what_is_read_while_a_request_is_handled_is_counted_too() -> None:
     other.reset()
     shell.clock.advance()
     assert buffered.total == 0
+
+
+def test_a_direct_connection_counts_once_for_its_address() -> None:
+    shell, limits = chatting(per_address=1)
+    transport = shell.connect(CLIENT)
+    receive(transport, CHAT + b"\r\n")
+    assert (statuses(transport), limits.open, limits.addresses) == ([101], 1, 1)
+
+
+def test_the_addresses_of_one_ipv6_network_have_one_rate() -> None:
+    shell, _ = chatting()
+    shell.server.connection_rate = Tokens()
+    connections = [shell.connect(f"2001:db8:0:7::{number}") for number in range(1, 4)]
+    assert [statuses(each) for each in connections] == [[], [], [429]]
+    assert not shell.connect("2001:db8:0:8::1").closing

@@ -351,3 +351,33 @@ def test_on_a_real_loop_a_timer_is_called_in_time(
     finally:
         loop.close()
     assert 0.05 <= took < 5
+
+
+def test_close_between_two_time_slices_stops_the_rest(clock: FakeLoop, wheel: TimerWheel) -> None:
+    calls: list[int] = []
+    timers = [wheel.after(1, calls.append, number) for number in range(200)]
+    fall_due(clock)
+    done = len(calls)
+    wheel.close()
+    assert clock.scheduled == []
+    assert not any(timer.pending for timer in timers)
+    clock.advance(10)
+    assert len(calls) == done < 200
+
+
+def test_after_never_calls_at_once(clock: FakeLoop, wheel: TimerWheel) -> None:
+    calls: list[int] = []
+    wheel.after(-5, calls.append, 1)
+    assert calls == []
+    clock.advance(LATE)
+    assert calls == [1]
+
+
+def test_cancelled_timers_leave_no_trace_in_an_empty_wheel(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    for _ in range(100):
+        wheel.after(1000, int).cancel()
+        clock.advance(2)
+    clock.advance(1000)
+    assert held_by(wheel, dict) == [{}]

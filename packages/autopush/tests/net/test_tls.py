@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -11,6 +12,8 @@ from typing import Any, cast
 
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from autopush.net.tls import (
     AUTHORITIES,
@@ -21,7 +24,7 @@ from autopush.net.tls import (
     ServerTls,
     TlsFileError,
 )
-from support.certificates import Authority, CertificateFiles
+from support.certificates import Authority, CertificateFiles, self_signed
 
 BOTH_LOOPS = True
 
@@ -46,26 +49,72 @@ def files(authority: Authority, tmp_path: Path) -> CertificateFiles:
     return authority.issue(tmp_path)
 
 
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A client's certificate and key."""
+    return self_signed(tmp_path / "client.pem")
+
+
+@pytest.fixture
+def asking(files: CertificateFiles) -> ServerTls:
+    """Asks clients for a certificate, and accepts any."""
+    return ServerTls(str(files.certificate), str(files.key), asks_clients=True)
+
+
+def client_context(
+    authority: Authority, certificate: Path | None, version: str = "TLSv1_3"
+) -> ssl.SSLContext:
+    context = authority.client()
+    context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
+    if certificate is not None:
+        context.load_cert_chain(certificate)
+    return context
+
+
+def der(path: Path) -> bytes:
+    """The first certificate of a file that may hold a key before it."""
+    text = path.read_text()
+    return ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERTIFICATE") :])
+
+
 def server_tls(files: CertificateFiles, dh_parameters: Path | None = None) -> ServerTls:
     return ServerTls(str(files.certificate), str(files.key), str(dh_parameters or ""))
 
 
 class Echo(asyncio.Protocol):
+    """`tls` is set when the handshake is done, `ended` when the connection is lost."""
+
+    def __init__(self, made: list["Echo"]) -> None:
+        made.append(self)
+        self.tls: ssl.SSLObject | None = None
+        self.ended = asyncio.Event()
+        self.error: Exception | None = None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        self.tls = transport.get_extra_info("ssl_object")
 
     def data_received(self, data: bytes) -> None:
         self.transport.write(data)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.error = exc
+        self.ended.set()
+
 
 @asynccontextmanager
-async def listening(tls: ServerTls) -> AsyncIterator[int]:
+async def listening(tls: ServerTls, made: list[Echo] | None = None) -> AsyncIterator[int]:
+    """The port of an echo service; `made` gets its connections."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Echo, "127.0.0.1", 0, ssl=tls.context)
+    made = [] if made is None else made
+    server = await loop.create_server(lambda: Echo(made), "127.0.0.1", 0, ssl=tls.context)
+    faults: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, context: faults.append(context))
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
+    assert faults == []
 
 
 class Client:
@@ -229,31 +278,52 @@ async def test_a_reload_that_fails_leaves_the_certificate_in_use(
         await client.close()
 
 
-async def test_sessions_are_resumed_also_after_a_reload(
-    authority: Authority, files: CertificateFiles, tmp_path: Path
+async def handshake(
+    tls: ssl.SSLObject,
+    bios: tuple[ssl.MemoryBIO, ssl.MemoryBIO],
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    context = authority.client()
-    context.maximum_version = ssl.TLSVersion.TLSv1_2  # in 1.3 a ticket comes after the handshake
-    tls = server_tls(files)
-    async with listening(tls) as port:
+    incoming, outgoing = bios
+    reader, writer = streams
+    while True:
+        try:
+            tls.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            writer.write(outgoing.read())
+            incoming.write(await reader.read(65536))
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+@pytest.mark.parametrize("asks_clients", [False, True])
+async def test_sessions_are_resumed_after_a_reload_or_with_the_certificate_of_the_client(
+    authority: Authority,
+    files: CertificateFiles,
+    own: Path,
+    tmp_path: Path,
+    asks_clients: bool,
+    version: str,
+) -> None:
+    context = client_context(authority, own, version)
+    tls = ServerTls(str(files.certificate), str(files.key), asks_clients=asks_clients)
+    made: list[Echo] = []
+    async with listening(tls, made) as port:
         first = await Client.connect(port, context)
-        authority.issue(tmp_path)
-        tls.reload()
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        again = context.wrap_bio(
-            incoming, outgoing, server_hostname="127.0.0.1", session=first.tls.session
-        )
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while True:
-            try:
-                again.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                writer.write(outgoing.read())
-                incoming.write(await reader.read(65536))
+        await first.echo(b"x")  # the tickets of TLS 1.3 come before it
+        if not asks_clients:
+            authority.issue(tmp_path)
+            tls.reload()
+        bios = ssl.MemoryBIO(), ssl.MemoryBIO()
+        again = context.wrap_bio(*bios, server_hostname="127.0.0.1", session=first.tls.session)
+        streams = await asyncio.open_connection("127.0.0.1", port)
+        await handshake(again, bios, streams)
+        again.write(b"y")
+        streams[1].write(bios[1].read())
+        await streams[0].read(1)
         assert again.session_reused
-        writer.close()
-        await writer.wait_closed()
+        assert made[1].tls is not None
+        assert made[1].tls.getpeercert(True) == (der(own) if asks_clients else None)
+        streams[1].close()
         await first.close()
 
 
@@ -429,3 +499,131 @@ def test_a_file_without_authorities_is_refused(tmp_path: Path, content: str | No
         ClientTls(str(path))
     assert caught.value.part == AUTHORITIES
     assert str(caught.value).startswith(f"{path}: ")
+
+
+# ── certificates of clients ──────────────────────────────────────────────────────────────────────
+
+VERSIONS = pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+
+
+@VERSIONS
+@pytest.mark.parametrize("presents", [True, False])
+async def test_the_certificate_of_a_client_is_accepted_and_shown(
+    authority: Authority, asking: ServerTls, own: Path, version: str, presents: bool
+) -> None:
+    made: list[Echo] = []
+    async with listening(asking, made) as port:
+        context = client_context(authority, own if presents else None, version)
+        client = await Client.connect(port, context)
+        assert await client.echo(b"hello") == b"hello"
+        await client.close()
+        (served,) = made
+        await served.ended.wait()
+    assert served.tls is not None
+    assert served.tls.getpeercert(True) == (der(own) if presents else None)
+    assert served.tls.getpeercert() == ({} if presents else None)
+    assert served.tls.cipher()
+    assert served.tls.compression() is None
+    assert served.error is None
+
+
+@VERSIONS
+async def test_a_certificate_of_an_unknown_authority_is_accepted_with_its_chain(
+    authority: Authority, asking: ServerTls, version: str, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    stranger = Authority(tmp_path / "other")
+    issued = stranger.issue(tmp_path / "other", "client.example")
+    chain = tmp_path / "chain.pem"
+    chain.write_bytes(issued.certificate.read_bytes() + stranger.path.read_bytes())
+    context = client_context(authority, None, version)
+    context.load_cert_chain(chain, issued.key)
+    made: list[Echo] = []
+    async with listening(asking, made) as port:
+        client = await Client.connect(port, context)
+        await client.echo(b"x")
+        assert made[0].tls is not None
+        assert made[0].tls.getpeercert(True) == der(issued.certificate)
+        await client.close()
+
+
+@VERSIONS
+async def test_the_end_behind_data_in_one_piece_is_seen(
+    authority: Authority, asking: ServerTls, own: Path, version: str
+) -> None:
+    made: list[Echo] = []
+    async with listening(asking, made) as port:
+        context = client_context(authority, own, version)
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        writer.write(b"last words")
+        writer.close()  # which is close_notify right behind it
+        await made[0].ended.wait()
+        assert made[0].error is None
+
+
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x05hello"])
+async def test_what_is_no_tls_ends_the_connection(asking: ServerTls, sent: bytes) -> None:
+    made: list[Echo] = []
+    async with listening(asking, made) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        assert not any(served.tls for served in made)
+
+
+async def test_a_record_that_was_tampered_with_ends_the_connection(
+    authority: Authority, asking: ServerTls, own: Path
+) -> None:
+    bios = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = client_context(authority, own).wrap_bio(*bios, server_hostname="127.0.0.1")
+    made: list[Echo] = []
+    async with listening(asking, made) as port:
+        streams = await asyncio.open_connection("127.0.0.1", port)
+        await handshake(tls, bios, streams)
+        tls.write(b"good")
+        good = bios[1].read()
+        tls.write(b"bad")
+        bad = bytearray(bios[1].read())
+        bad[-1] ^= 1
+        streams[1].write(good + bad)
+        await made[0].ended.wait()
+        streams[1].close()
+
+
+@given(st.data())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_pending_can_be_read_however_it_was_cut(
+    authority: Authority, asking: ServerTls, own: Path, data: st.DataObject
+) -> None:
+    """As uvloop does: it reads while the BIO or the connection says that something is there."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = asking.context.wrap_bio(to_server, to_client, server_side=True)
+    from_server, from_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context(authority, own).wrap_bio(
+        from_server, from_client, server_hostname="127.0.0.1"
+    )
+    done = [False, False]
+    while not all(done):
+        for number, side in enumerate((client, server)):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+                done[number] = True
+            to_server.write(from_client.read())
+            from_server.write(to_client.read())
+    texts = data.draw(st.lists(st.binary(min_size=1, max_size=40_000), max_size=8))
+    for text in texts:
+        for start in range(0, len(text), 16384):
+            client.write(text[start : start + 16384])
+    wire = from_client.read()
+    read = b""
+    size = data.draw(st.sampled_from([1000, 16384, 262_144]))
+    while wire:
+        cut = data.draw(st.integers(1, len(wire)))
+        to_server.write(wire[:cut])
+        wire = wire[cut:]
+        with contextlib.suppress(ssl.SSLWantReadError):
+            while to_server.pending or server.pending():
+                read += server.read(size)
+    assert read == b"".join(texts)

@@ -1,27 +1,18 @@
-"""HTTP and WebSocket connections over TLS: what a TLS transport does otherwise than one of TCP.
-
-It cannot close one direction alone, it has buffers of its own, and its end is a handshake too.
-"""
+"""HTTP over TLS, whose transport cannot close one direction alone, and has buffers of its own."""
 
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
 
 from autopush.net.http_messages import Request, Response
-from autopush.net.timers import TimerWheel
 from autopush.net.tls import ServerTls
-from autopush.net.websocket import WebSocketProtocol
 from support.certificates import self_signed
 from support.http_shell import Serving, describe, read_answers
 from support.http_shell import serving as serving_http
-from support.websocket_server import serving as serving_websockets
 
 BOTH_LOOPS = True
 
@@ -57,9 +48,6 @@ async def until_gone(here: Serving) -> None:
     async with asyncio.timeout(TIMEOUT):
         while here.server.connections:  # noqa: ASYNC110 - a server has no event for it
             await asyncio.sleep(0)
-
-
-# ── HTTP ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def big_or_small(request: Request) -> Response:
@@ -137,87 +125,3 @@ async def test_a_shutdown_aborts_a_connection_whose_client_does_not_read(tls: Co
         await here.server.shutdown(0.1)
         await until_gone(here)
         writer.transport.abort()
-
-
-# ── WebSocket ────────────────────────────────────────────────────────────────────────────────────
-
-
-class Echo(WebSocketProtocol):
-    """Sends each text back; `flood` has it send much, and `bye` close."""
-
-    __slots__ = ("ended", "paused", "resumed")
-
-    def __init__(self, wheel: TimerWheel) -> None:
-        super().__init__(wheel)
-        self.ended: asyncio.Future[int | None] = wheel.loop.create_future()
-        self.paused, self.resumed = asyncio.Event(), asyncio.Event()
-
-    def text_received(self, payload: bytes) -> None:
-        if payload == b"bye":
-            self.close(4774, "bye")
-        elif payload == b"flood":
-            # A TLS transport passes a write to TCP as a whole: only the next one has to wait.
-            for _ in range(40):
-                self.send_text(BIG)
-        else:
-            self.send_text(payload)
-
-    def output_paused(self) -> None:
-        self.paused.set()
-
-    def output_resumed(self) -> None:
-        self.resumed.set()
-
-    def connection_closed(self, code: int | None, reason: str) -> None:
-        self.ended.set_result(code)
-
-
-@contextlib.asynccontextmanager
-async def echoing(tls: Contexts) -> AsyncIterator[tuple[ClientConnection, Echo]]:
-    """A client and the server's end of its connection."""
-    made: list[Echo] = []
-
-    def make(wheel: TimerWheel) -> Echo:
-        made.append(Echo(wheel))
-        return made[-1]
-
-    async with serving_websockets(make, tls=tls.server) as port:
-        client = await connect(
-            f"wss://127.0.0.1:{port}/", ssl=tls.client, max_size=None, proxy=None
-        )
-        yield client, made[0]
-        await client.close()
-
-
-async def test_output_pauses_for_a_client_that_does_not_read_and_resumes(tls: Contexts) -> None:
-    async with echoing(tls) as (client, server):
-        await client.send("flood")
-        await asyncio.wait_for(server.paused.wait(), TIMEOUT)
-        assert not server.writable
-        for _ in range(40):
-            assert len(await asyncio.wait_for(client.recv(), TIMEOUT)) == len(BIG)
-        await asyncio.wait_for(server.resumed.wait(), TIMEOUT)
-        await client.send("again")
-        assert await client.recv() == "again"
-
-
-async def test_reading_that_the_owner_paused_goes_on_where_it_was(tls: Contexts) -> None:
-    async with echoing(tls) as (client, server):
-        server.pause_reading()
-        for number in range(2000):
-            await client.send(f"{number}" * 20)
-        server.resume_reading()
-        got = [await asyncio.wait_for(client.recv(), TIMEOUT) for _ in range(2000)]
-        assert got == [f"{number}" * 20 for number in range(2000)]
-
-
-async def test_a_protocol_error_is_told_although_one_direction_cannot_be_closed(
-    tls: Contexts,
-) -> None:
-    async with echoing(tls) as (client, server):
-        client.transport.write(b"\x83\x80\0\0\0\0" + b"x" * 50_000)  # an opcode that is none
-        with pytest.raises(ConnectionClosed) as caught:
-            await asyncio.wait_for(client.recv(), TIMEOUT)
-        assert caught.value.rcvd is not None
-        assert caught.value.rcvd.code == 1002
-        assert await asyncio.wait_for(server.ended, TIMEOUT) == 1002

@@ -782,3 +782,47 @@ def test_a_message_beyond_the_limit_of_all_closes_with_1013(
     second.receive(frame(wire.CONTINUATION, b"y"))
     assert second.events == [("text", b"y" * 300 + b"y")]
     assert Counted.counter.total == 0
+
+
+def test_the_binary_hook_may_abort(connection: Connection) -> None:
+    connection.protocol.on_binary = connection.protocol.abort
+    connection.receive(frame(wire.BINARY, b"x"))
+    connection.run_due()
+    assert connection.events == [("binary",), ("closed", None, "")]
+    assert connection.sent() == b""
+
+
+def test_close_while_output_is_paused_ends_by_the_close_timeout(connection: Connection) -> None:
+    stuck(connection)
+    connection.run_due(5)
+    connection.protocol.close(1001)
+    connection.run_due(9.9)
+    assert connection.state() == "open"
+    connection.run_due(0.5)
+    assert connection.state() == "lost"
+
+
+def test_an_exhausted_time_slice_and_a_pause_go_together(connection: Connection) -> None:
+    connection.protocol.data_received(b"".join(text(b"%d" % i) for i in range(200)))
+    connection.protocol.pause_reading()
+    done = len(connection.events)
+    assert 0 < done <= MAX_STEPS + 1
+    connection.run_due()
+    assert len(connection.events) == done
+    connection.protocol.resume_reading()
+    connection.protocol.resume_reading()
+    connection.clock.turn()
+    assert done < len(connection.events) <= done + MAX_STEPS + 1
+    connection.run_due()
+    assert connection.events == [("text", b"%d" % i) for i in range(200)]
+    assert connection.reading()
+
+
+def test_close_and_protocol_error_after_an_exhausted_time_slice(connection: Connection) -> None:
+    connection.protocol.data_received(text(b"x") * 100 + frame(3))
+    connection.protocol.close(1001)
+    connection.run_due()
+    assert connection.events[-1] == ("closed", 1001, "")
+    assert len(connection.events) <= MAX_STEPS + 2
+    assert connection.reading()  # so that the end of the stream is seen
+    assert connection.state() == "ended"

@@ -1,62 +1,51 @@
-"""Independent WebSocket clients, and a bare socket, against our server on uvloop."""
+"""Independent WebSocket clients, and a bare socket, against our server, also over TLS."""
 
 import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
-from functools import wraps
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import picows
-import uvloop
-from websockets.asyncio.client import connect
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from autopush.net.timers import MAX_STEPS, TimerWheel
+from autopush.net.tls import ServerTls
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
+from support.certificates import self_signed
 from support.websocket_server import serving
 
 SIZES = [0, 1, 125, 126, 200, 640, 4096, 65_535, 65_536]
 TIMEOUT = 10  # seconds after which something that should happen did not
-
-
-def on_uvloop(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
-    """Run a test's coroutine on uvloop, the loop the server is made for."""
-
-    @wraps(test)
-    def run() -> None:
-        async def limited() -> None:
-            async with asyncio.timeout(30):
-                await test()
-
-        uvloop.run(limited())
-
-    del run.__wrapped__  # else pytest would see a coroutine
-    return run
+BIG = b"x" * 300_000
+BOTH_LOOPS = True
 
 
 class Echo(WebSocketProtocol):
-    """Sends each text back, except a few that are commands; records how each connection ended."""
+    """Sends each text back; `close CODE` has it close, and `flood` send much."""
 
-    __slots__ = ("ended", "paused", "pongs", "resumed")
+    __slots__ = ("ended", "paused", "resumed")
 
     def __init__(self, wheel: TimerWheel) -> None:
         super().__init__(wheel)
         self.ended: asyncio.Future[tuple[int | None, str]] = wheel.loop.create_future()
         self.paused, self.resumed = asyncio.Event(), asyncio.Event()
-        self.pongs: asyncio.Queue[bytes] = asyncio.Queue()
 
     def text_received(self, payload: bytes) -> None:
         if payload.startswith(b"close "):
             self.close(int(payload[6:10]), payload[10:].decode())
-        elif payload == b"ping":
-            self.ping(b"from the server")
+        elif payload == b"flood":
+            # A TLS transport passes a write to TCP as a whole: only the next one has to wait.
+            for _ in range(40):
+                self.send_text(BIG)
         else:
             self.send_text(payload)
-
-    def pong_received(self, payload: bytes) -> None:
-        self.pongs.put_nowait(payload)
 
     def output_paused(self) -> None:
         self.paused.set()
@@ -89,14 +78,10 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def echo_server() -> AsyncIterator[Served]:
+async def echo_server(tls: ssl.SSLContext | None = None) -> AsyncIterator[Served]:
     served = Served()
-    async with serving(served.make) as served.port:
+    async with serving(served.make, tls=tls) as served.port:
         yield served
-
-
-def writable(echo: Echo) -> bool:
-    return echo.writable
 
 
 def of_size(size: int) -> str:
@@ -108,7 +93,6 @@ def of_size(size: int) -> str:
 # --- websockets ---------------------------------------------------------------------------------
 
 
-@on_uvloop
 async def test_websockets_text_of_every_length_form() -> None:
     async with echo_server() as served, connect(served.url, max_size=None) as client:
         for size in SIZES:
@@ -121,7 +105,6 @@ async def test_websockets_text_of_every_length_form() -> None:
         assert [await client.recv() for _ in messages] == messages
 
 
-@on_uvloop
 async def test_websockets_offers_compression_and_subprotocol() -> None:
     async with (
         echo_server() as served,
@@ -136,9 +119,6 @@ async def test_websockets_offers_compression_and_subprotocol() -> None:
         assert "Sec-WebSocket-Extensions" not in client.response.headers
         await client.send("x" * 1000)
         assert await client.recv() == "x" * 1000
-
-
-# --- aiohttp ------------------------------------------------------------------------------------
 
 
 # --- picows -------------------------------------------------------------------------------------
@@ -156,7 +136,6 @@ class Listener(picows.WSListener):
             transport.disconnect()
 
 
-@on_uvloop
 async def test_picows_text_fragments_ping_and_close() -> None:
     kind = picows.WSMsgType
     async with echo_server() as served:
@@ -212,7 +191,6 @@ async def read_all(sock: socket.socket) -> bytes:
     return data
 
 
-@on_uvloop
 async def test_frames_sent_together_with_the_request_are_not_lost() -> None:
     async with echo_server() as served:
         async with bare(served.port, wire.text(b"early") + wire.close(1000)) as sock:
@@ -220,7 +198,6 @@ async def test_frames_sent_together_with_the_request_are_not_lost() -> None:
         assert await served.end() == (1000, "")
 
 
-@on_uvloop
 async def test_the_close_frame_reaches_a_peer_that_is_still_sending() -> None:
     loop = asyncio.get_running_loop()
     async with echo_server() as served, bare(served.port) as sock:
@@ -234,7 +211,6 @@ async def test_the_close_frame_reaches_a_peer_that_is_still_sending() -> None:
         assert (await served.end())[0] == 1009
 
 
-@on_uvloop
 async def test_an_exception_in_a_hook_loses_only_its_own_connection() -> None:
     reported: list[BaseException | None] = []
     asyncio.get_running_loop().set_exception_handler(
@@ -252,7 +228,6 @@ async def test_an_exception_in_a_hook_loses_only_its_own_connection() -> None:
 # --- a flood ------------------------------------------------------------------------------------
 
 
-@on_uvloop
 async def test_a_flood_does_not_block_the_loop() -> None:
     """However much one socket has to be read, other callbacks have their turn in between."""
     turn = most = in_turn = received = 0
@@ -279,8 +254,78 @@ async def test_a_flood_does_not_block_the_loop() -> None:
     async with serving(Counting) as port, bare(port) as sock:
         ticker = [loop.call_soon(tick)]
         await loop.sock_sendall(sock, wire.text(b"x") * 100_000 + wire.text(b"last"))
-        await asyncio.wait_for(done, 20)
+        await asyncio.wait_for(done, 60)
         ticker[0].cancel()
     assert received == 100_001
     assert most <= 3 * MAX_STEPS  # the end of one slice, a read, the beginning of the next
     assert turn > 1000
+
+
+# --- TLS ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["none", "ssl", "pyOpenSSL"])
+def contexts(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> tuple[ssl.SSLContext, ssl.SSLContext] | None:
+    """Of server and client: of a server without TLS, and of one that asks for no certificate or for
+    one. A TLS transport cannot close one direction alone, and has buffers of its own.
+    """
+    if request.param == "none":
+        return None
+    both = str(self_signed(tmp_path / "both.pem"))
+    server = ServerTls(both, both, asks_clients=request.param == "pyOpenSSL")
+    client = ssl.create_default_context(cafile=both)
+    client.load_cert_chain(both)
+    return server.context, client
+
+
+@pytest.fixture
+async def connected(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext] | None,
+) -> AsyncIterator[tuple[ClientConnection, Echo]]:
+    """A client and the server's end of its connection."""
+    server, client = contexts or (None, None)
+    scheme = "ws" if client is None else "wss"
+    async with echo_server(server) as served:
+        url = f"{scheme}://127.0.0.1:{served.port}/"
+        async with connect(url, ssl=client, max_size=None, proxy=None) as connection:
+            yield connection, served.connections[0]
+
+
+async def test_output_pauses_for_a_client_that_does_not_read_and_resumes(
+    connected: tuple[ClientConnection, Echo],
+) -> None:
+    client, server = connected
+    await client.send("flood")
+    await asyncio.wait_for(server.paused.wait(), TIMEOUT)
+    assert not server.writable
+    for _ in range(40):
+        assert len(await asyncio.wait_for(client.recv(), TIMEOUT)) == len(BIG)
+    await asyncio.wait_for(server.resumed.wait(), TIMEOUT)
+    await client.send("again")
+    assert await client.recv() == "again"
+
+
+async def test_reading_that_the_owner_paused_goes_on_where_it_was(
+    connected: tuple[ClientConnection, Echo],
+) -> None:
+    client, server = connected
+    server.pause_reading()
+    for number in range(2000):
+        await client.send(f"{number}" * 20)
+    server.resume_reading()
+    got = [await asyncio.wait_for(client.recv(), TIMEOUT) for _ in range(2000)]
+    assert got == [f"{number}" * 20 for number in range(2000)]
+
+
+async def test_a_protocol_error_is_told_also_where_one_direction_cannot_be_closed(
+    connected: tuple[ClientConnection, Echo],
+) -> None:
+    client, server = connected
+    client.transport.write(b"\x83\x80\0\0\0\0" + b"x" * 50_000)  # an opcode that is none
+    with pytest.raises(ConnectionClosed) as caught:
+        await asyncio.wait_for(client.recv(), TIMEOUT)
+    assert caught.value.rcvd is not None
+    assert caught.value.rcvd.code == 1002
+    assert (await asyncio.wait_for(server.ended, TIMEOUT))[0] == 1002

@@ -389,3 +389,15 @@ def test_debug_lowers_the_log_level_unless_one_is_configured(
     settings: Settings, level: str
 ) -> None:
     assert settings.effective_log_level == level
+
+
+@pytest.mark.parametrize(
+    ("settings", "port", "url"),
+    [
+        (Settings(), 8081, "http://127.0.0.1:8081"),
+        (Settings(host="::1"), 80, "http://[::1]:80"),
+        (Settings(router_hostname="Node1.example"), 1, "http://node1.example:1"),
+    ],
+)
+def test_the_url_of_a_node_always_names_its_port(settings: Settings, port: int, url: str) -> None:
+    assert settings.node_url(port) == url

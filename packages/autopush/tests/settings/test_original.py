@@ -234,6 +234,15 @@ RECIPES = {
     "bad JSON": Recipe(
         {IniFile.SHARED: "senderid_list = {1: secret}"}, refused="senderid_list: not JSON"
     ),
+    "server key and service account": Recipe(
+        {IniFile.SHARED: 'fcm_auth = k\nfcm_senderid = 1\nfcm_creds = {"1": {"projectid": "p"}}\n'},
+        settings={"fcm_auth": "k"},
+        warned=("fcm_auth: does nothing with fcm_creds, unless fcm_version is 0",),
+    ),
+    "one certificate for two clients": Recipe(
+        {IniFile.ENDPOINT: f'client_certs = {{"a": ["{FINGERPRINT}"], "b": ["{FINGERPRINT}"]}}'},
+        refused="'a' and 'b' have the same fingerprint",
+    ),
 }
 
 

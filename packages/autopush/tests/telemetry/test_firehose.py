@@ -287,3 +287,32 @@ def test_a_blocked_output_does_not_keep_lines_from_the_stream() -> None:
     handler.close()
     stream.close()
     os.close(writer)
+
+
+def test_the_thread_sleeps_while_there_is_nothing_to_do() -> None:
+    gets = 0
+    stream = DeliveryStream(STREAM, StuckClient, capacity=10, flush_interval=0.01)
+    get = stream._lines.get
+
+    class Counting:
+        put = staticmethod(stream._lines.put)
+        qsize = staticmethod(stream._lines.qsize)
+
+        def get(self, timeout: float | None = None) -> bytes | None:
+            nonlocal gets
+            gets += 1
+            return get(timeout=timeout)
+
+    stream._lines = Counting()  # type: ignore[assignment]
+    stream.start()
+    assert stream._thread is not None
+    stream._thread.join(0.2)
+    stream.close()
+    assert gets <= 2
+
+
+def test_without_another_output_lines_go_to_the_stream(server: FirehoseServer) -> None:
+    logs.configure(output="none", handlers=[open_stream(STREAM, capacity=100)])
+    logs.get("x").info("a")
+    logs.shutdown()
+    assert len(server.records) == 1

@@ -183,13 +183,6 @@ def test_before_configure_and_after_shutdown_logs_are_silent(
     assert capfd.readouterr() == ("", "")
 
 
-def test_output_none_writes_nothing(capfd: pytest.CaptureFixture[str], log_file: Path) -> None:
-    logs.configure(output="none")
-    logs.get("x").critical("m")
-    logging.getLogger("some.library").critical("m")
-    assert capfd.readouterr() == ("", "")
-
-
 def test_shutdown_leaves_logging_as_it_was(log_file: Path) -> None:
     root, botocore = logging.getLogger(), logging.getLogger("botocore")
 
@@ -705,20 +698,6 @@ def test_in_a_flood_every_repeated_line_is_limited_and_what_is_missing_counted(
     assert counted == 3 * (FLOOD - LINES_PER_SECOND) + 2 * 4 * (FLOOD - WARNINGS_PER_SECOND)
 
 
-def test_a_flood_of_one_kind_hides_no_line_of_another(log_file: Path) -> None:
-    configure(log_file, monotonic=ManualClock())
-    for _ in range(FLOOD):
-        logs.get("x").error("often")
-    logs.get("x").error("once")
-    logs.get("y").error("often")
-    logs.get("x").warning("often")
-    assert [record["Fields"]["message"] for record in records(log_file)][-3:] == [
-        "once",
-        "often",
-        "often",
-    ]
-
-
 def test_a_line_is_counted_once_for_all_handlers(tmp_path: Path, log_file: Path) -> None:
     second = LineHandler(
         os.open(tmp_path / "second", os.O_WRONLY | os.O_CREAT),
@@ -766,3 +745,23 @@ def test_at_level_debug_every_line_is_written(log_file: Path) -> None:
     for _ in range(FLOOD):
         logs.get("x").debug("m")
     assert len(records(log_file)) == FLOOD
+
+
+def test_so_many_lines_may_wait_as_is_given(log_file: Path) -> None:
+    configure(log_file, capacity=3)
+    (handler,) = (h for h in logging.getLogger().handlers if isinstance(h, LineHandler))
+    assert handler._capacity == 3
+
+
+def test_a_flood_of_one_kind_hides_no_line_of_another(log_file: Path) -> None:
+    configure(log_file, monotonic=ManualClock())
+    for _ in range(FLOOD):
+        logs.get("x").error("often")
+    logs.get("x").error("once")
+    logs.get("y").error("often")
+    logs.get("x").warning("often")
+    assert [record["Fields"]["message"] for record in records(log_file)][-3:] == [
+        "once",
+        "often",
+        "often",
+    ]

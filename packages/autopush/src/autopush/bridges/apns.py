@@ -120,7 +120,7 @@ class ApnsRouter(Router):
         self._channels = channels
         self._clock = clock
         self._providers = {
-            name: Provider("APNS", client=Http2Client(channel.context, channel.limits))
+            name: Provider("APNS", client=Http2Client(channel.url, channel.context, channel.limits))
             for name, channel in channels.items()
         }
 

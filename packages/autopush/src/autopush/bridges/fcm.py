@@ -273,7 +273,9 @@ def create(settings: Settings, clock: Clock) -> Router:
     if not settings.fcm_endpoint.startswith("https://"):
         raise StartupError("fcm_endpoint: HTTP v1 needs a URL that starts with https://")
     limits = ClientLimits(max_connections=MAX_CONNECTIONS, max_retry=MAX_RETRY)
-    messages = Provider("FCM", client=Http2Client(client_tls(http2=True), limits))
+    messages = Provider(
+        "FCM", client=Http2Client(settings.fcm_endpoint, client_tls(http2=True), limits)
+    )
     oauth = Provider(max_connections=4)
     applications = {}
     for app_id, members in settings.fcm_creds.items():

@@ -98,25 +98,23 @@ def _report(
     arguments: argparse.Namespace,
     restore: str = RESTORE,
 ) -> int:
+    is_ok, what_to_do = found.is_complete and not found.damage, advice(found, restore)
     if arguments.json:
-        print(json.dumps({"store": store, **to_document(found, restore)}, indent=2))
+        document = {
+            "store": store,
+            "ok": is_ok,
+            "damage": list(found.damage),
+            "complete": found.is_complete,
+            "unclean": found.is_unclean,
+            "in_use": found.is_in_use,
+            "advice": what_to_do,
+        }
+        print(json.dumps(document, indent=2))
     else:
         print(f"{store}: {_verdict(found)}; {'; '.join(notes)}")
-        for text in (*(f"damaged: {damage}" for damage in found.damage), *advice(found, restore)):
+        for text in (*(f"damaged: {damage}" for damage in found.damage), *what_to_do):
             print(text)
-    return 0 if found.is_complete and not found.damage else INCOMPLETE
-
-
-def to_document(found: StoreCheck, restore: str) -> dict[str, object]:
-    """The members of the `--json` object except `store`."""
-    return {
-        "ok": found.is_complete and not found.damage,
-        "damage": list(found.damage),
-        "complete": found.is_complete,
-        "unclean": found.is_unclean,
-        "in_use": found.is_in_use,
-        "advice": advice(found, restore),
-    }
+    return 0 if is_ok else INCOMPLETE
 
 
 def advice(found: StoreCheck, restore: str) -> Sequence[str]:

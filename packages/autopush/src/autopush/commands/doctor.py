@@ -7,12 +7,13 @@ import argparse
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple
 
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_daemon
-from autopush.commands.checks import START_CHECKS, Check, Finding, Findings, Level, Subject, fail
+from autopush.commands.checks import START_CHECKS, Check, Finding, Level, Subject, fail
 from autopush.commands.machine_checks import check_capacity, check_disk, check_limits
 from autopush.commands.network_checks import (
     check_clock,
@@ -55,9 +56,12 @@ def run(_: Settings, arguments: argparse.Namespace) -> int:
         loaded = load_for_daemon(arguments)
     except StartupError as error:
         command = arguments.daemon or "serve"
-        advice = f"`autopush {command}` does not start with it"
-        lines = [Line(CHECKS[0].name, fail(str(error), advice))]
-        return _report(lines, command, as_json=arguments.json)
+        line = Line(
+            CHECKS[0].name, fail(str(error), f"`autopush {command}` does not start with it")
+        )
+        if not arguments.json:
+            _print(line)
+        return _report([line], command, as_json=arguments.json)
     return run_until_signal(_run(loaded, arguments))
 
 
@@ -69,7 +73,7 @@ async def _run(loaded: Loaded, arguments: argparse.Namespace) -> int:
         lines.append(line)
         if not arguments.json:
             _print(line)
-    return _report(lines, loaded.settings.command, as_json=arguments.json, printed=True)
+    return _report(lines, loaded.settings.command, as_json=arguments.json)
 
 
 async def examine(subject: Subject, checks: Sequence[Check]) -> AsyncIterator[Line]:
@@ -78,29 +82,25 @@ async def examine(subject: Subject, checks: Sequence[Check]) -> AsyncIterator[Li
         findings: list[Finding] = []
         try:
             async with asyncio.timeout(check.timeout):
-                await _collect(check.run(subject), findings)
+                found = check.run(subject)
+                if isinstance(found, AsyncIterator):
+                    async for finding in found:  # one by one: those before a failure count too
+                        findings.append(finding)  # noqa: PERF401 - see above
+                else:
+                    findings.extend(found)
         except StartupError as error:
             findings.append(fail(subject.settings.located(str(error)), check.advice))
         except ModuleNotFoundError as error:
             advice = "See the check of the installation"
             findings.append(fail(f"{error.name} is not installed", advice))
         except TimeoutError:
-            found = f"no result within {check.timeout:g} s"
-            findings.append(fail(found, "See what of it does not answer"))
+            text = f"no result within {check.timeout:g} s"
+            findings.append(fail(text, "See what of it does not answer"))
         except OSError as error:
-            found = f"{error.filename or check.name}: {error.strerror}"
-            findings.append(fail(found, "See its mode"))
+            text = f"{error.filename or check.name}: {error.strerror}"
+            findings.append(fail(text, "See its mode"))
         for finding in findings:
             yield Line(check.name, finding)
-
-
-async def _collect(found: Findings, findings: list[Finding]) -> None:
-    """Appends one by one: findings before a failure count too."""
-    if isinstance(found, AsyncIterator):
-        async for finding in found:
-            findings.append(finding)  # noqa: PERF401 - see above
-    else:
-        findings.extend(found)
 
 
 # ── Output ────────────────────────────────────────────────────────────────────────────────────────
@@ -112,33 +112,16 @@ def _print(line: Line) -> None:
     print(f"{line.finding.level:4}  {line.check:{_WIDTH}}  {line.finding}", flush=True)
 
 
-def _report(lines: Sequence[Line], command: str, *, as_json: bool, printed: bool = False) -> int:
-    """Print the remaining lines and the totals; returns the exit code."""
-    counts = {level: sum(line.finding.level is level for line in lines) for level in Level}
+def _report(lines: Sequence[Line], command: str, *, as_json: bool) -> int:
+    """Print all as JSON, or the totals; returns the exit code."""
+    counts = Counter(line.finding.level for line in lines)
+    is_ok = not counts[Level.FAIL]
     if as_json:
-        print(json.dumps(to_document(lines, command), indent=2))
+        findings = [{"check": line.check, **line.finding._asdict()} for line in lines]
+        print(json.dumps({"command": command, "ok": is_ok, "findings": findings}, indent=2))
     else:
-        for line in lines if not printed else ():
-            _print(line)
         print(f"{counts[Level.FAIL]} failed, {counts[Level.WARN]} to look at")
-    return INCOMPLETE if counts[Level.FAIL] else 0
-
-
-def to_document(lines: Sequence[Line], command: str) -> dict[str, object]:
-    """What `--json` prints."""
-    return {
-        "command": command,
-        "ok": all(line.finding.level is not Level.FAIL for line in lines),
-        "findings": [
-            {
-                "check": line.check,
-                "level": line.finding.level,
-                "found": line.finding.found,
-                "advice": line.finding.advice,
-            }
-            for line in lines
-        ],
-    }
+    return 0 if is_ok else INCOMPLETE
 
 
 # ── Arguments ─────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ import json
 import secrets
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit
@@ -54,7 +54,7 @@ async def fetch(
     tls = client_tls(verify=verify) if url.startswith("https:") else None
     sent = {"Accept": "application/json", "Connection": "close", **(headers or {})}
     try:
-        async with asyncio.timeout(TIMEOUT), HttpClient(tls) as client:
+        async with HttpClient(tls) as client, asyncio.timeout(TIMEOUT):
             return await client.request("GET", url, [*sent.items()])
     except TimeoutError:
         raise ProbeFailed(f"no answer within {TIMEOUT:g} s") from None
@@ -195,23 +195,20 @@ BEHIND_A_PROXY: Final = "Check the DNS name, the firewall and the proxy in front
 async def check_endpoint_url(subject: Subject) -> AsyncIterator[Finding]:
     """This service answers at the public endpoint URL."""
     url = subject.settings.public_endpoint_url
+
+    def judge(answer: HttpResponse) -> Finding:
+        version = service_version(answer.body)
+        if answer.status != 200 or not version:
+            found = f"{url}{STATUS} is answered {answer.status}, and not by this service"
+            return fail(found, BEHIND_A_PROXY)
+        if version != VERSION:
+            found = f"{url} is version {version}, and {VERSION} is installed"
+            return warn(found, "Restart the service after an upgrade")
+        return ok(f"{url} is this service")
+
     for finding in _check_host(url, "application servers", "endpoint_url"):
         yield finding
-    try:
-        answer = await fetch(url + STATUS)
-    except ProbeFailed as failure:
-        yield _unanswered(subject, url, failure)
-        return
-    version = service_version(answer.body)
-    if answer.status != 200 or not version:
-        found = f"{url}{STATUS} is answered {answer.status}, and not by this service"
-        yield fail(found, BEHIND_A_PROXY)
-    elif version != VERSION:
-        found = f"{url} is version {version}, and {VERSION} is installed"
-        yield warn(found, "Restart the service after an upgrade")
-    else:
-        yield ok(f"{url} is this service")
-    for finding in _check_expiry(answer, subject):
+    for finding in await _ask(subject, url, fetch(url + STATUS), judge):
         yield finding
 
 
@@ -222,8 +219,6 @@ async def check_websocket_url(subject: Subject) -> AsyncIterator[Finding]:
         yield ok("not checked: connection nodes are elsewhere, and websocket_url is not given")
         return
     url = settings.public_websocket_url
-    for finding in _check_host(url, "user agents", "websocket_url"):
-        yield finding
     key = base64.b64encode(secrets.token_bytes(16)).decode("ascii")
     headers = {
         "Connection": "Upgrade",
@@ -231,24 +226,44 @@ async def check_websocket_url(subject: Subject) -> AsyncIterator[Finding]:
         "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": key,
     }
-    try:
-        answer = await fetch(url, headers)
-    except ProbeFailed as failure:
-        yield _unanswered(subject, url, failure)
-        return
-    if _asks_for_token(answer):  # which it does when a whole upgrade has come through
-        found = f"{url} admits users with a token only (status {answer.status})"
-        if settings.accounts_required:
-            yield ok(found)
-        else:
-            yield warn(found, "Run the doctor with the settings of the service: accounts_required")
-    elif answer.status != 101 or answer.headers.get("sec-websocket-accept") != accept_key(key):
-        found = f"{url} answers {answer.status}: no WebSocket is opened"
-        yield fail(found, "Have the proxy pass on the headers Upgrade and Connection (HTTP/1.1)")
-    else:
-        yield ok(f"{url} opens a WebSocket")
-    for finding in _check_expiry(answer, subject):
+
+    def judge(answer: HttpResponse) -> Finding:
+        if _asks_for_token(answer):  # which it does when a whole upgrade has come through
+            found = f"{url} admits users with a token only (status {answer.status})"
+            advice = "Run the doctor with the settings of the service: accounts_required"
+            return ok(found) if settings.accounts_required else warn(found, advice)
+        if answer.status != 101 or answer.headers.get("sec-websocket-accept") != accept_key(key):
+            found = f"{url} answers {answer.status}: no WebSocket is opened"
+            return fail(
+                found, "Have the proxy pass on the headers Upgrade and Connection (HTTP/1.1)"
+            )
+        return ok(f"{url} opens a WebSocket")
+
+    for finding in _check_host(url, "user agents", "websocket_url"):
         yield finding
+    for finding in await _ask(subject, url, fetch(url, headers), judge):
+        yield finding
+
+
+async def _ask(
+    subject: Subject,
+    url: str,
+    request: Awaitable[HttpResponse],
+    judge: Callable[[HttpResponse], Finding],
+) -> list[Finding]:
+    """What the answer of a public URL says of the service, and of its certificate."""
+    try:
+        answer = await request
+    except ProbeFailed as failure:
+        if failure.refused and not subject.is_running:
+            return [warn(f"{url}: {failure}", "Run the doctor again while the service runs")]
+        return [fail(f"{url}: {failure}", BEHIND_A_PROXY)]
+    findings = [judge(answer)]
+    if (expires := certificate_expiry(answer)) is not None:
+        days = int((expires - subject.clock()) // DAY)
+        shown = f"its certificate is valid for {days} days"
+        findings.append(warn(shown, "Renew it") if days < FEW_DAYS else ok(shown))
+    return findings
 
 
 def _asks_for_token(answer: HttpResponse) -> bool:
@@ -267,19 +282,6 @@ def _check_host(url: str, clients: str, option: str) -> Iterator[Finding]:
     elif parts.scheme in ("http", "ws"):
         advice = "Use TLS: a proxy in front of the service, or ssl_key and ssl_cert"
         yield warn(f"{url} is not encrypted, and browsers refuse it", advice)
-
-
-def _unanswered(subject: Subject, url: str, failure: ProbeFailed) -> Finding:
-    if failure.refused and not subject.is_running:
-        return warn(f"{url}: {failure}", "Run the doctor again while the service runs")
-    return fail(f"{url}: {failure}", BEHIND_A_PROXY)
-
-
-def _check_expiry(answer: HttpResponse, subject: Subject) -> Iterator[Finding]:
-    if (expires := certificate_expiry(answer)) is not None:
-        days = int((expires - subject.clock()) // DAY)
-        shown = f"its certificate is valid for {days} days"
-        yield warn(shown, "Renew it") if days < FEW_DAYS else ok(shown)
 
 
 async def check_clock(subject: Subject) -> AsyncIterator[Finding]:

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from autopush.jobs import repeat
-from autopush.net.http_client import HttpClient, HttpError, client_tls
+from autopush.net.http_client import HttpClient, HttpError, client_tls, load_library
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import MEGAPHONE_ERROR, MEGAPHONE_OK, POLL_ERRORS
@@ -45,6 +45,7 @@ class Megaphone:
     """`url`: http or https. `token`: the `Authorization` header, if not empty."""
 
     def __init__(self, url: str, token: str = "") -> None:
+        load_library()
         self._url = url
         self._headers = [("accept", "application/json"), ("connection", "close")]
         if token:
@@ -58,7 +59,7 @@ class Megaphone:
         :raises PollError: no valid response within `seconds`
         """
         try:
-            async with asyncio.timeout(seconds), HttpClient(self._tls) as client:
+            async with HttpClient(self._tls) as client, asyncio.timeout(seconds):
                 response = await client.request("GET", self._url, self._headers)
         except TimeoutError:
             raise PollError("timeout", "no answer in time") from None

@@ -12,7 +12,7 @@ also repeated when the connection was lost before the response.
 import asyncio
 import ssl
 from collections import deque
-from typing import Final, cast
+from typing import Final
 from urllib.parse import urlsplit
 
 from autopush.net.http2_connection import Http2Connection
@@ -27,8 +27,6 @@ from autopush.net.http_client import (
 from autopush.net.tcp import DialError, dial
 from keytables.retries import Backoff
 
-MAX_ORIGINS: Final = 100
-"""Servers with a pool of connections; beyond that the oldest pool is drained."""
 MAX_WAITING: Final = 1000
 BACKOFF: Final = Backoff(0.2, 15.0, jitter=0.5)
 """Between attempts to connect; the jitter keeps the workers of a cluster apart."""
@@ -39,12 +37,22 @@ CLOSE_TIMEOUT: Final = 0.5
 
 
 class Http2Client:
-    """Sends requests to any server over TLS."""
+    """Sends requests to the server of `url`, which is one of https."""
 
-    def __init__(self, tls: ssl.SSLContext, limits: ClientLimits) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext, limits: ClientLimits) -> None:
+        parts = urlsplit(url)
+        self._authority = parts.netloc
+        self._origin = f"https://{parts.netloc}"
+        self._address = parts.hostname or "", parts.port or 443
         self._tls = tls
         self._limits = limits
-        self._pools: dict[str, _Pool] = {}
+        self._opened = 0  # connections opened so far
+        self._usable: dict[Http2Connection, int] = {}  # each with its number
+        self._open: set[Http2Connection] = set()  # also those that take no more requests
+        self._connecting: asyncio.Task[None] | None = None
+        self._waiting: deque[asyncio.Future[HttpError | None]] = deque()
+        self._failures = 0
+        self._next_attempt = 0.0  # by the clock of the loop
         self._is_closed = False
 
     async def request(
@@ -56,92 +64,43 @@ class Http2Client:
         *,
         idempotent: bool = False,
     ) -> HttpResponse:
-        """Send a request. `headers`: lower-case names, without Host and Content-Length.
+        """Send a request. `url`: on the server; `headers`: lower-case names, without Host and
+        Content-Length.
 
         :raises HttpError: no complete response; `HttpBusyError`, not sent
         """
         check_request(url, headers)
-        start = url.find("://") + 3
-        slash = url.find("/", start)
-        if slash < 0:
-            url, _, query = url.partition("?")
-            slash, target = len(url), f"/?{query}" if query else "/"
-        else:
-            target = url[slash:]
-        pool = self._pools.get(url[:slash]) or self._open_pool(url[:slash])
+        target = url.removeprefix(self._origin)
+        if not target.startswith("/"):
+            raise HttpError("the URL is not one of this server", processed=False)
         repeated = newer_than = 0
         while True:
             try:
-                connection = await pool.acquire(newer_than)
-                return await connection.request(method, pool.authority, target, headers, body)
+                connection = await self._acquire(newer_than)
+                return await connection.request(method, self._authority, target, headers, body)
             except HttpError as error:
                 is_harmless = not error.processed or (idempotent and error.is_connection)
                 if repeated >= self._limits.max_retry or not is_harmless:
                     raise
                 if error.is_connection:  # the other connections may be dead too
-                    newer_than = pool.opened
+                    newer_than = self._opened
             repeated += 1
 
     async def close(self) -> None:
-        """Close all connections; later requests fail."""
-        self._is_closed = True
-        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
-
-    def _open_pool(self, origin: str) -> "_Pool":
-        if self._is_closed:
-            raise HttpError("the client is closed", processed=False)
-        try:
-            parts = urlsplit(origin)
-            port = parts.port or 443
-        except ValueError:
-            raise HttpError("the URL is invalid", processed=False) from None
-        if parts.scheme != "https" or not parts.hostname:
-            raise HttpError("the URL is not one of https", processed=False)
-        if len(self._pools) >= MAX_ORIGINS:
-            self._pools.pop(next(iter(self._pools))).drain()
-        pool = _Pool(parts.netloc, (parts.hostname, port), self._tls, self._limits)
-        self._pools[origin] = pool
-        return pool
-
-
-class _Pool:
-    """Connections to one server."""
-
-    def __init__(
-        self, authority: str, address: tuple[str, int], tls: ssl.SSLContext, limits: ClientLimits
-    ) -> None:
-        self.authority = authority
-        self.opened = 0  # connections opened so far
-        self._address = address
-        self._tls = tls
-        self._limits = limits
-        self._usable: dict[Http2Connection, int] = {}  # each with its number
-        self._open: set[Http2Connection] = set()  # also those that take no more requests
-        self._connecting: set[asyncio.Task[None]] = set()
-        self._waiting: deque[asyncio.Future[HttpError | None]] = deque()
-        self._failures = 0
-        self._next_attempt = 0.0  # by the clock of the loop
-        self._is_closed = False
-
-    def drain(self) -> None:
-        """Take no more requests; those in progress go on."""
+        """Close all connections, when the requests in progress are done; later requests fail."""
         self._is_closed = True
         for connection in [*self._open]:
             connection.close()
-
-    async def close(self) -> None:
-        self.drain()
-        if self._connecting:
-            for task in self._connecting:
-                task.cancel()
-            await asyncio.wait(self._connecting)
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait([self._connecting])
         for _ in range(2):
             if lost := [connection.lost for connection in self._open]:
                 await asyncio.wait(lost, timeout=CLOSE_TIMEOUT)
             for connection in [*self._open]:
                 connection.abort()
 
-    def room_changed(self, connection: Http2Connection) -> None:
+    def _on_room_changed(self, connection: Http2Connection) -> None:
         """Wake the request that has waited longest."""
         is_new = connection not in self._usable  # `_connect` wakes those who wait for it
         if not connection.usable:
@@ -151,7 +110,7 @@ class _Pool:
         if not is_new:
             self._wake_one()
 
-    async def acquire(self, newer_than: int) -> Http2Connection:
+    async def _acquire(self, newer_than: int) -> Http2Connection:
         """A connection with room; one with a number above `newer_than` if possible.
 
         :raises HttpError: none could be opened
@@ -215,9 +174,7 @@ class _Pool:
                 return
             text = "the server could not be reached"
             raise HttpError(text, processed=False, is_connection=True)
-        task = loop.create_task(self._connect(pause))
-        self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
+        self._connecting = loop.create_task(self._connect(pause))
 
     async def _connect(self, pause: float) -> None:
         error: Exception | None = None
@@ -231,13 +188,16 @@ class _Pool:
             loop = asyncio.get_running_loop()
             self._next_attempt = loop.time() + BACKOFF.delay(self._failures)
         finally:
-            self._connecting.discard(cast("asyncio.Task[None]", asyncio.current_task()))
-            # Otherwise another connection takes the waiting requests in turn.
-            is_fatal = error is not None and not self._connecting and not self._usable
+            self._connecting = None
+            # With another connection that one takes the waiting requests in turn.
+            is_fatal = error is not None and not self._usable
             waiting, self._waiting = self._waiting, deque()
             for future in waiting:
                 if not future.done():
                     future.set_result(_connect_error(error) if is_fatal else None)
+
+    def _make(self) -> Http2Connection:
+        return Http2Connection(self._on_room_changed)
 
     async def _open_connection(self) -> None:
         seconds = self._limits.connect_timeout
@@ -245,7 +205,11 @@ class _Pool:
         try:
             async with asyncio.timeout(seconds):
                 connection = await dial(
-                    loop, *self._address, lambda: Http2Connection(self), seconds, self._tls
+                    loop,
+                    *self._address,
+                    lambda: Http2Connection(self._on_room_changed),
+                    seconds,
+                    self._tls,
                 )
                 self._open.add(connection)
                 try:
@@ -258,8 +222,8 @@ class _Pool:
                     raise
         except TimeoutError:
             raise HttpError("connecting took too long", processed=False) from None
-        self.opened += 1
-        self._usable[connection] = self.opened
+        self._opened += 1
+        self._usable[connection] = self._opened
 
 
 def _connect_error(error: Exception | None) -> HttpError | None:

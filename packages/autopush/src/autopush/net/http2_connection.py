@@ -11,7 +11,8 @@ request.
 import asyncio
 import contextlib
 import time
-from typing import Final, Protocol, cast
+from collections.abc import Callable
+from typing import Final, cast
 
 import h2.config
 import h2.connection
@@ -87,26 +88,22 @@ class _Stream:
         self.body = bytearray()
 
 
-class ConnectionOwner(Protocol):
-    def room_changed(self, connection: "Http2Connection") -> None:
-        """Called when another request may fit, or the connection takes no more."""
-
-
 class Http2Connection(SlicedInput):
     """A pooled connection. `ready`: done when the server's settings are known, or failed with
-    `HttpError`; `lost`: done when the connection is gone.
+    `HttpError`; `lost`: done when the connection is gone. `room_changed` is called when another
+    request may fit, or the connection takes no more.
     """
 
     def __init__(
         self,
-        pool: ConnectionOwner,
+        room_changed: "Callable[[Http2Connection], None]",
         *,
         ping_interval: float = PING_INTERVAL,
         ping_timeout: float = PING_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
     ) -> None:
         super().__init__()
-        self._pool = pool
+        self._room_changed = room_changed
         self._loop = asyncio.get_running_loop()
         self._ping_interval = ping_interval
         self._ping_timeout = ping_timeout
@@ -226,14 +223,14 @@ class Http2Connection(SlicedInput):
         for stream in streams.values():
             _fail(stream, HttpError(self._reason, is_connection=True))
         self.lost.set_result(None)
-        self._pool.room_changed(self)
+        self._room_changed(self)
 
     def pause_writing(self) -> None:
         self._is_paused = True
 
     def resume_writing(self) -> None:
         self._is_paused = False
-        self._pool.room_changed(self)
+        self._room_changed(self)
 
     def data_received(self, data: bytes) -> None:
         self._received_at = self._loop.time()
@@ -303,7 +300,7 @@ class Http2Connection(SlicedInput):
                     self._used_at = self._loop.time()
                     self._set_timer()
                 self._send_bodies()
-                self._pool.room_changed(self)
+                self._room_changed(self)
             case h2.events.WindowUpdated():
                 self._send_bodies()
 
@@ -334,7 +331,7 @@ class Http2Connection(SlicedInput):
         self._used_at = self._loop.time()
         if self._is_draining:
             self._drain()
-        self._pool.room_changed(self)
+        self._room_changed(self)
 
     def _drain(self) -> None:
         was_draining, self._is_draining = self._is_draining, True
@@ -343,7 +340,7 @@ class Http2Connection(SlicedInput):
             self._flush()
             self._transport.close()
         elif not was_draining:
-            self._pool.room_changed(self)
+            self._room_changed(self)
 
     # --- sending --------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ class HttpResponse(Struct, frozen=True):
 
 
 class ClientLimits(Struct, frozen=True, kw_only=True):
-    """Times are in seconds. `max_connections`: at a time, of HTTP/2 for each server.
+    """Times are in seconds. `max_connections`: at a time.
 
     `max_retry`: how often a request is sent again. `busy_timeout`: how long it waits for room when
     all connections are at their limit. `connect_timeout`: for TCP, TLS and the server's settings.
@@ -87,6 +87,11 @@ class ClientLimits(Struct, frozen=True, kw_only=True):
     busy_timeout: float = 1.0
     connect_timeout: float = 10.0
     response_timeout: float = 10.0
+
+
+def load_library() -> None:
+    """Takes 0.2 s and 10 MB, which most workers do without. Otherwise the first client does it."""
+    import aiohttp  # noqa: F401, PLC0415 - see above
 
 
 def client_tls(*, http2: bool = False, verify: bool = True) -> ssl.SSLContext:
@@ -181,7 +186,7 @@ class HttpClient:
             self._waiting -= 1
 
     async def _send(self, method: str, url: str, headers: HeaderList, body: bytes) -> HttpResponse:
-        import aiohttp  # noqa: PLC0415 - see above
+        import aiohttp  # noqa: PLC0415 - as in `load_library`
         from yarl import URL  # noqa: PLC0415
 
         if self._is_closed:
@@ -234,7 +239,7 @@ class HttpClient:
 
 
 def _open_session(tls: ssl.SSLContext | None) -> "aiohttp.ClientSession":
-    import aiohttp  # noqa: PLC0415 - see above
+    import aiohttp  # noqa: PLC0415 - as in `load_library`
 
     class Response(aiohttp.ClientResponse):
         """Keeps the server's certificate: a short response may be complete before it is seen."""
@@ -274,7 +279,7 @@ async def _read(response: "aiohttp.ClientResponse") -> HttpResponse:
 
 def _http_error(error: Exception, reason: str) -> HttpError:
     """Its text has nothing of the library's, which quotes URLs."""
-    import aiohttp  # noqa: PLC0415 - see above
+    import aiohttp  # noqa: PLC0415 - as in `load_library`
 
     match error:
         case aiohttp.ConnectionTimeoutError():

@@ -82,16 +82,8 @@ NODES: Final = ("serve", "connection")
 ENDPOINTS: Final = ("serve", "endpoint")
 """Commands that accept messages from application servers."""
 TOOLS: Final = (
-    "maintain",
-    "drop-user",
-    "delete-uaids",
-    "diagnose",
-    "backup",
-    "store",
-    "restore",
-    "check",
-    "upgrade",
-    "user",
+    *("maintain", "drop-user", "delete-uaids", "diagnose", "backup", "store", "restore", "check"),
+    *("upgrade", "user"),
 )
 """One-shot commands that work on the store."""
 ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)
@@ -191,14 +183,15 @@ class Option:
 
 def show_value(value: Value) -> str:
     """A value as an operator would write it."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, tuple):
-        return ", ".join(value)
-    if value is None:
-        return "none"
-    if isinstance(value, Mapping):
-        return orjson.dumps(value).decode()
+    match value:
+        case bool():
+            return "on" if value else "off"
+        case tuple():
+            return ", ".join(value)
+        case None:
+            return "none"
+        case Mapping():
+            return orjson.dumps(value).decode()
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

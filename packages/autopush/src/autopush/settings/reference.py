@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from autopush.settings.declaration import DAEMONS, OBSOLETE, ORIGINAL_DAEMONS, IniFile, Option
 from autopush.settings.options import OPTIONS
-from autopush.settings.sources import FILE_ALIASES, SEARCH_PATHS, TOML_FILE
+from autopush.settings.sources import SEARCH_PATHS, SERVE_ALIASES, TOML_FILE
 from autopush.settings.value_types import BOOLEAN, TEXT
 
 
@@ -64,7 +64,7 @@ def render_sample(file: IniFile) -> str:
     Uncommented, a line sets the default; one that is computed or absent is left empty, which counts
     as not given.
     """
-    aliases = {name for _, other, name in FILE_ALIASES if other is file}
+    aliases = SERVE_ALIASES.get(file, {})
     return _render_sample(
         file.file_name,
         f"--config-{file}",

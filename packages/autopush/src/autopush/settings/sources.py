@@ -47,8 +47,8 @@ SEARCH_PATHS: Final = ("/etc/{}", "configs/{}", "~/.{}", "./.{}")
 TOML_FILE: Final = "autopush.toml"
 """Read by every command, after the ini files."""
 
-FILE_ALIASES: Final = {("serve", IniFile.ENDPOINT, "port"): "endpoint_port"}
-"""(command, file, name) → option: both of the original's daemons have a `port`; `serve` is both."""
+SERVE_ALIASES: Final = {IniFile.ENDPOINT: {"port": "endpoint_port"}}
+"""Names in a file → options of `serve`, which is both of the original's daemons with a `port`."""
 
 _BY_NAME: Final = {option.name: option for option in OPTIONS}
 _WITHOUT_OPTION: Final = {
@@ -155,11 +155,7 @@ class _Reader:
         for file in IniFile:
             named = getattr(self._arguments, f"config_{file}", None)
             if file in files:
-                aliases = {
-                    old: new
-                    for (*of, old), new in FILE_ALIASES.items()
-                    if of == [self._command, file]
-                }
+                aliases = SERVE_ALIASES.get(file, {}) if self._command == "serve" else {}
                 for path, text in _texts(file.file_name, search_paths, named):
                     self.original_files += [path] if text else []
                     yield self._read_file(path, ini_entries(path, text), aliases)

@@ -134,8 +134,8 @@ def _list_of(
     return ValueType(metavar, expected, parse, is_list=True)
 
 
-def _text(metavar: str, expected: str, is_valid: Callable[[str], bool]) -> ValueType:
-    return ValueType(metavar, expected, lambda text: _valid(text, is_valid(text)))
+def _text(metavar: str, expected: str, is_valid: Callable[[str], object]) -> ValueType:
+    return ValueType(metavar, expected, lambda text: _valid(text, bool(is_valid(text))))
 
 
 def _seconds(expected: str, *, lowest: float) -> ValueType:
@@ -246,9 +246,13 @@ def is_fernet_key(text: str) -> bool:
     return _FERNET_KEY.fullmatch(text) is not None and text not in PUBLISHED_KEYS
 
 
+def _is_printable(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
 def is_auth_key(text: str) -> bool:
     """Printable ASCII without spaces, whose bytes are the key; no published key."""
-    is_key = text.isascii() and text.isprintable() and bool(text) and " " not in text
+    is_key = _is_printable(text) and bool(text) and " " not in text
     return is_key and text not in PUBLISHED_KEYS
 
 
@@ -290,23 +294,13 @@ OptionalRate = Annotated[
     Rate | None,
     ValueType("RATE", "a rate such as 10/s, 600/min or 1000/h, or `none`", _parse_rate),
 ]
-HeaderText = Annotated[
-    str,
-    _text(
-        "HEADER", "printable ASCII characters", lambda text: text.isascii() and text.isprintable()
-    ),
-]
-SentryDsn = Annotated[
-    str,
-    _text("DSN", "https://KEY@HOST/PROJECT", lambda text: bool(_SENTRY_DSN.fullmatch(text))),
-]
+HeaderText = Annotated[str, _text("HEADER", "printable ASCII characters", _is_printable)]
+SentryDsn = Annotated[str, _text("DSN", "https://KEY@HOST/PROJECT", _SENTRY_DSN.fullmatch)]
 HostName = Annotated[
     str, ValueType("HOST", "a host name or address, without scheme and port", _parse_host)
 ]
 HttpUrl = Annotated[str, url("http", "https")]
-TableName = Annotated[
-    str, _text("NAME", "3 to 200 letters, digits or _.-", lambda text: bool(_TABLE.fullmatch(text)))
-]
+TableName = Annotated[str, _text("NAME", "3 to 200 letters, digits or _.-", _TABLE.fullmatch)]
 StoreUrl = Annotated[
     str, ValueType("URL", _STORES, _parse_store, explains=True, without_secret=without_password)
 ]
@@ -316,38 +310,18 @@ Objects = Annotated[
 Fingerprints = Annotated[
     NamedTexts | None, ValueType("JSON", "a JSON object", _parse_fingerprints, explains=True)
 ]
-FernetKeys = Annotated[
-    tuple[str, ...],
-    _list_of(
-        is_fernet_key,
-        "keys made by `autokey`: 44 characters of url-safe base64 each, none of them published",
-        read=without_label,
-    ),
-]
-SecretTexts = Annotated[
-    tuple[str, ...],
-    _list_of(
-        is_auth_key,
-        "keys without spaces, such as `autokey` makes, none of them published",
-        read=without_label,
-    ),
-]
-Senders = Annotated[
-    tuple[str, ...],
-    _list_of(
-        is_sender,
-        "public VAPID keys, 65 bytes as 87 characters of base64, or mailto: and https: subjects",
-        "SENDER",
-    ),
-]
-Networks = Annotated[
-    tuple[str, ...],
-    _list_of(
-        is_network,
-        "networks such as 10.0.0.0/8, with no bits of the host set, addresses, or `none`",
-        "NETWORK",
-    ),
-]
+_FERNET_KEYS: Final = (
+    "keys made by `autokey`: 44 characters of url-safe base64 each, none of them published"
+)
+_AUTH_KEYS: Final = "keys without spaces, such as `autokey` makes, none of them published"
+_SENDERS: Final = (
+    "public VAPID keys, 65 bytes as 87 characters of base64, or mailto: and https: subjects"
+)
+_NETWORKS: Final = "networks such as 10.0.0.0/8, with no bits of the host set, addresses, or `none`"
+FernetKeys = Annotated[tuple[str, ...], _list_of(is_fernet_key, _FERNET_KEYS, read=without_label)]
+SecretTexts = Annotated[tuple[str, ...], _list_of(is_auth_key, _AUTH_KEYS, read=without_label)]
+Senders = Annotated[tuple[str, ...], _list_of(is_sender, _SENDERS, "SENDER")]
+Networks = Annotated[tuple[str, ...], _list_of(is_network, _NETWORKS, "NETWORK")]
 
 
 _PATH: Final = re.compile(r"[\w./~ -]{1,200}\.(json|pem|p8|key|crt|cert)")
