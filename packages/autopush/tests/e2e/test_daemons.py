@@ -8,7 +8,7 @@ import pytest
 
 from support.application_server import ApplicationServer
 from support.cluster import ServiceCluster, cluster, new_store, running_cluster
-from support.raw_client import raw_client
+from support.raw_client import get
 from support.service import new_subscriber, service
 from support.sockets import unused_port
 from support.stream_server import stream_server
@@ -103,9 +103,7 @@ async def test_workers_of_a_connection_node_have_an_internal_port_each(
     nodes = cluster(tmp_path, "", "--workers", "2", connections=1, endpoints=1, **variables)
     async with nodes as running:
         (node,) = running.connections
-        async with raw_client(port) as client:
-            client.send("GET /status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-            assert (await client.answer()).status == 200
+        assert (await get(port, "/status")).status == 200
         assert len(node.workers) == len(running.endpoints[0].workers) == 2
         for _ in range(12):  # the kernel deals them out: some to each
             agent, endpoint = await new_subscriber(node, agents)
