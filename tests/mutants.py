@@ -222,13 +222,13 @@ def recorded(folder: Path) -> list[Test]:
 
 
 def batches(row: Row, tests: list[Test]) -> Iterator[list[str]]:
-    """Tests that execute its line, the quickest of its own folder first. For a line that is
-    executed when the module is imported, those that execute any of the module.
+    """Tests that execute its line: of its own module or folder first, and the quickest. For a line
+    that is executed when the module is imported, those that execute any of the module.
     """
     covering = [test for test in tests if row["line"] in test[2].get(row["file"], [])]
     covering = covering or [test for test in tests if test[2].get(row["file"])]
-    folder = f"/{Path(row['file']).parent.name}/"
-    covering.sort(key=lambda test: (folder not in test[0], test[1]))
+    module, folder = Path(row["file"]).stem, f"/{Path(row['file']).parent.name}/"
+    covering.sort(key=lambda test: (module not in test[0], folder not in test[0], test[1]))
     for count, seconds in BATCHES:
         batch: list[str] = []
         while covering and len(batch) < count and seconds > 0:

@@ -29,7 +29,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from support.tools import need
+from support.tools import end_kept, need, start_kept
 
 Json = dict[str, Any]
 
@@ -58,9 +58,6 @@ FLAGS = (
     f"--host-resolver-rules=MAP push.example 127.0.0.1, MAP * ~NOTFOUND, {LOCAL}",
     "--remote-debugging-port=0",
 )
-
-# The shell ends the browser and its helpers when its own input ends, and that ends with the run.
-KEEPER = '"$@" & read -r _; kill -9 0'
 
 
 class ChromiumError(Exception):
@@ -276,12 +273,9 @@ def _debugging_url() -> str:
     """Where the run's Chromium takes commands."""
     program = find_chromium()
     profile = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
-    process = subprocess.Popen(
-        [
-            *("/bin/sh", "-c", KEEPER, "chromium", program),
-            *(*FLAGS, f"--user-data-dir={profile.name}", "about:blank"),
-        ],
-        stdin=subprocess.PIPE,
+    process = start_kept(
+        [program, *FLAGS, f"--user-data-dir={profile.name}", "about:blank"],
+        end="kill -9 0",  # with its helpers
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -290,9 +284,7 @@ def _debugging_url() -> str:
     )
 
     def end() -> None:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait()
+        end_kept(process)
         profile.cleanup()
 
     atexit.register(end)
@@ -302,6 +294,6 @@ def _debugging_url() -> str:
         _, mark, url = line.strip().partition("DevTools listening on ")
         if mark:
             threading.Thread(target=process.stderr.read, name="chromium", daemon=True).start()
-            return url
+            return str(url)
         said.append(line)
     raise ChromiumError("Chromium did not start:\n" + "".join(said[-10:]))

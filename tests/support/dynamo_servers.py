@@ -17,13 +17,10 @@ from pathlib import Path
 
 from support.paths import ROOT
 from support.sockets import unused_port
-from support.tools import need
+from support.tools import end_kept, need, start_kept
 
 TOOLS = ROOT / ".tools"
 START_TIMEOUT = 60
-
-# The shell ends the server when its own input ends, and that ends with the process that holds it.
-KEEPER = '"$@" & read -r _; kill -9 $!; wait'
 
 # It sweeps every minute, by the clock on the wall, items with an expiry of 0 too: DynamoDB lets
 # alone what expired years ago.
@@ -80,9 +77,8 @@ def _started(name: str, port: int, command: list[str], variables: Mapping[str, s
     log = Path(folder.name) / "log"
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", KEEPER, name, *command],
-            stdin=subprocess.PIPE,
+        process = start_kept(
+            command,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=folder.name,
@@ -90,9 +86,7 @@ def _started(name: str, port: int, command: list[str], variables: Mapping[str, s
         )
 
     def end() -> None:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait()
+        end_kept(process)
         folder.cleanup()
 
     atexit.register(end)

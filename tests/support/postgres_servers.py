@@ -19,15 +19,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from support.sockets import unused_port
-from support.tools import give_up, need
+from support.tools import end_kept, give_up, need, start_kept
 
 INSTALL = "apt-get install postgresql"
 BUNDLED = Path(__file__).parents[2] / ".tools" / "postgres" / "node_modules"
 START_TIMEOUT = 60
 USER = "keytables"
-
-# The shell ends the server when its own input ends, and that ends with the process that holds it.
-KEEPER = '"$@" & read -r _; kill -QUIT $!; wait'
 
 _BASE_BACKUP = """
 SELECT FROM pg_backup_start('standby', fast => true);
@@ -167,9 +164,9 @@ class PostgresServer:
         ):
             command += ["-c", setting]
         with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", KEEPER, "postgres", *command],
-                stdin=subprocess.PIPE,
+            self._process = start_kept(
+                command,
+                end="kill -QUIT $!",
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 **self._options,
@@ -185,9 +182,7 @@ class PostgresServer:
     def stop(self) -> None:
         """End it at once, without a checkpoint, as a kill does: what was committed stays."""
         if self._process is not None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.wait()
+            end_kept(self._process)
             self._process = None
 
     def remove(self) -> None:

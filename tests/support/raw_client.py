@@ -102,3 +102,10 @@ async def raw_client(port: int) -> AsyncIterator[RawClient]:
         yield RawClient(reader, writer)
     finally:
         writer.transport.abort()
+
+
+async def get(port: int, path: str) -> Answer:
+    """The answer to a GET on a connection of its own."""
+    async with raw_client(port) as client:
+        client.send(f"GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        return await client.answer()

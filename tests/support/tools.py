@@ -6,7 +6,9 @@ fail, so that no test is silently left out.
 
 import os
 import shutil
-from typing import NoReturn
+import subprocess
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import pytest
 
@@ -29,3 +31,21 @@ def give_up(reason: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def start_kept(
+    command: Sequence[str], *, end: str = "kill -9 $!", **options: Any
+) -> "subprocess.Popen[Any]":
+    """A process that ends with this one, however this one ends. `options`: of `Popen`.
+
+    A shell carries out `end` when its own input ends, and that ends with the process that holds it.
+    """
+    keeper = f'"$@" & read -r _; {end}; wait'
+    words = ["/bin/sh", "-c", keeper, "keeper", *command]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, **options)
+
+
+def end_kept(process: "subprocess.Popen[Any]") -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait()

@@ -7,14 +7,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from autopush.net.http_server import MIN_IDLE
 from autopush.service.app import PAGES_MARGIN
 from support import wire
 from support.application_server import application_server
-from support.http_shell import ReceivedResponse, read_answers
-from support.raw_client import RawClient, raw_client
+from support.raw_client import RawClient, get, raw_client
 from support.service import Service, service
 
 UNFINISHED = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n"
@@ -48,16 +46,9 @@ async def until_open(clients: list[RawClient], number: int) -> int:
     return answered
 
 
-async def get(url: str, path: str) -> ReceivedResponse:
-    async with raw_client(urlsplit(url).port or 0) as client:
-        client.send(f"GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
-        [answer] = read_answers(await client.end())
-        return answer
-
-
 async def refusals(running: Service, limit: str) -> int:
     """How many the metrics have counted, as the internal port says."""
-    page = (await get(running.node_api, "/metrics")).body.decode()
+    page = (await get(running.router_port, "/metrics")).body.decode()
     [value] = [
         line.rpartition(" ")[2]
         for line in page.splitlines()

@@ -8,8 +8,8 @@ import pytest
 
 from support.application_server import ApplicationServer
 from support.cluster import ServiceCluster, cluster, new_store, running_cluster
-from support.raw_client import raw_client
-from support.service import Service, new_subscriber, service
+from support.raw_client import get
+from support.service import new_subscriber, service
 from support.sockets import unused_port
 from support.stream_server import stream_server
 from support.user_agent import UserAgent
@@ -103,9 +103,7 @@ async def test_workers_of_a_connection_node_have_an_internal_port_each(
     nodes = cluster(tmp_path, "", "--workers", "2", connections=1, endpoints=1, **variables)
     async with nodes as running:
         (node,) = running.connections
-        async with raw_client(port) as client:
-            client.send("GET /status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-            assert (await client.answer()).status == 200
+        assert (await get(port, "/status")).status == 200
         assert len(node.workers) == len(running.endpoints[0].workers) == 2
         for _ in range(12):  # the kernel deals them out: some to each
             agent, endpoint = await new_subscriber(node, agents)
@@ -168,34 +166,3 @@ async def test_each_daemon_serves_its_ports_and_says_so(
             assert (await sender.request("GET", f"{url}health")).status == 200
         pushed = await sender.push(f"{node.websocket.replace('ws:', 'http:')}wpush/v1/x")
         assert pushed.status == 404
-
-
-# ── keys ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_daemons_that_start_together_on_a_new_folder_have_one_key(
-    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
-) -> None:
-    data = tmp_path / "new"
-    port = unused_port()
-    daemons = [
-        Service(data, ["--endpoint-url", f"http://127.0.0.1:{port}"], command=command)
-        for command in ("connection", "endpoint", "connection", "endpoint")
-    ]
-    try:
-        await asyncio.gather(*(daemon.start() for daemon in daemons))
-        created = "Created a new key", "keys/crypto_key"
-        made = [
-            d for d in daemons if any(all(map(line.__contains__, created)) for line in d.output)
-        ]
-        assert len(made) == 1
-        for home in (daemons[0], daemons[2]):
-            agent, endpoint = await new_subscriber(home, agents)
-            token = endpoint.partition("/wpush/")[2]
-            for other in (daemons[1], daemons[3]):
-                answer = await sender.push(f"{other.endpoint}/wpush/{token}", b"x")
-                assert (await agent.notification())["version"] == answer.message_id
-    finally:
-        codes = [await daemon.stop() for daemon in daemons]
-    assert codes == [0] * 4
-    assert [line for daemon in daemons for line in daemon.errors] == []

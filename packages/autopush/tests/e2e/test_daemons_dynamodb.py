@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from autopush.store.tables import Month, message_table
+from autopush.store.tables import Month
 from keytables import Engine
 from keytables.stores import open_engine
 from support.application_server import ApplicationServer
-from support.cluster import CREDENTIALS, cluster, new_store
+from support.cluster import CREDENTIALS, new_store
 from support.service import new_subscriber, service
 from support.user_agent import UserAgent
 
@@ -49,19 +49,3 @@ async def test_a_service_on_dynamodb_creates_its_tables_and_serves_from_several_
             assert {m["version"] for m in got} == {direct.message_id, stored.message_id}
         assert whole.errors == []
     assert not (tmp_path / "autopush.sqlite").exists()
-
-
-async def test_on_dynamodb_a_connected_user_agents_message_is_not_stored_by_default(
-    tmp_path: Path,
-    database: tuple[str, Engine],
-    agents: list[UserAgent],
-    sender: ApplicationServer,
-) -> None:
-    url, engine = database
-    table = await engine.ensure_table(message_table(Month.at(time.time()).table("message")))
-    for mode, rows in (({}, 1), ({"AUTOPUSH_DIRECT_DELIVERY": "store-first"}, 2)):
-        async with cluster(tmp_path, url, connections=1, endpoints=1, **mode) as running:
-            agent, endpoint = await new_subscriber(running.connections[0], agents)
-            await sender.push(endpoint, b"x")
-            await agent.notification()
-            assert len((await table.query(agent.uaid)).items) == rows  # one is the channels row

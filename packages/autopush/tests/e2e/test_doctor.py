@@ -47,16 +47,6 @@ async def test_a_running_service_is_recognised_and_reached(tmp_path: Path) -> No
     assert running.errors == []
 
 
-async def test_a_proxy_that_leads_elsewhere_is_a_failure(tmp_path: Path) -> None:
-    async with service(tmp_path / "a") as running, service(tmp_path / "b") as other:
-        node = f"{other.node_api.replace('http:', 'ws:')}/"
-        code, findings = await doctor(running, "--websocket-url", node)
-        assert code == 1
-        assert [level for level, _ in of(findings, "WebSocket URL")] == ["WARN", "FAIL"]
-        _, findings = await doctor(running, "--endpoint-url", f"{other.endpoint}/elsewhere")
-        assert [level for level, _ in of(findings, "endpoint URL")] == ["WARN", "FAIL"]
-
-
 async def test_a_store_of_another_service_is_a_failure(tmp_path: Path) -> None:
     async with service(tmp_path / "a") as running, service(tmp_path / "b") as other:
         for data in (other.data, tmp_path / "new"):

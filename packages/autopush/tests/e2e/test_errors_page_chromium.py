@@ -79,27 +79,3 @@ async def test_the_keyboard_reaches_the_content_and_every_error(
         )
     assert focused[:2] == ["Skip to the content", "start page"]
     assert focused[3] == str(int(next(iter(ERRORS))))
-
-
-async def test_screen_readers_find_its_structure(browser: Chromium, site: Site) -> None:
-    page, _ = await open_errors(browser, site)
-    tree = await page.command("Accessibility.getFullAXTree")
-    names: dict[str, list[str]] = {}
-    for node in tree["nodes"]:
-        if not node["ignored"]:
-            role = node["role"]["value"]
-            names.setdefault(role, []).append(node.get("name", {}).get("value", ""))
-    for role in ("link", "heading", "region", "navigation", "columnheader"):
-        assert all(names.get(role, ())), f"a {role} without a name: {names[role]}"
-    for kind in ERRORS.values():
-        assert f"{kind:d}: {kind.title}" in names["heading"]
-    assert len(names["main"]) == len(names["banner"]) == len(names["contentinfo"]) == 1
-
-
-async def test_it_needs_no_script(browser: Chromium, site: Site) -> None:
-    page = await browser.open()
-    await page.command("Emulation.setScriptExecutionDisabled", value=True)
-    await page.goto(f"{site.url}errors")
-    document = await page.command("DOM.getDocument", depth=-1)
-    html = await page.command("DOM.getOuterHTML", nodeId=document["root"]["nodeId"])
-    assert all(f'id="{kind.anchor}"' in html["outerHTML"] for kind in ERRORS.values())

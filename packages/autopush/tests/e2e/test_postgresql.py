@@ -19,7 +19,7 @@ from support.postgres_servers import (
     dump_program,
     postgres,
 )
-from support.service import Service, service
+from support.service import Service, refusal, service
 from support.user_agent import UserAgent
 
 SCHEMA = f"e2e{os.getpid()}"
@@ -51,6 +51,26 @@ async def counted(running: Service, metric: str) -> float:
                 text = await answer.text()
             if found := re.search(rf"^{metric} ([1-9]\S*)$", text, re.MULTILINE):
                 return float(found[1])
+
+
+async def test_a_second_node_without_the_key_is_told_to_copy_it_from_another(
+    tmp_path: Path,
+) -> None:
+    url = f"{postgres().url()}&schema={SCHEMA}keys"
+    async with service(tmp_path / "first", "--store", url) as running:
+        agent = await running.connect()
+        await agent.register()
+        await agent.close()
+        second = tmp_path / "second"
+        said = await asyncio.to_thread(refusal, second, "serve", "--store", url)
+        copy = "Copy the key of another node: its option crypto_key, or its file keys/crypto_key"
+        assert said.index(copy) < said.index("`autopush keys accept`")
+        assert f"to {second}/keys/crypto_key" in said
+        key = (tmp_path / "first/keys/crypto_key").read_text()
+        (second / "keys").mkdir(exist_ok=True)
+        (second / "keys/crypto_key").write_text(key)
+        async with service(second, "--store", url):
+            pass
 
 
 async def test_stored_messages_arrive_after_a_dump_was_restored_to_a_fresh_cluster(

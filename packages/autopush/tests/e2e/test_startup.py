@@ -4,10 +4,8 @@ import asyncio
 import fcntl
 import json
 import os
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import time
@@ -17,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from autopush.settings.value_types import is_auth_key, is_fernet_key
 from support.application_server import application_server
 from support.megaphone_server import megaphone_server
 from support.service import READY, Service, clean_environment, running_service, service
@@ -87,19 +84,6 @@ def test_the_reason_why_it_does_not_start_is_an_error_in_the_journal_of_systemd(
     assert len(errors) == 1
     assert errors[0].startswith("<3>autopush: ")
     assert port in errors[0]
-
-
-def test_a_data_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
-    wrap: tuple[str, ...] = ()
-    if os.geteuid() == 0:  # root may write everywhere, unless it gives that up
-        setpriv = shutil.which("setpriv")
-        if setpriv is None:
-            pytest.skip("root needs setpriv (util-linux) for this")
-        wrap = (setpriv, "--bounding-set", "-dac_override,-dac_read_search")
-    locked = tmp_path / "locked"
-    locked.mkdir(mode=0o500)
-    for data in (locked, locked / "new"):
-        assert str(data) in complaint(start(data, wrap=wrap))
 
 
 def test_a_broken_database_is_named_and_not_changed(tmp_path: Path) -> None:
@@ -220,24 +204,6 @@ async def test_sighup_during_the_start_does_not_end_it_and_is_obeyed(
         await starting
         assert await running.stop() == 0
     assert log.exists()
-
-
-def test_keys_are_created_once_and_for_the_owner_only(tmp_path: Path) -> None:
-    data = tmp_path / "new" / "data"
-    with running_service(data):
-        pass
-    keys = data / "keys"
-    made = {file.name: file.read_text() for file in keys.iterdir()}
-    assert made.keys() == {"crypto_key", "auth_key"}
-    for name, text in made.items():
-        assert stat.S_IMODE((keys / name).stat().st_mode) == 0o600
-        good = is_fernet_key if name == "crypto_key" else is_auth_key
-        assert [good(line) for line in text.splitlines() if not line.startswith("#")] == [True]
-    assert stat.S_IMODE(keys.stat().st_mode) == stat.S_IMODE(data.stat().st_mode) == 0o700
-    with running_service(data) as again:
-        assert {file.name: file.read_text() for file in keys.iterdir()} == made
-    secrets = [line for text in made.values() for line in text.splitlines() if line[0] != "#"]
-    assert not any(secret in line for secret in secrets for line in again.output)
 
 
 # ── several on one folder ────────────────────────────────────────────────────────────────────────

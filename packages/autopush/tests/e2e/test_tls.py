@@ -117,6 +117,26 @@ async def test_after_sighup_new_connections_get_the_new_certificate_and_old_ones
     assert running.errors == []
 
 
+async def test_a_new_certificate_that_cannot_be_used_is_logged_and_the_old_one_stays(
+    tmp_path: Path, authority: Authority, files: CertificateFiles
+) -> None:
+    workers = 2
+    async with tls_service(tmp_path, authority, files, "--workers", str(workers)) as running:
+        (tmp_path / "other").mkdir()
+        other = authority.issue(tmp_path / "other", "renewed.example")
+        files.certificate.write_bytes(other.certificate.read_bytes())  # its key did not come
+        os.kill(running.pid, signal.SIGHUP)
+        await running.logged("the former one stays in use", workers)
+        (line, *_) = [line for line in running.output if "stays in use" in line]
+        assert "ssl_key" in line
+        assert str(files.key) in line
+        assert await names_shown(running.endpoint_port, authority) == {"127.0.0.1"}
+        files.key.write_bytes(other.key.read_bytes())
+        os.kill(running.pid, signal.SIGHUP)
+        await running.logged("A certificate was read again", workers)
+        assert all("PRIVATE" not in line for line in running.output)
+
+
 async def test_a_worker_that_is_restarted_has_the_new_certificate_too(
     tmp_path: Path, authority: Authority, files: CertificateFiles
 ) -> None:

@@ -303,12 +303,17 @@ async def test_after_any_error_of_the_disk_messages_are_accepted_again(
     assert machine.injected.keys() >= CERTAIN
 
 
-@each_number_of_workers()
-@pytest.mark.parametrize("kill", [False, True], ids=["", "a worker starts meanwhile"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workers", "kill"), [*((number, False) for number in NUMBERS_OF_WORKERS), (2, True)]
+)
 async def test_a_clock_a_month_ahead_deletes_nothing_that_is_stored(
     tmp_path: Path, workers: int, kill: bool
 ) -> None:
-    """It is set back before the service believes it; a service that is started with it does."""
+    """It is set back before the service believes it; a service that is started with it does.
+
+    `kill`: a worker is, and another one starts meanwhile.
+    """
     machine = MachineFaults(tmp_path)
     async with (
         service_on_small_disk(tmp_path, machine, workers) as (service, _),
