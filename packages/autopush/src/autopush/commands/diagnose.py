@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, StrEnum
 from pprint import pformat
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -29,7 +30,7 @@ from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import Registry
 from autopush.delivery.peers import Nodes
 from autopush.keys import existing_crypto_keys, key_file, node_keys
-from autopush.net.node_auth import ANY_INSTANCE, instance_url, split_instance_url
+from autopush.net.node_auth import ANY_INSTANCE, instance_url
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, TlsFileError
 from autopush.service.storage import table_plan
@@ -398,7 +399,8 @@ def _nodes_to_ask(settings: Settings, record: UserRecord) -> list[str]:
         return [] if record.node_id is None else [record.node_id]
     bases = {settings.node_url(settings.router_port): None}
     if record.node_id is not None:
-        bases = {split_instance_url(record.node_id)[0]: None, **bases}
+        place = urlsplit(record.node_id)
+        bases = {f"{place.scheme}://{place.netloc}": None, **bases}
     return [instance_url(base, ANY_INSTANCE) for base in bases]
 
 

@@ -24,7 +24,7 @@ from autopush.net.timers import TimerWheel
 from autopush.service.certificates import Certificates
 from autopush.service.compose import IO, EndpointParts, NodeParts, compose
 from autopush.service.datadog import Datadog
-from autopush.service.listeners import Sockets, port_of
+from autopush.service.listeners import Sockets
 from autopush.service.maintenance import Maintenance
 from autopush.service.ports import Ports
 from autopush.service.store_watch import rotate_monthly
@@ -104,7 +104,7 @@ class Worker:
                 clock=clock,
                 index=index,
                 instance=service.instances[index] if service.instances else new_instance(),
-                node_url=settings.node_url(port_of(sockets["router"])) if has_sockets else "",
+                node_url=service.node_urls[index] if has_sockets else "",
                 node_tls=service.certificates.nodes,
                 siblings=self._siblings,
                 sibling_urls={

@@ -206,8 +206,9 @@ class Parts:
         moved to the worker that owns its user.
         """
         settings, io = self.settings, self.io
-        is_only_service = settings.is_embedded and settings.has_sockets and settings.has_endpoint
-        if not is_only_service or (settings.workers > 1 and settings.ssl_key):
+        if not (settings.is_only_node and settings.has_sockets and settings.has_endpoint):
+            return ()
+        if settings.workers > 1 and settings.ssl_key:
             return ()
         ids = {index: instance_url(url, ANY_INSTANCE) for url, index in io.sibling_urls.items()}
         ids[io.index] = self._own_id

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
 from autopush.service.data_folder import prepare_data_folder
 from autopush.service.hand_over import HAND_OVER_TIMEOUT
-from autopush.service.listeners import PUBLIC, bind, close, port_of
+from autopush.service.listeners import PUBLIC, Sockets, bind, close, port_of
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
 from autopush.service.supervisor import Supervisor, Watchdog, WorkerSlot
 from autopush.service.systemd import ServiceManager
@@ -151,7 +151,6 @@ def _run(settings: Settings, stop: StopSignal) -> int:
     keys = _saved(settings, keys, stop)
     for path in keys.made:
         _log.info("Created a new key; keep a copy in a safe place", file=str(path))
-    urls = [settings.node_url(port_of(each["router"])) for each in sockets if "router" in each]
     siblings = socket_pairs(settings.workers)
     successors = add_successors(siblings)
     for own, to_predecessor in zip(siblings, predecessor.siblings, strict=False):
@@ -165,7 +164,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         broadcasts,
         clock,
         siblings=siblings,
-        node_urls=urls,
+        node_urls=node_urls(settings, sockets),
         instances=predecessor.instances or [new_instance() for _ in sockets],
         successors=successors,
         account_connections=OpenConnections(settings.workers),
@@ -293,6 +292,16 @@ def read_broadcasts(settings: Settings, stop: StopSignal) -> dict[str, str]:
         return stop.run(Megaphone(url, settings.megaphone_api_token).fetch())
     except PollError as error:
         raise StartupError(f"megaphone_api_url: {url}: {error}") from None
+
+
+def node_urls(settings: Settings, sockets: Sequence[Sockets]) -> list[str]:
+    """How the node IDs of the workers begin. Where nobody but the workers call each other, all are
+    named after the first, so that their names outlast a start: their own ports may be any.
+    """
+    urls = [settings.node_url(port_of(each["router"])) for each in sockets if "router" in each]
+    if settings.is_only_node:
+        urls[1:] = [f"{urls[0]}/{index}" for index in range(1, len(urls))]
+    return urls
 
 
 def announce(settings: Settings) -> None:

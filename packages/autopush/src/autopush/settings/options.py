@@ -820,14 +820,14 @@ class Settings:
         """
         if self.router_host or not self.on_every_interface:
             return self.router_host or self.host
-        if self._is_its_only_node:
+        if self.is_only_node:
             return LOOPBACK
         # Other machines cannot reach "localhost": listening elsewhere would only expose it.
         name = self.node_name
         return literal_loopback(name) or own_address(name) or self.host
 
     @property
-    def _is_its_only_node(self) -> bool:
+    def is_only_node(self) -> bool:
         """Whether, by the settings, only the workers of this machine call each other."""
         return not (self.in_cluster or self.router_hostname)
 
@@ -852,7 +852,7 @@ class Settings:
             return self.router_hostname
         if self.router_host and self.router_host not in ALL_INTERFACES and not self.hostname:
             return self.router_host
-        if self._is_its_only_node and self.on_every_interface and not self.router_host:
+        if self.is_only_node and self.on_every_interface and not self.router_host:
             return LOOPBACK
         return self.reachable_host
 
