@@ -28,9 +28,16 @@ def future() -> "asyncio.Future[object]":
 
 def submit(writes: IncompleteWrites, operation: Operation) -> "asyncio.Future[object]":
     completion = future()
-    if not writes.refuses(completion):
-        writes.add(operation, completion)
+    assert writes.add(operation, completion) is not completion.done()
     return completion
+
+
+def replaced(writes: IncompleteWrites, older: Operation, size: int = 1) -> "asyncio.Future[object]":
+    """The result of a write that another one does."""
+    newer = write(size)
+    result = submit(writes, newer)
+    writes.replace(older, newer)
+    return result
 
 
 @pytest.mark.parametrize(("size", "fit"), [(10, 3), (60, 2)], ids=["by number", "by size"])
@@ -50,10 +57,7 @@ async def test_a_replaced_write_counts_until_the_one_in_its_place_is_completed(
     writes: IncompleteWrites,
 ) -> None:
     first = write(90)
-    results = [submit(writes, first)]
-    for size in (50, 20):
-        results.append(future())
-        writes.replace(first, write(size), results[-1])
+    results = [submit(writes, first), *(replaced(writes, first, size) for size in (50, 20))]
     assert (writes.count, writes.bytes) == (3, 20)
     assert writes.refuses(future())
     writes.complete(first, None)
@@ -65,8 +69,7 @@ async def test_writes_that_share_an_outcome_each_have_an_error_of_their_own(
     writes: IncompleteWrites,
 ) -> None:
     first = write()
-    results = [submit(writes, first), future()]
-    writes.replace(first, write(), results[1])
+    results = [submit(writes, first), replaced(writes, first)]
     writes.complete(first, Unavailable("disk"))
     errors = [each.exception() for each in results]
     assert [type(each) for each in errors] == [Unavailable] * 2
@@ -75,8 +78,7 @@ async def test_writes_that_share_an_outcome_each_have_an_error_of_their_own(
 
 async def test_who_no_longer_waits_does_not_affect_the_others(writes: IncompleteWrites) -> None:
     first = write()
-    results = [submit(writes, first), future()]
-    writes.replace(first, write(), results[1])
+    results = [submit(writes, first), replaced(writes, first)]
     results[0].cancel()
     writes.complete(first, None)
     assert results[1].result() == "done"

@@ -71,22 +71,25 @@ def evaluated(options: WriteOptions) -> tuple[Predicate | None, Values, Returnin
 
 
 def conditional_put(write: ConditionalWrite, stored: StoredItem) -> Item | None:
-    _check(write, stored.item)
+    item, condition = stored.item, write.condition
+    if condition is not None and not condition(item or {}, write.values):
+        raise _failed(item)
     stored.put(write.argument)
     return None
 
 
 def conditional_delete(write: ConditionalWrite, stored: StoredItem) -> Item | None:
-    item = stored.item
-    _check(write, item)
+    item, condition = stored.item, write.condition
+    if condition is not None and not condition(item or {}, write.values):
+        raise _failed(item)
     stored.delete()
     return item if write.returning is Returning.OLD else None
 
 
 def conditional_update(write: ConditionalWrite, stored: StoredItem) -> Item | None:
-    old = stored.item
-    if write.condition is not None:
-        _check(write, old)
+    old, condition = stored.item, write.condition
+    if condition is not None and not condition(old or {}, write.values):
+        raise _failed(old)
     change, creates, key_names, encode = write.argument
     if old is not None:
         item = old.copy()
@@ -101,6 +104,5 @@ def conditional_update(write: ConditionalWrite, stored: StoredItem) -> Item | No
     return old if write.returning is Returning.OLD else None
 
 
-def _check(write: ConditionalWrite, item: Item | None) -> None:
-    if write.condition is not None and not write.condition(item or {}, write.values):
-        raise ConditionFailed(None if item is None else item.copy())
+def _failed(item: Item | None) -> ConditionFailed:
+    return ConditionFailed(None if item is None else item.copy())

@@ -65,20 +65,27 @@ class IncompleteWrites:
             return True
         return False
 
-    def add(self, operation: Operation, completion: Completion) -> None:
+    def add(self, operation: Operation, completion: Completion) -> bool:
+        """Count a write, unless it is refused; return whether so."""
+        if (
+            self.is_closed
+            or self.count >= self._max_waiting
+            or self.bytes >= self._max_waiting_bytes
+        ):
+            return not self.refuses(completion)
         operation.completion = completion
         self.count += 1
         self.bytes += operation.size
+        return True
 
-    def replace(self, older: Operation, newer: Operation, completion: Completion) -> None:
-        """Count a write that another one does, which is to complete both."""
-        self.count += 1
-        self.bytes += newer.size - older.size
+    def replace(self, older: Operation, newer: Operation) -> None:
+        """Let another one do a write that was added, and complete both."""
+        self.bytes -= older.size
         older.size = newer.size
         if isinstance(older.completion, FanOut):
-            older.completion.completions.append(completion)
+            older.completion.completions.append(newer.completion)
         else:
-            older.completion = FanOut(older.completion, completion)
+            older.completion = FanOut(older.completion, newer.completion)
 
     def complete(self, operation: Operation, error: Exception | None) -> None:
         """Give the caller the result, or the error."""

@@ -159,18 +159,17 @@ class GroupCommit:
         if self._given_up and self._is_blocked and not self.is_closed:
             completion.set_exception(OutOfReach(self.trouble or _NO_ANSWER))
             return
-        if self._writes.refuses(completion):
-            return
         keys = table.partitions.get(key[0])
-        if keys is None:
-            keys = table.partitions[key[0]] = {}
-        writes = keys.get(key)
+        writes = None if keys is None else keys.get(key)
         if writes is not None and writes.is_overdue:
-            completion.set_exception(OutOfReach(self.trouble or _NO_ANSWER))
+            if not self._writes.refuses(completion):
+                completion.set_exception(OutOfReach(self.trouble or _NO_ANSWER))
             return
-        self._writes.add(operation, completion)
+        if not self._writes.add(operation, completion):
+            return
         if writes is None:
-            writes = keys[key] = ItemWrites(table, key, operation)
+            writes = ItemWrites(table, key, operation)
+            table.partitions.setdefault(key[0], {})[key] = writes
             self._prepare(writes)
         else:
             writes.operations.append(operation)

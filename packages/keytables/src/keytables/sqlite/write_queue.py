@@ -11,7 +11,7 @@ import asyncio
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import apsw
 
@@ -181,7 +181,7 @@ class WriteRow(RowOperation):
         self._cursor.execute(self._statements.put, row)
 
     def replace(self, row: Row) -> bytes:
-        changed = cast(bytes, row[BLOB])
+        changed: bytes = row[BLOB]  # type: ignore[assignment]
         if changed != self._blob:
             if self._blob is not None and self._only_blob:
                 self._cursor.execute(self._statements.put_blob, (changed, *self.key))
@@ -223,7 +223,7 @@ class WriteQueue:
         return future
 
     def submit_to(self, completion: Completion, operation: RowOperation) -> None:
-        if self.writes.refuses(completion):
+        if not self.writes.add(operation, completion):
             return
         pending = operation.pending
         if type(operation) is PutRows:
@@ -231,24 +231,29 @@ class WriteQueue:
         elif pending is not None:
             latest = pending.get(operation.partition)
             if latest is not None and latest.replace_with(operation):
-                self.writes.replace(latest, operation, completion)
+                self.writes.replace(latest, operation)
                 return
             pending[operation.partition] = operation
-        self.writes.add(operation, completion)
         self.waiting.append(operation)
         if not self._is_active:
             self._is_active = True
             self._on_work()
 
     def complete(self, operation: RowOperation, error: Exception | None) -> None:
-        pending = operation.pending
-        if type(operation) is PutRows:
-            for partition in operation.partitions:
-                if operation.pending.get(partition) is operation:
-                    del operation.pending[partition]
-        elif pending is not None and pending.get(operation.partition) is operation:
-            del pending[operation.partition]
-        self.writes.complete(operation, error)
+        operation.error = error
+        self._complete_all((operation,))
+
+    def _complete_all(self, operations: Iterable[RowOperation]) -> None:
+        complete = self.writes.complete
+        for operation in operations:
+            pending = operation.pending
+            if type(operation) is PutRows:
+                for partition in operation.partitions:
+                    if operation.pending.get(partition) is operation:
+                        del operation.pending[partition]
+            elif pending is not None and pending.get(operation.partition) is operation:
+                del pending[operation.partition]
+            complete(operation, operation.error)
 
     def fail(self, operations: Iterable[RowOperation], failure: Exception) -> None:
         """Give each its own error, for a failure of their transaction."""
@@ -264,8 +269,7 @@ class WriteQueue:
     def finish(self, batch: Iterable[RowOperation], failure: Exception | None = None) -> None:
         """End a transaction (``failure``: it failed): complete its writes, go on or become idle."""
         if failure is None:
-            for operation in batch:
-                self.complete(operation, operation.error)
+            self._complete_all(batch)
         else:
             self.fail(batch, failure)
         if self.waiting:
