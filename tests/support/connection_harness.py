@@ -277,6 +277,8 @@ class Harness:
         self.agents: list[UserAgent] = []
         self.chance = 0.5
         """How long random pauses are: from 0, the shortest, to 1."""
+        self.others = False
+        """Whether another service uses the store."""
 
     @classmethod
     async def open(
@@ -310,6 +312,7 @@ class Harness:
             node_url=url,
             broadcasts=broadcasts or {},
             read_accounts=read_accounts,
+            is_alone=lambda: not harness.others,
             make_nodes=RecordingNodes,
         )
         harness.parts = compose(replace(UNLIMITED, **options), harness.io)

@@ -6,8 +6,7 @@ from autopush.clock import ServiceClock
 from autopush.keys import ServiceKeys
 from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
-from autopush.service.listeners import bind
-from autopush.service.startup import node_urls
+from autopush.service.listeners import bind, port_of
 from autopush.settings import Settings
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import SharedMetrics
@@ -31,5 +30,5 @@ def service_context(
     keys = ServiceKeys((new_key(),), (new_key(),))
     metrics = SharedMetrics(METRICS, workers)
     certificates, clock = Certificates(settings), ServiceClock()
-    urls = node_urls(settings, sockets)
+    urls = [settings.node_url(port_of(each["router"])) for each in sockets if "router" in each]
     return ServiceContext(settings, keys, certificates, sockets, metrics, {}, clock, node_urls=urls)

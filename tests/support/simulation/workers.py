@@ -157,6 +157,7 @@ class Worker:
             sibling_urls={
                 f"http://{self.version.name}{each}:1": each for each in self._ends if each >= 0
             },
+            is_alone=lambda: True,
             make_nodes=_EarlierNodes if self.version.clears_early else Nodes,
         )
         self._parts = parts = compose(settings, io)

@@ -76,6 +76,7 @@ class RunningPresence:
             harness.store,
             harness.registry,
             harness.nodes,
+            harness.parts.placement,
             harness.metrics,
             probe=probe,
             now=self.time.now,

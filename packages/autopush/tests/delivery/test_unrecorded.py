@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from autopush.delivery.calls import Outcome
+from autopush.delivery.presence import Depth
 from autopush.delivery.router import UserOnRecord
 from autopush.store.messages import row_of
 from support.connection_harness import CHANNEL, NODE, UAID, Harness, UserAgent
@@ -31,7 +32,7 @@ def writes(harness: Harness) -> list[str]:
     return [call for call in harness.engine.calls if not call.startswith(("get", "query", "batch"))]
 
 
-@pytest.mark.parametrize("node_id", [None, SAME_PLACE, NODE])
+@pytest.mark.parametrize("node_id", [None, SAME_PLACE, NODE, OTHER_WORKER])
 async def test_a_hello_that_changes_nothing_writes_nothing(
     harness: Harness, node_id: str | None
 ) -> None:
@@ -41,10 +42,11 @@ async def test_a_hello_that_changes_nothing_writes_nothing(
 
 
 @pytest.mark.parametrize(
-    "change", ["another worker", "month", "urgency", "unread", "moved"], ids=str
+    "change", ["another service", "month", "urgency", "unread", "moved"], ids=str
 )
 async def test_what_lasts_is_recorded_with_the_connection(harness: Harness, change: str) -> None:
-    await known(harness, OTHER_WORKER if change == "another worker" else SAME_PLACE)
+    await known(harness)
+    harness.others = change == "another service"
     attributes: dict[str, dict[str, int | str]] = {
         "month": {"last_connect": 202001010001},
         "unread": {"unread": 1},
@@ -145,6 +147,21 @@ async def test_the_check_of_records_leaves_it_as_it_is(harness: Harness) -> None
     harness.node.presence.check_soon(agent.connection)
     await harness.node.presence._check_asked()
     assert agent.close_code() == 1000, "another worker has a newer one"
+
+
+async def test_when_another_service_comes_who_is_connected_is_recorded(harness: Harness) -> None:
+    await known(harness)
+    agent = await harness.identified(UAID)
+    presence = harness.node.presence
+    assert not harness.parts.placement.look_for_others()
+    harness.others = True
+    assert harness.parts.placement.look_for_others()
+    missed = await harness.store_message()  # by the other service, which finds no node on record
+    await presence._check_all(Depth.MESSAGES)
+    await harness.run_until_idle()
+    record = await harness.record()
+    assert (record.node_id, record.connected_at) == (NODE, agent.connection.connected_at)
+    assert agent.versions() == [missed.version]
 
 
 async def test_what_is_stored_for_a_user_that_left_stays_stored(harness: Harness) -> None:

@@ -82,10 +82,16 @@ async def test_daemons_work_beside_a_whole_service_on_its_folder(
 ) -> None:
     async with service(tmp_path, "--workers", "2") as whole:
         url = ("--endpoint-url", whole.endpoint)
+        left, known = await new_subscriber(whole, agents)
+        await left.close()
+        agents.append(returned := await whole.connect(left.uaid))  # which is not recorded
         async with (
             service(tmp_path, *url, command="connection") as node,
             service(tmp_path, *url, command="endpoint") as other,
         ):
+            answer = await sender.push(known.replace(whole.endpoint, other.endpoint), b"x")
+            (got,) = await returned.receive(1, ack=True)
+            assert got["version"] == answer.message_id
             for home in (whole, node):
                 agent, endpoint = await new_subscriber(home, agents)
                 for base in (whole.endpoint, other.endpoint):

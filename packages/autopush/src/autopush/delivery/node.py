@@ -122,6 +122,7 @@ class ConnectionNode:
             self.store,
             self.registry,
             self.nodes,
+            self.placement,
             self.metrics,
             interval=self.record_check_interval,
             probe=self.probe,

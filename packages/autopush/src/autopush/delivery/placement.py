@@ -4,12 +4,13 @@ together in one process.
 Where machines share a database, that is a matter of cost only: what a worker does for a user that
 another one owns is right as well, as the router record says where the user is connected.
 
-On an embedded store all nodes are workers of one service, so the owner knows: a hello there need
+Where all nodes on an embedded store are workers of one service, the owner knows: a hello there need
 not be recorded, and whoever looks for a user asks the owner if the record names no other worker. A
-connection that could not be moved to its owner is recorded as ever.
+connection that could not be moved to its owner is recorded as ever, and so are all while another
+service uses the store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from zlib import crc32
 
@@ -21,11 +22,17 @@ from autopush.webpush.identifiers import new_uaid
 class Placement:
     """As seen from the worker `index` of `workers`.
 
-    `node_ids`: of the workers, if the owner of a user knows where it is connected.
+    `node_ids`: of the workers, if the owner of a user may know where it is connected. `is_alone`:
+    whether no other service uses the store.
     """
 
     def __init__(
-        self, store: PushStore, index: int = 0, workers: int = 1, node_ids: Sequence[str] = ()
+        self,
+        store: PushStore,
+        index: int = 0,
+        workers: int = 1,
+        node_ids: Sequence[str] = (),
+        is_alone: Callable[[], bool] | None = None,
     ) -> None:
         self._storage_key, self._engine = store.storage_key, store.engine
         self._index, self._workers = index, workers
@@ -33,6 +40,8 @@ class Placement:
         self._node_ids = node_ids
         self._bases = [split_instance_url(each)[0] for each in node_ids]
         self.owns_all = workers == 1
+        self._is_alone = is_alone if node_ids else None
+        self._was_alone = self.is_alone()
 
     def owner(self, uaid: str) -> int:
         if self._workers == 1:
@@ -52,6 +61,15 @@ class Placement:
         """From now on: the other workers are about to end."""
         self.owns_all = True
 
+    def is_alone(self) -> bool:
+        """Whether no other service uses the store at this moment."""
+        return self._is_alone is not None and self._is_alone()
+
+    def look_for_others(self) -> bool:
+        """Whether another service has come since the last look."""
+        was_alone, self._was_alone = self._was_alone, self.is_alone()
+        return was_alone and not self._was_alone
+
     # ── without a record ─────────────────────────────────────────────────────────────────────────
 
     def owner_node(self, uaid: str) -> str | None:
@@ -60,20 +78,21 @@ class Placement:
 
     def node_of(self, record: UserRecord) -> str | None:
         """The node to ask for a user; None if it is not connected."""
-        if self._node_ids and self._names_owner(record):
-            return self.owner_node(record.uaid)
-        return record.node_id
+        return self.owner_node(record.uaid) if self._names_no_other(record) else record.node_id
 
     def needs_record(self, record: UserRecord) -> bool:
         """Whether a connection to this worker has to be recorded to be found."""
-        if not self._node_ids or self.owner(record.uaid) != self._index:
-            return True
-        return not self._names_owner(record)
+        is_owner = self.owner(record.uaid) == self._index
+        return not (is_owner and self._names_no_other(record) and self.is_alone())
 
-    def _names_owner(self, record: UserRecord) -> bool:
-        """Also of an earlier start, or no node at all."""
-        base = None if record.node_id is None else split_instance_url(record.node_id)[0]
-        return base in (None, self._bases[self.owner(record.uaid)])
+    def _names_no_other(self, record: UserRecord) -> bool:
+        """Whether no other worker or service is on record. A node of an earlier start is none."""
+        if record.node_id is None or not self._node_ids:
+            return bool(self._node_ids)
+        base = split_instance_url(record.node_id)[0]
+        if base in self._bases:
+            return base == self._bases[self.owner(record.uaid)]
+        return self.is_alone()
 
     # ── new users ────────────────────────────────────────────────────────────────────────────────
 

@@ -5,6 +5,7 @@
     a stored message could not be announced here    the repeated call; the sweep, if its caller died
     this process stood still, or had no store       all stored messages are looked for
     the database lost commits in a failover         records and subscriptions are written again
+    another service uses the embedded store         connections that were not recorded are
 
 Rule: the record of each connection is checked within `interval` seconds. What was stored for a
 connected user agent reaches it within that time, whatever went wrong.
@@ -24,6 +25,7 @@ from autopush.clock import Clock, until_next
 from autopush.delivery.calls import Outcome
 from autopush.delivery.connected import ConnectedUser, Registry
 from autopush.delivery.peers import Nodes
+from autopush.delivery.placement import Placement
 from autopush.jobs import RateLimiter, Sleep, repeat
 from autopush.protocol.effects import (
     GOING_AWAY,
@@ -95,6 +97,7 @@ class Presence:
     store: PushStore
     registry: Registry
     nodes: Nodes
+    placement: Placement
     metrics: Metrics
     _: KW_ONLY
     interval: float = CHECK_INTERVAL
@@ -172,6 +175,8 @@ class Presence:
         answered = await self._store_answers()
         await self.sleep(until_next(PROBE_INTERVAL, self.now()))
         now, failovers = self.now(), self.store.engine.failovers
+        if self.placement.look_for_others():
+            self._outage_at = now - QUIET_PERIOD  # what is not on record comes on record now
         if not answered or now > began + PROBE_INTERVAL + PROBE_TOLERANCE:
             self._outage_at = now
         elif self._checking is not None and not self._checking.done():
@@ -257,9 +262,10 @@ class Presence:
         if depth is Depth.SUBSCRIPTIONS and record.current_month != _table(messages):
             user.disconnect(GOING_AWAY, RECORD_OUTDATED)
             return False
-        is_wrong = user.is_on_record and (record.node_id, record.connected_at) != own
+        must_be_on_record = user.is_on_record or self.placement.needs_record(record)
+        is_wrong = must_be_on_record and (record.node_id, record.connected_at) != own
         if is_wrong or record.unread:
-            self._count_found(is_wrong)
+            self._count_found(is_wrong and user.is_on_record)
             user.is_on_record = await self.store.users.confirm(record, *own)
             return user.is_on_record
         # Not left to the session, which has to end when the store is too busy.

@@ -27,6 +27,7 @@ from autopush.service.datadog import Datadog
 from autopush.service.listeners import Sockets
 from autopush.service.maintenance import Maintenance
 from autopush.service.ports import Ports
+from autopush.service.sharing import StoreSharing
 from autopush.service.store_watch import rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
@@ -72,6 +73,7 @@ class ServiceContext:
     instances: Sequence[str] = ()
     successors: Sequence[socket.socket] = ()
     account_connections: OpenConnections | None = None
+    sharing: StoreSharing | None = None
 
 
 class Worker:
@@ -112,6 +114,7 @@ class Worker:
                 },
                 broadcasts=service.broadcasts,
                 account_connections=service.account_connections,
+                is_alone=service.sharing.is_alone if service.sharing is not None else None,
             ),
         )
         self._ports = Ports(

@@ -84,7 +84,8 @@ class IO:
     `instance`, `node_url`: end and beginning of its node ID, see `node_auth`; without WebSockets
     there is none, and every node is another one. `sibling_urls`: the beginning of the node IDs of
     other workers, to their index among the `siblings`. `broadcasts`: versions at the start.
-    `read_accounts`: None for those in the store.
+    `read_accounts`: None for those in the store. `is_alone`: see `StoreSharing`; None if it is not
+    known.
     """
 
     store: PushStore
@@ -102,6 +103,7 @@ class IO:
     sibling_urls: Mapping[str, int] = field(default_factory=dict)
     broadcasts: Mapping[str, str] = field(default_factory=dict)
     account_connections: OpenConnections | None = None
+    is_alone: Callable[[], bool] | None = None
     read_accounts: Callable[[], Awaitable[Mapping[str, Account]]] | None = None
     make_nodes: Callable[..., Nodes] = Nodes
     make_routers: Callable[[Settings, Clock], Mapping[str, Router]] = load_routers
@@ -116,7 +118,7 @@ class Parts:
         store, metrics = io.store, io.metrics
         self.ring = KeyRing(io.keys.crypto)
         self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
-        self.placement = Placement(store, io.index, settings.workers, self._node_ids())
+        self.placement = Placement(store, io.index, settings.workers, self._node_ids(), io.is_alone)
 
         # Limits
         self.refusals = LimitRefusals(metrics, monotonic=io.monotonic)

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -27,7 +27,8 @@ from autopush.service.app import ServiceContext
 from autopush.service.certificates import Certificates
 from autopush.service.data_folder import prepare_data_folder
 from autopush.service.hand_over import HAND_OVER_TIMEOUT
-from autopush.service.listeners import PUBLIC, Sockets, bind, close, port_of
+from autopush.service.listeners import PUBLIC, bind, close, port_of
+from autopush.service.sharing import StoreSharing
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
 from autopush.service.supervisor import Supervisor, Watchdog, WorkerSlot
 from autopush.service.systemd import ServiceManager
@@ -146,6 +147,9 @@ def _run(settings: Settings, stop: StopSignal) -> int:
     clock = ServiceClock()
     stop.run(try_store(settings, clock))
     clock.first_reading = read_clocks(clock)
+    sharing = predecessor.sharing
+    if sharing is None and settings.store_file is not None:
+        sharing = StoreSharing.begin(settings.store_file)
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings, stop)
     keys = _saved(settings, keys, stop)
@@ -164,7 +168,10 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         broadcasts,
         clock,
         siblings=siblings,
-        node_urls=node_urls(settings, sockets),
+        node_urls=[
+            settings.node_url(port_of(each["router"])) for each in sockets if "router" in each
+        ],
+        sharing=sharing,
         instances=predecessor.instances or [new_instance() for _ in sockets],
         successors=successors,
         account_connections=OpenConnections(settings.workers),
@@ -219,6 +226,7 @@ def _serve(
         on_upgrade_failed,
         successors=successors,
         instances=instances,
+        sharing=service.sharing,
     )
 
     def on_all_ready() -> None:
@@ -292,16 +300,6 @@ def read_broadcasts(settings: Settings, stop: StopSignal) -> dict[str, str]:
         return stop.run(Megaphone(url, settings.megaphone_api_token).fetch())
     except PollError as error:
         raise StartupError(f"megaphone_api_url: {url}: {error}") from None
-
-
-def node_urls(settings: Settings, sockets: Sequence[Sockets]) -> list[str]:
-    """How the node IDs of the workers begin. Where nobody but the workers call each other, all are
-    named after the first, so that their names outlast a start: their own ports may be any.
-    """
-    urls = [settings.node_url(port_of(each["router"])) for each in sockets if "router" in each]
-    if settings.is_only_node:
-        urls[1:] = [f"{urls[0]}/{index}" for index in range(1, len(urls))]
-    return urls
 
 
 def announce(settings: Settings) -> None:

@@ -24,6 +24,7 @@ import msgspec
 
 from autopush.net.siblings import report_ended
 from autopush.service.listeners import Sockets, close, open_inherited
+from autopush.service.sharing import StoreSharing
 from autopush.settings import StartupError
 from autopush.telemetry import logs
 
@@ -43,6 +44,7 @@ class _Inheritance(msgspec.Struct, frozen=True):
     """`pid`, `reading_end`: of the process that has started this one, and there of its pipe.
     `listeners`: of each worker, the descriptors of its sockets by purpose. `siblings`: of each, the
     descriptor of its socket to its predecessor; `instances`: the end of the predecessor's node ID.
+    `sharing`: the descriptor of its `StoreSharing`.
     """
 
     pid: int
@@ -51,6 +53,7 @@ class _Inheritance(msgspec.Struct, frozen=True):
     listeners: list[dict[str, int]]
     siblings: list[int] = []
     instances: list[str] = []
+    sharing: int | None = None
 
 
 class Predecessor:
@@ -61,6 +64,7 @@ class Predecessor:
         self.listeners: list[Sockets] = []
         self.siblings: list[socket.socket] = []
         self.instances: list[str] = []
+        self.sharing: StoreSharing | None = None
         self._ready_pipe: int | None = None
         text = environment.pop(INHERITED, None)
         if text is None:
@@ -71,6 +75,9 @@ class Predecessor:
             named = {str(number): each for number, each in enumerate(inheritance.siblings)}
             self.siblings = list(open_inherited(named).values())
             os.set_inheritable(inheritance.ready_pipe, False)
+            if inheritance.sharing is not None:
+                os.set_inheritable(inheritance.sharing, False)
+                self.sharing = StoreSharing(inheritance.sharing)
         except (msgspec.MsgspecError, OSError) as error:
             raise StartupError(f"{INHERITED}: {error}") from None
         self.instances = inheritance.instances
@@ -106,6 +113,7 @@ class ServiceUpgrade:
         *,
         successors: Sequence[socket.socket] = (),
         instances: Sequence[str] = (),
+        sharing: StoreSharing | None = None,
         command: Sequence[str] | None = None,
         timeout: float = START_TIMEOUT,
     ) -> None:
@@ -113,6 +121,7 @@ class ServiceUpgrade:
         self._on_ready, self._on_failed = on_ready, on_failed
         self._successors = successors
         self._instances = instances
+        self._sharing = sharing
         self._command = command or [sys.executable, *sys.orig_argv[1:]]
         self._timeout = timeout
         self._process: subprocess.Popen[bytes] | None = None
@@ -138,15 +147,22 @@ class ServiceUpgrade:
         ]
         reader, writer = os.pipe()
         siblings = [sock.fileno() for sock in self._successors]
+        shared = [] if self._sharing is None else [self._sharing.descriptor]
         inheritance = _Inheritance(
-            os.getpid(), reader, writer, listeners, siblings, list(self._instances)
+            os.getpid(),
+            reader,
+            writer,
+            listeners,
+            siblings,
+            list(self._instances),
+            *shared,
         )
         environment = os.environ | {INHERITED: msgspec.json.encode(inheritance).decode()}
         environment.pop("WATCHDOG_PID", None)  # systemd is told who the main process is
         descriptors = {each for numbers in listeners for each in numbers.values()}
         try:
             self._process = subprocess.Popen(  # noqa: S603 - as this process was started
-                self._command, pass_fds=[writer, *descriptors, *siblings], env=environment
+                self._command, pass_fds=[writer, *descriptors, *siblings, *shared], env=environment
             )
         except OSError as error:
             os.close(reader)
