@@ -95,6 +95,7 @@ class Worker:
         self._siblings = Siblings()
         if service.siblings:
             self._siblings = Siblings.on(service.siblings[index], self._wheel)
+        self._sharing = service.sharing
         has_sockets = settings.has_sockets
         self._parts = parts = compose(
             settings,
@@ -114,7 +115,7 @@ class Worker:
                 },
                 broadcasts=service.broadcasts,
                 account_connections=service.account_connections,
-                is_alone=service.sharing.is_alone if service.sharing is not None else None,
+                is_alone=self._is_alone,
             ),
         )
         self._ports = Ports(
@@ -162,6 +163,12 @@ class Worker:
             sampled,
             shortage=shortage or DescriptorShortage(),
         )
+
+    def _is_alone(self) -> bool:
+        """Whether all that use the embedded store are workers that can be asked for their users."""
+        predecessor = self._siblings.get(PREDECESSOR)
+        has_foreign = predecessor is not None and predecessor.is_foreign
+        return self._sharing is not None and not has_foreign and self._sharing.is_alone()
 
     def _serve_endpoint(self, endpoint: EndpointParts) -> HttpServer:
         limits = Limits(max_body=max(65_536, 2 * self._settings.max_data))
