@@ -401,6 +401,8 @@ def test_each_of_several_workers_takes_messages_for_the_browser(rig: Rig) -> Non
                 text = b"message %d by way of process %d" % (number, worker)
                 sent[text] = send_over(connection, subscription, text)
     assert set(rig.firefox.receive(subscription, len(sent))) == sent.keys()
+    # Its log comes by another way than what its page says.
+    rig.firefox.wait(lambda: len(rig.firefox.notifications) >= before + len(sent), "its log")
     assert sorted(versions(rig.firefox.notifications[before:])) == sorted(sent.values())
 
 
