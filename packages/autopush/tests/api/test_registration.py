@@ -242,9 +242,11 @@ async def test_a_connected_web_push_user_is_disconnected_when_its_subscriptions_
 ) -> None:
     client = Client(endpoint, "/v1/webpush/any/registration")
     await client.register(channelID=CHANNEL)
-    await harness.identified(client.uaid)
+    agent = await harness.identified(client.uaid)
     record = await harness.record(client.uaid)
     assert (await client.ask(method, client.path + tail)).status == 200
+    await harness.run_until_idle()
+    assert agent.close_code() == 1000
     assert ("end", record.node_id, client.uaid, record.connected_at) in harness.nodes.calls
 
 

@@ -33,6 +33,7 @@ from autopush.delivery.placement import Placement
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
+from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED
 from autopush.protocol.session import Rules
 from autopush.settings.value_types import Rate
 from autopush.shown import shown
@@ -315,12 +316,16 @@ class RegistrationHandler:
     async def _end_session(self, user: RegisteredUser) -> None:
         """Disconnect the user's WebSocket, whose session does not know of the change."""
         record = user.record
-        if user.router is None and (node_id := self.placement.node_of(record)) is not None:
-            is_recorded = node_id == record.node_id
-            connected_at = record.connected_at if is_recorded else _LATEST
-            await self.nodes.end_duplicate(
-                node_id, record.uaid, connected_at, or_older=not is_recorded
-            )
+        node_id = self.placement.node_of(record)
+        if user.router is not None or node_id is None:
+            return
+        connected = self.nodes.here.registry.find(record.uaid)
+        if connected is not None:
+            connected.disconnect(NORMAL_CLOSURE, REPLACED)
+        # The owner may have a connection that is newer than the record.
+        is_exact = node_id != self.placement.owner_node(record.uaid)
+        connected_at = record.connected_at if is_exact else _LATEST
+        await self.nodes.end_duplicate(node_id, record.uaid, connected_at, or_older=not is_exact)
 
     # ── subscriptions ────────────────────────────────────────────────────────────────────────────
 

@@ -211,7 +211,7 @@ class Nodes:
         return outcome
 
     async def _call_here(self, call: NodeCall) -> Outcome:
-        if isinstance(call, EndDuplicate):  # the registry has closed it if it was here
+        if isinstance(call, EndDuplicate):  # the caller has closed what is connected here
             return await self.here.others.ask(call)
         answer = self.here(call)
         return answer if isinstance(answer, Outcome) else await answer
