@@ -30,7 +30,7 @@ def of_user(unit: str, output: Path, options: str = "--upgrade-drain 1") -> str:
     text = text.replace("/opt/autopush/.venv/bin/autopush", command)
     text, changed = re.subn(
         r"(?m)^(ExecStart=.*)$",
-        rf"\1 --port 0 --endpoint-port 0 --router-port 0 {options}",
+        rf"\1 --port 0 --router-port 0 {options}",
         text,
     )
     assert changed == 1

@@ -19,6 +19,7 @@ def settings(tmp_path: Path) -> Settings:
         ssl_cert=str(files.certificate),
         ssl_key=str(files.key),
         client_certs=LISTED,
+        endpoint_port=8082,
         proxy_protocol_port=8083,
     )
 

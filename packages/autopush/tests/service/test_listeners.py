@@ -138,6 +138,12 @@ def test_closing_frees_the_ports(bound: Bind) -> None:
 # ── the ports of one kind of node ───────────────────────────────────────────────────────────────
 
 
+def test_one_public_port_is_that_of_the_endpoint(bound: Bind) -> None:
+    settings, (sockets,) = bound(endpoint_port=None)
+    assert sockets.keys() == {"endpoint", "router"}
+    assert settings.port == settings.port_of_endpoints == port_of(sockets["endpoint"])
+
+
 def test_a_connection_node_binds_no_endpoint_port(bound: Bind) -> None:
     taken = unused_port()
     with socket.create_server(("127.0.0.1", taken)):
@@ -151,9 +157,9 @@ def test_a_connection_node_binds_no_endpoint_port(bound: Bind) -> None:
 def test_an_endpoint_node_binds_its_port_only_and_its_urls_have_it_by_default(
     bound: Bind,
 ) -> None:
-    settings, (sockets,) = bound(command="endpoint")
+    settings, (sockets,) = bound(command="endpoint", endpoint_port=None)
     assert sockets.keys() == {"endpoint"}
-    assert settings.port == settings.endpoint_port == port_of(sockets["endpoint"])
+    assert settings.port == settings.port_of_endpoints == port_of(sockets["endpoint"])
     settings, (sockets,) = bound(command="endpoint", endpoint_port=443)
     assert settings.port == port_of(sockets["endpoint"])
     assert settings.endpoint_port == 443

@@ -87,14 +87,14 @@ def test_no_aws_keeps_the_whole_process_from_asking_the_instance_metadata_servic
         (
             Settings(data=Path("/d")),
             (
-                "autopush ready: start page http://127.0.0.1:8082/ "
+                "autopush ready: start page http://127.0.0.1:8080/ "
                 "· WebSocket ws://127.0.0.1:8080/ · node API 127.0.0.1:8081 · data /d"
             ),
         ),
         (
             Settings(data=Path("/d"), store="dynamodb://eu-west-1", workers=3),
             (
-                "autopush ready: start page http://127.0.0.1:8082/ "
+                "autopush ready: start page http://127.0.0.1:8080/ "
                 "· WebSocket ws://127.0.0.1:8080/ · node API 127.0.0.1:8081 "
                 "· store dynamodb://eu-west-1 workers=3"
             ),

@@ -98,10 +98,6 @@ TOO_MANY: Final = "too many connections"
 TOO_MANY_OF_ADDRESS: Final = "too many connections of one address"
 TOO_MANY_NEW_OF_ADDRESS: Final = "too many new connections of one address"
 
-ConnectionRate = Callable[[str], float]
-"""Takes a token for a new connection of that key; returns 0.0, or the seconds until there is one.
-"""
-
 
 class ConnectionRefused(Exception):  # noqa: N818 - not an error of this program
     """A limit is reached; `status` and `reason` are for the client."""
@@ -133,9 +129,6 @@ class ConnectionLimits:
     Keys are those of `TrustedProxies.limit_key`; "" is not limited by address. `on_refused(limit,
     address)` is called for each refusal; `limit` is "tcp_connections", "address_connections",
     "connection_rate", or "connections" for the limit of one server.
-
-    `rate` is that of the port. Each connection takes one token, when the address of its client is
-    known: before a TLS handshake, but behind a reverse proxy with the request to upgrade.
     """
 
     def __init__(
@@ -167,27 +160,20 @@ class ConnectionLimits:
         """`from_page`: see `TrustedProxies.page_key`."""
         return (self._proxies.page_key if from_page else self._proxies.limit_key)(address)
 
-    def count(self, address: str, rate: ConnectionRate | None = None) -> str:
+    def count(self, address: str) -> str:
         """Count a new connection and return its key. `address`: "" while unknown.
 
         :raises ConnectionRefused: there are too many
         """
         key = self._proxies.limit_key(address)
-        self._check_address(key, address, rate)
+        self._check_address(key, address)
         if self._max and self.open >= self._max and not self._close_idle():
             raise self.refusal("tcp_connections", address)
         self.open += 1
         self._add(key)
         return key
 
-    def recount(
-        self,
-        key: str,
-        address: str,
-        rate: ConnectionRate | None = None,
-        *,
-        from_page: bool = False,
-    ) -> str:
+    def recount(self, key: str, address: str, *, from_page: bool = False) -> str:
         """Count a connection by its client's address, once known; return the new key. `from_page`:
         as of `key`.
 
@@ -195,7 +181,7 @@ class ConnectionLimits:
         """
         new = self.key(address, from_page=from_page)
         if new != key:
-            self._check_address(new, address, rate)
+            self._check_address(new, address)
             self._remove(key)
             self._add(new)
         return new
@@ -221,12 +207,10 @@ class ConnectionLimits:
             return ConnectionRefused(429, TOO_MANY_NEW_OF_ADDRESS)
         return ConnectionRefused(503, TOO_MANY)
 
-    def _check_address(self, key: str, address: str, rate: ConnectionRate | None) -> None:
+    def _check_address(self, key: str, address: str) -> None:
         limit = self._max_per_address
         if limit and self._by_key.get(key, 0) >= limit:
             raise self.refusal("address_connections", address)
-        if rate is not None and rate(key):
-            raise self.refusal("connection_rate", address)
 
     def _add(self, key: str) -> None:
         if key and self._max_per_address:

@@ -15,7 +15,6 @@ from autopush.api.memory_usage import memory_usage
 from autopush.clock import Clock, ServiceClock
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone
 from autopush.keys import ServiceKeys
-from autopush.limits import TokenBuckets
 from autopush.net.http_messages import Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.node_auth import new_instance
@@ -141,8 +140,9 @@ class Worker:
         if (endpoint := parts.endpoint) is not None:
             self._endpoint_server = self._serve_endpoint(endpoint)
             sampled.append((REQUESTS_IN_FLIGHT, lambda: endpoint.app.in_progress))
+        self._websocket_server: HttpServer | None = None
         if parts.websockets is not None:
-            self._serve_websockets(parts.websockets)
+            self._serve_node(parts.websockets)
         self._page_servers = [
             self._ports.serve(purpose, pages, Limits(max_body=MAX_PAGE_BODY))
             for purpose, pages in (("metrics", parts.internal_pages), ("memory", memory_usage))
@@ -177,20 +177,23 @@ class Worker:
             limits = replace(limits, larger_bodies=larger_bodies)
         return self._ports.serve("endpoint", endpoint.app, limits, block=endpoint.headers.other)
 
-    def _serve_websockets(self, websockets: NodeParts) -> None:
-        settings, node = self._settings, websockets.node
+    def _serve_websockets(self, websockets: NodeParts) -> HttpServer:
+        settings, registry = self._settings, websockets.node.registry
 
         def left() -> int:
-            return settings.max_connections + PAGES_MARGIN - len(node.registry.sockets)
+            return settings.max_connections + PAGES_MARGIN - len(registry.sockets)
 
-        server = self._websocket_server = self._ports.serve(
+        return self._ports.serve(
             "websocket",
             websockets.upgrades,
             Limits(max_body=MAX_PAGE_BODY),
             left if settings.max_connections else None,
         )
-        server.connection_rate = TokenBuckets(settings.connection_rate).take
-        websockets.upgrades.connection_rate = server.connection_rate
+
+    def _serve_node(self, websockets: NodeParts) -> None:
+        settings, node = self._settings, websockets.node
+        if "websocket" in self._ports:
+            self._websocket_server = self._serve_websockets(websockets)
         self._node_server = self._ports.serve(
             "router",
             websockets.node_port,
@@ -245,7 +248,8 @@ class Worker:
         if parts.websockets is not None:
             await parts.movers.finish()
             await parts.websockets.node.shutdown(SOCKETS_TIMEOUT)
-            await self._websocket_server.shutdown(0)
+            if self._websocket_server is not None:
+                await self._websocket_server.shutdown(0)
             await self._node_server.shutdown(REQUESTS_TIMEOUT)
         for server in self._page_servers:
             await server.shutdown(REQUESTS_TIMEOUT)

@@ -190,6 +190,8 @@ class Parts:
 
         self.endpoint = EndpointParts(self) if settings.has_endpoint else None
         self.websockets = NodeParts(self) if settings.has_sockets else None
+        if self.endpoint and self.websockets and settings.has_one_address:
+            self.endpoint.app.websockets = self.websockets.upgrades
         self.hand_over = HandOver(
             io.siblings,
             self.placement,
@@ -389,6 +391,7 @@ class NodeParts:
             parts.log_check,
             parts.errors,
             parts.refusals,
+            TokenBuckets(settings.connection_rate, monotonic=io.monotonic),
             settings.public_websocket_url,
             f"{settings.public_endpoint_url}/",
         )

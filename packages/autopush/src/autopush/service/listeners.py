@@ -62,8 +62,7 @@ def bind(settings: Settings, inherited: Sequence[Sockets] = ()) -> tuple[Setting
                 # The report on memory is for debugging on this machine.
                 host = LOOPBACK if purpose == "memory" else settings.host
                 numbers = [port] * settings.workers
-            sockets = [each[purpose] for each in inherited if purpose in each]
-            if sockets and all(map(partial(_listens_at, host), numbers, sockets)):
+            if sockets := _listening(inherited, purpose, host, numbers):
                 taken[purpose] = sockets
                 if send_buffer is not None:
                     for sock in sockets:
@@ -80,13 +79,25 @@ def bind(settings: Settings, inherited: Sequence[Sockets] = ()) -> tuple[Setting
                 )
             ports[option] = port_of(taken[purpose][0])
         undo.pop_all()
-    if not (settings.endpoint_port or "endpoint_port" in ports):
-        ports["endpoint_port"] = ports["port"]
     workers = [
         {name: sockets[index] for name, sockets in taken.items()}
         for index in range(settings.workers)
     ]
     return settings.with_ports(**ports), workers
+
+
+def _listening(
+    inherited: Sequence[Sockets], purpose: str, host: str, ports: Sequence[int]
+) -> list[socket.socket]:
+    """Those of the workers that listen there, if any: of that purpose, or of another one that they
+    had in the former version. `ports`: of each worker, 0 for any.
+    """
+    others = inherited[0] if inherited and all(ports) else ()
+    for former in (purpose, *others):
+        sockets = [each[former] for each in inherited if former in each]
+        if sockets and all(map(partial(_listens_at, host), ports, sockets)):
+            return sockets
+    return []
 
 
 def check_address(host: str, option: str) -> None:

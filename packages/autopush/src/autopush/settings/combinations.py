@@ -46,7 +46,8 @@ def check_together(settings: Settings) -> None:
         if number and number in ports:
             raise StartupError(f"{name} and {ports[number]} are both {number}; each needs its own")
         ports[number] = name
-    if settings.command == "connection" and not (settings.endpoint_url or settings.endpoint_port):
+    names_no_port = settings.endpoint_port == 0 and not settings.endpoint_url
+    if settings.command == "connection" and names_no_port:
         raise StartupError("endpoint_port: a connection node must know the port of the endpoints")
     if settings.has_endpoint and settings.client_certs and not settings.ssl_key:
         place = settings.sources["client_certs"].of("client_certs")

@@ -77,7 +77,7 @@ STORAGE: Final = Group("Storage", ALL_COMMANDS)
 METRICS: Final = Group("Metrics")
 LOGS: Final = Group("Logs", (*ALL_COMMANDS, *SHELL_TOOLS))
 
-WEBSOCKET_PORT: Final = 8080
+PUBLIC_PORT: Final = 8080
 ENDPOINT_PORT: Final = 8082
 ONE_YEAR: Final = 31_536_000
 BROADCAST_INTERVAL: Final = 300.0
@@ -155,19 +155,20 @@ class Settings:
         False, "announce the IPv4 address of the hostname in its place"
     )
     port: Port = ADDRESSES.option(
-        WEBSOCKET_PORT,
-        "public port: for the WebSockets of user agents, and with `autopush endpoint` for the HTTP "
-        "requests of application servers; 0 takes any free port",
-        default_text=f"{WEBSOCKET_PORT}, with `autopush endpoint` {ENDPOINT_PORT}",
+        PUBLIC_PORT,
+        "public port: for the WebSockets of user agents, and for the HTTP requests of application "
+        "servers; 0 takes any free port",
+        default_text=f"{PUBLIC_PORT}, with `autopush endpoint` {ENDPOINT_PORT}",
         file=IniFile.CONNECTION,
         short="-p",
         daemon_env="PORT",
     )
-    endpoint_port: Port = ADDRESSES.option(
-        ENDPOINT_PORT,
-        "port in the endpoint URLs; with `autopush serve` also the HTTP port for application "
-        "servers, where 0 takes any free port",
-        default_text=f"{ENDPOINT_PORT}, with `autopush endpoint` its own port",
+    endpoint_port: OptionalPort = ADDRESSES.option(
+        None,
+        "port in the endpoint URLs; with `autopush serve` a second public port, for the requests "
+        "of application servers alone, where 0 takes any free port",
+        default_text=f"the public port; with `autopush connection` {ENDPOINT_PORT}",
+        effective=lambda settings: settings.port_of_endpoints,
         short="-e",
     )
     router_port: Port = ADDRESSES.of(*NODES).option(
@@ -258,8 +259,8 @@ class Settings:
     websocket_url: Annotated[str, url("ws", "wss")] = PUBLIC.option(
         "",
         "WebSocket URL as the outside sees it, for use behind a proxy; shown on the start page",
-        default_text="follows from ssl_key, host and port; with `autopush endpoint` the port is "
-        f"{WEBSOCKET_PORT}",
+        default_text="that of the endpoint URLs; with two public ports it follows from ssl_key, "
+        f"host and port, which with `autopush endpoint` is {PUBLIC_PORT}",
         effective=lambda settings: settings.public_websocket_url,
     )
     errors_url: HttpUrl = PUBLIC.option(
@@ -763,17 +764,26 @@ class Settings:
         return not (self.no_matrix_gateway or self.vapid_required or self.allowed_senders)
 
     @property
+    def has_one_address(self) -> bool:
+        """Whether one public port takes WebSockets and HTTP requests."""
+        return self.has_sockets and self.has_endpoint and self.endpoint_port is None
+
+    @property
     def listeners(self) -> dict[str, str]:
-        """Purpose of each port this process listens on → its option."""
+        """Purpose of each port this process listens on → its option. The port of the endpoint takes
+        WebSockets too, unless there is one for them.
+        """
         purposes: dict[str, str] = {}
-        if self.has_sockets:
-            purposes |= {"websocket": "port", "router": "router_port"}
+        if self.has_sockets and not self.has_one_address:
+            purposes["websocket"] = "port"
         if self.has_endpoint:
-            purposes["endpoint"] = "endpoint_port" if self.has_sockets else "port"
-        for purpose, option in _OPTIONAL_LISTENERS.items():
-            if getattr(self, option) is not None:
-                purposes[purpose] = option
-        return purposes
+            purposes["endpoint"] = "endpoint_port" if "websocket" in purposes else "port"
+        if self.has_sockets:
+            purposes["router"] = "router_port"
+        optional = _OPTIONAL_LISTENERS.items()
+        return purposes | {
+            purpose: option for purpose, option in optional if getattr(self, option) is not None
+        }
 
     @property
     def worker_router_ports(self) -> Sequence[int]:
@@ -791,7 +801,12 @@ class Settings:
     def public_endpoint_url(self) -> str:
         """Start of every endpoint URL: canonical, no slash at the end."""
         host = self.endpoint_hostname or self.reachable_host
-        return self.endpoint_url or join_url(self.public_scheme, host, self.endpoint_port)
+        return self.endpoint_url or join_url(self.public_scheme, host, self.port_of_endpoints)
+
+    @property
+    def port_of_endpoints(self) -> int:
+        """`endpoint_port` with its default."""
+        return self.endpoint_port or (self.port if self.has_endpoint else ENDPOINT_PORT)
 
     @property
     def public_scheme(self) -> str:
@@ -800,9 +815,12 @@ class Settings:
     @property
     def public_websocket_url(self) -> str:
         """Where user agents connect: canonical, always with a path."""
-        port = self.port if self.has_sockets else WEBSOCKET_PORT
-        scheme = "wss" if self.ssl_key else "ws"
-        address = self.websocket_url or join_url(scheme, self.reachable_host, port)
+        address = self.websocket_url
+        if not address and self.has_one_address:
+            address = self.public_endpoint_url.replace("http", "ws", 1)
+        elif not address:
+            port = self.port if self.has_sockets else PUBLIC_PORT
+            address = join_url("wss" if self.ssl_key else "ws", self.reachable_host, port)
         return address if address.count("/") > 2 else address + "/"
 
     @property

@@ -102,7 +102,6 @@ def load(
     sources = {name: source for name, (_, source) in parsed.items()}
     if command == "endpoint":
         values.setdefault("port", ENDPOINT_PORT)
-        values.setdefault("endpoint_port", values["port"])
     if reader.original_files and command in ORIGINAL_DAEMONS:
         values.setdefault("host", EVERY_INTERFACE)
     # Each value comes from the parser of its field; tests check that against the field's type.
