@@ -190,7 +190,7 @@ def test_a_start_ends_that_waits_for_its_store(monkeypatch: pytest.MonkeyPatch) 
     steps = "prepare_data_folder", "service_keys", "report_empty_file", "report_damage", "divide"
     for name in steps:
         monkeypatch.setattr(startup, name, lambda *_, **__: None)
-    monkeypatch.setattr(startup, "bind", lambda settings, _: (settings, []))
+    monkeypatch.setattr(startup, "bind", lambda settings, *_: (settings, []))
     monkeypatch.setattr(startup, "announce_addresses", lambda _: None)
     monkeypatch.setattr(startup, "try_store", receive_and_wait)
     before = signal.getsignal(signal.SIGTERM)

@@ -27,6 +27,21 @@ GIVEN = {
 BY_NAME = {option.name: option for option in OPTIONS}
 
 
+@pytest.mark.parametrize(
+    ("other", "refusal"),
+    [
+        ({}, "endpoint_url must name the public URL"),
+        ({"endpoint_url": "https://p.example", "endpoint_port": "0"}, "leave endpoint_port out"),
+        ({"endpoint_url": "https://p.example", "ssl_key": "k"}, "leave ssl_key out"),
+    ],
+)
+def test_what_a_unix_socket_needs_and_what_it_excludes(
+    sources: SettingSources, other: dict[str, str], refusal: str
+) -> None:
+    given = {name: [text] for name, text in {"host": "unix:/run/p.sock", **other}.items()}
+    assert refusal in sources.refusal(given)
+
+
 @pytest.mark.parametrize("name", sorted(NEEDED))
 def test_an_option_that_does_nothing_without_another_is_a_warning(
     sources: SettingSources, name: str

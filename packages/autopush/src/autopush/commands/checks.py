@@ -286,7 +286,7 @@ def check_bridges(subject: Subject) -> Iterator[Finding]:
 def check_addresses(subject: Subject) -> Iterator[Finding]:
     """The addresses to listen on belong to this machine; nodes reach the internal port."""
     settings = subject.settings
-    options = {"host": settings.host}
+    options = {"host": settings.tcp_host}
     if settings.has_sockets and settings.router_host:
         options["router_host"] = settings.router_host
     for option, host in options.items():

@@ -91,7 +91,11 @@ _ADVICE: Final = {
 
 async def find_port_uses(settings: Settings) -> dict[str, PortUse]:
     """Who listens on each port of the command, by purpose."""
-    purposes = [name for name, option in settings.listeners.items() if getattr(settings, option)]
+    purposes = [
+        name
+        for name, option in settings.listeners.items()
+        if getattr(settings, option) and not (settings.unix_socket and option == "port")
+    ]
     uses = await asyncio.gather(*(_port_use(settings, purpose) for purpose in purposes))
     found = dict(zip(purposes, uses, strict=True))
     is_running = PortUse.OURS in uses or PortUse.OTHER_VERSION in uses
@@ -105,6 +109,9 @@ def check_ports(subject: Subject) -> Iterator[Finding]:
     """Ports are free or used by the service."""
     settings = subject.settings
     for purpose, option in settings.listeners.items():
+        if settings.unix_socket and option == "port":
+            yield ok(f"{settings.host} in place of the public port")
+            continue
         use = subject.ports.get(purpose)
         shown = f"{option} {getattr(settings, option)}: {use}"
         if use is None:
@@ -151,7 +158,8 @@ def port_url(settings: Settings, purpose: str, path: str) -> str:
 
 
 def _host(settings: Settings, purpose: str) -> str:
-    return {"memory": LOOPBACK, "router": settings.router_address}.get(purpose, settings.host)
+    others = {"memory": LOOPBACK, "router": settings.router_address}
+    return others.get(purpose, settings.tcp_host)
 
 
 def service_version(body: bytes) -> str:

@@ -25,7 +25,8 @@ class TrustedProxies:
 
     Each proxy appends to X-Forwarded-For the address that contacted it; the client may have forged
     the entries before. So the client is the first address from the right, starting with the
-    connection's peer, that is not a trusted proxy.
+    connection's peer, that is not a trusted proxy. At the other end of a Unix socket is one: it has
+    no address, "".
     """
 
     def __init__(self, networks: Iterable[str]) -> None:
@@ -37,7 +38,7 @@ class TrustedProxies:
         """The client's address; an entry that is not an address ends the search."""
         client = peer
         for entry in reversed(forwarded_for.rsplit(",", MAX_PROXIES)):
-            if not self._trusts(_parse(client)):
+            if not (self._trusts(_parse(client)) or (not client and self._networks)):
                 break
             address = _parse(entry)
             if address is None:

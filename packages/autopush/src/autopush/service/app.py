@@ -57,7 +57,8 @@ class ServiceContext:
     `sockets`: of each worker. `broadcasts`: versions at the start.
     `siblings`: of each worker its sockets to the others and to other versions. `node_urls`: the
     base of its node ID. `instances`: the end of its node ID. `successors`: of each worker the other
-    end of its socket to the next version.
+    end of its socket to the next version. `managed`: the purposes of those sockets that are of the
+    service manager.
     """
 
     settings: Settings
@@ -73,6 +74,7 @@ class ServiceContext:
     successors: Sequence[socket.socket] = ()
     account_connections: OpenConnections | None = None
     sharing: StoreSharing | None = None
+    managed: Sequence[str] = ()
 
 
 class Worker:

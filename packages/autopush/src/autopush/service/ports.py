@@ -21,6 +21,7 @@ from autopush.service.listeners import (
     Sockets,
     close,
     internal_connections_allowed,
+    is_shared,
     port_of,
 )
 from autopush.settings import Settings
@@ -123,7 +124,7 @@ class Ports:
         for server, purpose in self._servers:
             own = self.sockets[purpose].dup()  # each listener closes its own
             self._listeners.append(await self._listen(server, purpose, own))
-            if purpose in self.next_sockets and purpose in PUBLIC:
+            if purpose in self.next_sockets and purpose in PUBLIC and not is_shared(own):
                 shared = self.next_sockets[purpose].dup()
                 self._listeners.append(await self._listen(server, purpose, shared))
 
@@ -133,7 +134,9 @@ class Ports:
         tls, proxied = self.certificates.of(purpose), purpose == "proxied"
         if tls is None and not proxied:
             loop = asyncio.get_running_loop()
-            return await loop.create_server(server.protocol, sock=sock, backlog=BACKLOG)
+            is_unix = sock.family == socket.AF_UNIX
+            create = loop.create_unix_server if is_unix else loop.create_server
+            return await create(server.protocol, sock=sock, backlog=BACKLOG)
         listener = Listener(
             sock,
             server.protocol,

@@ -31,7 +31,7 @@ from autopush.service.listeners import PUBLIC, bind, close, port_of
 from autopush.service.sharing import StoreSharing
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
 from autopush.service.supervisor import Supervisor, Watchdog, WorkerSlot
-from autopush.service.systemd import ServiceManager
+from autopush.service.systemd import ServiceManager, passed_sockets
 from autopush.service.upgrade import Predecessor, ServiceUpgrade
 from autopush.service.worker import SERVE_AGAIN, serve
 from autopush.settings import STARTUP_FAILED, Settings, StartupError
@@ -136,7 +136,12 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         auth_needed=settings.has_endpoint,
     )
     predecessor = Predecessor()
-    settings, sockets = bind(settings, predecessor.listeners)
+    passed = passed_sockets()
+    settings, sockets = bind(settings, predecessor.listeners, passed, predecessor.managed)
+    of_manager = {each.sock for each in passed}
+    managed = predecessor.managed or [
+        purpose for each in sockets for purpose, sock in each.items() if sock in of_manager
+    ]
     predecessor.close_unused(sockets)
     announce_addresses(settings)
     if settings.has_endpoint and (routers := configured_routers(settings)):
@@ -172,6 +177,7 @@ def _run(settings: Settings, stop: StopSignal) -> int:
             settings.node_url(port_of(each["router"])) for each in sockets if "router" in each
         ],
         sharing=sharing,
+        managed=managed,
         instances=predecessor.instances or [new_instance() for _ in sockets],
         successors=successors,
         account_connections=OpenConnections(settings.workers),
@@ -227,6 +233,7 @@ def _serve(
         successors=successors,
         instances=instances,
         sharing=service.sharing,
+        managed=service.managed,
     )
 
     def on_all_ready() -> None:
@@ -308,6 +315,8 @@ def announce(settings: Settings) -> None:
     websocket = f"WebSocket {settings.public_websocket_url}"
     node_api = f"node API {settings.node_host}:{settings.router_port}"
     http = f"HTTP{'S' * bool(settings.ssl_key)} {url_host(settings.host)}:{settings.port}"
+    if settings.unix_socket:
+        http = f"HTTP {settings.host}"
     store = f"store {settings.store_place}"
     match settings.command:
         case "connection":
@@ -325,7 +334,11 @@ def announce(settings: Settings) -> None:
 def announce_addresses(settings: Settings) -> None:
     """Log where the ports listen."""
     ports: dict[str, str | int] = {"host": settings.host}
-    ports |= {purpose: getattr(settings, name) for purpose, name in settings.listeners.items()}
+    ports |= {
+        purpose: getattr(settings, name)
+        for purpose, name in settings.listeners.items()
+        if not (settings.unix_socket and name == "port")
+    }
     router = ""
     if settings.has_sockets:
         where = _where(settings.router_address)

@@ -49,6 +49,13 @@ def check_together(settings: Settings) -> None:
     names_no_port = settings.endpoint_port == 0 and not settings.endpoint_url
     if settings.command == "connection" and names_no_port:
         raise StartupError("endpoint_port: a connection node must know the port of the endpoints")
+    if settings.unix_socket:
+        if settings.endpoint_port is not None and settings.command == "serve":
+            raise StartupError("host: a Unix socket takes everything; leave endpoint_port out")
+        if settings.ssl_key:
+            raise StartupError("host: behind a Unix socket the proxy speaks TLS; leave ssl_key out")
+        if settings.command in DAEMONS and not settings.endpoint_url:
+            raise StartupError("host: behind a Unix socket endpoint_url must name the public URL")
     if settings.has_endpoint and settings.client_certs and not settings.ssl_key:
         place = settings.sources["client_certs"].of("client_certs")
         raise StartupError(f"{place}: client certificates need TLS: ssl_key and ssl_cert")

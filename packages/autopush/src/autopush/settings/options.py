@@ -38,11 +38,13 @@ from autopush.settings.declaration import (
 )
 from autopush.settings.value_types import (
     NO_NETWORK,
+    UNIX,
     FernetKeys,
     Fingerprints,
     HeaderText,
     HostName,
     HttpUrl,
+    ListenHost,
     Networks,
     Objects,
     OptionalPort,
@@ -137,10 +139,11 @@ class Settings:
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
     """The strongest place of each given option; for a list its first line."""
 
-    host: HostName = ADDRESSES.option(
+    host: ListenHost = ADDRESSES.option(
         LOOPBACK,
         "address the ports listen on; 0.0.0.0 for every interface, :: for every interface with "
-        "IPv6 too",
+        "IPv6 too; unix:/PATH for a socket in place of the public port, behind a proxy on this "
+        "machine",
         default_text=f"{LOOPBACK}; with `autopush connection` and `autopush endpoint` every "
         "interface, if an ini file of the original is read",
     )
@@ -828,6 +831,16 @@ class Settings:
         return self.errors_url or f"{self.public_endpoint_url}/errors"
 
     @property
+    def unix_socket(self) -> str:
+        """The path of the socket in place of the public port; empty if that is one of TCP."""
+        return self.host.removeprefix(UNIX) if self.host.startswith(UNIX) else ""
+
+    @property
+    def tcp_host(self) -> str:
+        """Where the ports listen that are not a Unix socket."""
+        return LOOPBACK if self.unix_socket else self.host
+
+    @property
     def on_every_interface(self) -> bool:
         return self.host in ALL_INTERFACES
 
@@ -837,7 +850,7 @@ class Settings:
         which other nodes reach this one; every interface if there is no such address.
         """
         if self.router_host or not self.on_every_interface:
-            return self.router_host or self.host
+            return self.router_host or self.tcp_host
         if self.is_only_node:
             return LOOPBACK
         # Other machines cannot reach "localhost": listening elsewhere would only expose it.
@@ -860,7 +873,8 @@ class Settings:
 
         :raises StartupError: it is to be resolved and has no IPv4 address
         """
-        host = self.hostname or (socket.gethostname() if self.on_every_interface else self.host)
+        own = socket.gethostname() if self.on_every_interface else self.tcp_host
+        host = self.hostname or own
         return ipv4_address(host) if self.resolve_hostname else host
 
     @property

@@ -199,9 +199,22 @@ def _parse_fingerprints(text: str) -> NamedTexts:
     return fingerprints
 
 
+UNIX: Final = "unix:"
+"""Before the path of a Unix socket, in place of a host."""
+MAX_SOCKET_PATH: Final = 107
+"""Bytes: see unix(7)."""
+
+
 def _parse_host(text: str) -> str:
     host = canonical_host(text)
     return _valid(host, is_host(host))
+
+
+def _parse_listen_host(text: str) -> str:
+    if not text.startswith(UNIX):
+        return _parse_host(text)
+    path = text.removeprefix(UNIX)
+    return _valid(text, path.startswith("/") and len(path.encode()) <= MAX_SOCKET_PATH)
 
 
 def _parse_store(text: str) -> str:
@@ -298,6 +311,10 @@ HeaderText = Annotated[str, _text("HEADER", "printable ASCII characters", _is_pr
 SentryDsn = Annotated[str, _text("DSN", "https://KEY@HOST/PROJECT", _SENTRY_DSN.fullmatch)]
 HostName = Annotated[
     str, ValueType("HOST", "a host name or address, without scheme and port", _parse_host)
+]
+ListenHost = Annotated[
+    str,
+    ValueType("HOST", "a host name or address, or unix:/PATH of a socket", _parse_listen_host),
 ]
 HttpUrl = Annotated[str, url("http", "https")]
 TableName = Annotated[str, _text("NAME", "3 to 200 letters, digits or _.-", _TABLE.fullmatch)]
