@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from autopush.settings.addresses import is_loopback
-from autopush.settings.declaration import DAEMONS, StartupError
+from autopush.settings.declaration import DAEMONS, ORIGINAL_DAEMONS, StartupError
 from autopush.settings.options import NO_FOLDER, OPTIONS, Settings
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -21,7 +21,9 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "datadog_flush_interval": ("datadog_api_key",),
     "megaphone_api_token": ("megaphone_api_url",),
     "megaphone_poll_interval": ("megaphone_api_url",),
-    "ssl_dh_param": ("ssl_key",),
+    **dict.fromkeys(("acme_email", "acme_directory", "acme_ca", "http_port"), ("domain",)),
+    **dict.fromkeys(("acme_eab_kid", "acme_eab_key"), ("domain",)),
+    "ssl_dh_param": ("domain", "ssl_key"),
 }
 """Option → others, one of which must be given for it to have an effect."""
 
@@ -36,6 +38,8 @@ def check_together(settings: Settings) -> None:
     """Raise StartupError for settings that cannot work, such as two listeners on one port."""
     if settings.data is NO_FOLDER and settings.needs_data_folder:
         raise StartupError("no home folder to keep data in; name a folder with --data")
+    if settings.domain:
+        _check_domain(settings)
     listeners = [(name, getattr(settings, name)) for name in settings.listeners.values()]
     if settings.has_sockets:
         listeners += [("worker_router_port", number) for number in settings.worker_router_ports]
@@ -52,15 +56,34 @@ def check_together(settings: Settings) -> None:
     if settings.unix_socket:
         if settings.endpoint_port is not None and settings.command == "serve":
             raise StartupError("host: a Unix socket takes everything; leave endpoint_port out")
-        if settings.ssl_key:
-            raise StartupError("host: behind a Unix socket the proxy speaks TLS; leave ssl_key out")
+        if settings.has_tls:
+            option = "domain" if settings.domain else "ssl_key"
+            raise StartupError(
+                f"host: behind a Unix socket the proxy speaks TLS; leave {option} out"
+            )
         if settings.command in DAEMONS and not settings.endpoint_url:
             raise StartupError("host: behind a Unix socket endpoint_url must name the public URL")
-    if settings.has_endpoint and settings.client_certs and not settings.ssl_key:
+    if settings.has_endpoint and settings.client_certs and not settings.has_tls:
         place = settings.sources["client_certs"].of("client_certs")
         raise StartupError(f"{place}: client certificates need TLS: ssl_key and ssl_cert")
     if settings.resolve_hostname and settings.command in DAEMONS:
         _ = settings.reachable_host
+
+
+def _check_domain(settings: Settings) -> None:
+    if settings.command in ORIGINAL_DAEMONS:
+        raise StartupError(
+            "domain: only `autopush serve` gets a certificate; others use ssl_cert and ssl_key"
+        )
+    for other in ("ssl_cert", "ssl_key"):
+        if getattr(settings, other):
+            raise StartupError(
+                f"domain: with it the service gets its own certificate: leave out {other}, or "
+                "domain to use that one"
+            )
+    given = [name for name in ("acme_eab_kid", "acme_eab_key") if getattr(settings, name)]
+    if len(given) == 1:
+        raise StartupError(f"{given[0]}: acme_eab_kid and acme_eab_key are given together")
 
 
 def warnings_together(settings: Settings) -> Iterator[str]:

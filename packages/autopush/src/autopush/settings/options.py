@@ -39,6 +39,7 @@ from autopush.settings.declaration import (
 from autopush.settings.value_types import (
     NO_NETWORK,
     UNIX,
+    DomainNames,
     FernetKeys,
     Fingerprints,
     HeaderText,
@@ -59,7 +60,9 @@ from autopush.settings.value_types import (
     SentryDsn,
     StoreUrl,
     TableName,
+    base64_text,
     choice,
+    email_address,
     url,
     whole_number,
     without_password,
@@ -81,6 +84,9 @@ LOGS: Final = Group("Logs", (*ALL_COMMANDS, *SHELL_TOOLS))
 
 PUBLIC_PORT: Final = 8080
 ENDPOINT_PORT: Final = 8082
+HTTPS_PORT: Final = 443
+HTTP_PORT: Final = 80
+LETS_ENCRYPT: Final = "https://acme-v02.api.letsencrypt.org/directory"
 ONE_YEAR: Final = 31_536_000
 BROADCAST_INTERVAL: Final = 300.0
 """Default of `auto_ping_interval` with broadcasts."""
@@ -243,14 +249,14 @@ class Settings:
     endpoint_scheme: HttpScheme = PUBLIC.option(
         "",
         "scheme of the endpoint URLs",
-        default_text="https with ssl_key, else http",
+        default_text="https with domain or ssl_key, else http",
         effective=lambda settings: settings.public_scheme,
     )
     endpoint_hostname: HostName = PUBLIC.option(
         "",
         "host name in the endpoint URLs",
-        default_text=_REACHABLE,
-        effective=lambda settings: settings.endpoint_hostname or settings.reachable_host,
+        default_text=f"the first domain, else {_REACHABLE}",
+        effective=lambda settings: settings.endpoint_hostname or settings.public_host,
     )
     endpoint_url: HttpUrl = PUBLIC.option(
         "",
@@ -283,6 +289,36 @@ class Settings:
         effective=lambda settings: settings.hsts_max_age,
     )
 
+    domain: DomainNames = TLS.of("serve").option(
+        (),
+        "name under which the service is reached, for which it gets and renews a certificate by "
+        "ACME; may be given several times",
+        default_text="none: the certificate is that of ssl_cert",
+    )
+    acme_email: Annotated[str, email_address()] = TLS.of("serve").option(
+        "", "address for the account at the directory", default_text="none is given"
+    )
+    acme_directory: Annotated[str, url("https")] = TLS.of("serve").option(
+        LETS_ENCRYPT,
+        "URL of the directory that issues the certificate; its terms are agreed to",
+    )
+    acme_ca: str = TLS.of("serve").option(
+        "",
+        "PEM file with the CA of the directory's own certificate",
+        default_text="the public CAs",
+    )
+    acme_eab_kid: HeaderText = TLS.of("serve").option(
+        "", "key ID of an account at the directory that was made before (external account binding)"
+    )
+    acme_eab_key: Annotated[str, base64_text()] = TLS.of("serve").option(
+        "", "MAC key that belongs to acme_eab_kid, in base64url", secret=True
+    )
+    http_port: OptionalPort = TLS.of("serve").option(
+        None,
+        "port that answers the directory, which asks port 80 of each domain, and redirects "
+        "everything else to https",
+        default_text="80 with domain",
+    )
     ssl_key: str = TLS.option(
         "",
         "PEM file with the private key of ssl_cert; with both the public ports speak TLS",
@@ -769,7 +805,8 @@ class Settings:
     @property
     def has_one_address(self) -> bool:
         """Whether one public port takes WebSockets and HTTP requests."""
-        return self.has_sockets and self.has_endpoint and self.endpoint_port is None
+        is_whole = self.has_sockets and self.has_endpoint
+        return (is_whole or bool(self.domain)) and self.endpoint_port is None
 
     @property
     def listeners(self) -> dict[str, str]:
@@ -783,10 +820,22 @@ class Settings:
             purposes["endpoint"] = "endpoint_port" if "websocket" in purposes else "port"
         if self.has_sockets:
             purposes["router"] = "router_port"
+        if self.domain:
+            purposes["http"] = "http_port"
         optional = _OPTIONAL_LISTENERS.items()
         return purposes | {
             purpose: option for purpose, option in optional if getattr(self, option) is not None
         }
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether the public ports speak TLS."""
+        return bool(self.domain or self.ssl_key)
+
+    @property
+    def public_host(self) -> str:
+        """The host of the public URLs, where no other one is given."""
+        return self.domain[0] if self.domain else self.reachable_host
 
     @property
     def worker_router_ports(self) -> Sequence[int]:
@@ -803,17 +852,18 @@ class Settings:
     @property
     def public_endpoint_url(self) -> str:
         """Start of every endpoint URL: canonical, no slash at the end."""
-        host = self.endpoint_hostname or self.reachable_host
+        host = self.endpoint_hostname or self.public_host
         return self.endpoint_url or join_url(self.public_scheme, host, self.port_of_endpoints)
 
     @property
     def port_of_endpoints(self) -> int:
         """`endpoint_port` with its default."""
-        return self.endpoint_port or (self.port if self.has_endpoint else ENDPOINT_PORT)
+        is_own = self.has_endpoint or self.domain
+        return self.endpoint_port or (self.port if is_own else ENDPOINT_PORT)
 
     @property
     def public_scheme(self) -> str:
-        return self.endpoint_scheme or ("https" if self.ssl_key else "http")
+        return self.endpoint_scheme or ("https" if self.has_tls else "http")
 
     @property
     def public_websocket_url(self) -> str:
@@ -823,7 +873,7 @@ class Settings:
             address = self.public_endpoint_url.replace("http", "ws", 1)
         elif not address:
             port = self.port if self.has_sockets else PUBLIC_PORT
-            address = join_url("wss" if self.ssl_key else "ws", self.reachable_host, port)
+            address = join_url("wss" if self.has_tls else "ws", self.public_host, port)
         return address if address.count("/") > 2 else address + "/"
 
     @property
@@ -893,7 +943,9 @@ class Settings:
         """All names of this node that are known from the settings and the machine."""
         urls = (self.public_endpoint_url, self.public_websocket_url)
         hosts = {urlsplit(url).hostname or "" for url in urls}
-        return frozenset({self.reachable_host, self.node_name, socket.gethostname(), *hosts})
+        return frozenset(
+            {self.reachable_host, self.node_name, socket.gethostname(), *hosts, *self.domain}
+        )
 
     @property
     def node_host(self) -> str:
@@ -970,9 +1022,9 @@ class Settings:
 
     @property
     def needs_data_folder(self) -> bool:
-        """Whether the store or a key is kept in the data folder."""
+        """Whether the store, a key or a certificate is kept in the data folder."""
         keys_given = self.crypto_key and (self.auth_key or not self.has_endpoint)
-        return self.store_is_in_data_folder or not keys_given
+        return self.store_is_in_data_folder or not keys_given or bool(self.domain)
 
     @property
     def store_first(self) -> bool:

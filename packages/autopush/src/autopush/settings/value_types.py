@@ -53,6 +53,9 @@ _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
 _RATE: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(_UNITS)})")
+_BASE64: Final = re.compile(r"[A-Za-z0-9_+/-]+={0,2}")
+_EMAIL: Final = re.compile(r"[^@\s,<>]+@[A-Za-z0-9.-]+")
+_DOMAIN: Final = re.compile(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?")
 _STORES: Final = (
     "sqlite:///PATH, dynamodb://REGION?endpoint=URL&prefix=TEXT "
     "or postgresql://USER@HOST/DATABASE?schema=NAME"
@@ -282,6 +285,23 @@ def is_sender(text: str) -> bool:
     return True
 
 
+def base64_text() -> ValueType:
+    return _text("KEY", "base64url, as the directory shows it", _BASE64.fullmatch)
+
+
+def email_address() -> ValueType:
+    return _text("ADDRESS", "an address such as admin@example.org", _EMAIL.fullmatch)
+
+
+def is_domain(text: str) -> bool:
+    """A canonical host name of the public DNS: no address, no wildcard, no name without a dot."""
+    return _DOMAIN.fullmatch(text) is not None and is_host(text)
+
+
+def _domain(text: str) -> str:
+    return canonical_host(text) if text else text
+
+
 def is_network(text: str) -> bool:
     """An address, a network in CIDR notation, or `none`."""
     try:
@@ -317,6 +337,15 @@ ListenHost = Annotated[
     ValueType("HOST", "a host name or address, or unix:/PATH of a socket", _parse_listen_host),
 ]
 HttpUrl = Annotated[str, url("http", "https")]
+DomainNames = Annotated[
+    tuple[str, ...],
+    _list_of(
+        is_domain,
+        "host names such as push.example.org, without scheme, port and wildcard",
+        "NAME",
+        read=_domain,
+    ),
+]
 TableName = Annotated[str, _text("NAME", "3 to 200 letters, digits or _.-", _TABLE.fullmatch)]
 StoreUrl = Annotated[
     str, ValueType("URL", _STORES, _parse_store, explains=True, without_secret=without_password)
