@@ -201,15 +201,15 @@ class Directory:
             raise OrderFailed(f"{self._host} did not validate or issue in time") from None
         except requests.exceptions.SSLError as error:
             reason = _ssl_reason(error)
-            words = failures.of_untrusted(self._host, reason, self._wanted.ca)
+            words = failures.of_untrusted(self._host, reason, has_ca=bool(self._wanted.ca))
             raise OrderFailed(words) from None
         except requests.exceptions.Timeout:
             words = f"{self._host} did not answer within {REQUEST_TIMEOUT} s"
             raise OrderFailed(words) from None
         except requests.exceptions.RequestException as error:
             raise OrderFailed(f"{self._host} cannot be reached ({_cause(error)})") from None
-        except OSError as error:  # requests, of the file with the CA
-            raise OrderFailed(f"acme_ca: {failures.shortened(str(error))}") from None
+        except OSError:  # requests, of the file with the CA
+            raise OrderFailed("acme_ca: the file cannot be read") from None
         except (
             errors.Error,
             JoseError,
@@ -248,11 +248,6 @@ class Directory:
             is_validation=is_validation,
             has_eab=bool(self._wanted.eab_kid),
         )
-
-    @property
-    def clock_error(self) -> float:
-        """Seconds that this machine is ahead of the directory."""
-        return self._clock_error
 
 
 def _request(key: str, names: tuple[str, ...]) -> bytes:

@@ -70,14 +70,14 @@ def with_limit(words: str, until: float) -> str:
     return f"{words}; it is tried again at {moment(until)}"
 
 
-def of_untrusted(host: str, reason: str, ca: str) -> str:
+def of_untrusted(host: str, reason: str, *, has_ca: bool) -> str:
     """The directory's own certificate is not accepted, for this reason that OpenSSL gives."""
     if "expired" in reason or "not yet valid" in reason:
         return (
             f"the certificate of {host} is out of date, or the clock of this machine is wrong: "
             f"check `date` ({reason})"
         )
-    what = f"acme_ca, {ca}, does not contain it" if ca else "name its PEM file with acme_ca"
+    what = "it is not in acme_ca" if has_ca else "name its PEM file with acme_ca"
     return f"the certificate of {host} is from an unknown CA: {what} ({reason})"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from autopush.acme.files import CertificateFolder
 from autopush.bridges.discovery import configured_routers, load_routers
 from autopush.bridges.udp_wake import load_waker
 from autopush.clock import Clock
@@ -147,6 +148,8 @@ def needed_extras(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...
         yield "postgresql", "store", ("asyncpg",)
     if settings.sentry_dsn:
         yield "sentry", "sentry_dsn", ("sentry_sdk",)
+    if settings.domain:
+        yield "acme", "domain", ("acme",)
     if settings.has_endpoint and settings.client_certs:
         yield "client-certificates", "client_certs", ("OpenSSL",)
 
@@ -229,12 +232,23 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
 
 def check_tls(subject: Subject) -> Iterator[Finding]:
     """TLS files are readable and match; certificates are valid and for the host."""
-    settings, certificates = subject.settings, Certificates(subject.settings)
-    if not any((settings.ssl_cert, settings.router_ssl_cert, settings.router_ssl_ca)):
+    settings = subject.settings
+    if settings.domain and not CertificateFolder(settings.data).certificate.exists():
+        yield ok(f"the first start orders a certificate for {', '.join(settings.domain)}")
+        return
+    certificates = Certificates(settings)
+    options = (settings.domain, settings.ssl_cert, settings.router_ssl_cert, settings.router_ssl_ca)
+    if not any(options):
         yield ok("not configured: the ports do not speak TLS")
     url = settings.public_endpoint_url if settings.has_endpoint else settings.public_websocket_url
     public = certificates.of("endpoint" if settings.has_endpoint else "websocket")
-    hosts = {"ssl_cert": (public, urlsplit(url).hostname or "")}
+    hosts = {"domain" if settings.domain else "ssl_cert": (public, urlsplit(url).hostname or "")}
+    if settings.domain and (own := certificates.public()) is not None:
+        if own.is_placeholder:
+            hosts.pop("domain")
+            yield fail("no certificate was issued yet", own.failure or "Start the service")
+        elif own.failure:
+            yield warn(f"the last renewal failed: {own.failure}", "It is tried again by itself")
     if settings.has_sockets:
         hosts["router_ssl_cert"] = certificates.of("router"), settings.node_host.strip("[]")
     for option, (tls, host) in hosts.items():

@@ -74,8 +74,10 @@ def certificate_expiry(response: HttpResponse) -> float | None:
 
 _LOOPBACKS: Final = {"0.0.0.0": LOOPBACK, "::": "::1", "0:0:0:0:0:0:0:0": "::1"}  # noqa: S104
 """Where to reach a port that listens on every interface."""
-_SILENT: Final = ("proxied", "memory")
-"""Ports that cannot be asked for `/status`: one expects a PROXY header, one is for debugging."""
+_SILENT: Final = ("http", "proxied", "memory")
+"""Ports that cannot be asked for `/status`: one redirects, one expects a PROXY header, one is for
+debugging.
+"""
 _REFUSALS: Final = {
     errno.EADDRINUSE: PortUse.OTHER,
     errno.EACCES: PortUse.FORBIDDEN,
@@ -151,8 +153,8 @@ async def _port_use(settings: Settings, purpose: str) -> PortUse:
 def port_url(settings: Settings, purpose: str, path: str) -> str:
     """Of a page on a port of this machine."""
     host = _host(settings, purpose)
-    key = settings.router_ssl_key if purpose == "router" else settings.ssl_key
-    scheme = "https" if key and purpose != "metrics" else "http"
+    has_tls = settings.router_ssl_key if purpose == "router" else settings.has_tls
+    scheme = "https" if has_tls and purpose != "metrics" else "http"
     port = getattr(settings, settings.listeners[purpose])
     return join_url(scheme, _LOOPBACKS.get(host, host), port, path)
 
@@ -288,7 +290,7 @@ def _check_host(url: str, clients: str, option: str) -> Iterator[Finding]:
     if is_loopback(parts.hostname or ""):
         yield warn(f"{url} reaches this machine only", f"Set {option} for {clients} elsewhere")
     elif parts.scheme in ("http", "ws"):
-        advice = "Use TLS: a proxy in front of the service, or ssl_key and ssl_cert"
+        advice = "Use TLS: domain, a proxy in front of the service, or ssl_key and ssl_cert"
         yield warn(f"{url} is not encrypted, and browsers refuse it", advice)
 
 

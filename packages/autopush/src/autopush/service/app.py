@@ -116,6 +116,7 @@ class Worker:
                 },
                 broadcasts=service.broadcasts,
                 account_connections=service.account_connections,
+                certificate=lambda: service.certificates.health(clock()),
                 is_alone=self._is_alone,
             ),
         )
@@ -138,6 +139,8 @@ class Worker:
         if parts.accounts is not None:
             self._background.append(parts.accounts.run)
         self._background.append(partial(rotate_monthly, store.rotate))
+        watch = partial(service.certificates.watch, metrics, clock, reports=index == 0)
+        self._background.append(watch)
         sampled: list[tuple[Metric, Callable[[], float]]] = []
         if (endpoint := parts.endpoint) is not None:
             self._endpoint_server = self._serve_endpoint(endpoint)

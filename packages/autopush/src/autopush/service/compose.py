@@ -84,6 +84,7 @@ class IO:
     `instance`, `node_url`: end and beginning of its node ID, see `node_auth`; without WebSockets
     there is none, and every node is another one. `sibling_urls`: the beginning of the node IDs of
     other workers, to their index among the `siblings`. `broadcasts`: versions at the start.
+    `certificate`: what `/health` says of that of the public ports; None without TLS.
     `read_accounts`: None for those in the store. `is_alone`: see `StoreSharing`; None if it is not
     known.
     """
@@ -103,6 +104,7 @@ class IO:
     sibling_urls: Mapping[str, int] = field(default_factory=dict)
     broadcasts: Mapping[str, str] = field(default_factory=dict)
     account_connections: OpenConnections | None = None
+    certificate: Callable[[], Mapping[str, object] | None] = lambda: None
     is_alone: Callable[[], bool] | None = None
     read_accounts: Callable[[], Awaitable[Mapping[str, Account]]] | None = None
     make_nodes: Callable[..., Nodes] = Nodes
@@ -158,6 +160,7 @@ class Parts:
             metrics.shared,
             routers=router_states(settings) if settings.has_endpoint else None,
             unused_uaid=self.placement.unused_uaid(),
+            certificate=io.certificate,
             clock=io.monotonic,
         )
         self.log_check = LogCheck(
@@ -212,7 +215,7 @@ class Parts:
         settings, io = self.settings, self.io
         if not (settings.is_only_node and settings.has_sockets and settings.has_endpoint):
             return ()
-        if settings.workers > 1 and settings.ssl_key:
+        if settings.workers > 1 and settings.has_tls:
             return ()
         ids = {index: instance_url(url, ANY_INSTANCE) for url, index in io.sibling_urls.items()}
         ids[io.index] = self._own_id

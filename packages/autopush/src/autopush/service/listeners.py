@@ -51,8 +51,8 @@ class PassedSocket(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Where the workers listen for one purpose. `ports`: of each worker, 0 for any; `options`: that
-    say so.
+    """Where the workers listen for one purpose. `ports`: of each worker, 0 for any, or only of the
+    first; `options`: that say so.
     """
 
     purpose: str
@@ -95,9 +95,9 @@ def bind(
             [PassedSocket(name, undo.enter_context(sock)) for name, sock in passed], wanted
         )
         for places in wanted:
-            purpose, count = places.purpose, settings.workers
+            purpose, count = places.purpose, len(places.ports)
             if purpose in managed:
-                sockets = [each[purpose] for each in inherited]
+                sockets = [each[purpose] for each in inherited if purpose in each]
             elif purpose in given:
                 enable_keepalive(given[purpose])
                 sockets = _for_each(count, given[purpose], undo)
@@ -111,7 +111,7 @@ def bind(
                 ports[places.options[0]] = port_of(sockets[0])
         undo.pop_all()
     workers = [
-        {name: sockets[index] for name, sockets in taken.items()}
+        {name: sockets[index] for name, sockets in taken.items() if index < len(sockets)}
         for index in range(settings.workers)
     ]
     return settings.with_ports(**ports), workers
@@ -128,7 +128,8 @@ def _places(settings: Settings, purpose: str, option: str) -> _Places:
         host = LOOPBACK
     elif option == "port":
         host = settings.host
-    return _Places(purpose, host, [port] * settings.workers, [option] * settings.workers)
+    count = 1 if purpose == "http" else settings.workers  # no worker accepts there
+    return _Places(purpose, host, [port] * count, [option] * count)
 
 
 def _inherited(inherited: Sequence[Sockets], places: _Places) -> list[socket.socket]:
@@ -138,7 +139,8 @@ def _inherited(inherited: Sequence[Sockets], places: _Places) -> list[socket.soc
     others = inherited[0] if inherited and all(places.ports) else ()
     for former in (places.purpose, *others):
         sockets = [each[former] for each in inherited if former in each]
-        if sockets and all(map(partial(_listens_at, places.host), places.ports, sockets)):
+        is_there = map(partial(_listens_at, places.host), places.ports, sockets)
+        if len(sockets) == len(places.ports) and all(is_there):
             return sockets
     return []
 
@@ -285,12 +287,16 @@ def _bind(
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        reason = error.strerror
+        reason, flag = error.strerror, option.replace("_", "-")
         if error.errno == errno.EADDRINUSE:
-            flag = option.replace("_", "-")
             reason = f"the port is in use; choose another with --{flag}"
             if family == socket.AF_UNIX:
                 reason = "something listens there, or it is no socket"
+        elif error.errno == errno.EACCES and 0 < port < 1024 and family != socket.AF_UNIX:
+            reason = (
+                "ports below 1024 need a right: AmbientCapabilities=CAP_NET_BIND_SERVICE in the "
+                f"unit of systemd, or root; or choose another with --{flag}"
+            )
         where = f"{host} port {port} ({option})" if port and family != socket.AF_UNIX else host
         raise StartupError(f"cannot listen on {where}: {reason}") from None
     return sock

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import uvloop
@@ -28,9 +29,10 @@ from autopush.service.certificates import Certificates
 from autopush.service.data_folder import prepare_data_folder
 from autopush.service.hand_over import HAND_OVER_TIMEOUT
 from autopush.service.listeners import PUBLIC, bind, close, port_of
+from autopush.service.own_certificate import keep_certificate, prepare_certificate
 from autopush.service.sharing import StoreSharing
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
-from autopush.service.supervisor import Supervisor, Watchdog, WorkerSlot
+from autopush.service.supervisor import Companion, Supervisor, Watchdog, WorkerSlot
 from autopush.service.systemd import ServiceManager, passed_sockets
 from autopush.service.upgrade import Predecessor, ServiceUpgrade
 from autopush.service.worker import SERVE_AGAIN, serve
@@ -124,6 +126,8 @@ def run(settings: Settings) -> int:
 
 
 def _run(settings: Settings, stop: StopSignal) -> int:
+    if settings.domain:
+        prepare_certificate(settings)
     certificates = Certificates(settings)
     if settings.no_aws:
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
@@ -223,7 +227,7 @@ def _serve(
 
     def on_upgrade_failed() -> None:
         manager.report_return(time.monotonic())
-        if settings.workers > 1:  # else the worker of this process still uses the former ones
+        if settings.is_supervised:  # else the worker of this process still uses the former ones
             renew_successors()
 
     upgrade = ServiceUpgrade(
@@ -240,7 +244,7 @@ def _serve(
         announce(settings)
         predecessor.report_ready()
 
-    if settings.workers == 1:
+    if not settings.is_supervised:
 
         def on_ready() -> None:
             on_all_ready()
@@ -282,6 +286,11 @@ def _serve(
         manager=manager,
         upgrade=upgrade,
         drain=HAND_OVER_TIMEOUT + settings.upgrade_drain,
+        companion=(
+            Companion("process of the certificate", partial(keep_certificate, service))
+            if settings.domain
+            else None
+        ),
     )
     # Workers share these objects as long as nobody writes to their pages, which a collection does.
     gc.collect()
@@ -314,7 +323,7 @@ def announce(settings: Settings) -> None:
     page = f"start page {settings.public_endpoint_url}/"
     websocket = f"WebSocket {settings.public_websocket_url}"
     node_api = f"node API {settings.node_host}:{settings.router_port}"
-    http = f"HTTP{'S' * bool(settings.ssl_key)} {url_host(settings.host)}:{settings.port}"
+    http = f"HTTP{'S' * settings.has_tls} {url_host(settings.host)}:{settings.port}"
     if settings.unix_socket:
         http = f"HTTP {settings.host}"
     store = f"store {settings.store_place}"
@@ -358,7 +367,9 @@ def _close_unused(service: ServiceContext, index: int) -> None:
             close(pairs)
     close(dict(enumerate(service.successors)))  # of the main process, for the next version
     for number, sockets in enumerate(service.sockets):
-        if number == (index + 1) % service.settings.workers:
+        if number == index:
+            close({name: each for name, each in sockets.items() if name == "http"})
+        elif number == (index + 1) % service.settings.workers:
             close({name: each for name, each in sockets.items() if name not in PUBLIC})
-        elif number != index:
+        else:
             close(sockets)

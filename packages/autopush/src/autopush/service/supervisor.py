@@ -132,6 +132,18 @@ class _WorkerProcess:
         self.restarts = Restarts()
 
 
+class Companion:
+    """A process beside the workers. `run` gets the descriptor that reads end of file when the
+    parent is gone, and returns the exit code. It ends at SIGUSR2 too, and has SIGHUP passed on.
+    """
+
+    def __init__(self, name: str, run: Callable[[int], int]) -> None:
+        self.name, self.run = name, run
+        self.process: ForkProcess | None = None
+        self.started = 0.0
+        self.restarts = Restarts()
+
+
 @dataclass(eq=False)
 class Supervisor:
     """Runs `count` processes of `run_worker`. Make it before any thread or event loop exists.
@@ -156,6 +168,7 @@ class Supervisor:
     manager: ServiceManager
     upgrade: ServiceUpgrade
     drain: float = 0.0
+    companion: Companion | None = None
 
     def __post_init__(self) -> None:
         self._workers = [_WorkerProcess(index) for index in range(self.count)]
@@ -193,13 +206,14 @@ class Supervisor:
                 for worker in self._workers:
                     if worker.restarts.at is not None and worker.restarts.at <= now:
                         self._start(worker, now)
+                self._start_companion(now)
                 self._kill_frozen(now)
-            elif not self._running():
+            elif not self._processes():
                 return self._exit_code
             elif self._kill_at is not None and self._kill_at <= now:
                 self._kill()
             pipes = [worker.ready_pipe for worker in self._workers if worker.ready_pipe]
-            ends = [process.sentinel for _, process in self._running()]
+            ends = [process.sentinel for process in self._processes()]
             if self.upgrade.pipe is not None:
                 ends.append(self.upgrade.pipe)
             if self._is_draining and self.upgrade.successor is not None:
@@ -226,6 +240,9 @@ class Supervisor:
                     self._ended(worker, process)
                 elif worker.ready_pipe in events:
                     self._read_ready(worker)
+            companion = self.companion
+            if companion and companion.process and companion.process.sentinel in events:
+                self._companion_ended(companion, companion.process)
             if not self._all_were_ready and all(worker.is_ready for worker in self._workers):
                 self._all_were_ready = True
                 if self._exit_code is None:
@@ -235,10 +252,23 @@ class Supervisor:
     def _running(self) -> list[tuple[_WorkerProcess, ForkProcess]]:
         return [(each, each.process) for each in self._workers if each.process is not None]
 
+    def _processes(self) -> list[ForkProcess]:
+        """All that run, with the companion's."""
+        processes = [process for _, process in self._running()]
+        if self.companion is not None and self.companion.process is not None:
+            processes.append(self.companion.process)
+        return processes
+
+    def _send_all(self, number: signal.Signals) -> None:
+        for process in self._processes():
+            if process.pid is not None:
+                os.kill(process.pid, number)
+
     def _timeout(self) -> float | None:
         times = [self.manager.due, self.upgrade.due]
         if self._exit_code is None:
             times += [self.watchdog.due, *(worker.restarts.at for worker in self._workers)]
+            times.append(self.companion.restarts.at if self.companion else None)
         else:
             times.append(self._kill_at)
         due = [at for at in times if at is not None]
@@ -247,12 +277,8 @@ class Supervisor:
     def _start(self, worker: _WorkerProcess, now: float) -> None:
         reader, writer = _FORK.Pipe(duplex=False)
         slot = WorkerSlot(worker.index, self._parent_pipe[0], writer, self._reloaded)
-        process = _FORK.Process(target=self._run_child, args=(slot,))
-        # A signal that comes between the fork and the child's own handlers must end the child, not
-        # write into the parent's wake-up pipe, which the child still has.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
-            process.start()
+            process = self._fork(lambda: self.run_worker(slot))
         except OSError as error:
             reader.close()
             reason = error.strerror
@@ -260,12 +286,53 @@ class Supervisor:
             worker.restarts.schedule(now)
             return
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             writer.close()
         worker.process, worker.started, worker.ready_pipe = process, now, reader
         worker.is_replaced, worker.restarts.at = False, None
 
-    def _run_child(self, slot: WorkerSlot) -> None:
+    def _start_companion(self, now: float) -> None:
+        companion = self.companion
+        if companion is None or companion.restarts.at is None or companion.restarts.at > now:
+            return
+        run = companion.run
+        try:
+            companion.process = self._fork(lambda: run(self._parent_pipe[0]))
+        except OSError as error:
+            _log.error(f"Cannot start the {companion.name}", reason=error.strerror)
+            companion.restarts.schedule(now)
+            return
+        companion.started, companion.restarts.at = now, None
+
+    def _companion_ended(self, companion: Companion, process: ForkProcess) -> None:
+        process.join()
+        code, pid = process.exitcode or 0, process.pid
+        process.close()
+        companion.process = None
+        if self._exit_code is not None:
+            return
+        now = time.monotonic()
+        uptime = now - companion.started
+        _log.error(
+            f"The {companion.name} ended and is restarted",
+            pid=pid,
+            cause=_cause(code),
+            uptime=round(uptime, 3),
+            delay=companion.restarts.schedule(now, uptime),
+        )
+
+    def _fork(self, run: Callable[[], int]) -> ForkProcess:
+        """A child that does so. :raises OSError: there is no room for it"""
+        process = _FORK.Process(target=self._run_child, args=(run,))
+        # A signal that comes between the fork and the child's own handlers must end the child, not
+        # write into the parent's wake-up pipe, which the child still has.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        return process
+
+    def _run_child(self, run: Callable[[], int]) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # Ctrl-C reaches the whole group. Only the parent handles it: otherwise a worker could end,
@@ -275,7 +342,7 @@ class Supervisor:
         os.close(self._parent_pipe[1])
         logs.start_background()
         try:
-            sys.exit(self.run_worker(slot))
+            sys.exit(run())
         finally:
             logs.shutdown()
 
@@ -312,7 +379,7 @@ class Supervisor:
             "A worker ended and is restarted",
             worker=worker.index,
             pid=pid,
-            cause=f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}",
+            cause=_cause(code),
             uptime=round(uptime, 3),
             delay=worker.restarts.schedule(now, uptime),
         )
@@ -334,9 +401,7 @@ class Supervisor:
     def _reload(self) -> None:
         logs.reopen()
         self._reloaded = True
-        for _, process in self._running():
-            if process.pid is not None:
-                os.kill(process.pid, signal.SIGHUP)
+        self._send_all(signal.SIGHUP)
 
     def _begin_upgrade(self) -> None:
         if self._exit_code is None and self._all_were_ready:
@@ -353,9 +418,7 @@ class Supervisor:
         self._exit_code = exit_code
         self._is_draining = number == signal.SIGUSR2
         self._kill_at = time.monotonic() + self.grace_period + drain
-        for _, process in self._running():
-            if process.pid is not None:
-                os.kill(process.pid, number)
+        self._send_all(number)
 
     def _serve_again(self) -> None:
         """The next version has failed. Workers that have begun to end are replaced by others."""
@@ -368,12 +431,20 @@ class Supervisor:
             elif worker.process.pid is not None:
                 worker.is_replaced = True
                 os.kill(worker.process.pid, signal.SIGTERM)
+        if self.companion is not None and self.companion.process is None:
+            self.companion.restarts = Restarts(now)
 
     def _kill(self) -> None:
         self._kill_at = None
         for worker, process in self._running():
             _log.error("A worker did not stop in time", worker=worker.index, pid=process.pid)
             process.kill()
+        if self.companion is not None and self.companion.process is not None:
+            self.companion.process.kill()
+
+
+def _cause(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 @contextmanager

@@ -833,6 +833,18 @@ class Settings:
         return bool(self.domain or self.ssl_key)
 
     @property
+    def is_supervised(self) -> bool:
+        """Whether the main process serves nobody itself: there are several workers, or a process
+        for the certificate.
+        """
+        return self.workers > 1 or bool(self.domain)
+
+    @property
+    def https_port(self) -> int:
+        """The port of the URLs that port 80 redirects to."""
+        return urlsplit(self.public_endpoint_url).port or HTTPS_PORT
+
+    @property
     def public_host(self) -> str:
         """The host of the public URLs, where no other one is given."""
         return self.domain[0] if self.domain else self.reachable_host
