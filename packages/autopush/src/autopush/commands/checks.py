@@ -6,7 +6,7 @@ Its findings are what else an operator should know.
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.util import find_spec
@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from autopush.acme.failures import moment
 from autopush.acme.files import CertificateFolder
+from autopush.acme.renewal import listed
 from autopush.bridges.discovery import configured_routers, load_routers
 from autopush.bridges.udp_wake import load_waker
 from autopush.clock import Clock
@@ -27,6 +29,7 @@ from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.version import VERSION, how_to_install
 from keytables import Unavailable
 
+DAY: Final = 86_400.0
 FEW_DAYS: Final = 14
 """Days before its expiry from which a certificate is a warning."""
 AS_USER: Final = "Run this as the user that the service runs as"
@@ -233,22 +236,16 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
 def check_tls(subject: Subject) -> Iterator[Finding]:
     """TLS files are readable and match; certificates are valid and for the host."""
     settings = subject.settings
-    if settings.domain and not CertificateFolder(settings.data).certificate.exists():
-        yield ok(f"the first start orders a certificate for {', '.join(settings.domain)}")
-        return
+    if settings.domain:
+        yield from _check_own_certificate(settings, subject.clock())
+        settings = replace(settings, domain=())
     certificates = Certificates(settings)
-    options = (settings.domain, settings.ssl_cert, settings.router_ssl_cert, settings.router_ssl_ca)
-    if not any(options):
+    options = (settings.ssl_cert, settings.router_ssl_cert, settings.router_ssl_ca)
+    if not (any(options) or subject.settings.domain):
         yield ok("not configured: the ports do not speak TLS")
     url = settings.public_endpoint_url if settings.has_endpoint else settings.public_websocket_url
     public = certificates.of("endpoint" if settings.has_endpoint else "websocket")
-    hosts = {"domain" if settings.domain else "ssl_cert": (public, urlsplit(url).hostname or "")}
-    if settings.domain and (own := certificates.public()) is not None:
-        if own.is_placeholder:
-            hosts.pop("domain")
-            yield fail("no certificate was issued yet", own.failure or "Start the service")
-        elif own.failure:
-            yield warn(f"the last renewal failed: {own.failure}", "It is tried again by itself")
+    hosts = {"ssl_cert": (public, urlsplit(url).hostname or "")}
     if settings.has_sockets:
         hosts["router_ssl_cert"] = certificates.of("router"), settings.node_host.strip("[]")
     for option, (tls, host) in hosts.items():
@@ -256,6 +253,28 @@ def check_tls(subject: Subject) -> Iterator[Finding]:
             yield from _check_certificate(option, tls, host, subject.clock())
     if settings.router_ssl_ca:
         yield ok("router_ssl_ca can be read")
+
+
+def _check_own_certificate(settings: Settings, now: float) -> Iterator[Finding]:
+    """That of `domain`, without making a file."""
+    folder, names = CertificateFolder(settings.data), listed(settings.domain)
+    if not folder.certificate.exists():
+        yield ok(f"the first start orders a certificate for {names}")
+        return
+    served, failure = folder.served(), folder.read().failure
+    if served is None:
+        yield warn(f"{folder.certificate} is damaged", "The start replaces it")
+    elif served.is_placeholder:
+        yield fail(f"no certificate for {names} was issued yet", "Clients trust none until then")
+    elif served.ends < now:
+        yield fail(f"the certificate expired on {moment(served.ends)}", "It is renewed by itself")
+    else:
+        yield ok(f"domain: valid for {(served.ends - now) // DAY:.0f} days")
+        if missing := [name for name in settings.domain if name not in served.names]:
+            yield warn(f"the certificate is not for {listed(missing)}", "The start orders another")
+    if failure is not None:
+        advice = f"It is tried again at {moment(failure.retry_at)}, and by a restart sooner"
+        yield fail(f"the last order failed: {failure.words}", advice)
 
 
 def _check_certificate(option: str, tls: ServerTls, host: str, now: float) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from autopush.bridges.discovery import load_routers
-from autopush.commands.checks import FEW_DAYS, Finding, PortUse, Subject, fail, ok, warn
+from autopush.commands.checks import DAY, FEW_DAYS, Finding, PortUse, Subject, fail, ok, warn
 from autopush.delivery.bridge_contract import RouterError
 from autopush.hosts import join_url
 from autopush.net.frames import accept_key
@@ -26,7 +26,6 @@ from autopush.version import VERSION
 from autopush.webpush.errors import Errno
 from keytables.stores import DynamoUrl, parse_store
 
-DAY: Final = 86_400.0
 
 # ── One request ───────────────────────────────────────────────────────────────────────────────────
 

@@ -8,10 +8,9 @@ from importlib.util import find_spec
 
 import uvloop
 
-from autopush.acme.failures import moment
 from autopush.acme.files import CertificateFolder
 from autopush.acme.process import CertificateJob, serve
-from autopush.acme.renewal import WantedCertificate, listed
+from autopush.acme.renewal import WantedCertificate
 from autopush.acme.sharing import SharedCertificate
 from autopush.net.tls import ClientTls, TlsFileError
 from autopush.service.app import ServiceContext
@@ -39,7 +38,7 @@ def wanted_certificate(settings: Settings) -> WantedCertificate:
 
 
 def prepare_certificate(settings: Settings) -> None:
-    """Have the data folder hold a certificate: its own, or a placeholder, which is logged.
+    """Have the data folder hold a certificate: its own, or a placeholder.
 
     :raises StartupError: a file cannot be used, or the library is missing
     """
@@ -50,21 +49,7 @@ def prepare_certificate(settings: Settings) -> None:
     except TlsFileError as error:
         raise StartupError(f"acme_ca: {error}") from None
     prepare_data_folder(settings.data)
-    folder = CertificateFolder(settings.data)
-    failure = folder.prepare(settings.domain, time.time()).failure
-    served = folder.served()
-    reason = f": {failure.words}" if failure is not None else ""
-    if served is None or served.is_placeholder:
-        _log.warning(
-            "A certificate that no client trusts is served until the directory has issued one",
-            names=listed(settings.domain),
-            directory=settings.acme_directory,
-            last_failure=failure.words if failure else "none",
-        )
-    elif reason:
-        _log.warning(
-            f"The certificate could not be renewed yet{reason}", expires=moment(served.ends)
-        )
+    CertificateFolder(settings.data).prepare(settings.domain, time.time())
 
 
 def keep_certificate(service: ServiceContext, parent_pipe: int) -> int:
