@@ -280,6 +280,15 @@ def test_further_workers_listen_on_the_ports_from_the_one_that_is_given(bound: B
         bound(workers=3, worker_router_port=port_of(other))
 
 
+def test_the_port_of_challenges_is_not_a_worker_s(bound: Bind) -> None:
+    settings, (first, second) = bound(workers=2, domain=("push.example",), http_port=0)
+    assert port_of(first["http"]) == settings.http_port
+    assert "http" not in second
+    same, used = bind(settings, [first, second])
+    assert used == [first, second]
+    assert same.http_port == settings.http_port
+
+
 def test_requested_public_ports_are_shared_too(bound: Bind) -> None:
     port = unused_port()
     settings, workers = bound(workers=2, port=port)

@@ -70,7 +70,19 @@ def until_stopped(slot):
 def on_ready():
     say("ready")
 
-def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0, next=None, drain=0.0):
+def companion(parent_pipe):
+    # Ends on SIGTERM and SIGUSR2, or when the parent is gone.
+    signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])
+    say("companion", os.getpid())
+    while not select.select([parent_pipe], [], [], BEAT)[0]:
+        pass
+    say("orphaned companion")
+    return 0
+
+def supervise(
+    worker, workers=2, grace_period=20.0, watchdog_timeout=0.0, next=None, drain=0.0, beside=None
+):
     sys.exit(
         supervisor.Supervisor(
             worker,
@@ -81,6 +93,7 @@ def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0, next=N
             manager=ServiceManager({}),
             upgrade=ServiceUpgrade([], lambda _: None, command=next),
             drain=drain,
+            companion=supervisor.Companion("companion", beside) if beside else None,
         ).run()
     )
 
@@ -410,6 +423,45 @@ supervise(start, next=[sys.executable, "-c", ready], drain=600)
     assert code == 0
     assert "this version serves again" in err
     assert err.count("ERROR") == 1  # that a worker ended as it was told is none
+
+
+def test_a_companion_is_restarted_and_ends_with_this_version(run: Run) -> None:
+    service = run(
+        """
+ready = '''import json, os, time
+print("next", os.getpid(), flush=True)
+os.write(json.loads(os.environ["INHERITED_BY_AUTOPUSH"])["ready_pipe"], b"ready")
+time.sleep(600)'''
+
+supervise(start, 1, next=[sys.executable, "-c", ready], drain=600, beside=companion)
+"""
+    )
+
+    def pids() -> list[int]:
+        return [int(line[1]) for line in service.lines if line[0] == "companion"]
+
+    service.wait_for_ready()
+    service.wait_for(lambda _: len(pids()) == 1)
+    os.kill(pids()[0], signal.SIGKILL)
+    service.wait_for(lambda _: len(pids()) == 2)
+    service.process.send_signal(signal.SIGUSR2)
+    service.wait_for(lambda lines: any(line[0] == "next" for line in lines))
+    (following,) = (int(line[1]) for line in service.lines if line[0] == "next")
+    while alive(pids()[1]):  # until the parent has waited for it
+        time.sleep(0.01)
+    os.kill(following, signal.SIGKILL)
+    service.wait_for(lambda _: len(pids()) == 3)
+    assert service.errors.count("The companion ended and is restarted") == 1
+    assert service.end()[0] == 0
+    assert not alive(pids()[2])
+
+
+def test_a_companion_notices_when_the_parent_is_killed(run: Run) -> None:
+    service = run("supervise(start, 1, beside=companion)")
+    service.wait_for_ready()
+    service.wait_for(lambda _: service.count("companion") == 1)
+    service.process.kill()
+    service.wait_for(lambda _: service.count("orphaned", "companion") == 1)
 
 
 def test_workers_also_restarted_ones_notice_when_the_parent_is_killed(run: Run) -> None:

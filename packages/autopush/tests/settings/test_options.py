@@ -59,6 +59,8 @@ SAMPLES = {
     "PUBLIC_KEY": Sender().key_text,
     "BOOLEAN": "true",
     "URL": "https://p.example",
+    "DOMAIN": "push.example.org",
+    "EMAIL": "admin@example.org",
     "DSN": "https://key:secret@sentry.example/team/1",
     "JSON": '{"one": {"number": 1}}',
 }

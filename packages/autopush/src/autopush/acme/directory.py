@@ -78,7 +78,7 @@ class Directory:
                     self._client.update_registration(account)
                 return AcmeAccount(pem, known.uri, wanted.email)
             binding = None
-            if wanted.eab_kid:
+            if wanted.eab_kid and wanted.eab_key:
                 binding = messages.ExternalAccountBinding.from_data(
                     self._key.public_key(),
                     wanted.eab_kid,

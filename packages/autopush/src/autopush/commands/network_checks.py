@@ -26,7 +26,6 @@ from autopush.version import VERSION
 from autopush.webpush.errors import Errno
 from keytables.stores import DynamoUrl, parse_store
 
-
 # ── One request ───────────────────────────────────────────────────────────────────────────────────
 
 TIMEOUT: Final = 4.0

@@ -120,7 +120,7 @@ class Certificates:
         return {
             "status": "OK" if is_valid else "NOT OK",
             "names": list(public.names),
-            "days_left": int(self._days_left(now)),
+            "days_left": int(self._seconds_left(now) // DAY),
             **({"failure": public.failure} if public.failure else {}),
         }
 
@@ -128,7 +128,7 @@ class Certificates:
         """Until cancelled, take a new certificate by ACME. `reports`: for one of the workers, which
         says how long the public one is valid.
         """
-        days_left = metrics.gauge(CERTIFICATE_LEFT)
+        left = metrics.gauge(CERTIFICATE_LEFT)
         while True:
             if (stamp := self._present_stamp()) != self._stamp:
                 await asyncio.to_thread(self.reload, clock())
@@ -136,13 +136,13 @@ class Certificates:
                     stamp  # of before: if the file has changed meanwhile, it is read again
                 )
             if reports:
-                days_left.set(self._days_left(clock()))
+                left.set(self._seconds_left(clock()))
             await asyncio.sleep(until_next(WATCH_INTERVAL, time.monotonic()))
 
-    def _days_left(self, now: float) -> float:
+    def _seconds_left(self, now: float) -> float:
         for options, tls in self._servers.items():
             if options.certificate != _ROUTER.certificate and not self._is_placeholder:
-                return (tls.expires.timestamp() - now) / DAY
+                return tls.expires.timestamp() - now
         return 0.0
 
     def _find_placeholder(self) -> bool:

@@ -312,6 +312,9 @@ class Supervisor:
             return
         now = time.monotonic()
         uptime = now - companion.started
+        if code == 0:  # told to end for a next version, which has failed
+            companion.restarts.schedule(now, uptime)
+            return
         _log.error(
             f"The {companion.name} ended and is restarted",
             pid=pid,

@@ -22,7 +22,8 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "megaphone_api_token": ("megaphone_api_url",),
     "megaphone_poll_interval": ("megaphone_api_url",),
     **dict.fromkeys(("acme_email", "acme_directory", "acme_ca", "http_port"), ("domain",)),
-    **dict.fromkeys(("acme_eab_kid", "acme_eab_key"), ("domain",)),
+    "acme_eab_kid": ("acme_eab_key",),
+    "acme_eab_key": ("acme_eab_kid",),
     "ssl_dh_param": ("domain", "ssl_key"),
 }
 """Option → others, one of which must be given for it to have an effect."""
@@ -71,19 +72,17 @@ def check_together(settings: Settings) -> None:
 
 
 def _check_domain(settings: Settings) -> None:
+    problem = ""
     if settings.command in ORIGINAL_DAEMONS:
-        raise StartupError(
-            "domain: only `autopush serve` gets a certificate; others use ssl_cert and ssl_key"
-        )
+        problem = "only `autopush serve` gets a certificate; others use ssl_cert and ssl_key"
     for other in ("ssl_cert", "ssl_key"):
         if getattr(settings, other):
-            raise StartupError(
-                f"domain: with it the service gets its own certificate: leave out {other}, or "
-                "domain to use that one"
+            problem = (
+                f"with it the service gets its own certificate: leave out {other}, or domain to "
+                "use that one"
             )
-    given = [name for name in ("acme_eab_kid", "acme_eab_key") if getattr(settings, name)]
-    if len(given) == 1:
-        raise StartupError(f"{given[0]}: acme_eab_kid and acme_eab_key are given together")
+    if problem:
+        raise StartupError(settings.located(f"domain: {problem}"))
 
 
 def warnings_together(settings: Settings) -> Iterator[str]:

@@ -322,7 +322,7 @@ class Settings:
     ssl_key: str = TLS.option(
         "",
         "PEM file with the private key of ssl_cert; with both the public ports speak TLS",
-        default_text="none: the public ports do not speak TLS",
+        default_text="none: without domain the public ports do not speak TLS",
     )
     ssl_cert: str = TLS.option(
         "", "PEM file with the certificate of the public ports, and those that lead to its CA"

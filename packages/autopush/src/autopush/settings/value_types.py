@@ -290,7 +290,7 @@ def base64_text() -> ValueType:
 
 
 def email_address() -> ValueType:
-    return _text("ADDRESS", "an address such as admin@example.org", _EMAIL.fullmatch)
+    return _text("EMAIL", "an address such as admin@example.org", _EMAIL.fullmatch)
 
 
 def is_domain(text: str) -> bool:
@@ -342,7 +342,7 @@ DomainNames = Annotated[
     _list_of(
         is_domain,
         "host names such as push.example.org, without scheme, port and wildcard",
-        "NAME",
+        "DOMAIN",
         read=_domain,
     ),
 ]

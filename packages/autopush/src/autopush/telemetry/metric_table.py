@@ -137,7 +137,7 @@ CERTIFICATE_LEFT: Final = _gauge(
     "certificate.left",
     "how long the certificate of the public ports is valid; 0 without TLS, and until the first one "
     "by ACME is issued",
-    "days",
+    "seconds",
 )
 
 LOG_LOST: Final = _counter(
