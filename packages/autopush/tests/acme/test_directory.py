@@ -142,6 +142,17 @@ async def test_an_unknown_ca_is_named_and_the_option(pebble: Pebble, tmp_path: P
     assert "acme_ca" in await failure(WantedCertificate(NAMES, pebble.url, ca=missing))
 
 
+async def test_a_directory_that_was_set_up_anew_does_not_know_the_account(tmp_path: Path) -> None:
+    with Pebble(tmp_path, unused_port()).running() as pebble:
+        directory = await asyncio.to_thread(Directory, wanted(pebble))
+        account = await asyncio.to_thread(directory.sign_in, None)
+        pebble.stop()
+        pebble.start()
+        with pytest.raises(OrderFailed) as caught:
+            await asyncio.to_thread(order, wanted(pebble), {}, account)
+    assert caught.value.is_account_gone
+
+
 async def test_an_external_account_is_bound(tmp_path: Path) -> None:
     with Pebble(tmp_path, unused_port(), needs_eab=True).running() as pebble:
         answers: dict[str, str] = {}

@@ -174,6 +174,17 @@ async def test_an_order_that_is_gone_meanwhile_is_placed_anew(
     assert job.folder.read().certificate
 
 
+async def test_an_account_that_the_directory_does_not_know_is_made_anew(
+    job: CertificateJob, clock: ManualClock, directory: FakeDirectory
+) -> None:
+    await job.look()
+    clock.advance(65 * DAY)
+    directory.steps.clear()
+    directory.fails["place"] = OrderFailed("no such account", is_account_gone=True)
+    await job.look()
+    assert directory.steps == ["place", "account", "place", "answers", "complete"]
+
+
 async def test_a_failure_keeps_what_there_is_and_is_tried_again_later(
     job: CertificateJob, clock: ManualClock, directory: FakeDirectory
 ) -> None:

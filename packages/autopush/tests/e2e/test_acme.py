@@ -36,7 +36,7 @@ async def connected(running: Service, tls: ssl.SSLContext, name: str = NAMES[0])
 
 def serial(agent: UserAgent) -> str:
     tls = cast(ssl.SSLObject, agent.socket.transport.get_extra_info("ssl_object"))
-    return cast(dict[str, Any], tls.getpeercert())["serialNumber"]
+    return str(cast(dict[str, Any], tls.getpeercert())["serialNumber"])
 
 
 async def health(running: Service, tls: ssl.SSLContext | bool) -> dict[str, Any]:

@@ -193,9 +193,11 @@ class Directory:
         except errors.IssuanceError as error:
             raise OrderFailed(self._problem(error.error), is_order_gone=True) from None
         except messages.Error as error:
-            is_gone = is_order and error.code in _GONE
             raise OrderFailed(
-                self._problem(error), self._retry_after, is_order_gone=is_gone
+                self._problem(error),
+                self._retry_after,
+                is_order_gone=is_order and error.code in _GONE,
+                is_account_gone=error.code == "accountDoesNotExist",
             ) from None
         except errors.TimeoutError:
             raise OrderFailed(f"{self._host} did not validate or issue in time") from None

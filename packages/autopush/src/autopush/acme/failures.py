@@ -42,15 +42,21 @@ _OF_VALIDATION: Final = frozenset({"unauthorized"})
 
 class OrderFailed(Exception):  # noqa: N818 - an outcome, as `LeaseLost`
     """The text is for the operator, and without secrets. `retry_after`: seconds, as the directory
-    asks, or None. `is_order_gone`: it is to be placed anew.
+    asks, or None. `is_order_gone`: it is to be placed anew; `is_account_gone`: so is the account.
     """
 
     def __init__(
-        self, words: str, retry_after: float | None = None, *, is_order_gone: bool = False
+        self,
+        words: str,
+        retry_after: float | None = None,
+        *,
+        is_order_gone: bool = False,
+        is_account_gone: bool = False,
     ) -> None:
         super().__init__(words)
         self.retry_after = retry_after
         self.is_order_gone = is_order_gone
+        self.is_account_gone = is_account_gone
 
 
 def of_problem(

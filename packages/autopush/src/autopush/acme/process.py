@@ -84,6 +84,10 @@ class CertificateJob:
                 _log.error("No certificate can be ordered", reason=str(error), delay=round(pause))
             except LeaseLost:
                 pause = SHARED_PAUSE
+            except Exception as error:  # noqa: BLE001 - a restart would order again at once
+                errors += 1
+                pause = renewal.RETRIES.delay(errors)
+                _log.exception("Unexpected error", error=error, where="certificate")
             await asyncio.sleep(pause)
 
     async def look(self) -> float:
@@ -169,7 +173,14 @@ class CertificateJob:
         names = listed(wanted.names)
         _log.info("A certificate is ordered", names=names, reason=self._reason(state))
         try:
-            await self._take_steps(state)
+            try:
+                await self._take_steps(state)
+            except OrderFailed as error:
+                if not (error.is_account_gone and wanted.directory in state.accounts):
+                    raise
+                del state.accounts[wanted.directory]
+                state.order = None
+                await self._take_steps(state)
         except OrderFailed as error:
             if error.is_order_gone:
                 state.order = None
