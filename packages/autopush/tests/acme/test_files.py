@@ -87,4 +87,5 @@ def test_a_certificate_outlives_its_state(folder: CertificateFolder, tmp_path: P
     folder.write(AcmeState({"https://directory.example/": AcmeAccount("key", "uri")}, None, pem))
     (folder.path / "state.json").write_text('{"accounts": ')
     assert folder.prepare(NAMES, NOW) == AcmeState()
+    assert (folder.path / "state.damaged").read_text() == '{"accounts": '
     assert folder.certificate.read_text() == pem

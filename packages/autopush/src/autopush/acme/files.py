@@ -83,6 +83,7 @@ class CertificateFolder:
             self.path.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise _unusable(self.path, error) from None
+        self._put_damaged_aside()
         state = self.read()
         present = self._text(self.certificate)
         for pem in (state.certificate, present):
@@ -100,17 +101,18 @@ class CertificateFolder:
 
     def read(self) -> AcmeState:
         """Without a file, or with one that is damaged, an empty state."""
+        return _decoded(self._text(self._state)) or AcmeState()
+
+    def _put_damaged_aside(self) -> None:
         text = self._text(self._state)
-        if not text:
-            return AcmeState()
+        if not text or _decoded(text) is not None:
+            return
+        aside = self._state.with_suffix(".damaged")
         try:
-            return msgspec.json.decode(text, type=AcmeState)
-        except msgspec.MsgspecError as error:
-            # The text of the error may hold a part of a key.
-            _log.error(
-                "A damaged file is replaced", file=str(self._state), error=type(error).__name__
-            )
-            return AcmeState()
+            self._state.replace(aside)
+        except OSError as error:
+            raise _unusable(self._state, error) from None
+        _log.error("A damaged file is put aside", file=str(self._state), to=aside.name)
 
     def write(self, state: AcmeState) -> None:
         """Save it; a new certificate in it is served from now on."""
@@ -134,6 +136,13 @@ class CertificateFolder:
             write_private(path, text, self._data)
         except OSError as error:
             raise _unusable(path, error) from None
+
+
+def _decoded(text: str) -> AcmeState | None:
+    try:
+        return msgspec.json.decode(text, type=AcmeState)
+    except msgspec.MsgspecError:  # its text may hold a part of a key
+        return None
 
 
 def facts_of(pem: str) -> CertificateFacts | None:

@@ -1,12 +1,13 @@
 """Port 80: answers challenges of ACME (RFC 8555 section 8.3), and redirects all else to https."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from autopush.net.http_messages import Request, Response
 
 CHALLENGES: Final = "/.well-known/acme-challenge/"
-MAX_TOKEN: Final = 200
+TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 FindAnswer = Callable[[str], Awaitable[str | None]]
 """From the token of a challenge to its key authorization."""
@@ -23,7 +24,7 @@ class Port80:
     async def __call__(self, request: Request) -> Response:
         if request.path.startswith(CHALLENGES):
             token = request.path.removeprefix(CHALLENGES)
-            answer = await self._find_answer(token) if 0 < len(token) <= MAX_TOKEN else None
+            answer = await self._find_answer(token) if TOKEN.fullmatch(token) else None
             if answer is None:
                 return plain(404, "no such challenge")
             return Response(200, answer.encode(), content_type="application/octet-stream")

@@ -36,14 +36,12 @@ from keytables.lease import LeaseLost
 if TYPE_CHECKING:  # it imports the library
     from autopush.acme.directory import Directory
 
-LONGEST_PAUSE: Final = 3600.0
-"""Seconds after which the clock is read again: it may have been set."""
-SHARED_PAUSE: Final = 30.0
-"""Seconds between two looks at what another node of the cluster has ordered."""
+PAUSES: Final = (0.1, 3600.0)
+"""Shortest and longest pause between two looks, in seconds: the clock may have been set."""
+SHARED_PAUSES: Final = (2.0, 30.0)
+"""The same in a cluster, where another node may have ordered."""
 MAX_CONNECTIONS: Final = 1000
 """To port 80."""
-ANSWERS_AGE: Final = 1.0
-"""Seconds for which the challenges of another node are not read again."""
 
 _log = logs.get(__name__)
 
@@ -65,7 +63,7 @@ class CertificateJob:
     open_directory: Callable[[WantedCertificate], "Directory"] = _open
     _answers: dict[str, str] = field(default_factory=dict)
     _revision: int = -1
-    _answers_until: float = 0.0
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -83,7 +81,7 @@ class CertificateJob:
                 pause = renewal.RETRIES.delay(errors)
                 _log.error("No certificate can be ordered", reason=str(error), delay=round(pause))
             except LeaseLost:
-                pause = SHARED_PAUSE
+                pause = SHARED_PAUSES[1]
             except Exception as error:  # noqa: BLE001 - a restart would order again at once
                 errors += 1
                 pause = renewal.RETRIES.delay(errors)
@@ -107,13 +105,11 @@ class CertificateJob:
 
     async def find_answer(self, token: str) -> str | None:
         """To the challenge of this token."""
-        if self.shared is not None and token not in self._answers:
-            now = asyncio.get_running_loop().time()
-            if now < self._answers_until:
-                return None
-            self._answers_until = now + ANSWERS_AGE
-            return (await self.shared.read()).challenges.get(token)
-        return self._answers.get(token)
+        answer = self._answers.get(token)
+        if answer is None and self.shared is not None:
+            async with self._reading:  # anybody may ask: one read at a time
+                answer = (await self.shared.read()).challenges.get(token)
+        return answer
 
     # ── what is due ──────────────────────────────────────────────────────────────────────────────
 
@@ -133,8 +129,8 @@ class CertificateJob:
         due = [self._retry_at(state)]
         if facts is not None and not self._reason(state):
             due = [facts.renew_at(state.suggested), state.ask_at]
-        longest = LONGEST_PAUSE if self.shared is None else SHARED_PAUSE
-        return min(max(0.0, min(due) - self.clock()) + 0.1, longest)
+        shortest, longest = PAUSES if self.shared is None else SHARED_PAUSES
+        return min(max(shortest, min(due) - self.clock()), longest)
 
     async def _present(self) -> AcmeState:
         state = self.folder.read()
@@ -223,6 +219,7 @@ class CertificateJob:
             except OrderFailed as error:
                 if not error.is_order_gone:
                     raise
+                _log.info("The order of an earlier process is placed anew", reason=str(error))
         if not pem:
             state.order = await asyncio.to_thread(directory.place)
             await self._save(state)

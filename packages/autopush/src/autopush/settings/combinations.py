@@ -75,12 +75,11 @@ def _check_domain(settings: Settings) -> None:
     problem = ""
     if settings.command in ORIGINAL_DAEMONS:
         problem = "only `autopush serve` gets a certificate; others use ssl_cert and ssl_key"
-    for other in ("ssl_cert", "ssl_key"):
-        if getattr(settings, other):
-            problem = (
-                f"with it the service gets its own certificate: leave out {other}, or domain to "
-                "use that one"
-            )
+    if settings.ssl_cert or settings.ssl_key:
+        problem = (
+            "with it the service gets its own certificate: leave out ssl_cert and ssl_key, or "
+            "domain to use those files"
+        )
     if problem:
         raise StartupError(settings.located(f"domain: {problem}"))
 
