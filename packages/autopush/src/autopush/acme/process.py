@@ -260,6 +260,7 @@ async def serve(
     if stop.is_set():
         return
     locked.result()
+    job.folder.prepare(job.wanted.names, job.clock())  # the other one may have written meanwhile
     wheel = TimerWheel(loop)
     server = HttpServer(
         Port80(job.wanted.names, https_port, job.find_answer),
