@@ -13,7 +13,6 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from support.certificates import LOOPBACK, Authority
 from support.paths import ROOT
@@ -30,12 +29,10 @@ REFUSED = "refused.example"
 
 class Pebble:
     """`url`: of the directory, whose CA is in the file `ca`. `http_port`: where it asks for answers
-    to its challenges. `seconds`: how long a certificate is valid.
+    to its challenges.
     """
 
-    def __init__(
-        self, folder: Path, http_port: int, *, seconds: int = 90 * 86_400, needs_eab: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, http_port: int, *, needs_eab: bool = False) -> None:
         self.http_port = http_port
         self._authority = Authority(folder)
         self.ca = self._authority.path
@@ -59,7 +56,7 @@ class Pebble:
                         "externalAccountMACKeys": {EAB_KID: EAB_KEY} if needs_eab else {},
                         "domainBlocklist": [REFUSED],
                         "keyAlgorithm": "ecdsa",
-                        "profiles": {"default": {"description": "", "validityPeriod": seconds}},
+                        "profiles": {"default": {"description": "", "validityPeriod": 90 * 86_400}},
                     }
                 }
             )
@@ -104,23 +101,6 @@ class Pebble:
         root = _get(f"{self._management}/roots/0", self.client()).decode()
         return ssl.create_default_context(cadata=root)
 
-    def point(self, name: str, *addresses: str) -> None:
-        """Have a name resolve to these addresses; the others resolve to loopback."""
-        _post(f"http://{LOOPBACK}:{self._dns_management}/clear-a", {"host": f"{name}."})
-        if addresses:
-            question = {"host": f"{name}.", "addresses": list(addresses)}
-            _post(f"http://{LOOPBACK}:{self._dns_management}/add-a", question)
-
-    def unresolved(self, name: str) -> None:
-        """Have the DNS fail for a name."""
-        _post(f"http://{LOOPBACK}:{self._dns_management}/set-servfail", {"host": f"{name}."})
-
-    def suggest_renewal(self, certificate: str, start: str, end: str) -> None:
-        """Of a certificate, PEM: between these times, RFC 3339."""
-        window = {"suggestedWindow": {"start": start, "end": end}}
-        document = {"certificate": certificate, "ariResponse": json.dumps(window)}
-        _post(f"{self._management}/set-renewal-info/", document, self.client())
-
 
 def _wait_until_answered(url: str, context: ssl.SSLContext | None) -> None:
     until = time.monotonic() + START_TIMEOUT
@@ -141,8 +121,3 @@ def _get(url: str, context: ssl.SSLContext | None) -> bytes:
     with urllib.request.urlopen(url, timeout=30, context=context) as answer:
         body: bytes = answer.read()
         return body
-
-
-def _post(url: str, document: dict[str, Any], context: ssl.SSLContext | None = None) -> None:
-    request = urllib.request.Request(url, json.dumps(document).encode(), method="POST")
-    urllib.request.urlopen(request, timeout=30, context=context).close()

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from autopush.acme.directory import Directory
-from autopush.acme.failures import OrderFailed
+from autopush.acme.failures import OrderFailed, moment
 from autopush.acme.files import AcmeAccount, CertificateFolder, PlacedOrder, facts_of
 from autopush.acme.process import SHARED_PAUSES, CertificateJob
 from autopush.acme.renewal import RETRIES, WantedCertificate
@@ -213,6 +213,7 @@ async def test_a_rate_limit_is_waited_for(job: CertificateJob, directory: FakeDi
     failure = job.folder.read().failure
     assert failure is not None
     assert failure.retry_at == job.clock() + 2 * 3600.0
+    assert failure.words.endswith(f" until {moment(failure.retry_at)}")
 
 
 async def test_one_that_is_due_at_once_is_not_ordered_for_ever(

@@ -73,7 +73,7 @@ def of_problem(
 
 def with_limit(words: str, until: float) -> str:
     """`until`: seconds since the epoch."""
-    return f"{words}; it is tried again at {moment(until)}"
+    return f"{words} until {moment(until)}"
 
 
 def of_untrusted(host: str, reason: str, *, has_ca: bool) -> str:

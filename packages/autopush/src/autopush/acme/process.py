@@ -180,13 +180,15 @@ class CertificateJob:
         except OrderFailed as error:
             if error.is_order_gone:
                 state.order = None
-            key, now = renewal.wanted_key(wanted), self.clock()
-            state.failure = renewal.failed(state.failure, str(error), now, key, error.retry_after)
+            key, now, words = renewal.wanted_key(wanted), self.clock(), str(error)
+            if error.retry_after is not None:
+                words = failures.with_limit(words, now + error.retry_after)
+            state.failure = renewal.failed(state.failure, words, now, key, error.retry_after)
             await self._save(state)
             _log.error(
                 "No certificate was issued; what is there is served on",
                 names=names,
-                reason=str(error),
+                reason=words,
                 next_attempt=failures.moment(state.failure.retry_at),
             )
         else:
