@@ -119,9 +119,9 @@ class EndpointApp:
     headers: CommonHeaders
     clients: "ListedClients | None"
     websocket_url: str
-    max_requests: int
     forwarding: Forwarding | None = None
-    matrix: MatrixGateway | None = None
+    max_requests: int = field(init=False)
+    matrix: MatrixGateway | None = field(default=None, init=False)
     websockets: UpgradeHandler | None = None
     in_progress: int = field(default=0, init=False)
 

@@ -71,7 +71,7 @@ class Dockerflow:
         self._store = StoreHealth(store, metrics, uaid=unused_uaid, clock=clock)
         self._metrics = metrics
         self._version = version_page(VERSION_FILE)
-        self._routers = routers
+        self.routers = routers
         self._certificate = certificate
         self._clock = clock
         self._store_timeout = store_timeout
@@ -105,9 +105,9 @@ class Dockerflow:
         }
         if (certificate := self._certificate()) is not None:
             document["certificate"] = certificate
-        if self._routers is not None:
+        if self.routers is not None:
             document["request_count"] = int(self._metrics.total(REQUESTS_IN_FLIGHT)[0])
-            document["routers"] = self._routers
+            document["routers"] = self.routers
         return responses.json(200 if ok else 503, document)
 
 

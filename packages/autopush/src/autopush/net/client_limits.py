@@ -29,7 +29,10 @@ class TrustedProxies:
     no address, "".
     """
 
-    def __init__(self, networks: Iterable[str]) -> None:
+    def __init__(self, networks: Iterable[str] = ()) -> None:
+        self.set(networks)
+
+    def set(self, networks: Iterable[str]) -> None:
         self._networks = tuple(map(ip_network, networks))
         # Parsing an address costs more than the rest of counting a connection.
         self._limit_key = lru_cache(MAX_KEYS)(self._new_limit_key)
@@ -140,9 +143,9 @@ class ConnectionLimits:
         max_per_address: int = 0,
         on_refused: Callable[[str, str], object] | None = None,
     ) -> None:
-        self._proxies = proxies or TrustedProxies(())
-        self._max = max_connections
-        self._max_per_address = max_per_address
+        self._proxies = proxies or TrustedProxies()
+        self.max_connections = max_connections
+        self.max_per_address = max_per_address
         self._on_refused = on_refused
         self._by_key: dict[str, int] = {}
         self._servers: list[HasIdleConnections] = []
@@ -150,7 +153,7 @@ class ConnectionLimits:
 
     @property
     def addresses(self) -> int:
-        """Client addresses (keys) with open connections; 0 without a limit per address."""
+        """Client addresses (keys) with open connections."""
         return len(self._by_key)
 
     def add_server(self, server: HasIdleConnections) -> None:
@@ -168,7 +171,8 @@ class ConnectionLimits:
         """
         key = self._proxies.limit_key(address)
         self._check_address(key, address)
-        if self._max and self.open >= self._max and not self._close_idle():
+        most = self.max_connections
+        if most and self.open >= most and not self._close_idle():
             raise self.refusal("tcp_connections", address)
         self.open += 1
         self._add(key)
@@ -209,16 +213,16 @@ class ConnectionLimits:
         return ConnectionRefused(503, TOO_MANY)
 
     def _check_address(self, key: str, address: str) -> None:
-        limit = self._max_per_address
+        limit = self.max_per_address
         if limit and self._by_key.get(key, 0) >= limit:
             raise self.refusal("address_connections", address)
 
     def _add(self, key: str) -> None:
-        if key and self._max_per_address:
+        if key:  # without a limit too: there may be one later
             self._by_key[key] = self._by_key.get(key, 0) + 1
 
     def _remove(self, key: str) -> None:
-        if key and self._max_per_address:
+        if key:
             left = self._by_key[key] - 1
             if left:
                 self._by_key[key] = left
@@ -255,7 +259,7 @@ class BufferedBytes:
     """
 
     def __init__(self, limit: int = 0, on_given_up: Callable[[], object] | None = None) -> None:
-        self._limit = limit
+        self.limit = limit
         self._on_given_up = on_given_up
         self._held: OrderedDict[HoldsBytes, int] = OrderedDict()
         self.total = 0  # bytes
@@ -270,7 +274,7 @@ class BufferedBytes:
             return
         self.total += size - self._held.get(connection, 0)
         self._held[connection] = size
-        while self._limit and self.total > self._limit:
+        while self.limit and self.total > self.limit:
             oldest, held = self._held.popitem(last=False)
             self.total -= held
             if self._on_given_up is not None:

@@ -166,15 +166,21 @@ class Certificates:
             for warning in tls.warnings(now):
                 _log.warning(f"{options.certificate}: {warning}")
 
-    def reload(self, now: float) -> None:
-        """Read all files again, for new connections; may run in a thread. `now`: epoch seconds."""
+    def reload(self, now: float) -> list[str]:
+        """Read all files again, for new connections; may run in a thread. `now`: epoch seconds.
+
+        Returns what cannot be used, each with its option.
+        """
+        problems = []
         for options, tls in self._servers.items():
             try:
                 tls.reload()
             except TlsFileError as error:
+                option = getattr(options, error.part)
+                problems.append(f"{option}: {error}; the former one stays in use")
                 _log.error(
                     "A certificate cannot be used; the former one stays in use",
-                    option=getattr(options, error.part),
+                    option=option,
                     reason=str(error),
                 )
             else:
@@ -187,6 +193,7 @@ class Certificates:
         try:
             self.nodes.reload()
         except TlsFileError as error:
+            problems.append(f"router_ssl_ca: {error}; the former ones stay in use")
             _log.error(
                 "The CAs of other nodes cannot be read; the former ones stay in use",
                 option="router_ssl_ca",
@@ -194,6 +201,7 @@ class Certificates:
             )
         self._is_placeholder = self._find_placeholder()
         self.warn(now)
+        return problems
 
 
 def _load(settings: Settings, options: _Options) -> ServerTls | None:

@@ -30,6 +30,7 @@ from autopush.service.data_folder import prepare_data_folder
 from autopush.service.hand_over import HAND_OVER_TIMEOUT
 from autopush.service.listeners import PUBLIC, bind, close, port_of
 from autopush.service.own_certificate import keep_certificate, prepare_certificate
+from autopush.service.reload import Reloading
 from autopush.service.sharing import StoreSharing
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
 from autopush.service.supervisor import Companion, Supervisor, Watchdog, WorkerSlot
@@ -111,21 +112,22 @@ class StopSignal:
         self._cancel()
 
 
-def run(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code.
+def run(settings: Settings, read: Callable[[], Settings]) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. `read`: the settings again, checked.
 
     :raises StartupError: the start failed
     """
     stop = StopSignal()
     try:
         with stop.handled():
-            return _run(settings, stop)
+            return _run(settings, read, stop)
     except StartStopped:
         _log.info("Stopped during the start")
         return 0
 
 
-def _run(settings: Settings, stop: StopSignal) -> int:
+def _run(settings: Settings, read: Callable[[], Settings], stop: StopSignal) -> int:
+    started = settings
     if settings.domain:
         prepare_certificate(settings)
     certificates = Certificates(settings)
@@ -187,7 +189,8 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         account_connections=OpenConnections(settings.workers),
     )
     with closing(ServiceManager()) as manager:
-        return _serve(service, manager, predecessor, stop)
+        reloading = Reloading(settings, started, read)
+        return _serve(service, manager, predecessor, reloading, stop)
 
 
 def _saved(settings: Settings, keys: ServiceKeys, stop: StopSignal) -> ServiceKeys:
@@ -209,7 +212,11 @@ def _saved(settings: Settings, keys: ServiceKeys, stop: StopSignal) -> ServiceKe
 
 
 def _serve(
-    service: ServiceContext, manager: ServiceManager, predecessor: Predecessor, stop: StopSignal
+    service: ServiceContext,
+    manager: ServiceManager,
+    predecessor: Predecessor,
+    reloading: Reloading,
+    stop: StopSignal,
 ) -> int:
     settings = service.settings
     metrics = service.metrics
@@ -221,6 +228,12 @@ def _serve(
         if service.account_connections is not None:
             service.account_connections.clear(index)
         instances[index] = new_instance()
+
+    def present() -> ServiceContext:
+        """With the settings of the last reload, for a worker that begins after it."""
+        now = reloading.settings
+        broadcasts = service.broadcasts if now.has_broadcasts_of(settings) else {}
+        return replace(service, settings=now, broadcasts=broadcasts)
 
     def renew_successors() -> None:
         successors[:] = add_successors(service.siblings)
@@ -253,7 +266,7 @@ def _serve(
         logs.start_background()
         with closing(upgrade):
             while True:
-                serving = serve(service, 0, on_ready, upgrade=upgrade)
+                serving = serve(present(), 0, on_ready, reloads=reloading, upgrade=upgrade)
                 code = stop.run(serving, uvloop.new_event_loop)
                 if code != SERVE_AGAIN:
                     return code
@@ -265,11 +278,12 @@ def _serve(
         _close_unused(service, slot.index)
         try:
             serving = serve(
-                service,
+                present(),
                 slot.index,
                 slot.report_ready,
                 parent_pipe=slot.parent_pipe,
-                reload=slot.reload,
+                reloads=slot.messages,
+                has_reloaded=slot.has_reloaded,
             )
             return stop.run(serving, uvloop.new_event_loop)
         except StartupError as error:
@@ -284,6 +298,7 @@ def _serve(
         on_ended=on_ended,
         watchdog=Watchdog(settings.watchdog_timeout, lambda: metrics.per_worker(WORKER_HEARTBEAT)),
         manager=manager,
+        reloading=reloading,
         upgrade=upgrade,
         drain=HAND_OVER_TIMEOUT + settings.upgrade_drain,
         companion=(

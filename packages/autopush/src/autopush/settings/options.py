@@ -73,11 +73,11 @@ PUBLIC: Final = Group("Public URLs")
 TLS: Final = Group("TLS")
 KEYS: Final = Group("Keys")
 DELIVERY: Final = Group("Delivery")
-LIMITS: Final = Group("Limits")
+LIMITS: Final = Group("Limits", reloads=True)
 SIMPLEPUSH: Final = Group("SimplePush")
-BRIDGES: Final = Group("Bridges", (*ENDPOINTS, "diagnose"))
+BRIDGES: Final = Group("Bridges", (*ENDPOINTS, "diagnose"), reloads=True)
 TIMERS: Final = Group("Timers", NODES)
-BROADCASTS: Final = Group("Broadcasts", NODES)
+BROADCASTS: Final = Group("Broadcasts", NODES, reloads=True)
 STORAGE: Final = Group("Storage", ALL_COMMANDS)
 METRICS: Final = Group("Metrics")
 LOGS: Final = Group("Logs", (*ALL_COMMANDS, *SHELL_TOOLS))
@@ -220,6 +220,7 @@ class Settings:
         "reverse proxies whose X-Forwarded-For says who the client is; may be given several times",
         default_text=", ".join(LOOPBACK_NETWORKS) + ": a proxy on the same machine",
         effective=lambda settings: settings.trusted_networks,
+        reloads=True,
     )
     metrics_port: OptionalPort = ADDRESSES.option(
         None,
@@ -388,23 +389,31 @@ class Settings:
         4096, "largest message body in bytes"
     )
     max_notification_ttl: MessageTtl = DELIVERY.of(*ENDPOINTS).option(
-        2_592_000, "longest time in seconds a message is kept; a longer TTL is lowered to it"
+        2_592_000,
+        "longest time in seconds a message is kept; a longer TTL is lowered to it",
+        reloads=True,
     )
     no_matrix_gateway: bool = DELIVERY.of(*ENDPOINTS).option(
-        False, "do not push for Matrix homeservers; nor does a service that requires VAPID"
+        False,
+        "do not push for Matrix homeservers; nor does a service that requires VAPID",
+        reloads=True,
     )
     msg_limit: PositiveCount = DELIVERY.of(*NODES).option(
-        100, "stored messages a user agent may fetch without acknowledging any before it is reset"
+        100,
+        "stored messages a user agent may fetch without acknowledging any before it is reset",
+        reloads=True,
     )
     max_unacked: PositiveCount = DELIVERY.of(*NODES).option(
         128,
         "notifications a user agent may leave unacknowledged before further ones are stored; "
         "1 is the strictest",
+        reloads=True,
     )
     unacked_timeout: PositiveSeconds = DELIVERY.of(*NODES).option(
         30.0,
         "seconds after which a stored message that is not acknowledged no longer holds back the "
         "next ones; it stays stored and is sent again after the next hello",
+        reloads=True,
     )
 
     max_connections: Count = LIMITS.of(*NODES).option(
@@ -434,7 +443,9 @@ class Settings:
         "connections that send them are closed",
     )
     send_buffer: Annotated[int, whole_number(4096, 16_777_216, "BYTES")] = LIMITS.option(
-        131_072, "bytes that the system keeps for a client that does not read"
+        131_072,
+        "bytes that the system keeps for a client that does not read",
+        reloads=False,
     )
     new_user_agents_rate: OptionalRate = LIMITS.of(*DAEMONS).option(
         Rate(1000, "h"),
@@ -475,6 +486,7 @@ class Settings:
         False,
         "admit only user agents whose WebSocket URL ends with the token of a user "
         "(`autopush user add`)",
+        reloads=False,
     )
     receipt_rate: OptionalRate = LIMITS.of(*ENDPOINTS).option(
         Rate(600, "min"),
@@ -495,7 +507,9 @@ class Settings:
     )
 
     hello_timeout: Seconds = TIMERS.option(
-        30.0, "time a new connection has for its hello; 0 sets no limit"
+        30.0,
+        "time a new connection has for its hello; 0 sets no limit",
+        reloads=True,
     )
     auto_ping_interval: OptionalSeconds = TIMERS.option(
         None,
@@ -503,14 +517,18 @@ class Settings:
         "0 sends none",
         default_text="300 with megaphone_api_url, otherwise 0",
         effective=lambda settings: settings.ping_interval,
+        reloads=True,
     )
     auto_ping_timeout: PositiveSeconds = TIMERS.option(
-        4.0, "time a user agent has to answer a ping before its connection is dropped"
+        4.0,
+        "time a user agent has to answer a ping before its connection is dropped",
+        reloads=True,
     )
     close_handshake_timeout: Seconds = TIMERS.option(
         10.0,
         "time a user agent has to answer a close frame before its connection is dropped; "
         "0 does not wait",
+        reloads=True,
     )
     connection_timeout: PositiveSeconds = TIMERS.of(*DAEMONS, "diagnose").option(
         1.0, "time to connect to another node"
@@ -725,6 +743,7 @@ class Settings:
         "lowest level that is logged",
         default_text="info, or debug with the option debug",
         effective=lambda settings: settings.effective_log_level,
+        reloads=True,
     )
     log_output: str = LOGS.option(
         "stdout", "stdout, stderr, none, or the name of a file to append to"
@@ -735,7 +754,10 @@ class Settings:
         default_text="on when the output is a terminal",
     )
     debug: bool = LOGS.option(
-        False, "log everything, unless log_level says otherwise", daemon_env="DEBUG"
+        False,
+        "log everything, unless log_level says otherwise",
+        daemon_env="DEBUG",
+        reloads=True,
     )
     log_queue: Annotated[int, whole_number(1, 10_000_000)] = LOGS.option(
         20_000, "log lines that may wait for a slow output before further ones are dropped"
@@ -987,6 +1009,14 @@ class Settings:
         if self.auto_ping_interval is not None:
             return self.auto_ping_interval
         return BROADCAST_INTERVAL if self.megaphone_api_url else 0.0
+
+    def has_broadcasts_of(self, other: "Settings") -> bool:
+        """Whether broadcasts are read from the same source in the same way."""
+        return all(
+            getattr(self, option.name) == getattr(other, option.name)
+            for option in OPTIONS
+            if option.name.startswith("megaphone_")
+        )
 
     @property
     def hsts_max_age(self) -> int:
