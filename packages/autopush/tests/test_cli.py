@@ -31,7 +31,7 @@ class Service(ModuleType):
         self.started: list[Settings] = []
         self.on_run: Callable[[], int] = lambda: 0
 
-    def run(self, settings: Settings) -> int:
+    def run(self, settings: Settings, _read: Callable[[], Settings]) -> int:
         self.started.append(settings)
         logs.get("service").info("running")
         return self.on_run()

@@ -11,7 +11,7 @@ from autopush.delivery.bridge_contract import Router
 from autopush.delivery.megaphone import PollError
 from autopush.service import app
 from autopush.service.app import Worker
-from autopush.service.reload import REPLY_TIMEOUT, Outcome, Reloading, Reply, compare
+from autopush.service.reload import REPLY_TIMEOUT, ReloadAnswer, Reloading, WorkerReply, compare
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan
@@ -216,7 +216,7 @@ class Reloads:
 
     def __init__(self) -> None:
         self.file: Settings | StartupError = replace(STARTED, max_requests=7, workers=3)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[ReloadAnswer] = []
         self.own = Reloading(PRESENT, STARTED, self._read, answer=self.outcomes.append)
 
     def _read(self) -> Settings:
@@ -238,10 +238,10 @@ def reloads() -> Reloads:
 def test_the_answer_names_what_changed_when_all_workers_have_taken_it(reloads: Reloads) -> None:
     settings = reloads.own.begin([0, 1])
     assert settings == replace(PRESENT, max_requests=7)
-    reloads.own.note(0, Reply(True, ["ssl_cert: bad; the former one stays in use"]))
+    reloads.own.note(0, WorkerReply(True, ["ssl_cert: bad; the former one stays in use"]))
     assert reloads.outcomes == []
     assert reloads.own.settings == PRESENT
-    reloads.own.note(1, Reply(True))
+    reloads.own.note(1, WorkerReply(True))
     assert reloads.own.settings == settings
     assert reloads.answer == (
         "Reloaded; changed: max_requests\n"
@@ -253,7 +253,7 @@ def test_the_answer_names_what_changed_when_all_workers_have_taken_it(reloads: R
 def test_with_a_file_that_cannot_be_used_the_workers_keep_their_settings(reloads: Reloads) -> None:
     reloads.file = StartupError("autopush.toml:3: unknown option 'x'")
     assert reloads.own.begin([0]) is PRESENT
-    reloads.own.note(0, Reply(True))
+    reloads.own.note(0, WorkerReply(True))
     assert reloads.own.settings is PRESENT
     assert reloads.answer == (
         "Not reloaded; the former settings stay in use:\nautopush.toml:3: unknown option 'x'"
@@ -262,9 +262,9 @@ def test_with_a_file_that_cannot_be_used_the_workers_keep_their_settings(reloads
 
 def test_settings_that_not_all_workers_take_are_not_those_of_later_ones(reloads: Reloads) -> None:
     reloads.own.begin([0, 1, 2])
-    reloads.own.note(0, Reply(True))
+    reloads.own.note(0, WorkerReply(True))
     for worker in (1, 2):
-        reloads.own.note(worker, Reply(False, ["megaphone_api_url: the answer is 500"]))
+        reloads.own.note(worker, WorkerReply(False, ["megaphone_api_url: the answer is 500"]))
     assert reloads.own.settings is PRESENT
     assert reloads.answer.splitlines()[1:] == [
         "worker 1, 2: megaphone_api_url: the answer is 500",
@@ -274,14 +274,14 @@ def test_settings_that_not_all_workers_take_are_not_those_of_later_ones(reloads:
 
 def test_a_silent_worker_is_named_in_time(reloads: Reloads) -> None:
     reloads.own.begin([0, 1])
-    reloads.own.note(0, Reply(True))
+    reloads.own.note(0, WorkerReply(True))
     due = reloads.own.due
     assert due is not None
     reloads.own.expire(due - 0.01)
     assert reloads.outcomes == []
     reloads.own.expire(due)
     assert f"worker 1: it has not answered within {REPLY_TIMEOUT:g} seconds" in reloads.answer
-    reloads.own.note(1, Reply(True))  # too late
+    reloads.own.note(1, WorkerReply(True))  # too late
     assert len(reloads.outcomes) == 1
 
 
@@ -289,10 +289,10 @@ def test_a_reload_asked_for_during_another_one_follows_it(reloads: Reloads) -> N
     reloads.own.begin([0])
     assert reloads.own.begin([0]) is None
     wanted = [reloads.own.is_wanted]
-    reloads.own.note(0, Reply(True))
+    reloads.own.note(0, WorkerReply(True))
     wanted.append(reloads.own.is_wanted)
     reloads.own.begin([0])
-    reloads.own.note(0, Reply(True))
+    reloads.own.note(0, WorkerReply(True))
     wanted.append(reloads.own.is_wanted)
     assert wanted == [False, True, False]
     assert [outcome.changed for outcome in reloads.outcomes] == [["max_requests"], []]
@@ -305,7 +305,7 @@ def test_a_worker_that_starts_meanwhile_is_waited_for_and_one_that_ends_is_not(
     reloads.own.note(1, None)
     assert reloads.own.wanted is not None
     reloads.own.expect(1)
-    reloads.own.note(0, Reply(True))
+    reloads.own.note(0, WorkerReply(True))
     assert reloads.outcomes == []
-    reloads.own.note(1, Reply(True))
+    reloads.own.note(1, WorkerReply(True))
     assert reloads.outcomes[0].is_applied

@@ -27,7 +27,7 @@ from support.forked import ForkedProcess
 HEADER = """
 import mmap, os, pickle, select, signal, sys, time, warnings
 from autopush.service import supervisor
-from autopush.service.reload import MAX_MESSAGE, Reloading, Reply
+from autopush.service.reload import MAX_MESSAGE, Reloading, WorkerReply
 from autopush.service.supervisor import CONFIRM_AFTER, Watchdog
 from autopush.service.systemd import ServiceManager
 from autopush.service.upgrade import ServiceUpgrade
@@ -46,7 +46,7 @@ def say(*words):
 def take_settings(slot):
     settings = pickle.loads(slot.messages.recv(MAX_MESSAGE))
     say("took", slot.index, settings.max_requests)
-    slot.messages.send(pickle.dumps(Reply(True)))
+    slot.messages.send(pickle.dumps(WorkerReply(True)))
 
 def until_stopped(slot):
     # As a worker's loop does: ends on SIGTERM, or when the parent is gone. Its heart beats.

@@ -12,7 +12,7 @@ import msgspec
 from autopush.commands import DAEMON_FILES, CommandLine
 from autopush.commands.main_process import add_pid, running_service, send
 from autopush.commands.running import INCOMPLETE
-from autopush.service.reload import MAX_ANSWER, REPLY_TIMEOUT, Outcome, answer_address
+from autopush.service.reload import MAX_ANSWER, REPLY_TIMEOUT, ReloadAnswer, answer_address
 from autopush.settings import Settings, StartupError
 from autopush.settings.sources import load
 
@@ -45,7 +45,7 @@ def reload(_: Settings, arguments: argparse.Namespace) -> int:
     return 0 if outcome.is_applied and not outcome.problems else INCOMPLETE
 
 
-def _outcome(answers: socket.socket, pid: int, sent_at: float) -> Outcome | None:
+def _outcome(answers: socket.socket, pid: int, sent_at: float) -> ReloadAnswer | None:
     """What that process answers to a signal of that time; None if it does not in time."""
     deadline = sent_at + ANSWER_TIMEOUT
     while (left := deadline - time.monotonic()) > 0:
@@ -59,7 +59,7 @@ def _outcome(answers: socket.socket, pid: int, sent_at: float) -> Outcome | None
         sender, _, _ = _CREDENTIALS.unpack(control[0][2])  # by the kernel
         if sender != pid:
             continue
-        outcome = msgspec.json.decode(message, type=Outcome)
+        outcome = msgspec.json.decode(message, type=ReloadAnswer)
         if outcome.read_at >= sent_at:  # else that of an earlier signal
             return outcome
     return None

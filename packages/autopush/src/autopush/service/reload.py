@@ -36,7 +36,7 @@ MAX_ANSWER: Final = 65_536
 _log = logs.get(__name__)
 
 
-class Reply(NamedTuple):
+class WorkerReply(NamedTuple):
     """`is_applied`: whether a worker has the new settings; `problems`: why not, or what could not
     be read again.
     """
@@ -45,7 +45,7 @@ class Reply(NamedTuple):
     problems: Sequence[str] = ()
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class ReloadAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """`read_at`: monotonic time before the settings were read. `changed`, `left`: names of options
     with other values, which the service has taken, and which it takes by an upgrade.
     """
@@ -66,7 +66,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join((*lines, *self.problems))
 
 
-class Change(NamedTuple):
+class SettingsChange(NamedTuple):
     """`settings`: the present ones with what `changed`."""
 
     settings: Settings
@@ -74,7 +74,7 @@ class Change(NamedTuple):
     left: list[str]
 
 
-def compare(present: Settings, started: Settings, read: Settings) -> Change:
+def compare(present: Settings, started: Settings, read: Settings) -> SettingsChange:
     """`started`: as read at the start, where a port may be 0 that is another one now."""
     own = [option for option in OPTIONS if present.command in option.commands]
     changed = [
@@ -88,19 +88,19 @@ def compare(present: Settings, started: Settings, read: Settings) -> Change:
         if not option.reloads and getattr(read, option.name) != getattr(started, option.name)
     ]
     values = {name: getattr(read, name) for name in changed}
-    return Change(replace(present, **values), changed, left)
+    return SettingsChange(replace(present, **values), changed, left)
 
 
 @dataclass
 class _Pending:
     """`refusal`: why the settings read cannot be used."""
 
-    change: Change
+    change: SettingsChange
     refusal: str
     read_at: float
     due: float
     awaited: set[int]
-    replies: dict[int, Reply]
+    replies: dict[int, WorkerReply]
 
 
 class Reloading:
@@ -114,7 +114,7 @@ class Reloading:
         started: Settings,
         read: Callable[[], Settings],
         *,
-        answer: Callable[[Outcome], None] | None = None,
+        answer: Callable[[ReloadAnswer], None] | None = None,
     ) -> None:
         self.settings = settings
         self._started = started
@@ -147,7 +147,7 @@ class Reloading:
             return None
         self._is_wanted = False
         read_at = time.monotonic()
-        change = Change(self.settings, [], [])
+        change = SettingsChange(self.settings, [], [])
         if not refusal:
             try:
                 change = compare(self.settings, self._started, self._read())
@@ -164,7 +164,7 @@ class Reloading:
         assert self._pending is not None
         self._pending.awaited.add(worker)
 
-    def note(self, worker: int, reply: Reply | None) -> None:
+    def note(self, worker: int, reply: WorkerReply | None) -> None:
         """A worker has replied, or ended; whether it was to reply or not."""
         if (pending := self._pending) is None or worker not in pending.awaited:
             return
@@ -177,7 +177,7 @@ class Reloading:
     def expire(self, now: float) -> None:
         """End a reload to which not all workers have replied in time."""
         if (pending := self._pending) is not None and pending.due <= now:
-            silent = Reply(False, [f"it has not answered within {REPLY_TIMEOUT:g} seconds"])
+            silent = WorkerReply(False, [f"it has not answered within {REPLY_TIMEOUT:g} seconds"])
             pending.replies |= dict.fromkeys(pending.awaited, silent)
             self._conclude(pending)
 
@@ -199,7 +199,7 @@ class Reloading:
         if pending.refusal:
             problems.insert(0, pending.refusal)
         self._end(
-            Outcome(
+            ReloadAnswer(
                 read_at=pending.read_at,
                 is_applied=all(applied) and not pending.refusal,
                 changed=pending.change.changed,
@@ -208,7 +208,7 @@ class Reloading:
             )
         )
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: ReloadAnswer) -> None:
         if outcome.is_applied:
             _log.info("Reloaded", changed=outcome.changed, needs_upgrade=outcome.left)
         for problem in outcome.problems:
@@ -225,15 +225,15 @@ class TakesSettings(Protocol):
     async def reload(self, settings: Settings) -> list[str]: ...
 
 
-async def take(worker: TakesSettings, settings: Settings) -> Reply:
+async def take(worker: TakesSettings, settings: Settings) -> WorkerReply:
     logs.reopen()
     try:
-        return Reply(True, await worker.reload(settings))
+        return WorkerReply(True, await worker.reload(settings))
     except StartupError as error:
-        return Reply(False, [str(error)])
+        return WorkerReply(False, [str(error)])
     except Exception as error:  # noqa: BLE001 - the main process waits for a reply
         _log.exception("A reload failed", error=error)
-        return Reply(False, [f"a defect, {type(error).__name__}; its log has more"])
+        return WorkerReply(False, [f"a defect, {type(error).__name__}; its log has more"])
 
 
 async def reload_at(hangup: asyncio.Event, reloading: Reloading, worker: TakesSettings) -> None:
@@ -266,16 +266,16 @@ def message_pair() -> tuple[socket.socket, socket.socket]:
     return own, other
 
 
-def send_settings(worker: socket.socket, settings: Settings) -> Reply | None:
+def send_settings(worker: socket.socket, settings: Settings) -> WorkerReply | None:
     """A reply in place of a worker that cannot be sent them."""
     try:
         worker.send(pickle.dumps(settings))
     except OSError as error:  # it has ended, does not read, or they are too large
-        return Reply(False, [f"it cannot be sent the settings: {error.strerror}"])
+        return WorkerReply(False, [f"it cannot be sent the settings: {error.strerror}"])
     return None
 
 
-def read_reply(worker: socket.socket) -> Reply | None:
+def read_reply(worker: socket.socket) -> WorkerReply | None:
     """None if there is none, or the worker has ended."""
     try:
         message = worker.recv(MAX_MESSAGE)
@@ -289,7 +289,7 @@ def answer_address(pid: int) -> str:
     return f"\0autopush-reload-{pid}"
 
 
-def send_answer(outcome: Outcome) -> None:
+def send_answer(outcome: ReloadAnswer) -> None:
     """Send it to the command that waits, if there is one."""
     problems = [text[:1000] for text in outcome.problems[:20]]
     message = msgspec.json.encode(msgspec.structs.replace(outcome, problems=problems))
