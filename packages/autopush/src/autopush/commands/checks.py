@@ -33,7 +33,7 @@ DAY: Final = 86_400.0
 FEW_DAYS: Final = 14
 """Days before its expiry from which a certificate is a warning."""
 AS_USER: Final = "Run this as the user that the service runs as"
-RENEW: Final = "Renew the certificate, then send SIGHUP to the service"
+RENEW: Final = "Renew the certificate, then run `autopush reload`"
 _OTHERS: Final = 0o077
 _OWN_BRIDGES: Final = ("adm", "apns", "fcm", "gcm")
 
