@@ -135,7 +135,9 @@ class Parts:
         self.accounts: AccountLimits | None = None
         if settings.accounts_required:
             read = io.read_accounts or store.accounts.read
-            self.accounts = AccountLimits(self.refusals, read, io.account_connections, io.index)
+            self.accounts = AccountLimits(
+                self.refusals, read, io.account_connections, io.index, io.clock
+            )
 
         # What HTTP callers see
         self.errors = ErrorResponses(settings.errors_page)
