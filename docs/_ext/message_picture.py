@@ -1,5 +1,5 @@
-"""The way of a message, drawn for the start page as inline SVG: three boxes, one below the other, so
-that it can be read on a phone. Colours come from the theme, light or dark.
+"""The way of a message, drawn for the start page as inline SVG: boxes one below the other, so that
+it can be read on a phone. Colours come from the theme, light or dark.
 """
 
 from html import escape
@@ -44,7 +44,8 @@ def draw() -> str:
         top = TOP + row * (BOX_HEIGHT + GAP)
         middle, bottom = WIDTH / 2, top + BOX_HEIGHT
         parts += [
-            f'<rect class="stop" x="10" y="{top}" width="{WIDTH - 20}" height="{BOX_HEIGHT}" rx="8"/>',
+            f'<rect class="stop" x="10" y="{top}" width="{WIDTH - 20}" '
+            f'height="{BOX_HEIGHT}" rx="8"/>',
             f'<text class="name" x="{middle}" y="{top + 25}">{escape(stop.name)}</text>',
             f'<text class="meaning" x="{middle}" y="{top + 44}">{escape(stop.meaning)}</text>',
         ]
@@ -68,11 +69,11 @@ def draw() -> str:
 def _arrow(
     way: str, x: int, begin: float, end: float, left: int, lines: tuple[str, str]
 ) -> list[str]:
-    middle = (begin + end) / 2
+    text = (begin + end) / 2 - 3
     return [
         f'<path class="{way}" d="M{x} {begin} V{end}" marker-end="url(#message-{way})"/>',
         *(
-            f'<text class="step {way}" x="{left}" y="{middle + 17 * number - 3}">{escape(line)}</text>'
+            f'<text class="step {way}" x="{left}" y="{text + 17 * number}">{escape(line)}</text>'
             for number, line in enumerate(lines)
         ),
     ]
