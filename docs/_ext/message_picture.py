@@ -43,9 +43,9 @@ def draw() -> str:
     for row, stop in enumerate(WAY):
         top = TOP + row * (BOX_HEIGHT + GAP)
         middle, bottom = WIDTH / 2, top + BOX_HEIGHT
+        size = f'width="{WIDTH - 20}" height="{BOX_HEIGHT}"'
         parts += [
-            f'<rect class="stop" x="10" y="{top}" width="{WIDTH - 20}" '
-            f'height="{BOX_HEIGHT}" rx="8"/>',
+            f'<rect class="stop" x="10" y="{top}" {size} rx="8"/>',
             f'<text class="name" x="{middle}" y="{top + 25}">{escape(stop.name)}</text>',
             f'<text class="meaning" x="{middle}" y="{top + 44}">{escape(stop.meaning)}</text>',
         ]

@@ -16,7 +16,7 @@ MAX_INTERPRETER_WORDS: Final = 8
 
 def add_pid(group: argparse._ArgumentGroup) -> None:
     about = "the main process of the service [default: the one that has the store open]"
-    add_number(group, "--pid", None, (2, 2**22), about, "PID")
+    add_number(group, "--pid", None, (1, 2**22), about, "PID")
 
 
 def send(pid: int, number: signal.Signals) -> None:
