@@ -77,6 +77,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "allowed_senders": Effect(
         ("mailto:a@example.com",), lambda p: p.endpoint.limits._allowed is None, False
     ),
+    "client_certs": Effect({"b": ("BB",)}, lambda p: p.clients._names, {"BB": "b"}),
     "log_check_rate": own(RATE, lambda p: p.log_check.rates.rate),
     "max_notification_ttl": own(7, lambda p: p.endpoint.app.push.max_ttl),
     "no_matrix_gateway": Effect(True, lambda p: p.endpoint.app.matrix, None),
@@ -97,12 +98,13 @@ BY_WORKER: Final = [
 
 
 def test_an_effect_is_known_of_each_option_that_reloads() -> None:
-    assert sorted([*EFFECTS, *BY_WORKER]) == sorted(row.name for row in OPTIONS if row.reloads)
+    reloading = [row.name for row in OPTIONS if row.reloads or row.reloads_if_set]
+    assert sorted([*EFFECTS, *BY_WORKER]) == sorted(reloading)
 
 
 @pytest.mark.parametrize("name", EFFECTS)
 async def test_the_parts_of_a_worker_take_the_option(name: str) -> None:
-    parts: Any = (await Harness.open(command="serve")).parts
+    parts: Any = (await Harness.open(command="serve", client_certs={"a": ("AA",)})).parts
     value, read, expected = EFFECTS[name]
     before = read(parts)
     parts.apply(replace(parts.settings, **{name: value}))
@@ -209,6 +211,13 @@ def test_what_reloads_changes_and_the_rest_of_this_daemon_is_left_to_an_upgrade(
     of_a_node = replace(PRESENT, command="connection")
     assert compare(of_a_node, STARTED, replace(STARTED, max_requests=7)).changed == []
     assert compare(PRESENT, STARTED, STARTED) == (PRESENT, [], [])
+
+
+def test_a_list_that_decides_how_a_port_speaks_reloads_only_where_there_was_and_is_one() -> None:
+    one, other = (replace(STARTED, client_certs={name: ("AA",)}) for name in "ab")
+    assert compare(one, one, other).changed == ["client_certs"]
+    for before, after in ((STARTED, one), (one, STARTED)):
+        assert compare(before, before, after)[1:] == ([], ["client_certs"])
 
 
 class Reloads:

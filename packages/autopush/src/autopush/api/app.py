@@ -265,6 +265,9 @@ class ListedClients:
     """
 
     def __init__(self, listed: NamedTexts) -> None:
+        self.set(listed)
+
+    def set(self, listed: NamedTexts) -> None:
         self._names = {each: name for name, prints in listed.items() for each in prints}
 
     def __contains__(self, certificate: bytes) -> bool:

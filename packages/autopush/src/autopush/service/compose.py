@@ -209,6 +209,8 @@ class Parts:
         self.new_user_agents.set_rate(settings.new_user_agents_rate)
         self.gone.set_rate(settings.gone_rate)
         self.log_check.rates.set_rate(settings.log_check_rate)
+        if self.clients is not None and settings.client_certs:
+            self.clients.set(settings.client_certs)
         if self.endpoint is not None:
             self.endpoint.apply(settings)
         if self.websockets is not None:

@@ -76,17 +76,16 @@ class SettingsChange(NamedTuple):
 
 def compare(present: Settings, started: Settings, read: Settings) -> SettingsChange:
     """`started`: as read at the start, where a port may be 0 that is another one now."""
-    own = [option for option in OPTIONS if present.command in option.commands]
-    changed = [
-        option.name
-        for option in own
-        if option.reloads and getattr(read, option.name) != getattr(present, option.name)
-    ]
-    left = [
-        option.name
-        for option in own
-        if not option.reloads and getattr(read, option.name) != getattr(started, option.name)
-    ]
+    changed, left = [], []
+    for option in OPTIONS:
+        if present.command not in option.commands:
+            continue
+        name = option.name
+        before, after = getattr(present, name), getattr(read, name)
+        if option.reloads_between(before, after):
+            changed += [name] if after != before else []
+        elif after not in (before, getattr(started, name)):
+            left.append(name)
     values = {name: getattr(read, name) for name in changed}
     return SettingsChange(replace(present, **values), changed, left)
 

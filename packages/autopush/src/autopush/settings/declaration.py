@@ -157,6 +157,8 @@ class Option:
     """The module of `autopush.bridges` that this option enables."""
     reloads: bool = False
     """Whether a running service takes another value at a reload; else it needs an upgrade."""
+    reloads_if_set: bool = False
+    """The same, from one value to another: with the first or without any it needs an upgrade."""
 
     @property
     def flag(self) -> str:
@@ -171,6 +173,9 @@ class Option:
     def env(self) -> tuple[str, ...]:
         """Environment variables that every command reads, strongest first."""
         return (f"AUTOPUSH_{self.name.upper()}", *self.bare_env)
+
+    def reloads_between(self, before: object, after: object) -> bool:
+        return self.reloads or (self.reloads_if_set and bool(before) and bool(after))
 
     def variables(self, command: str) -> tuple[str, ...]:
         """The environment variables that this command reads, strongest first."""

@@ -351,6 +351,7 @@ class Settings:
         "clients that may use the endpoint, each with the SHA-256 fingerprints of its "
         'certificates: {"NAME": ["AA:BB:…"]}; needs ssl_key',
         default_text="everybody",
+        reloads_if_set=True,
     )
 
     crypto_key: FernetKeys = KEYS.of(*DAEMONS, "diagnose", "keys").option(
