@@ -44,9 +44,9 @@ def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 
 def take_settings(slot):
-    settings = pickle.loads(slot.messages.recv(MAX_MESSAGE))
-    say("took", slot.index, settings.max_requests)
-    slot.messages.send(pickle.dumps(WorkerReply(True)))
+    if message := slot.messages.recv(MAX_MESSAGE):  # else the parent is gone
+        say("took", slot.index, pickle.loads(message).max_requests)
+        slot.messages.send(pickle.dumps(WorkerReply(True)))
 
 def until_stopped(slot):
     # As a worker's loop does: ends on SIGTERM, or when the parent is gone. Its heart beats.
@@ -59,8 +59,10 @@ def until_stopped(slot):
     slot.report_ready()
     readable, received = [], b""
     while slot.parent_pipe not in readable and signal.SIGTERM not in received:
-        readable, _, _ = select.select([wakeup, slot.parent_pipe], [], [], BEAT)
+        readable, _, _ = select.select([wakeup, slot.parent_pipe, slot.messages], [], [], BEAT)
         received = os.read(wakeup, 16) if wakeup in readable else b""
+        if slot.messages in readable:
+            take_settings(slot)
         heartbeats[slot.index] = time.monotonic()
     say("orphaned" if slot.parent_pipe in readable else "stopped", slot.index)
     return 0
@@ -482,21 +484,19 @@ def test_at_sighup_every_worker_gets_the_settings_also_one_that_still_starts(run
         """
 def start(slot):
     say("started", slot.index)
-    while not select.select([slot.messages], [], [], 0.01)[0]:
-        pass
-    take_settings(slot)
+    select.select([slot.messages], [], [])
     return until_stopped(slot)
 supervise(start, 3)
 """
     )
     service.wait_for(lambda _: service.count("started") == 3)
     service.process.send_signal(signal.SIGHUP)
-    service.wait_for_ready()
     service.wait_for(lambda _: service.count("answer") == 1)
     assert sorted(line for line in service.lines if line[0] == "took") == [
         ["took", index, "7"] for index in "012"
     ]
     assert service.count("answer", "True", "max_requests") == 1
+    service.wait_for_ready()
     code, errors = service.end()
     assert (code, "ERROR" in errors) == (0, False)
 
@@ -512,10 +512,7 @@ def start(slot):
         return until_stopped(slot)
     slot.report_ready()
     select.select([slot.messages], [], [])
-    if slot.index == 0:
-        return 1
-    take_settings(slot)
-    return until_stopped(slot)
+    return 1 if slot.index == 0 else until_stopped(slot)
 supervise(start, 2)
 """
     )
