@@ -32,7 +32,7 @@ def first_process(program: str) -> Iterator[tuple["subprocess.Popen[str]", int]]
     unshare = [need("unshare", "apt-get install util-linux"), "--pid", "--fork", "--kill-child"]
     if os.geteuid() != 0:
         unshare.append("--map-root-user")
-    if subprocess.run([*unshare, "true"], capture_output=True, timeout=60).returncode:
+    if subprocess.run([*unshare, "true"], check=False, capture_output=True, timeout=60).returncode:
         give_up("needs the right to make PID namespaces (root has it)")
     environment = {name: text for name, text in os.environ.items() if name != "NOTIFY_SOCKET"}
     command = [*unshare, sys.executable, "-c", CHILD + program]
