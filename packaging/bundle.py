@@ -114,6 +114,15 @@ def unpack_debian(work: Path, packages: Iterable[str]) -> Path:
     return root
 
 
+def debian_versions(work: Path, packages: Iterable[str]) -> dict[str, str]:
+    """Of the packages that `unpack_debian` has loaded, by name."""
+    found = {}
+    for name in packages:
+        [deb] = (work / "debs").glob(f"{name}_*.deb")
+        found[name] = run("dpkg-deb", "--field", deb, "Version").strip()
+    return found
+
+
 def build(bundle: Path, wheels: Path, work: Path) -> None:
     """Make the folder `bundle` with the `wheels` of `build_wheels`; `work` keeps what was loaded."""
     root = unpack_debian(work, (*DEBIAN, *_TOOLS))

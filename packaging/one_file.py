@@ -4,29 +4,30 @@ import gzip
 import hashlib
 import io
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 _STUB: Final = Path(__file__).with_suffix(".sh")
 
 
-def tar(folder: Path, prefix: str, epoch: int, *, level: int, more: Iterable[tuple[tarfile.TarInfo, bytes]] = ()) -> bytes:
-    """A compressed archive of a folder, of root; the same bytes for the same files."""
+def tar(folder: Path, epoch: int, *, level: int, owners: Mapping[str, int] | None = None) -> bytes:
+    """A compressed archive of a folder: the same bytes for the same files. It is of root, but for
+    the folders in `owners`, by path.
+    """
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=level, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
-        for info, data in more:
-            info.mtime = epoch
-            archive.addfile(info, io.BytesIO(data))
         for path in sorted(folder.rglob("*")):
-            info = archive.gettarinfo(path, prefix + str(path.relative_to(folder)))
-            info.uid = info.gid = 0
+            name = str(path.relative_to(folder))
+            info = archive.gettarinfo(path, name)
+            info.uid = info.gid = (owners or {}).get(name, 0)
             info.uname = info.gname = ""
             info.mtime = epoch
-            if info.isreg():
+            if path.is_file() and not path.is_symlink():
+                info.type, info.linkname, info.size = tarfile.REGTYPE, "", path.stat().st_size
                 with path.open("rb") as file:
                     archive.addfile(info, file)
             else:
@@ -35,7 +36,7 @@ def tar(folder: Path, prefix: str, epoch: int, *, level: int, more: Iterable[tup
 
 
 def build(bundle: Path, out: Path, version: str, epoch: int, *, level: int = 9) -> None:
-    payload = tar(bundle, "", epoch, level=level)
+    payload = tar(bundle, epoch, level=level)
     stub = _STUB.read_text("utf-8")
     values = {
         "VERSION": version,
