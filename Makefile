@@ -80,8 +80,9 @@ lock: ## pin requirements/ to the newest versions (needs uv and npm)
 	@for folder in requirements/tools requirements/tools/postgres; do \
 	  (cd $$folder && npm install --package-lock-only --omit-lockfile-registry-resolved --silent); done
 
-release: $(VENV)/.release ## build dist/: wheels, .deb, the one file, image, SBOM, sums, notes (on Debian 12, x86-64)
+release: $(VENV)/.release ## build what a release has into dist/, and install and use each (root, on Debian 12, x86-64)
 	@$(BIN)/python packaging/release.py all dist
+	@AUTOPUSH_RELEASE=dist $(BIN)/python -m pytest tests/release -n 2 -m "" $(PYTEST_ARGS)
 
 clean: ## remove what was built
 	@rm -rf $(VENV) .tools dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -133,9 +134,10 @@ $(VENV)/bin/python:
 	  [ ! -d "$$folder" ] || (cd "$$folder" && node scripts/hydrate-symlinks.js >/dev/null 2>&1); done
 	@touch $@
 
-.tools/.bundle: $(wildcard packaging/*.py packages/*/pyproject.toml) $(shell find packages/keytables/src packages/autopush/src -name '*.py') | $(VENV)/.dev
-	@echo "Building the bundle of packages in .tools …"
-	@$(BIN)/python packaging/release.py bundle .tools/bundle
+.tools/.packages: $(wildcard packaging/*.py packaging/*.sh packages/*/pyproject.toml) $(shell find packages/keytables/src packages/autopush/src -name '*.py') | $(VENV)/.dev
+	@echo "Building packages in .tools …"
+	@$(BIN)/python packaging/release.py bundle .tools/packages/bundle
+	@for what in file image; do $(BIN)/python packaging/release.py $$what .tools/packages/$$what --bundle .tools/packages/bundle; done
 	@touch $@
 
 $(VENV)/.release: requirements/release.txt $(VENV)/.dev

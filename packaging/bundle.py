@@ -48,9 +48,20 @@ _OF_GLIBC: Final = re.compile(r"(lib(c|m|dl|rt|pthread|util)|ld-linux-x86-64)\.s
 
 _STDLIB_UNUSED: Final = (
     *("distutils", "idlelib", "lib2to3", "pydoc_data", "test", "tkinter", "turtle.py", "unittest"),
-    *("curses", "dbm", "sqlite3", "cgi.py", "cgitb.py", "antigravity.py", "sitecustomize.py", "EXTERNALLY-MANAGED"),
+    *(
+        "curses",
+        "dbm",
+        "sqlite3",
+        "cgi.py",
+        "cgitb.py",
+        "antigravity.py",
+        "sitecustomize.py",
+        "EXTERNALLY-MANAGED",
+    ),
 )
-_EXTENSIONS_UNUSED: Final = re.compile(r"_?(crypt|curses|curses_panel|dbm|gdbm|sqlite3|test\w*|xx\w*|ctypes_test|nis|readline)\.")
+_EXTENSIONS_UNUSED: Final = re.compile(
+    r"_?(crypt|curses|curses_panel|dbm|gdbm|sqlite3|test\w*|xx\w*|ctypes_test|nis|readline)\."
+)
 _UNUSED_SUFFIXES: Final = frozenset({".c", ".h", ".pyx", ".pxd", ".pxi", ".pyi", ".hash"})
 _AWS_SERVICES: Final = frozenset({"dynamodb", "firehose", "sso", "sso-oidc", "sts", "signin"})
 """Those that the service calls, and those that botocore gets credentials from."""
@@ -101,7 +112,9 @@ def unpack_debian(work: Path, packages: Iterable[str]) -> Path:
     """A folder with what these packages install, in the versions of today."""
     found = re.findall(r'^VERSION_CODENAME="?(\w+)', Path("/etc/os-release").read_text(), re.M)
     if found != [BUILD_HOST] or os.uname().machine != "x86_64":
-        sys.exit(f"build this on Debian {BUILD_HOST}, x86-64: what is built elsewhere needs newer libraries")
+        sys.exit(
+            f"build this on Debian {BUILD_HOST}, x86-64: what is built elsewhere needs newer libraries"
+        )
     debs, root = work / "debs", work / "root"
     debs.mkdir(parents=True, exist_ok=True)
     missing = [name for name in packages if not any(debs.glob(f"{name}_*.deb"))]
@@ -173,7 +186,9 @@ def _install(target: Path, wheels: Path) -> None:
     to += ["--python-version", PYTHON, *(f"--platform={name}" for name in _PLATFORMS)]
     locked = ROOT / "requirements" / "autopush-all.txt"
     run(*pip, *to, "--require-hashes", "-r", locked)
-    ours = [wheel for name in ("keytables", "autopush_server") for wheel in wheels.glob(f"{name}-*.whl")]
+    ours = [
+        wheel for name in ("keytables", "autopush_server") for wheel in wheels.glob(f"{name}-*.whl")
+    ]
     run(*pip, *to, "--no-deps", *ours)
     installed = {_normal(each.name): each for each in distributions(path=[str(target)])}
     for name in installed.keys() - set(_needed(installed)):  # what only builds need
@@ -219,7 +234,10 @@ def _copy_libraries(bundle: Path, root: Path) -> None:
         for name in needed_libraries(queue.pop()):
             if _OF_GLIBC.fullmatch(name) or any(bundle.rglob(name)):
                 continue
-            found = [path / name for path in (root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu")]
+            found = [
+                path / name
+                for path in (root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu")
+            ]
             source = next((path for path in found if path.exists()), None)
             if source is None:
                 sys.exit(f"no package of DEBIAN has {name}")

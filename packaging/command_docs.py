@@ -74,9 +74,15 @@ def manual(version: str, date: str) -> str:
     ]
     for command in COMMANDS:
         usage = make_parser(command).usage or ""
-        parts += [".TP", rf"\fB{_roff(usage)}\fR", _roff(command.summary[0].upper() + command.summary[1:] + ".")]
+        parts += [
+            ".TP",
+            rf"\fB{_roff(usage)}\fR",
+            _roff(command.summary[0].upper() + command.summary[1:] + "."),
+        ]
         for flag in _flags(command):
-            if not flag.is_setting and not flag.names[0].startswith(("-h", "--version", "--config")):
+            if not flag.is_setting and not flag.names[0].startswith(
+                ("-h", "--version", "--config")
+            ):
                 parts += [".RS", *_entry(flag.names, flag.metavar, flag.help), ".RE"]
     parts += [".SH SETTINGS", "Flags of the service and of the commands that use its store."]
     for title, options in groupby(OPTIONS, key=lambda option: option.group):
@@ -86,7 +92,9 @@ def manual(version: str, date: str) -> str:
             metavar = option.value_type.metavar
             if option.value_type.is_flag:
                 names, metavar = [*names, option.off_flag], ""
-            about = f"{option.help} [default: {option.default_shown}] [env: {', '.join(option.env)}]"
+            about = (
+                f"{option.help} [default: {option.default_shown}] [env: {', '.join(option.env)}]"
+            )
             parts += _entry(tuple(names), metavar, about)
     parts += [
         *(".SH FILES", ".TP", ".I /etc/autopush/autopush.ini", "Settings of the package; see also"),

@@ -96,7 +96,7 @@ def unit(text: str) -> str:
     """A unit of deploy/systemd, for the package: its paths, its user, ports below 1024."""
     text = text.replace("/opt/autopush/.venv/bin/autopush", "/usr/bin/autopush")
     text = text.replace("/etc/autopush.toml", "/etc/autopush/autopush.ini")
-    text = re.sub(r" --data (\$\{STATE_DIRECTORY\}|/var/lib/autopush)\b", "", text)
+    text = re.sub(r" --data (\$\{STATE_DIRECTORY\}|/var/lib/autopush)(?!\S)", "", text)
     text = text.replace("DynamicUser=yes\n", "")
     if "WatchdogSec=" in text:
         text = re.sub(

@@ -32,7 +32,17 @@ def make_root(bundle: Path, root: Path, work: Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
     shutil.copytree(bundle, root / HOME.lstrip("/"), symlinks=True, copy_function=os.link)
     libraries = "lib/x86_64-linux-gnu"
-    for pattern in ("ld-*", "libc.so*", "libm.so*", "libdl.so*", "libpthread.so*", "librt.so*", "libutil.so*", "libresolv.so*", "libnss_*"):
+    for pattern in (
+        "ld-*",
+        "libc.so*",
+        "libm.so*",
+        "libdl.so*",
+        "libpthread.so*",
+        "librt.so*",
+        "libutil.so*",
+        "libresolv.so*",
+        "libnss_*",
+    ):
         for path in (debian / libraries).glob(pattern):
             target = root / libraries / path.name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +51,9 @@ def make_root(bundle: Path, root: Path, work: Path) -> None:
     (root / "lib64/ld-linux-x86-64.so.2").symlink_to(f"/{libraries}/ld-linux-x86-64.so.2")
     (root / "etc/ssl/certs").mkdir(parents=True)
     authorities = sorted((debian / "usr/share/ca-certificates").rglob("*.crt"))
-    (root / "etc/ssl/certs/ca-certificates.crt").write_text("".join(path.read_text() for path in authorities))
+    (root / "etc/ssl/certs/ca-certificates.crt").write_text(
+        "".join(path.read_text() for path in authorities)
+    )
     for name, text in _FILES.items():
         (root / name).write_text(text)
     (root / "usr/bin").mkdir()

@@ -55,7 +55,10 @@ def bill_of_materials(folder: Path, debian: dict[str, str]) -> "Bom":
     bom.metadata.component = Component(
         name="autopush", version=version(), type=ComponentType.APPLICATION
     )
-    urls = [PackageURL("pypi", name=each.name, version=each.version) for each in bundle.components(folder)]
+    urls = [
+        PackageURL("pypi", name=each.name, version=each.version)
+        for each in bundle.components(folder)
+    ]
     arch = {"arch": "amd64", "distro": bundle.BUILD_HOST}
     urls += [PackageURL("deb", "debian", name, text, arch) for name, text in debian.items()]
     for url in urls:

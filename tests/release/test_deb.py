@@ -1,0 +1,173 @@
+"""The Debian package, installed in an empty root of each release, used, upgraded and removed.
+
+No service manager runs there: the service is started by the line of its unit.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from autopush.commands import COMMANDS
+from support.packaged import MODULE_WORDS, in_release, need_root, packaged, run, upgraded
+from support.paths import ROOT
+from support.tools import need
+
+pytestmark = [in_release, pytest.mark.slow, pytest.mark.timeout(900)]
+
+RELEASES = ["bookworm", "trixie"]
+INSIDE = """
+mount --bind /proc "$0/proc"; mount --rbind /dev "$0/dev"
+exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive HOME=/root chroot "$0" "$@"
+"""
+NEXT = "2.0.0+next"
+DATA = "var/lib/autopush"
+
+
+class Root:
+    """A minimal Debian in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def command(self, *words: str) -> list[str]:
+        unshare = need("unshare", "apt-get install util-linux")
+        return [unshare, "--mount", "sh", "-c", INSIDE, str(self.folder), *words]
+
+    def run(self, *words: str, code: int = 0) -> str:
+        return run(self.command(*words), code=code)
+
+    def shell(self, script: str) -> str:
+        return self.run("sh", "-ec", script)
+
+    def install(self, deb: Path) -> str:
+        target = self.folder / "tmp" / deb.name
+        target.write_bytes(deb.read_bytes())
+        return self.shell(f"apt-get install -y ./tmp/{deb.name} 2>&1; rm ./tmp/{deb.name}")
+
+
+def bootstrapped(release: str) -> Path:
+    """Made once, with what the package depends on."""
+    folder = ROOT / ".tools" / "debian" / release
+    if not folder.exists():
+        draft = folder.with_name(f"{release}.draft")
+        run(["rm", "-rf", str(draft)])
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        debootstrap = need("debootstrap", "apt-get install debootstrap")
+        sources = run(
+            ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+        )
+        include = "--include=ca-certificates,init-system-helpers"
+        words = [debootstrap, "--variant=minbase", include, release, str(draft)]
+        run([*words, sources.splitlines()[0]])
+        draft.rename(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def root(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Root]:
+    """With the package installed."""
+    need_root()
+    made = Root(tmp_path_factory.mktemp(request.param) / "root")
+    run(["cp", "-a", str(bootstrapped(request.param)), str(made.folder)])
+    made.install(packaged("deb"))
+    yield made
+    run(["rm", "-rf", str(made.folder)])
+
+
+def foreign(root: Root) -> str:
+    """What the data folder has of another user."""
+    return root.run("find", f"/{DATA}", "!", "-user", "autopush")
+
+
+def test_an_installation_starts_nothing_and_keeps_secrets_to_root_and_the_service(
+    root: Root,
+) -> None:
+    assert root.run("stat", "-c", "%U:%G %a", "/etc/autopush/autopush.ini") == "root:autopush 640\n"
+    assert root.run("stat", "-c", "%U:%G %a", f"/{DATA}") == "autopush:autopush 700\n"
+    wanted = root.folder / "etc/systemd/system/multi-user.target.wants/autopush.service"
+    assert wanted.is_symlink()  # enabled: `systemctl start` suffices
+    assert not [*(root.folder / DATA).iterdir()]
+    assert "there is no store at /var/lib/autopush/" in root.run("autopush", "check", code=3)
+    refused = root.run("setpriv", "--reuid=65534", "--clear-groups", "autopush", "settings", code=3)
+    assert refused.startswith("autopush: cannot read /etc/autopush/autopush.ini: Permission denied")
+
+
+def test_the_manual_and_every_command_are_there(root: Root) -> None:
+    for command in COMMANDS:
+        assert f"usage: autopush {command.name}" in root.run("autopush", command.name, "--help")
+    assert "usage:" in root.run("autoendpoint", "--help")
+    assert root.run("autokey").startswith("Key = ")
+    completion = "usr/share/bash-completion/completions/autopush"
+    words = "COMP_WORDS=(autopush upg) COMP_CWORD=1; _autopush; echo ${COMPREPLY[@]}"
+    assert root.run("bash", "-c", f". /{completion}; {words}") == "upgrade\n"
+    assert "autopush" in run(
+        ["man", "--warnings", "-l", str(root.folder / "usr/share/man/man1/autopush.1.gz")]
+    )
+
+
+async def test_the_next_package_replaces_what_runs_and_keeps_every_connection(
+    root: Root, tmp_path: Path
+) -> None:
+    root.shell("echo 'workers = 2' >> /etc/autopush/autopush.ini")
+    deb = tmp_path / f"autopush_{NEXT}_amd64.deb"
+    words = ["deb", str(deb), "--bundle", ".tools/release/bundle", "--version", NEXT]
+    run([sys.executable, "packaging/release.py", *words], cwd=ROOT)
+    unit = (root.folder / "usr/lib/systemd/system/autopush.service").read_text()
+    [line] = re.findall("^ExecStart=(.*)$", unit, re.MULTILINE)
+
+    def inside(command: Sequence[str]) -> list[str]:
+        """Without --data, which no command needs here; by root, which the service is not."""
+        return root.command(*line.split(), *command[MODULE_WORDS + 3 :])
+
+    target = root.folder / "tmp/next.deb"
+    target.write_bytes(deb.read_bytes())
+    installs = root.command("apt-get", "install", "-y", "/tmp/next.deb")
+    async with upgraded(Path("unused"), inside, installs, agents=20) as following:
+        assert foreign(root) == ""
+        user = Path(f"/proc/{following}/status").read_text()
+        assert root.run("id", "--user", "autopush").strip() in user.partition("Uid:")[2].split()
+        root.run("autopush", "user", "add", "ann")
+        root.run("autopush", "backup", "/srv")
+        assert foreign(root) == ""
+    assert NEXT in root.run("dpkg-query", "--showformat=${Version}", "--show", "autopush")
+    assert "workers = 2" in (root.folder / "etc/autopush/autopush.ini").read_text()
+
+
+def test_commands_of_root_use_the_data_folder_and_leave_nothing_of_root_there(root: Root) -> None:
+    assert "/var/lib/autopush" in root.run("autopush", "settings")
+    assert "ann" in root.run("autopush", "user", "list")
+    root.run("autopush", "user", "revoke", "ann")
+    root.run("autopush", "maintain")
+    root.run("autopush", "check")
+    root.run("autopush", "keys", "rotate", "crypto_key")
+    root.run("autopush", "backup", "/srv")
+    assert foreign(root) == ""
+    backup = sorted((root.folder / "srv").iterdir())[0]
+    root.run("autopush", "restore", "--force", f"/srv/{backup.name}")
+    assert foreign(root) == ""
+    root.shell("rm -r /srv/*")
+
+
+def test_a_removal_keeps_the_data_and_a_purge_does_not(root: Root) -> None:
+    (root.folder / "var/lib/autopush-backups/one").mkdir()
+    root.run("apt-get", "remove", "-y", "autopush")
+    assert [*(root.folder / DATA).iterdir()]
+    assert (root.folder / "etc/autopush/autopush.ini").exists()
+    assert not (root.folder / "usr/lib/autopush").exists()
+    assert "backups" in root.run("apt-get", "purge", "-y", "autopush")
+    left = root.run(
+        "find", "/", "-xdev", "-path", "/proc", "-prune", "-o", "-name", "*autopush*", "-print"
+    )
+    assert left.split() == ["/var/lib/autopush-backups"]
+    root.run("id", "autopush", code=1)
+
+
+def test_lintian_accepts_it() -> None:
+    lintian = need("lintian", "apt-get install --no-install-recommends lintian")
+    fail = ["--fail-on", "error,warning", "--allow-root"]
+    assert run([lintian, *fail, str(packaged("deb"))]) == ""
