@@ -95,7 +95,7 @@ if not {"SSL_CERT_FILE", "SSL_CERT_DIR"} & os.environ.keys():
 
 
 def run(*words: str | Path, cwd: Path = ROOT) -> str:
-    done = subprocess.run(words, cwd=cwd, check=False, capture_output=True, text=True)  # noqa: S603
+    done = subprocess.run(words, cwd=cwd, check=False, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{Path(words[0]).name}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -112,9 +112,7 @@ def unpack_debian(work: Path, packages: Iterable[str]) -> Path:
     """A folder with what these packages install, in the versions of today."""
     found = re.findall(r'^VERSION_CODENAME="?(\w+)', Path("/etc/os-release").read_text(), re.M)
     if found != [BUILD_HOST] or os.uname().machine != "x86_64":
-        sys.exit(
-            f"build this on Debian {BUILD_HOST}, x86-64: what is built elsewhere needs newer libraries"
-        )
+        sys.exit(f"build this on Debian {BUILD_HOST}, x86-64: its C library is the oldest")
     debs, root = work / "debs", work / "root"
     debs.mkdir(parents=True, exist_ok=True)
     missing = [name for name in packages if not any(debs.glob(f"{name}_*.deb"))]
@@ -137,7 +135,7 @@ def debian_versions(work: Path, packages: Iterable[str]) -> dict[str, str]:
 
 
 def build(bundle: Path, wheels: Path, work: Path) -> None:
-    """Make the folder `bundle` with the `wheels` of `build_wheels`; `work` keeps what was loaded."""
+    """Make the folder `bundle` from the `wheels` of `build_wheels`; `work` keeps packages."""
     root = unpack_debian(work, (*DEBIAN, *_TOOLS))
     shutil.rmtree(bundle, ignore_errors=True)
     (bundle / "bin").mkdir(parents=True)

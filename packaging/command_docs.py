@@ -1,4 +1,4 @@
-"""The manual page, the shell completions and the short settings file, from the tables of `--help`."""
+"""The manual, completions for shells and the short settings file, from the tables of `--help`."""
 
 import argparse
 from collections.abc import Iterator
@@ -134,11 +134,12 @@ def bash() -> str:
         f"    {command.name}) flags='{' '.join(name for name, _ in _completed(command))}' ;;"
         for command in COMMANDS
     )
+    commands = " ".join(command.name for command in COMMANDS)
     return f"""\
 _autopush() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} flags=
   if [ "$COMP_CWORD" = 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W '{" ".join(command.name for command in COMMANDS)}' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W '{commands}' -- "$word")
     return
   fi
   case ${{COMP_WORDS[1]}} in

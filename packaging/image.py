@@ -18,11 +18,13 @@ from one_file import tar
 
 UID: Final = 10001
 _FILES: Final = {
-    "etc/passwd": f"root:x:0:0::/root:/usr/sbin/nologin\nautopush:x:{UID}:{UID}::/data:/usr/sbin/nologin\n",
+    "etc/passwd": f"root:x:0:0::/:/sbin/nologin\nautopush:x:{UID}:{UID}::/data:/sbin/nologin\n",
     "etc/group": f"root:x:0:\nautopush:x:{UID}:\n",
     "etc/nsswitch.conf": "hosts: files dns\n",
 }
-_ALIVE: Final = "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/__lbheartbeat__', timeout=4)"
+_ALIVE: Final = (
+    "from urllib.request import urlopen as o; o('http://127.0.0.1:8080/__lbheartbeat__', timeout=4)"
+)
 _SECOND: Final = 10**9
 """In nanoseconds."""
 

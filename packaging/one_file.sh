@@ -33,9 +33,10 @@ if [ ! -e "$bundle" ]; then
   mv -T "$draft" "$bundle" 2>/dev/null || [ -e "$bundle" ] || fail "cannot write $bundle"
   rm -rf "$draft"
   trap - EXIT HUP INT TERM
+  running=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n')
   for old in "$cache"/* "$cache"/.[0-9a-f]*.[0-9]*; do # versions that do not run, drafts of killed starts
     [ "$old" = "$bundle" ] || [ -e "/proc/${old##*.}/cmdline" ] ||
-      cat /proc/[0-9]*/cmdline 2>/dev/null | grep -aqF "$old/" || rm -rf "$old"
+      case $running in *"$old/"*) ;; *) rm -rf "$old" ;; esac
   done
 fi
 is_mine "$bundle" || fail "$bundle may be written by others: remove it"

@@ -28,7 +28,8 @@ SMALL: Final = 9
 
 def version() -> str:
     text = (ROOT / "packages/autopush/pyproject.toml").read_text("utf-8")
-    return re.findall(r'^version = "(.+)"$', text, re.MULTILINE)[0]
+    [found] = re.findall(r'^version = "(.+)"$', text, re.MULTILINE)
+    return str(found)
 
 
 def epoch() -> int:
@@ -70,6 +71,7 @@ def bill_of_materials(folder: Path, debian: dict[str, str]) -> "Bom":
             type=ComponentType.LIBRARY,
         )
         bom.components.add(library)
+    bom.register_dependency(bom.metadata.component, bom.components)
     return bom
 
 

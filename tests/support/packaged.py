@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from select import select
@@ -39,13 +39,17 @@ def packaged(what: str) -> Path:
 
 
 def run(
-    words: Sequence[str | Path], *, code: int = 0, cwd: Path | None = None, **variables: str
+    words: Sequence[str | Path],
+    *,
+    code: int = 0,
+    cwd: Path | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> str:
     """Both outputs of a program, which ends with that code."""
     ended = subprocess.run(
         words,
         cwd=cwd,
-        env=clean_environment(**variables),
+        env=clean_environment(**(variables or {})),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -63,7 +67,12 @@ def need_root() -> None:
 
 @asynccontextmanager
 async def upgraded(
-    data: Path, wrap: Wrap, upgrade: Sequence[str], *options: str, agents: int = 4, **variables: str
+    data: Path,
+    wrap: Wrap,
+    upgrade: Sequence[str],
+    *options: str,
+    agents: int = 4,
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncIterator[int]:
     """A service with user agents, that the command `upgrade` then replaces by its next version:
     they stay connected, and are pushed to before and after it. `wrap`: as that of `Service`. Gives
@@ -84,8 +93,7 @@ async def upgraded(
                     await agent.ack([await agent.notification()])
 
             await push_to_all(b"before")
-            printed = run(upgrade, **variables)
-            assert await running.ended() == 0
+            printed = run(upgrade, variables=variables)
             following = int(printed.rpartition("serves (process ")[2].partition(")")[0])
             await push_to_all(b"after")
             assert [agent.socket.close_code for agent in connected] == [None] * agents
@@ -96,7 +104,8 @@ async def upgraded(
             await agent.close()
         if following is not None:
             end(following)  # first: it has the output of the other
-        await running.stop()
+        code = await running.stop()
+    assert code == 0
 
 
 def end(pid: int) -> None:
