@@ -63,6 +63,7 @@ _EXTENSIONS_UNUSED: Final = re.compile(
     r"_?(crypt|curses|curses_panel|dbm|gdbm|sqlite3|test\w*|xx\w*|ctypes_test|nis|readline)\."
 )
 _UNUSED_SUFFIXES: Final = frozenset({".c", ".h", ".pyx", ".pxd", ".pxi", ".pyi", ".hash"})
+_UNUSED_NAMES: Final = {"tests", "INSTALLER", "RECORD", "REQUESTED", "direct_url.json"}
 _AWS_SERVICES: Final = frozenset({"dynamodb", "firehose", "sso", "sso-oidc", "sts", "signin"})
 """Those that the service calls, and those that botocore gets credentials from."""
 _PLATFORMS: Final = [f"manylinux_2_{minor}_x86_64" for minor in (17, 28, 34)]
@@ -166,7 +167,8 @@ def build(bundle: Path, wheels: Path, work: Path) -> None:
         _remove(folder)
     # Compiled here, as nobody may write there; not bound to times, which a package may change.
     unchecked = ("--invalidation-mode", "unchecked-hash", "-s", str(bundle), "-p", HOME)
-    run(python, "-I", "-m", "compileall", "-q", *unchecked, stdlib)
+    # The order of a set in a compiled file follows the seed.
+    run("env", "-i", "PYTHONHASHSEED=0", python, "-B", "-m", "compileall", "-q", *unchecked, stdlib)
     for path in bundle.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.parent == bundle / "bin" else 0o644)
@@ -199,7 +201,7 @@ def _install(target: Path, wheels: Path) -> None:
     for name in ("bin", "apsw/sqlite_extra_binaries"):
         _remove(target / name)
     for path in sorted(target.rglob("*"), reverse=True):
-        is_unused = path.suffix in _UNUSED_SUFFIXES or path.name in ("tests", "INSTALLER")
+        is_unused = path.suffix in _UNUSED_SUFFIXES or path.name in _UNUSED_NAMES
         if is_unused or (path.is_dir() and not any(path.iterdir())):
             _remove(path)
 
