@@ -118,7 +118,10 @@ def unpack_debian(work: Path, packages: Iterable[str]) -> Path:
     debs.mkdir(parents=True, exist_ok=True)
     missing = [name for name in packages if not any(debs.glob(f"{name}_*.deb"))]
     if missing:
-        run("apt-get", "-qq", "download", *missing, cwd=debs)
+        download = ["apt-get", "-qq", "download", *missing]
+        if subprocess.run(download, cwd=debs, check=False, capture_output=True).returncode:
+            run("apt-get", "-qq", "update")  # the lists are old, or there are none
+            run(*download, cwd=debs)
     root.mkdir(exist_ok=True)
     for name in missing:
         [deb] = debs.glob(f"{name}_*.deb")

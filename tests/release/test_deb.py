@@ -5,7 +5,7 @@ No service manager runs there: the service is started by the line of its unit.
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -67,27 +67,13 @@ def bootstrapped(release: str) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def root(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Root]:
-    """With the package installed."""
-    need_root()
-    made = Root(tmp_path_factory.mktemp(request.param) / "root")
-    run(["cp", "-a", str(bootstrapped(request.param)), str(made.folder)])
-    made.install(packaged("deb"))
-    yield made
-    run(["rm", "-rf", str(made.folder)])
-
-
 def foreign(root: Root) -> str:
     """What the data folder has of another user."""
     return root.run("find", f"/{DATA}", "!", "-user", "autopush")
 
 
-def test_an_installation_starts_nothing_and_keeps_secrets_to_root_and_the_service(
-    root: Root,
-) -> None:
+def check_installation(root: Root) -> None:
+    """Nothing was started, and secrets are for root and the service."""
     assert root.run("stat", "-c", "%U:%G %a", "/etc/autopush/autopush.ini") == "root:autopush 640\n"
     assert root.run("stat", "-c", "%U:%G %a", f"/{DATA}") == "autopush:autopush 700\n"
     wanted = root.folder / "etc/systemd/system/multi-user.target.wants/autopush.service"
@@ -98,7 +84,7 @@ def test_an_installation_starts_nothing_and_keeps_secrets_to_root_and_the_servic
     assert refused.startswith("autopush: cannot read /etc/autopush/autopush.ini: Permission denied")
 
 
-def test_the_manual_and_every_command_are_there(root: Root) -> None:
+def check_commands_and_manual(root: Root) -> None:
     for command in COMMANDS:
         assert f"usage: autopush {command.name}" in root.run("autopush", command.name, "--help")
     assert "usage:" in root.run("autoendpoint", "--help")
@@ -111,22 +97,17 @@ def test_the_manual_and_every_command_are_there(root: Root) -> None:
     )
 
 
-async def test_the_next_package_replaces_what_runs_and_keeps_every_connection(
-    root: Root, tmp_path: Path
-) -> None:
+async def check_upgrade(root: Root, deb: Path) -> None:
+    """The next package replaces what runs, and keeps every connection."""
     root.shell("echo 'workers = 2' >> /etc/autopush/autopush.ini")
-    deb = tmp_path / f"autopush_{NEXT}_amd64.deb"
-    words = ["deb", str(deb), "--bundle", ".tools/release/bundle", "--version", NEXT]
-    run([sys.executable, "packaging/release.py", *words], cwd=ROOT)
-    unit = (root.folder / "usr/lib/systemd/system/autopush.service").read_text()
+    unit = root.run("cat", "/usr/lib/systemd/system/autopush.service")
     [line] = re.findall("^ExecStart=(.*)$", unit, re.MULTILINE)
 
     def inside(command: Sequence[str]) -> list[str]:
         """Without --data, which no command needs here; by root, which the service is not."""
         return root.command(*line.split(), *command[MODULE_WORDS + 3 :])
 
-    target = root.folder / "tmp/next.deb"
-    target.write_bytes(deb.read_bytes())
+    run(["cp", str(deb), str(root.folder / "tmp/next.deb")])
     installs = root.command("apt-get", "install", "-y", "/tmp/next.deb")
     async with upgraded(Path("unused"), inside, installs, agents=20) as following:
         assert foreign(root) == ""
@@ -136,10 +117,11 @@ async def test_the_next_package_replaces_what_runs_and_keeps_every_connection(
         root.run("autopush", "backup", "/srv")
         assert foreign(root) == ""
     assert NEXT in root.run("dpkg-query", "--showformat=${Version}", "--show", "autopush")
-    assert "workers = 2" in (root.folder / "etc/autopush/autopush.ini").read_text()
+    assert "workers = 2" in root.run("cat", "/etc/autopush/autopush.ini")
 
 
-def test_commands_of_root_use_the_data_folder_and_leave_nothing_of_root_there(root: Root) -> None:
+def check_commands_of_root(root: Root) -> None:
+    """They use the data folder, and leave nothing of root there."""
     assert "/var/lib/autopush" in root.run("autopush", "settings")
     assert "ann" in root.run("autopush", "user", "list")
     root.run("autopush", "user", "revoke", "ann")
@@ -154,7 +136,8 @@ def test_commands_of_root_use_the_data_folder_and_leave_nothing_of_root_there(ro
     root.shell("rm -r /srv/*")
 
 
-def test_a_removal_keeps_the_data_and_a_purge_does_not(root: Root) -> None:
+def check_removal(root: Root) -> None:
+    """It keeps the data; a purge does not."""
     (root.folder / "var/lib/autopush-backups/one").mkdir()
     root.run("apt-get", "remove", "-y", "autopush")
     assert [*(root.folder / DATA).iterdir()]
@@ -166,6 +149,27 @@ def test_a_removal_keeps_the_data_and_a_purge_does_not(root: Root) -> None:
     )
     assert left.split() == ["/var/lib/autopush-backups"]
     root.run("id", "autopush", code=1)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_it_is_installed_used_upgraded_removed_and_purged(
+    release: str, tmp_path: Path
+) -> None:
+    need_root()
+    deb = tmp_path / f"autopush_{NEXT}_amd64.deb"
+    words = ["deb", str(deb), "--bundle", ".tools/release/bundle", "--version", NEXT]
+    run([sys.executable, "packaging/release.py", *words], cwd=ROOT)
+    root = Root(tmp_path / "root")
+    run(["cp", "-a", str(bootstrapped(release)), str(root.folder)])
+    try:
+        root.install(packaged("deb"))
+        check_installation(root)
+        check_commands_and_manual(root)
+        await check_upgrade(root, deb)
+        check_commands_of_root(root)
+        check_removal(root)
+    finally:
+        run(["rm", "-rf", str(root.folder)])
 
 
 def test_lintian_accepts_it() -> None:
