@@ -6,6 +6,7 @@ import os
 import signal
 import tarfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,8 @@ async def test_it_runs_as_its_user_is_upgraded_as_process_1_and_stops_by_sigterm
 
     running = Service(Path("/data"), ["--workers=2"], wrap=inside)
     await running.start()
+    [first] = running.workers  # of `unshare`: process 1 in there
     try:
-        [first] = running.workers  # of `unshare`: process 1 in there
         agent = await running.connect()
         _, endpoint = await agent.register()
         check = [
@@ -96,8 +97,12 @@ async def test_it_runs_as_its_user_is_upgraded_as_process_1_and_stops_by_sigterm
             for word in image.config["Healthcheck"]["Test"]
         ]
         run(image.command(check[1:]))
-        os.kill(first, signal.SIGUSR2)
-        await running.logged("Upgrade: the next version is ready")
+        nsenter = [need("nsenter", "apt-get install util-linux"), f"--target={first}"]
+        nsenter += ["--mount", "--pid", "--root", "--setuid=10001", "--setgid=10001"]
+        upgrade = [*nsenter, "/usr/bin/autopush", "upgrade"]
+        assert "The next version serves" in run(upgrade, variables={"AUTOPUSH_DATA": "/data"})
+        os.kill(first, signal.SIGUSR2)  # of process 1, for the main process of now
+        await running.logged("Upgrade: the next version is ready", times=2)
         async with application_server() as sender:
             assert (await sender.push(endpoint, b"after")).status == 201
         await agent.ack([await agent.notification()])
@@ -107,6 +112,8 @@ async def test_it_runs_as_its_user_is_upgraded_as_process_1_and_stops_by_sigterm
         assert await running.ended() == 0
         assert running.errors == []
     finally:
+        with suppress(ProcessLookupError):
+            os.kill(first, signal.SIGKILL)  # first: it has the output of the other
         await running.kill()
     assert {path.owner() if path.stat().st_uid == 0 else "" for path in image.data.rglob("*")} == {
         ""
