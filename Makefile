@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo extras test slow check lint types imports docs bench large soak tools servers format lock clean
+.PHONY: help serve demo extras test slow check lint types imports docs bench large soak tools servers format lock clean release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,11 +78,16 @@ lock: ## pin requirements/ to the newest versions (needs uv and npm)
 	@$(COMPILE) requirements/pip.in -o requirements/pip.txt
 	@$(COMPILE) requirements/tools/ministack.in -o requirements/tools/ministack.txt
 	@$(COMPILE) requirements/tools/synapse.in -o requirements/tools/synapse.txt
+	@$(COMPILE) requirements/release.in --constraint requirements/dev.txt -o requirements/release.txt
 	@for folder in requirements/tools requirements/tools/postgres; do \
 	  (cd $$folder && npm install --package-lock-only --omit-lockfile-registry-resolved --silent); done
 
+release: $(VENV)/.release ## build what a release has into dist/, and install and use each (root, on Debian 12, x86-64)
+	@$(BIN)/python packaging/release.py all dist
+	@AUTOPUSH_RELEASE=dist $(BIN)/python -m pytest tests/release -n 2 -m "" $(PYTEST_ARGS)
+
 clean: ## remove what was built
-	@rm -rf $(VENV) .tools docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .tools dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "autopush needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 3; }
@@ -134,6 +139,16 @@ $(VENV)/bin/python:
 	@cd .tools/postgres && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@for folder in .tools/postgres/node_modules/postgres-*/; do \
 	  [ ! -d "$$folder" ] || (cd "$$folder" && node scripts/hydrate-symlinks.js >/dev/null 2>&1); done
+	@touch $@
+
+.tools/.packages: $(wildcard packaging/*.py packaging/*.sh packages/*/pyproject.toml) $(shell find packages/keytables/src packages/autopush/src -name '*.py') | $(VENV)/.dev
+	@echo "Building packages in .tools …"
+	@$(BIN)/python packaging/release.py bundle .tools/packages/bundle
+	@for what in file image; do $(BIN)/python packaging/release.py $$what .tools/packages/$$what --bundle .tools/packages/bundle; done
+	@touch $@
+
+$(VENV)/.release: requirements/release.txt $(VENV)/.dev
+	@$(PIP) install --no-compile --require-hashes -r $<
 	@touch $@
 
 INSTALL_EDITABLE = $(PIP) install --no-build-isolation --no-deps $(patsubst %,--editable packages/%,$(1))

@@ -175,8 +175,14 @@ def test_every_extra_is_listed() -> None:
     assert set(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == set(extras)
 
 
-def test_the_changelog_begins_with_the_version_of_the_package() -> None:
-    with (ROOT / "packages" / "autopush" / "pyproject.toml").open("rb") as file:
-        version = tomllib.load(file)["project"]["version"]
-    headings = re.findall(r"^## (\S+)", CHANGELOG, re.MULTILINE)
-    assert headings[0] == version
+def test_the_version_is_the_same_everywhere() -> None:
+    found = {re.findall(r"^## (\S+)", CHANGELOG, re.MULTILINE)[0]}
+    for path in sorted((ROOT / "packages").glob("*/pyproject.toml")):
+        text = path.read_text("utf-8")
+        found.update(re.findall(r'^version = "(.+)"$', text, re.MULTILINE))
+        found.update(re.findall(r'"keytables(?:\[\w+\])?==(.+)"', text))
+    for path in sorted((ROOT / "deploy/kubernetes").glob("*.yaml")):
+        found.update(re.findall(r"(?:image: autopush:|newTag: )([^@\s]+)", path.read_text("utf-8")))
+    found.update(re.findall(r'"version":"(\d.*?)"', README + PAGES["getting-started"]))
+    found.update(re.findall(r"autopush(?:_server)?[_-](\d[.\w]*\d)[_-]", PAGES["getting-started"]))
+    assert len(found) == 1

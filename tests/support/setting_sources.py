@@ -64,6 +64,7 @@ class SettingSources:
             command=command,
             files=files,
             search_paths=(f"{self.folder}/weak/{{}}", f"{self.folder}/strong/{{}}"),
+            system_file=f"{self.folder}/autopush.ini",
         )
 
     def refusal(

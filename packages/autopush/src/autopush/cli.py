@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from autopush.commands import COMMANDS, Command
+from autopush.service.first_process import go_on_in_a_child
 from autopush.settings import OPTIONS, STARTUP_FAILED, Settings, StartupError
 from autopush.settings.declaration import DAEMONS, reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
@@ -109,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 2
     if command.name in DAEMONS:
+        go_on_in_a_child()
         # These would end the start; the service unblocks and handles them. Done before there is a
         # thread, as threads inherit the mask.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP, signal.SIGUSR2])

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from autopush.service.upgrade import INHERITED, Predecessor, ServiceUpgrade, find_next_version
+from autopush.service.upgrade import (
+    INHERITED,
+    PROGRAM,
+    Predecessor,
+    ServiceUpgrade,
+    find_next_version,
+    own_command,
+)
 from autopush.settings import StartupError
 
 PATIENCE = 30.0
@@ -28,6 +35,14 @@ def begin(program: str, ready: list[int], timeout: float = PATIENCE) -> ServiceU
     upgrade = ServiceUpgrade([], ready.append, command=command, timeout=timeout)
     upgrade.begin(100.0)
     return upgrade
+
+
+def test_the_one_file_is_started_as_it_is_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/cache/1f/bin/autopush", "serve", "--workers", "2"])
+    monkeypatch.setattr(sys, "orig_argv", ["/cache/1f/bin/python3", "-I", *sys.argv])
+    monkeypatch.setattr(sys, "executable", "/cache/1f/bin/python3")
+    assert own_command({}) == [sys.executable, "-I", *sys.argv]
+    assert own_command({PROGRAM: "/opt/autopush"}) == ["/opt/autopush", "serve", "--workers", "2"]
 
 
 def wait_for(upgrade: ServiceUpgrade) -> None:

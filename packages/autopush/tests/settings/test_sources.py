@@ -80,6 +80,28 @@ def test_the_port_of_an_endpoint_is_8082_and_in_its_urls_unless_these_have_anoth
     assert settings.public_websocket_url == "ws://127.0.0.1:8080/"
 
 
+def test_the_file_of_a_package_is_weaker_than_all_others_and_changes_no_default(
+    sources: SettingSources,
+) -> None:
+    path = sources.folder / "autopush.ini"
+    path.write_text("max_data = 1000\nport = 1111\n")
+    sources.write("weak", "port = 2222", IniFile.CONNECTION)
+    files = DAEMON_FILES["connection"]
+    settings = sources.load(command="connection", files=files).settings
+    assert (settings.max_data, settings.port) == (1000, 2222)
+    path.write_text("max_data = many\n")
+    assert sources.refusal().startswith(f"{path}:1: max_data: ")
+    sources.load(command="send", files=())  # an ordinary user, who may not read it
+
+
+def test_the_host_of_a_daemon_is_loopback_unless_the_originals_files_are_there(
+    sources: SettingSources,
+) -> None:
+    (sources.folder / "autopush.ini").write_text("max_data = 1000\n")
+    files = DAEMON_FILES["connection"]
+    assert sources.load(command="connection", files=files).settings.host == "127.0.0.1"
+
+
 @pytest.mark.parametrize("command", ["connection", "endpoint"])
 def test_a_daemon_reads_only_its_own_file_and_the_shared_one(
     sources: SettingSources, command: str

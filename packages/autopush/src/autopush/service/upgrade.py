@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,6 +30,8 @@ from autopush.telemetry import logs
 
 INHERITED: Final = "INHERITED_BY_AUTOPUSH"
 """Variable of a process that an upgrade has started: an `_Inheritance` in JSON."""
+PROGRAM: Final = "PROGRAM_OF_AUTOPUSH"
+"""Variable with the path of the one file that this process was unpacked from."""
 START_TIMEOUT: Final = 60.0
 """Seconds until the next version must be ready."""
 EXIT_TIMEOUT: Final = 1.0
@@ -101,6 +103,13 @@ class Predecessor:
             os.close(pipe)
 
 
+def own_command(variables: Mapping[str, str] = os.environ) -> list[str]:
+    """What starts the version that is installed now, as this process was started."""
+    if program := variables.get(PROGRAM):
+        return [program, *sys.argv[1:]]
+    return [sys.executable, *sys.orig_argv[1:]]
+
+
 class ServiceUpgrade:
     """The start of the next version, one at a time. Times are monotonic.
 
@@ -128,7 +137,7 @@ class ServiceUpgrade:
         self._instances = instances
         self._sharing = sharing
         self._managed = managed
-        self._command = command or [sys.executable, *sys.orig_argv[1:]]
+        self._command = command or own_command()
         self._timeout = timeout
         self._process: subprocess.Popen[bytes] | None = None
         self.pipe: int | None = None

@@ -47,6 +47,8 @@ from autopush.settings.value_types import Value
 
 SEARCH_PATHS: Final = ("/etc/{}", "configs/{}", "~/.{}", "./.{}")
 """Every one that exists is read; later ones are stronger."""
+SYSTEM_FILE: Final = "/etc/autopush/autopush.ini"
+"""Of packages: read by every command that reads ini files, before all others."""
 TOML_FILE: Final = "autopush.toml"
 """Read by every command, after the ini files."""
 
@@ -83,11 +85,12 @@ def load(
     command: str = "serve",
     files: Sequence[IniFile] = tuple(IniFile),
     search_paths: Sequence[str] = SEARCH_PATHS,
+    system_file: str = SYSTEM_FILE,
 ) -> Loaded:
     """Read and merge every source.
 
     `arguments`: the parsed flags of `add_flags`; `files`: the ini files that the command reads;
-    `search_paths`: where to look, with `{}` for the name of the file.
+    `search_paths`: where to look, with `{}` for the name of the file; `system_file`: read first.
 
     :raises StartupError: an unreadable file, an unknown option, a value that cannot be used
     """
@@ -95,7 +98,7 @@ def load(
     reader = _Reader(arguments, command)
     parsed: dict[str, tuple[Value, Source]] = {}
     for given in (
-        *reader.read_files(files, search_paths),
+        *reader.read_files(files, search_paths, system_file),
         reader.read_environment(environ),
         reader.read_flags(),
     ):
@@ -156,8 +159,12 @@ class _Reader:
 
     # ── Files ─────────────────────────────────────────────────────────────────────────────────────
 
-    def read_files(self, files: Sequence[IniFile], search_paths: Sequence[str]) -> Iterator[_Given]:
+    def read_files(
+        self, files: Sequence[IniFile], search_paths: Sequence[str], system_file: str
+    ) -> Iterator[_Given]:
         """Every existing file, weakest first."""
+        if files and (text := read_text(system_file, must_exist=False)):
+            yield self._read_file(system_file, ini_entries(system_file, text), {})
         for file in IniFile:
             named = getattr(self._arguments, f"config_{file}", None)
             if file in files:
