@@ -98,8 +98,11 @@ class Pebble:
 
     def issued(self) -> ssl.SSLContext:
         """Trusts what it issues."""
-        root = _get(f"{self._management}/roots/0", self.client()).decode()
-        return ssl.create_default_context(cadata=root)
+        return ssl.create_default_context(cadata=self.root())
+
+    def root(self) -> str:
+        """The CA of what it issues, PEM; another one after each start."""
+        return _get(f"{self._management}/roots/0", self.client()).decode()
 
 
 def _wait_until_answered(url: str, context: ssl.SSLContext | None) -> None:
